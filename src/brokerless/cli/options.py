@@ -12,7 +12,7 @@ from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
 if TYPE_CHECKING:
     from brokerless.interchange.table_formats.catalog import Catalog
     from brokerless.log.config import LogConfig
-    from brokerless.typed.topic_type import Decoding, Scan
+    from brokerless.typed.topic_type import Decoding
 
 FORMATS = ("v0", "v1", "v2")
 
@@ -144,13 +144,13 @@ def add_schemas(parser: ArgumentParser) -> None:
     add("--key-format", metavar="FORMAT", help=help_of_key)
 
 
-def decoding(options: Namespace, scan: Scan = "always") -> Decoding | None:
-    """What :func:`add_decode` says; None where nothing is to be decoded. ``scan`` as :class:`Decoding` takes it."""
+def decoding(options: Namespace) -> Decoding | None:
+    """What :func:`add_decode` says; None where nothing is to be decoded."""
     if not (options.decode or options.schemas or options.key_format or options.value_format):
         return None
     from brokerless.typed.topic_type import Decoding
 
-    return Decoding(options.schemas, options.key_format or "auto", options.value_format or "auto", scan)
+    return Decoding(options.schemas, options.key_format or "auto", options.value_format or "auto")
 
 
 def add_batch_settings(

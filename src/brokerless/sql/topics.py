@@ -26,8 +26,8 @@ _FIRST = 1000
 
 
 class TopicTypes:
-    """The types of topics by the registry's schemas, of which those with a subject of their name (``orders-key``,
-    ``orders-value``) are known at once. Of the others, :meth:`look_at` finds the schemas that their records name."""
+    """The types of topics by the registry's schemas. Those with a subject of their name (``orders-key``,
+    ``orders-value``) have its type at first. :meth:`look_at` finds the schemas that records name, which decide."""
 
     def __init__(self, tables: Tables) -> None:
         """Reads no records but those of ``_schemas``. Raises :class:`UnreadableError` for ``tables.schemas`` in which
@@ -40,25 +40,30 @@ class TopicTypes:
         for topic in list(self._unknown):
             if any(self._registry.of_topic(topic, side)[1] for side in ("key", "value")):
                 self._keep(topic, resolve_topic(topic, [], decoding, self._registry))
+        self._has_subject = set(self._types)
 
     def get(self, topic: str) -> TopicType | None:
         """None where keys and values are bytes, as far as is known."""
         return self._types.get(topic)
 
     def look_at(self, topic: str) -> bool:
-        """Whether the type is known from now on, as records name schemas that the registry has. Where the first ones
-        of a partition do, all are read for the schemas that they name: once."""
+        """Whether the type is another one from now on, as records name schemas that the registry has. They are read
+        once: all where the first ones of a partition name a schema, or (see ``auto`` of :class:`Decoding`) some where
+        the topic has a subject of its name."""
         if topic not in self._unknown or not self._registry.by_id:
             return False
         self._unknown.discard(topic)
         tables = self._tables
         own = [each for each in tables.partitions if topic in (each.topic, lone_topic(tables))]
-        decoding = Decoding(tables.schemas)
-        first = resolve_topic(topic, [], decoding, self._registry, batches=self._first(own))
-        if any(use.schema is not None for side in (first.key, first.value) for use in side.schemas):
+        decoding = Decoding(tables.schemas, scan="auto")
+        is_likely = topic in self._has_subject
+        if not is_likely:
+            first = resolve_topic(topic, [], decoding, self._registry, batches=self._first(own))
+            is_likely = any(use.schema is not None for side in (first.key, first.value) for use in side.schemas)
+        if is_likely:
             found = resolve_topic(topic, own, decoding, self._registry, max_batch_bytes=tables.max_batch_bytes)
             self._keep(topic, found)
-        return topic in self._types
+        return is_likely
 
     def _first(self, partitions: Sequence[PartitionReader]) -> Iterator[pa.RecordBatch]:
         for each in partitions:
@@ -67,8 +72,8 @@ class TopicTypes:
             yield from first_rows(read, _FIRST)
 
     def _keep(self, topic: str, found: TopicType) -> None:
-        self._unknown.discard(topic)
         sides = [each if each.format == SCHEMA else _BYTES for each in (found.key, found.value)]
+        self._types.pop(topic, None)
         if any(each.format == SCHEMA for each in sides):
             self._types[topic] = TopicType(topic, *sides)
 

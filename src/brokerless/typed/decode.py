@@ -18,6 +18,7 @@ from brokerless.typed.framing import GLUE_ZLIB, NULL, UNFRAMED, Frame, Frames
 from brokerless.typed.json.columns import json_decoder
 from brokerless.typed.payloads import PayloadDecoder, Reasons, rows_decoder
 from brokerless.typed.schema_types import decoder_of_schema
+from brokerless.typed.times import Moment, without_unreadable
 from brokerless.typed.topic_type import SCHEMA, UNFRAMED_VALUES, WINDOWS, SideType, TopicType
 
 _MAX_INFLATED = 128 << 20
@@ -28,7 +29,8 @@ def decode_batch(topic_type: TopicType, batch: pa.RecordBatch) -> pa.RecordBatch
     """Records with ``key`` and ``value`` typed, of ``topic_type.schema(batch.schema)``.
 
     ``batch`` has columns of ``schemas.RECORDS``; ``headers`` are needed only where they name schemas. A row that cannot
-    be decoded is null and has its bytes in ``keyRaw`` or ``valueRaw``, and why in ``keyError`` or ``valueError``.
+    be decoded is null and has its bytes in ``keyRaw`` or ``valueRaw``, and why in ``keyError`` or ``valueError``. So
+    has one of which a part is left out: a time that readers of tables have no value for, or a field without a column.
     Where bytes that are there decode to null, they are in ``valueRaw`` without a reason. Control records stay bytes.
     """
     return decoder_of(topic_type)(batch)[0]
@@ -100,8 +102,8 @@ class SideDecoder:
             places[chosen] = np.arange(at, at + len(chosen))
             at += len(chosen)
             reasons = failed | reasons
-        typed = self._assemble(parts, places, rows)
-        return typed, *_failures(column, typed, reasons)
+        typed, unreadable = without_unreadable(self._assemble(parts, places, rows))
+        return typed, *_failures(column, typed, unreadable | reasons)
 
     def _assemble(self, parts: list[Column], places: NDArray[np.int64], rows: int) -> Column:
         if not parts:
@@ -125,6 +127,8 @@ class SideDecoder:
             return "no schema id: the bytes begin with none, and there is none in the headers"
         if used is not None and used.problem is not None:
             return used.problem
+        if used is None and key is not None and self.side.is_partial:
+            return f"no record that was read for the topic's type names the schema id {key[1]} ({key[0]})"
         if used is None or used.schema is None:
             return "unknown schema" if key is None else f"unknown schema id {key[1]} ({key[0]})"
         return decoder_of_schema(used, self.side)
@@ -143,8 +147,8 @@ def plain_decoder(side: SideType) -> PayloadDecoder:
         if len(data) < tail:
             raise ValueError(f"{len(data)} bytes are too few for a windowed key")
         times = [int.from_bytes(data[at : at + 8], "big", signed=True) for at in range(len(data) - tail, len(data), 8)]
-        found = {"key": parse(data[: len(data) - tail]), "start": times[-1]}
-        return found if tail == 8 else {**found, "end": times[0]}
+        found = {"key": parse(data[: len(data) - tail]), "start": Moment(times[-1], plain.TIMESTAMP_MS)}
+        return found if tail == 8 else {**found, "end": Moment(times[0], plain.TIMESTAMP_MS)}
 
     if name == "json" and not tail:
         return json_decoder(side.type)

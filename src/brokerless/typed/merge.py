@@ -13,14 +13,19 @@ import datetime
 import json
 import math
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
+from ctypes import c_float
+from decimal import Context, Decimal
 from functools import reduce
 from typing import Any, cast
 
 import pyarrow as pa
 
+from brokerless.typed.times import Moment, time_text
+
 _UNITS = ("s", "ms", "us", "ns")
 _DIGITS = 38
+_EXACT = Context(prec=100_000)
+"""Python's own keeps 28 digits of what is scaled."""
 
 
 def merge_types(types: Iterable[pa.DataType]) -> pa.DataType:
@@ -59,10 +64,12 @@ def merge(one: Any, two: Any) -> pa.DataType:
 
 
 def without_nulls(type_: Any) -> pa.DataType:
-    """A type with text for what was null everywhere, as few readers of tables have a type for that."""
+    """A type with text for what was null everywhere, and for structs without fields, as few readers of tables have
+    types for them."""
     t = pa.types
     if t.is_struct(type_):
-        return pa.struct([pa.field(field.name, without_nulls(field.type)) for field in type_])
+        fields = [pa.field(field.name, without_nulls(field.type)) for field in type_]
+        return pa.struct(fields) if fields else pa.string()
     if t.is_list(type_):
         return pa.list_(without_nulls(type_.value_type))
     if t.is_map(type_):
@@ -133,7 +140,7 @@ def conform(value: Any, type_: Any) -> Any:
         except UnfitError as error:
             raise error.within("[]") from None
     if t.is_string(type_):
-        return value if isinstance(value, str) else json_text(value)
+        return str(value) if isinstance(value, (str, Moment)) else json_text(value)
     if t.is_binary(type_) and isinstance(value, (bytes, str)):
         return value.encode() if isinstance(value, str) else value
     if t.is_boolean(type_) and isinstance(value, bool):
@@ -144,27 +151,30 @@ def conform(value: Any, type_: Any) -> Any:
 def _conform_number(value: Any, type_: Any) -> Any:
     t = pa.types
     is_integer = isinstance(value, int) and not isinstance(value, bool)
-    if t.is_integer(type_) and is_integer:
+    if isinstance(value, Moment) and t.is_temporal(type_):
+        number = value.into(type_)
+        if number is not None:
+            return number
+    elif t.is_integer(type_) and (is_integer or (isinstance(value, float) and value.is_integer())):
         if -(1 << type_.bit_width - 1) <= value < 1 << type_.bit_width - 1:
-            return value
+            return int(value)
     elif t.is_floating(type_) and (is_integer or isinstance(value, float)):
         if not is_integer or abs(value) < 1 << 1023:
-            return float(value)
+            number = c_float(value).value if type_.bit_width == 32 else float(value)
+            if number == value or value != value:
+                return number
     elif t.is_decimal(type_) and (is_integer or isinstance(value, Decimal)):
-        number = Decimal(value)
-        exponent = number.as_tuple().exponent
-        if (
-            isinstance(exponent, int)
-            and -exponent <= type_.scale
-            and abs(number) < 10 ** (type_.precision - type_.scale)
-        ):
-            return number
-    elif t.is_temporal(type_) and is_integer:
-        if type_.bit_width == 64 or -(1 << 31) <= value < 1 << 31:
-            return value
+        number = decimal_of(value, -type_.scale)
+        if number.is_finite() and number == number.to_integral_value() and abs(number) < 10**type_.precision:
+            return decimal_of(int(number), type_.scale)
     elif t.is_null(type_):
         raise UnfitError("only null was expected")
     raise UnfitError(f"{_kind(value)} {UNFIT} {type_}")
+
+
+def decimal_of(number: Decimal | int, scale: int) -> Decimal:
+    """A number divided by ten to the power of ``scale``, with all its digits."""
+    return Decimal(number).scaleb(-scale, _EXACT)
 
 
 def _conform_struct(value: Any, type_: Any) -> dict[str, Any]:
@@ -198,6 +208,8 @@ def _plain(value: Any) -> Any:
         return {"base64": base64.b64encode(value).decode()}
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
+    if isinstance(value, Moment):
+        return time_text(value.number, value.type)
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
@@ -206,7 +218,7 @@ def _plain(value: Any) -> Any:
 def _kind(value: Any) -> str:
     """What a value is, for people."""
     kinds: tuple[tuple[Any, str], ...] = (
-        (bool, "a boolean"), (int, "a whole number"), (float, "a floating-point number"), (Decimal, "a decimal"),
-        (str, "text"), (bytes, "bytes"), (Mapping, "an object"), ((list, tuple), "an array"),
+        (Moment, "a time"), (bool, "a boolean"), (int, "a whole number"), (float, "a floating-point number"),
+        (Decimal, "a decimal"), (str, "text"), (bytes, "bytes"), (Mapping, "an object"), ((list, tuple), "an array"),
     )  # fmt: skip
     return next((name for class_, name in kinds if isinstance(value, class_)), f"a {type(value).__name__}")

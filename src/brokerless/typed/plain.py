@@ -11,13 +11,14 @@ import base64
 import json
 import struct
 from collections.abc import Callable, Mapping
-from decimal import Decimal
+from ctypes import c_float
 from typing import Any, cast
 from uuid import UUID
 
 import pyarrow as pa
 
-from brokerless.typed.merge import merge_types
+from brokerless.typed.merge import decimal_of, merge_types
+from brokerless.typed.times import Moment
 
 Parse = Callable[[bytes], Any]
 """Of one payload: its value. Raises ValueError (RecursionError) for what is none."""
@@ -138,7 +139,11 @@ def _connect(schema: Any, value: Any) -> Any:
     kind = schema.get("type")
     if schema.get("name") == _DECIMAL and isinstance(value, str):
         number = int.from_bytes(base64.b64decode(value), "big", signed=True)
-        return Decimal(number).scaleb(-int(schema.get("parameters", {}).get("scale", 0)))
+        return decimal_of(number, int(schema.get("parameters", {}).get("scale", 0)))
+    if schema.get("name") in _LOGICAL and isinstance(value, int) and not isinstance(value, bool):
+        return Moment(value, _LOGICAL[schema["name"]])
+    if kind == "float" and isinstance(value, float):
+        return c_float(value).value  # Java writes the shortest text of it
     if kind == "bytes" and isinstance(value, str):
         return base64.b64decode(value, validate=True)
     if kind == "struct" and isinstance(value, dict):

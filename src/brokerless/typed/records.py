@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from brokerless.typed.decode import decoder_of
 from brokerless.typed.merge import UNFIT
 from brokerless.typed.resolve import resolve_topic
 from brokerless.typed.schema_source import load_registry
+from brokerless.typed.times import LEFT_OUT
 from brokerless.typed.topic_type import COLUMNS, Decoding, SideType, TopicType, decoding_of
 
 Decode = Decoding | TopicType | str | bool | None
@@ -134,17 +136,20 @@ _OTHERS = "for other reasons"
 
 @dataclass(slots=True)
 class Failures:
-    """What could not be decoded: how many keys and values for each reason, and the first offset."""
+    """What could not be decoded: how many keys and values for each reason, and the first offset. ``shared``: ids of
+    several schemas that were met, by keys and values, and what is said of them."""
 
     counts: dict[tuple[str, str], tuple[int, int | None]] = field(
         default_factory=dict[tuple[str, str], tuple[int, "int | None"]]
     )
+    shared: set[str] = field(default_factory=set[str])
 
     def decode(self, topic_type: TopicType, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A decoded batch, whose failures are counted."""
         decoded, counts = decoder_of(topic_type)(batch)
         if any(counts.values()):
             self._count(decoded)
+        self.shared |= texts_of_shared_ids(topic_type)
         return decoded
 
     def _count(self, decoded: pa.RecordBatch) -> None:
@@ -166,6 +171,7 @@ class Failures:
 
     def add(self, others: Failures) -> None:
         """Counts those of later records as well."""
+        self.shared |= others.shared
         for (side, reason), (count, first) in others.counts.items():
             self._add(side, reason, count, first)
 
@@ -174,5 +180,30 @@ class Failures:
         about values that do not fit into their field's type."""
         for (side, reason), (count, first) in self.counts.items():
             what = f"{count} {side}s were" if count > 1 else f"a {side} was"
-            text = f"{what} not decoded: {reason}; the bytes are kept{advice if UNFIT in reason else ''}"
+            part = " in full" if LEFT_OUT in reason else ""
+            text = f"{what} not decoded{part}: {reason}; the bytes are kept{advice if UNFIT in reason else ''}"
             yield Finding("warning", f"{side}-not-decoded", path, None, first, text)
+        yield from _of_shared(self.shared, path)
+
+
+@lru_cache(maxsize=32)
+def texts_of_shared_ids(topic_type: TopicType) -> frozenset[str]:
+    """Of each id that records name and that is several schemas, by which of them they are decoded."""
+    found: set[str] = set()
+    for name, side in (("key", topic_type.key), ("value", topic_type.value)):
+        for each in side.schemas:
+            if each.schema is not None and each.others and each.records:
+                own, others = f"{each.schema.subject} {each.schema.version}", ", ".join(each.others)
+                text = f"{name}s name the schema id {each.id}, which {own} has, and {others} as another schema"
+                found.add(f"{text}; they are decoded by {own}")
+    return frozenset(found)
+
+
+def shared_ids(topic_type: TopicType, path: str) -> Iterator[Finding]:
+    """A warning for each id that records name and that is several schemas."""
+    return _of_shared(texts_of_shared_ids(topic_type), path)
+
+
+def _of_shared(texts: Iterable[str], path: str) -> Iterator[Finding]:
+    for text in sorted(texts):
+        yield Finding("warning", "schema-id-shared", path, None, None, text)

@@ -43,13 +43,19 @@ class Schema:
 
 @dataclass(slots=True)
 class Registry:
-    """All that is known of schemas. ``settings``: of a subject (``""``: of all), what CONFIG and MODE records say.
-    ``problems``: records that were passed over, and why. ``is_topic``: whether its ids are those of a ``_schemas``."""
+    """All that is known of schemas. ``by_id``: the first version with an id of a context; ``sharing``: all of them.
+    ``settings``: of a subject (``""``: of all), what CONFIG and MODE records say. ``problems``: records that were
+    passed over, and why. ``is_topic``: whether its ids are those of a ``_schemas``; ``is_empty``: whether there was no
+    record of a registry, not even one that deletes a schema."""
 
     source: str | None = None
     is_topic: bool = True
+    is_empty: bool = True
     versions: dict[tuple[str, int], Schema] = field(default_factory=dict[tuple[str, int], Schema])
     by_id: dict[tuple[str, int | str], Schema] = field(default_factory=dict[tuple[str, "int | str"], Schema])
+    sharing: dict[tuple[str, int | str], dict[tuple[str, int], Schema]] = field(
+        default_factory=dict[tuple[str, "int | str"], "dict[tuple[str, int], Schema]"]
+    )
     by_guid: dict[str, Schema] = field(default_factory=dict[str, Schema])
     settings: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     problems: list[str] = field(default_factory=list[str])
@@ -84,12 +90,24 @@ class Registry:
                     return context, found
         return DEFAULT_CONTEXT, []
 
-    def find(self, schema_id: int | str, context: str = DEFAULT_CONTEXT) -> Schema | None:
-        """The schema with an id (numbers are unique within a context) or a GUID, with all that it imports."""
+    def find(self, schema_id: int | str, context: str = DEFAULT_CONTEXT, subject: str = "") -> Schema | None:
+        """The schema with an id or a GUID, with all that it imports. An id is one schema of a context, unless two
+        registries wrote the topic: then that of ``subject``, or else of a subject of the same topic, comes first."""
         if isinstance(schema_id, str) and schema_id in self.by_guid:
             return self.complete(self.by_guid[schema_id])
         schema = self.by_id.get((context, schema_id))
+        if subject and schema is not None:
+            of_topic = f"{subject.rpartition('-')[0]}-"
+            for each in self.sharing.get((context, schema_id), {}).values():
+                name = context_of(each.subject)[1]
+                if name == subject or (name.startswith(of_topic) and context_of(schema.subject)[1] != subject):
+                    schema = each if not each.is_deleted or context_of(schema.subject)[1] != name else schema
         return None if schema is None else self.complete(schema)
+
+    def others(self, schema: Schema) -> list[Schema]:
+        """Other schemas that have the id of this one, which one registry gives to one schema only."""
+        sharing = self.sharing.get((context_of(schema.subject)[0], schema.id), {}).values()
+        return [each for each in sharing if (each.type, _content(each.text)) != (schema.type, _content(schema.text))]
 
     def complete(self, schema: Schema, above: tuple[tuple[str, int], ...] = ()) -> Schema:
         """A schema with the schemas that it imports; those that are not there, or lead back to it, are left out."""
@@ -124,6 +142,7 @@ def read_registry(records: Iterable[tuple[bytes | None, bytes | None]], source: 
     for key, value in records:
         try:
             _apply(registry, _object(key), None if value is None else _object(value))
+            registry.is_empty = False
         except (ValueError, RecursionError) as error:
             registry.problems.append(f"a record that is none of a schema registry: {error}")
     return registry
@@ -178,6 +197,7 @@ def _apply(registry: Registry, key: Mapping[str, Any], value: Mapping[str, Any] 
 def _keep(registry: Registry, schema: Schema) -> None:
     """Ids go to the first version that is there: several subjects may share one."""
     at = (context_of(schema.subject)[0], schema.id)
+    registry.sharing.setdefault(at, {})[schema.subject, schema.version] = schema
     known = registry.by_id.get(at)
     if known is None or known.is_deleted or (known.subject, known.version) == (schema.subject, schema.version):
         registry.by_id[at] = schema
@@ -195,6 +215,14 @@ def _schema(subject: str, version: int, value: Mapping[str, Any]) -> Schema:
         tuple(_references(value.get("references") or ())), value.get("deleted") is True,
         guid.lower() if isinstance(guid, str) else None,
     )  # fmt: skip
+
+
+def _content(text: str) -> Any:
+    """What a schema's text says, however it is spaced."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return " ".join(text.split())
 
 
 def _references(found: Any) -> Iterator[Reference]:

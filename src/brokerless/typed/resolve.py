@@ -13,16 +13,20 @@ from numpy.typing import NDArray
 
 from brokerless import arrow
 from brokerless.arrow import Column
-from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.tables.partition_reader import OnDamage, PartitionReader, first_rows
 from brokerless.typed import framing, plain
 from brokerless.typed.framing import CONFLUENT, NULL, UNFRAMED
 from brokerless.typed.json.columns import not_of_type
 from brokerless.typed.merge import merge, without_conflicts, without_nulls
-from brokerless.typed.registry import DEFAULT_CONTEXT, Registry
+from brokerless.typed.registry import DEFAULT_CONTEXT, Registry, Schema
 from brokerless.typed.topic_type import SCHEMA, UNFRAMED_VALUES, WINDOWS, Decoding, SideType, TopicType, UsedSchema
 
 _FIRST = 64
 """Rows of a batch that are looked at one by one, which nearly always have all there is of a type."""
+_WHOLE = 64 << 20
+"""Bytes of a topic that ``scan="auto"`` reads as a whole."""
+_OF_SEGMENT = 1000
+"""Records at the beginning of a segment, and at the end of a partition, that it looks at in a larger one."""
 
 
 def resolve_topic(
@@ -47,10 +51,13 @@ def resolve_topic(
     }
     needs = [each for each in sides.values() if each.needs_scan(decoding)]
     if needs:
-        read = (
-            _read(partitions, [each.name for each in needs], max_batch_bytes, on_damage) if batches is None else batches
-        )
-        for batch in read:
+        names = [*(each.name for each in needs), "headers"]
+        is_large = decoding.scan == "auto" and sum(each.paths.size for each in partitions) > _WHOLE
+        if batches is None and is_large and all(each.has_hint() for each in needs):
+            batches = _read_beginnings(partitions, names, max_batch_bytes, on_damage)
+            for side in needs:
+                side.is_partial = True
+        for batch in _read(partitions, names, max_batch_bytes, on_damage) if batches is None else batches:
             for side in needs:
                 side.add(batch)
     return TopicType(topic, sides["key"].result(), sides["value"].result())
@@ -64,7 +71,21 @@ def _read(
     partitions: Sequence[PartitionReader], names: list[str], max_batch_bytes: int | None, on_damage: OnDamage
 ) -> Iterator[pa.RecordBatch]:
     for partition in partitions:
-        yield from partition.records([*names, "headers"], max_batch_bytes=max_batch_bytes, on_damage=on_damage)
+        yield from partition.records(names, max_batch_bytes=max_batch_bytes, on_damage=on_damage)
+
+
+def _read_beginnings(
+    partitions: Sequence[PartitionReader], names: list[str], max_batch_bytes: int | None, on_damage: OnDamage
+) -> Iterator[pa.RecordBatch]:
+    """The first records of each segment, and the last ones of each partition."""
+    for partition in partitions:
+        starts = [each.base_offset for each in partition.paths.segments]
+        end = partition.end_offset
+        if end is not None:
+            starts.append(max(end - _OF_SEGMENT, 0))
+        for start in starts:
+            read = partition.records(names, start_offset=start, max_batch_bytes=max_batch_bytes, on_damage=on_damage)
+            yield from first_rows(read, _OF_SEGMENT)
 
 
 @dataclass(slots=True)
@@ -86,6 +107,7 @@ class SideScan:
     is_json: bool = True
     is_text: bool = True
     is_connect: bool = True
+    is_partial: bool = False
 
     @property
     def wants_schema(self) -> bool:
@@ -95,10 +117,20 @@ class SideScan:
         """The context and the versions of the subject that has the topic's name."""
         return (DEFAULT_CONTEXT, []) if self.topic is None else self.registry.of_topic(self.topic, self.name)
 
+    def has_hint(self) -> bool:
+        """Whether a few records do: those of a subject of the topic's name have its schemas, as a rule."""
+        return self.wants_schema and bool(self.subject()[1])
+
     def needs_scan(self, decoding: Decoding) -> bool:
         if not self.wants_schema:
             return plain.parser(_inner(self.format)[1])[1] is None
-        return decoding.scan == "always" or (decoding.scan == "auto" and not self.subject()[1])
+        return decoding.scan != "never"
+
+    def _find(self, framing_: str, id_: int | str) -> Schema | None:
+        """The schema that records name."""
+        is_own = framing_ == CONFLUENT or not self.registry.is_topic
+        subject = "" if self.topic is None else f"{self.topic}-{self.name}"
+        return self.registry.find(id_, self.subject()[0], subject) if is_own else None
 
     def add(self, batch: pa.RecordBatch) -> None:
         column = batch.column(self.name)
@@ -121,7 +153,7 @@ class SideScan:
     def _add_messages(self, frames: framing.Frames, code: int) -> None:
         """Which messages of a Protobuf schema records are; most are the first one, whose index is one zero byte."""
         frame = frames.known[code]
-        schema = self.registry.find(frame.id, self.subject()[0]) if frame.framing == CONFLUENT else None
+        schema = self._find(frame.framing, frame.id) if frame.framing == CONFLUENT else None
         if schema is None or schema.type != "PROTOBUF":
             return
         from brokerless.typed.protobuf.decoder import used_messages
@@ -204,8 +236,8 @@ class SideScan:
         """The type, by all that was read."""
         if not self.wants_schema:
             return self._plain(self.format)
-        context, versions = self.subject()
-        used = [self._used(framing_, id_, count, context) for (framing_, id_), count in self.ids.most_common()]
+        versions = self.subject()[1]
+        used = [self._used(framing_, id_, count) for (framing_, id_), count in self.ids.most_common()]
         seen = {each.schema.id for each in used if each.schema is not None}
         used += [
             UsedSchema(each.id, CONFLUENT, 0, self.registry.complete(each)) for each in versions if each.id not in seen
@@ -219,10 +251,12 @@ class SideScan:
             return self._typed(used)
         return self._unframed(used)
 
-    def _used(self, framing_: str, id_: int | str, count: int, context: str) -> UsedSchema:
-        is_own = framing_ == CONFLUENT or not self.registry.is_topic
-        schema = self.registry.find(id_, context) if is_own else None
-        return UsedSchema(id_, framing_, count, schema, tuple(sorted(self.messages.get((framing_, id_), ()))))
+    def _used(self, framing_: str, id_: int | str, count: int) -> UsedSchema:
+        schema = self._find(framing_, id_)
+        others = [] if schema is None else self.registry.others(schema)
+        named = tuple(sorted(f"{each.subject} {each.version}" for each in others))
+        messages = tuple(sorted(self.messages.get((framing_, id_), ())))
+        return UsedSchema(id_, framing_, count, schema, messages, others=named)
 
     def _typed(self, used: list[UsedSchema]) -> SideType:
         from brokerless.typed.schema_types import type_of_schemas
@@ -233,7 +267,7 @@ class SideScan:
             named = [None if each.schema is None else with_names_of(each.schema, self.known) for each in used]
             used = [replace(each, schema=schema) for each, schema in zip(used, named, strict=True)]
         type_, kept = type_of_schemas(used)
-        return SideType(SCHEMA, type_, tuple(kept), tuple(sorted(self.counts.items())))
+        return SideType(SCHEMA, type_, tuple(kept), tuple(sorted(self.counts.items())), self.is_partial)
 
     def _unframed(self, used: list[UsedSchema]) -> SideType:
         counts = tuple(sorted(self.counts.items()))

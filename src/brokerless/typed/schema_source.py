@@ -58,7 +58,7 @@ def _load(path: str, storage_options: StorageOptions | None) -> Registry:
         if any(name.endswith(".log") for name in names):
             return _from_logs(path, storage_options)
         found = _from_files(path, names, storage_options)
-    if not found.by_id and not found.versions:
+    if found.is_empty and not found.versions:
         raise UnreadableError(
             f"{path}: there are no schemas; give a log directory with the topic {TOPIC}, JSON Lines of that topic "
             "(as brokerless cat --json prints it), or a directory of .avsc, .proto and .json files"

@@ -21,6 +21,7 @@ def type_of_schemas(used: Sequence[UsedSchema]) -> tuple[pa.DataType, list[UsedS
     type only where that does not take the type of a used one away.
     """
     newest = newest_of(used)
+    messages = _messages_of(used)
     known = sorted(
         (each for each in used if each.schema is not None), key=lambda each: (each.records == 0, -_age(each))
     )
@@ -29,7 +30,7 @@ def type_of_schemas(used: Sequence[UsedSchema]) -> tuple[pa.DataType, list[UsedS
     for each in known:
         assert each.schema is not None
         try:
-            own = _type_of(each, each.schema, newest)
+            own = _type_of(each, each.schema, newest, messages)
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             kept.append(replace(each, schema=None, problem=_problem(each, error)) if each.records else each)
             continue
@@ -54,7 +55,22 @@ def _age(each: UsedSchema) -> int:
     return schema.id if isinstance(schema.id, int) else schema.version
 
 
-def _type_of(used: UsedSchema, schema: Schema, newest: Schema | None) -> pa.DataType:
+def _messages_of(used: Sequence[UsedSchema]) -> set[str]:
+    """The full names of the Protobuf messages that records are."""
+    found: set[str] = set()
+    for each in used:
+        if each.schema is not None and each.messages:
+            from brokerless.typed.protobuf.files import message_types
+
+            with suppress(ValueError):
+                types = message_types(each.schema)
+                for indexes in each.messages:
+                    with suppress(ValueError):  # indexes of no message, which are reported where they are decoded
+                        found.add(types.descriptor(indexes).full_name)
+    return found
+
+
+def _type_of(used: UsedSchema, schema: Schema, newest: Schema | None, messages: set[str]) -> pa.DataType:
     if schema.type == "AVRO":
         from brokerless.typed.avro.schema import avro_arrow_type
 
@@ -63,13 +79,23 @@ def _type_of(used: UsedSchema, schema: Schema, newest: Schema | None) -> pa.Data
         from brokerless.typed.protobuf.decoder import protobuf_arrow_type
 
         found: list[pa.DataType] = []
-        for each in used.messages or ((0,),):
-            with suppress(ValueError):  # indexes of no message, which are reported where they are decoded
+        for each in used.messages or _likely_messages(schema, messages):
+            with suppress(ValueError):
                 found.append(protobuf_arrow_type(schema, each))
         return merge_types(found or [protobuf_arrow_type(schema)])
     from brokerless.typed.json_schema import json_arrow_type
 
     return json_arrow_type(schema)
+
+
+def _likely_messages(schema: Schema, names: set[str]) -> list[tuple[int, ...]]:
+    """Of a Protobuf schema that no record names, those of ``names`` that it has; all where there is none of them, as
+    a subject does not say which one records are."""
+    from brokerless.typed.protobuf.files import message_types
+
+    top = message_types(schema).top
+    named = [number for number, each in enumerate(top) if each.full_name in names]
+    return [(number,) for number in named or range(len(top))]
 
 
 def decoder_of_schema(used: UsedSchema, side: SideType) -> PayloadDecoder | str:

@@ -29,15 +29,16 @@ COLUMNS = ("keyRaw", "keyError", "valueRaw", "valueError")
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """What was asked: where schemas are, and the format of keys and of values.
+    """Where schemas are, the format of keys and of values, and how schemas are looked for.
 
     ``schemas``: a log directory with the registry's topic ``_schemas`` (or that partition, or its log), JSON Lines of
     that topic, or a directory of ``.avsc``, ``.proto`` and ``.json`` files; None for the ``_schemas`` beside
     the topic, if any. ``key_format``, ``value_format``: one of :data:`FORMATS`, or ``time-windowed:FORMAT``
     and ``session-windowed:FORMAT`` for keys of Kafka Streams. ``auto``: by the bytes' framing where the schema is
     known, else JSON objects, else text, else bytes; numbers are never guessed. ``scan``: whether all records are read
-    first for the schemas that they use (``always``); ``auto`` reads them only where the registry has no subject of the
-    topic's name; ``never``: the type is that of the subject's versions.
+    first for the schemas that they name (``always``). ``auto``: of a topic of more than 64 MiB that has a subject of
+    its name, only those at the beginning of each segment and at the end of each partition; ``never``: the type is
+    that of the subject's versions, with the fields of all messages of a Protobuf file.
 
     Raises :class:`UsageError` for a format that there is not.
     """
@@ -68,8 +69,7 @@ def decoding_of(given: Decoding | str | bool | None) -> Decoding | None:
 
 def decoding_of_options(options: Mapping[str, str]) -> Decoding | None:
     """What Spark's options say, their names in lower case: ``decode`` (``true``, ``false``, or a format of values),
-    ``schemas``, ``keyformat``, ``valueformat`` and ``decodescan``, ``auto`` by default: no logs are read where the
-    registry has the topic's subjects. Raises :class:`UsageError`."""
+    ``schemas``, ``keyformat``, ``valueformat`` and ``decodescan``, ``auto`` by default. Raises :class:`UsageError`."""
     decode = (options.get("decode") or "").strip()
     rest = [options.get(name) for name in ("schemas", "keyformat", "valueformat")]
     if decode.lower() == "false" or not (decode or any(rest)):
@@ -86,7 +86,7 @@ def decoding_of_options(options: Mapping[str, str]) -> Decoding | None:
 class UsedSchema:
     """A schema that a topic's records name, or may name. ``records``: how many do, of those that were read first.
     ``schema``: None if it is not known, or cannot be used: then ``problem`` says why. ``messages``: of Protobuf, those
-    that records are, by their indexes."""
+    that records are, by their indexes. ``others``: other schemas that have its id, as ``SUBJECT VERSION``."""
 
     id: SchemaId
     framing: str
@@ -94,17 +94,20 @@ class UsedSchema:
     schema: Schema | None
     messages: tuple[tuple[int, ...], ...] = ()
     problem: str | None = None
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SideType:
     """The type of keys or of values. ``format``: how it is decoded, such as ``schema`` or ``string``. ``counts``:
-    records that were read first, by what they looked like: ``null``, ``framed``, ``unframed``."""
+    records that were read first, by what they looked like: ``null``, ``framed``, ``unframed``. ``is_partial``: whether
+    records that were not read may name schemas that are not in ``schemas``."""
 
     format: str
     type: pa.DataType
     schemas: tuple[UsedSchema, ...] = ()
     counts: tuple[tuple[str, int], ...] = ()
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

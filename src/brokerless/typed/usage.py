@@ -12,6 +12,7 @@ from brokerless.errors import Finding
 from brokerless.log.names import is_internal
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.partition_reader import PartitionReader
+from brokerless.typed.records import shared_ids
 from brokerless.typed.registry import Registry
 from brokerless.typed.resolve import resolve_topic
 from brokerless.typed.schema_source import TOPIC, load_registry
@@ -23,7 +24,8 @@ Row = dict[str, Any]
 @dataclass(frozen=True)
 class SchemaReport:
     """What there is of schemas. ``source``: where they were found, None for nowhere. ``topics``: the types of each
-    topic, by all its records; ``findings``: the damage due to which some records are not counted."""
+    topic, by all its records; ``findings``: the damage due to which some records are not counted, and ids that are
+    several schemas."""
 
     source: str | None
     registry: Registry
@@ -130,5 +132,6 @@ def report_schemas(
         found[topic] = resolve_topic(
             topic, own, asked, registry, max_batch_bytes=max_batch_bytes, on_damage=findings.append
         )
+        findings += shared_ids(found[topic], own[0].path)
         done(sum(each.paths.size for each in own))
     return SchemaReport(registry.source, registry, found, tuple(findings))

@@ -79,7 +79,8 @@ def random_value(dice: random.Random, type_: Any) -> tuple[Any, Any]:
         return number, number
     if kind == "record":
         pairs = {each["name"]: random_value(dice, each["type"]) for each in own["fields"]}
-        return {name: one for name, (one, _) in pairs.items()}, {name: two for name, (_, two) in pairs.items()}
+        values, columns = ({name: pair[at] for name, pair in pairs.items()} for at in (0, 1))
+        return values, columns or "{}"  # what has no fields is text
     if kind == "array":
         items = [random_value(dice, own["items"]) for _ in range(dice.choice([0, 1, 3]))]
         return [one for one, _ in items], [two for _, two in items]

@@ -95,7 +95,7 @@ def _given(options: Namespace) -> dict[str, Any]:
         "paths": tuple(options.paths),
         "topic": tuple(options.topic),
         "exclude": tuple(options.exclude),
-        "decoding": decoding(options, scan="auto"),
+        "decoding": decoding(options),
         "catalog": catalog(options),
     }
     names = ("to", "form", "isolation", "by_date", "compression", "file_bytes", "spark", "max_batch_bytes")

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.interchange.table_formats.catalog import TableFormat
 
@@ -125,8 +126,11 @@ def convert(column: Any, type_: Any) -> Column:
     if not t.is_nested(type_):
         if column.type == type_:
             return column
+        if t.is_timestamp(type_) and column.type.unit == _NANOSECONDS:
+            own = arrow.numbers(column, np.int64) // 1000  # down, before 1970 as well, as Spark and Java do
+            return arrow.column_of_numbers(type_, own, ~arrow.is_valid(column))
         whole = column.cast(_TIME) if t.is_time(column.type) else column
-        return whole.cast(type_, safe=not t.is_timestamp(type_))
+        return whole.cast(type_)
     if column.offset:
         column = pa.concat_arrays([column, column.slice(0, 0)])
     rows, null = len(column), column.null_count

@@ -130,7 +130,7 @@ class _File:
                 found["catalog"] = Catalog(**catalog)
             if decoding:
                 is_on = decoding.pop("decode", bool(decoding))
-                found["decoding"] = Decoding(**decoding, scan="auto") if is_on else None
+                found["decoding"] = Decoding(**decoding) if is_on else None
         except UsageError as error:
             raise UsageError(f"{self._path}: {error}") from error
         return found

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from brokerless.arrow import Column, bits, column_of
 from brokerless.typed.avro.schema import AvroType, parse_schema
 from brokerless.typed.framing import Frame
+from brokerless.typed.merge import UNFIT
 from brokerless.typed.payloads import PayloadDecoder, Reasons, rows_decoder
 from brokerless.typed.registry import Schema
 
@@ -22,6 +23,7 @@ _WHY = (
     "text that is no UTF-8", "a union has no such branch, or an enum no such symbol",
     "a boolean that is neither 0 nor 1", "more items than its bytes can hold", "more than 256 MiB in Arrow",
     "bytes are left after the value", "a decimal of more digits than its precision",
+    f"a whole number {UNFIT} double",
 )  # fmt: skip
 _TOO_LONG = 8
 

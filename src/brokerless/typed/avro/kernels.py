@@ -23,9 +23,8 @@ KIND, COLUMN, FIRST, COUNT, STORE, HIGH, LOW = range(7)
 """An operation's fields. FIRST: its first entry in ``kids`` (or the item's operation, or bytes); COUNT: how many."""
 AS_INT32, AS_INT64, AS_FLOAT, AS_DOUBLE = range(4)
 
-OK, CUT_OFF, BAD_VARINT, BAD_LENGTH, BAD_UTF8, BAD_BRANCH, BAD_BOOLEAN, TOO_MANY, TOO_LONG, REST, BAD_DECIMAL = range(
-    11
-)
+OK, CUT_OFF, BAD_VARINT, BAD_LENGTH, BAD_UTF8, BAD_BRANCH, BAD_BOOLEAN, TOO_MANY, TOO_LONG, REST = range(10)
+BAD_DECIMAL, NO_DOUBLE = 10, 11
 """Why a payload is refused."""
 SPARE_ITEMS = 1024
 """Items without bytes, such as nulls, that a payload may have in all beyond its length."""
@@ -57,6 +56,13 @@ def read_varint(data, at, end):
             break
         shift += np.uint64(7)
     return np.int64(number >> np.uint64(1)) ^ -np.int64(number & np.uint64(1)), at
+
+
+@inlined
+def is_double(number):
+    """Whether a double has all digits of a whole number."""
+    double = np.float64(number)
+    return double < np.float64(1 << 63) and np.int64(double) == number
 
 
 @inlined
@@ -152,9 +158,12 @@ def run_program(
                     wrong = BAD_VARINT
                     break
                 own = sizes[column, 0]
+                store = ops[node, STORE]
+                if store == AS_DOUBLE and fill == 0 and not is_double(number):
+                    wrong = NO_DOUBLE
+                    break
                 if fill:
                     out[regions[column, VALIDITY] + own] = 1
-                    store = ops[node, STORE]
                     if store == AS_INT32:
                         store_u32(out, regions[column, VALUES] + 4 * own, np.uint64(number))
                     elif store == AS_INT64:

@@ -183,6 +183,8 @@ class _Builder:
     def _record(
         self, type_: AvroType, output: OutputColumn, reader: AvroType | None, above: tuple[AvroType, ...]
     ) -> int:
+        if output.type == pa.string() and not type_.fields:
+            return self._constant(AvroType("string"), b"\4{}", output, above)
         if not pa.types.is_struct(output.type):
             raise NoProgramError("a record as text")
         columns = {own.name: column for own, column in zip(output.type, output.children, strict=True)}
@@ -200,11 +202,16 @@ class _Builder:
             if missing is None or missing.default is MISSING or missing.default is None:
                 nodes.append(self.fill(column))
                 continue
-            start = len(self.constants)
-            self.constants += default_bytes(missing.type, missing.default)
-            inner = self.compile(missing.type, column, missing.type, above)
-            nodes.append(self.op(k.DEFAULT, -1, inner, high=start, low=len(self.constants)))
+            default = default_bytes(missing.type, missing.default)
+            nodes.append(self._constant(missing.type, default, column, above))
         return self.sequence(k.RECORD, output.number, nodes)
+
+    def _constant(self, type_: AvroType, data: bytes, output: OutputColumn, above: tuple[AvroType, ...]) -> int:
+        """A value that is not in the payload."""
+        start = len(self.constants)
+        self.constants += data
+        end = len(self.constants)
+        return self.op(k.DEFAULT, -1, self.compile(type_, output, type_, above), high=start, low=end)
 
     def _items(
         self, type_: AvroType, output: OutputColumn, reader: AvroType | None, above: tuple[AvroType, ...]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -22,10 +21,10 @@ from brokerless.typed.avro.schema import (
     reader_field,
     renamed,
 )
-from brokerless.typed.merge import json_text
+from brokerless.typed.merge import UNFIT, UnfitError, decimal_of, json_text
+from brokerless.typed.times import Moment
 
 MAX_DEPTH = 200
-_SCALE = {"ms": 1, "us": 1000, "ns": 1_000_000, "s": 0}
 
 
 @dataclass(slots=True)
@@ -94,6 +93,8 @@ def _value(source: AvroReader, type_: AvroType, target: Any, reader: AvroType | 
         return _record(source, type_, target, reader, depth, is_text)
     if kind in ("array", "map"):
         assert type_.items is not None
+        if not is_text and not (t.is_list if kind == "array" else t.is_map)(target):
+            raise UnfitError(f"{'an array' if kind == 'array' else 'a map'} {UNFIT} {target}")
         other = reader_branch(reader, type_)
         inner_reader = None if other is None else other.items
         if kind == "array":
@@ -136,8 +137,10 @@ def finish(value: Any) -> Any:
 
 
 def _inner(target: Any, name: str) -> Any:
-    """The type of a struct's field. Raises ValueError if it has none of this name."""
-    at = target.get_field_index(name) if pa.types.is_struct(target) else -1
+    """The type of a struct's field. Raises ValueError if it is none, or has no field of this name."""
+    if not pa.types.is_struct(target):
+        raise UnfitError(f"a record {UNFIT} {target}")
+    at = target.get_field_index(name)
     if at < 0:
         raise ValueError(f"the topic's type has no field {name}")
     return target.field(at).type
@@ -162,10 +165,12 @@ def _record(
     names = renamed(type_, reader)
     found: dict[str, Any] = {}
     for each in type_.fields:
-        inner = pa.string() if is_text else _inner(target, names[each.name])
-        found[names[each.name]] = _value(
-            source, each.type, inner, reader_field(reader, type_, names[each.name]), depth + 1
-        )
+        name = names[each.name]
+        inner = pa.string() if is_text else _inner(target, name)
+        try:
+            found[name] = _value(source, each.type, inner, reader_field(reader, type_, name), depth + 1)
+        except UnfitError as error:
+            raise error.within(name) from None
     if is_text:
         return _Text(found)
     newest = reader_branch(reader, type_)
@@ -187,7 +192,7 @@ def _leaf(source: AvroReader, type_: AvroType, target: Any) -> Any:
             raise ValueError("a boolean that is neither 0 nor 1")
         return byte == 1
     if kind in ("int", "long"):
-        return _number(source.varint(), type_, target)
+        return _number(source.varint(), type_)
     if kind in ("float", "double"):
         size = 4 if kind == "float" else 8
         return struct.unpack("<f" if kind == "float" else "<d", source.take(size))[0]
@@ -201,17 +206,14 @@ def _leaf(source: AvroReader, type_: AvroType, target: Any) -> Any:
         number = int.from_bytes(data, "big", signed=True)
         if abs(number) >= 10**type_.precision:
             raise ValueError("a decimal of more digits than its precision")
-        return Decimal(number).scaleb(-type_.scale)
+        return decimal_of(number, type_.scale)
     if type_.logical == "uuid" and kind == "fixed":
         return str(UUID(bytes=data))
     return data.decode() if kind == "string" else data
 
 
-def _number(number: int, type_: AvroType, target: Any) -> int:
+def _number(number: int, type_: AvroType) -> int | Moment:
     if type_.kind == "int" and not -(1 << 31) <= number < 1 << 31:
         raise ValueError("an int of more than 32 bits")
     own = arrow_type(type_, None, (), [0])
-    t = pa.types
-    if (t.is_timestamp(own) and t.is_timestamp(target)) or (t.is_time(own) and t.is_time(target)):
-        return number * (_SCALE[target.unit] // _SCALE[own.unit])
-    return number
+    return Moment(number, own) if pa.types.is_temporal(own) else number

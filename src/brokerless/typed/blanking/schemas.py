@@ -59,7 +59,7 @@ class RegistrySchemas:
         if key.framing == UNFRAMED_VALUES:
             return self.registry.complete(versions[0]) if len(versions) == 1 else None
         is_own = key.framing == CONFLUENT or not self.registry.is_topic
-        return self.registry.find(key.id, context) if is_own else None
+        return self.registry.find(key.id, context, f"{key.topic}-value") if is_own else None
 
     def relatives(self, key: SchemaKey) -> tuple[Schema, ...]:
         schema = self.find(key)

@@ -15,12 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.typed.framing import Frame
 from brokerless.typed.json.column_rules import Rule
 from brokerless.typed.payloads import PayloadDecoder, Reasons, rows_decoder
 from brokerless.typed.plain import parse_json
 
+_LARGE = float(1 << 53)
 _FEW = 64
 """So many rows are parsed one by one, where Arrow refuses them together."""
 
@@ -39,6 +41,7 @@ class _ColumnDecoder:
     def __init__(self, type_: Any, by_rows: PayloadDecoder, rule: Rule | None) -> None:
         self._type, self._by_rows, self._rule = type_, by_rows, rule
         self._schema = pa.schema(list(type_))
+        self._has_doubles = _has_doubles(type_)
 
     def __call__(
         self, frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
@@ -53,6 +56,8 @@ class _ColumnDecoder:
                 parts.append(column)
                 places[rows] = np.arange(at, at + len(rows))
                 at += len(rows)
+                if self._has_doubles:
+                    places[rows[large_doubles(column)]] = -1
                 if self._rule is not None:
                     places[rows[~self._rule.accepts(column, _have_null(lines, line_ends, rows))]] = -1
         rest = np.flatnonzero(places < 0)
@@ -65,6 +70,30 @@ class _ColumnDecoder:
         whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts or [pa.nulls(0, self._type)])
         is_in_order = bool((places == np.arange(len(places))).all())
         return (whole if is_in_order else whole.take(pa.array(places))), reasons
+
+
+def _has_doubles(type_: Any) -> bool:
+    if pa.types.is_struct(type_):
+        return any(_has_doubles(field.type) for field in type_)
+    return _has_doubles(type_.value_type) if pa.types.is_list(type_) else pa.types.is_float64(type_)
+
+
+def large_doubles(column: Any) -> NDArray[np.bool_]:
+    """Which rows have a double from 2^53 on, which may be a whole number of more digits than a double has."""
+    t = pa.types
+    found = np.zeros(len(column), np.bool_)
+    if not len(column):
+        return found
+    if t.is_struct(column.type):
+        for number in range(column.type.num_fields):
+            found |= large_doubles(column.field(number))
+    elif t.is_list(column.type):
+        ends = arrow.ends(column)
+        counts = np.concatenate([[0], np.cumsum(large_doubles(column.values))])
+        found = counts[ends[1:]] > counts[ends[:-1]]
+    elif t.is_float64(column.type):
+        found = np.abs(arrow.numbers(column, np.float64)) >= _LARGE
+    return found
 
 
 def _have_null(lines: NDArray[np.uint8], line_ends: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:

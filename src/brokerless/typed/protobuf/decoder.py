@@ -8,6 +8,7 @@ value, ``google.protobuf.Timestamp`` is a timestamp in ns. Messages within thems
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
@@ -18,11 +19,12 @@ from numpy.typing import NDArray
 
 from brokerless.arrow import Column
 from brokerless.typed.framing import Frame
-from brokerless.typed.merge import UnfitError, conform
+from brokerless.typed.merge import UNFIT, UnfitError, conform
 from brokerless.typed.payloads import PayloadDecoder, Reasons, column_of_rows, reason_of
 from brokerless.typed.protobuf.files import message_types
 from brokerless.typed.protobuf.values import converter
 from brokerless.typed.registry import Schema
+from brokerless.typed.times import Moment
 
 _MAX_DEPTH = 60
 _MAX_FIELDS = 4096
@@ -90,17 +92,22 @@ def _message_value(message: Any, target: Any) -> Any:
     """A message as Python's values, as ``conform`` takes them for ``target``."""
     descriptor = message.DESCRIPTOR
     name = descriptor.full_name.removeprefix(_WELL_KNOWN) if descriptor.full_name.startswith(_WELL_KNOWN) else ""
-    if name == "Timestamp":
+    is_text = pa.types.is_string(target)
+    if name == "Timestamp" and not is_text:
         value = message.seconds * 1_000_000_000 + message.nanos
         if not -(1 << 63) <= value < 1 << 63:
             raise UnfitError("a timestamp that 64 bits of nanoseconds do not hold")
-        return value
-    if name and _well_known(descriptor) is not None and name not in _AS_JSON:
+        return Moment(value, _TIMESTAMP)
+    if name and name != "Timestamp" and _well_known(descriptor) is not None and name not in _AS_JSON:
         return message.value
-    if name in _AS_JSON or pa.types.is_string(target):
+    if name in _AS_JSON or is_text:
         from google.protobuf import json_format
 
-        return json_format.MessageToJson(message, indent=None, preserving_proto_field_name=True)
+        text = json_format.MessageToJson(message, indent=None, preserving_proto_field_name=True)
+        is_plain = name not in _AS_JSON and text.startswith('"')  # as of a Timestamp or a Duration
+        return json.loads(text) if is_plain else text
+    if not pa.types.is_struct(target):
+        raise UnfitError(f"a message {UNFIT} {target}")
     found: dict[str, Any] = {}
     for field in descriptor.fields:
         at = target.get_field_index(field.name)

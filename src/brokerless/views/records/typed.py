@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,11 +12,12 @@ from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.interchange.jsonl_writer import COLUMNS, dumps
 from brokerless.schemas import TIMESTAMP_TYPES
+from brokerless.typed.times import time_text
 from brokerless.typed.topic_type import COLUMNS as ADDED
 
 
 def as_bytes(decoded: pa.RecordBatch) -> pa.RecordBatch:
-    """Decoded records as records: keys and values are text again, and bytes where they could not be decoded."""
+    """Decoded records as records: keys and values are text again, and bytes where nothing of them was decoded."""
     columns: dict[str, Column] = {}
     for name in decoded.schema.names:
         if name in ADDED:
@@ -27,7 +27,7 @@ def as_bytes(decoded: pa.RecordBatch) -> pa.RecordBatch:
             raw = decoded.column(f"{name}Raw").to_pylist()
             texts = [None if value is None else _text(value) for value in json_values(column)]
             column = arrow.column_of_values(
-                [text if bytes_ is None else bytes_ for text, bytes_ in zip(texts, raw, strict=True)], pa.binary()
+                [bytes_ if text is None else text for text, bytes_ in zip(texts, raw, strict=True)], pa.binary()
             )
         columns[name] = column
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
@@ -56,7 +56,7 @@ def _column(decoded: pa.RecordBatch, name: str) -> list[Any]:
     column: Column = decoded.column(name)
     if name in ("key", "value"):
         raw = [json_bytes(each) for each in decoded.column(f"{name}Raw").to_pylist()]
-        return [typed if bytes_ is None else bytes_ for typed, bytes_ in zip(json_values(column), raw, strict=True)]
+        return [bytes_ if typed is None else typed for typed, bytes_ in zip(json_values(column), raw, strict=True)]
     if name == "headers":
         found = column.to_pylist()
         return [[[json_bytes(_encoded(each["key"])), json_bytes(each["value"])] for each in row] for row in found]
@@ -82,8 +82,8 @@ def json_bytes(value: bytes | None) -> Any:
 def json_values(column: Column) -> list[Any]:
     """Each value of a column as JSON has it: structs and maps are objects, times ISO 8601, decimals text."""
     type_ = column.type
-    if pa.types.is_timestamp(type_) or pa.types.is_time(type_):
-        return [_time(value, type_) for value in _numbers(column)]
+    if pa.types.is_temporal(type_):
+        return [None if value is None else time_text(value, type_) for value in _numbers(column)]
     return [json_value(value, type_) for value in _objects(column)]
 
 
@@ -106,7 +106,7 @@ def _with_numbers(type_: Any) -> pa.DataType:
     t = pa.types
     if t.is_timestamp(type_) or t.is_time64(type_):
         return pa.int64()
-    if t.is_time32(type_):
+    if t.is_time32(type_) or t.is_date32(type_):
         return pa.int32()
     if t.is_struct(type_):
         return pa.struct([pa.field(field.name, _with_numbers(field.type)) for field in type_])
@@ -128,39 +128,17 @@ def json_value(value: Any, type_: Any) -> Any:
         return [json_value(each, type_.value_type) for each in value]
     if t.is_map(type_):
         return {_name(json_value(key, type_.key_type)): json_value(each, type_.item_type) for key, each in value}
-    if t.is_timestamp(type_) or t.is_time(type_):
-        return _time(value, type_)
+    if t.is_temporal(type_):
+        return time_text(value, type_)
     if isinstance(value, bytes):
         return json_bytes(value)
     if isinstance(value, float):
         return value if value - value == 0 else str(value)
-    if isinstance(value, datetime.date):
-        return value.isoformat()
     return value if isinstance(value, (bool, int, str)) else str(value)
 
 
 def _name(value: Any) -> str:
     return value if isinstance(value, str) else dumps(value)
-
-
-_PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
-
-
-def _time(value: int | None, type_: Any) -> Any:
-    """ISO 8601; a number where the year is none of four digits."""
-    if value is None:
-        return None
-    per_second = _PER_SECOND[type_.unit]
-    seconds, rest = divmod(value, per_second)
-    digits = len(str(per_second)) - 1
-    fraction = f".{rest:0{digits}d}" if digits else ""
-    try:
-        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
-    except OverflowError:
-        return value
-    if pa.types.is_time(type_):
-        return moment.strftime("%H:%M:%S") + fraction
-    return moment.isoformat(timespec="seconds") + fraction + ("Z" if type_.tz else "")
 
 
 def _text(value: Any) -> str:

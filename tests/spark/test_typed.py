@@ -28,9 +28,9 @@ TEXT = json.dumps({"type": "record", "name": "Order", "fields": FIELDS})
 ROW = {"id": 7, "price": Decimal("1.50"), "at": 1_700_000_000_000, "day": 3, "tags": [], "counts": {"a": 1}}
 
 
-def payload(row: dict[str, object]) -> bytes:
+def payload(row: dict[str, object], text: str = TEXT) -> bytes:
     out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(TEXT)), row)
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(text)), row)
     return b"\0\0\0\0\7" + out.getvalue()
 
 
@@ -64,3 +64,32 @@ def test_topics_of_different_types_are_refused(spark: SparkSession, log: Path) -
     reader = spark.read.format("brokerless").option("decode", "auto").option("subscribe", "orders,texts")
     with pytest.raises(AnalysisException, match="have different types"):
         reader.load(str(log))
+
+
+def test_records_are_the_messages_that_they_name(spark: SparkSession, tmp_path: Path) -> None:
+    proto = 'syntax = "proto3"; package p; message First { int32 x = 1; } message Second { string b = 1; }'
+    key = json.dumps({"keytype": "SCHEMA", "subject": "events-value", "version": 1, "magic": 1}).encode()
+    schema = {"subject": "events-value", "version": 1, "id": 1, "schemaType": "PROTOBUF", "schema": proto}
+    second = b"\0\0\0\0\1\2\2" + b"\x0a\1x"  # the second message of the file, whose first field is x
+    log = write_log(tmp_path, {"_schemas": [(key, json.dumps(schema).encode())], "events": [(b"k", second)]})
+    frame = spark.read.format("brokerless").option("decode", "true").option("subscribe", "events").load(str(log))
+    assert [(row.value.asDict(), row.valueError) for row in frame.collect()] == [({"b": "x"}, None)]
+
+
+def test_times_that_spark_has_no_value_for_are_null_and_keep_their_bytes(spark: SparkSession, tmp_path: Path) -> None:
+    fields = [
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "ns", "type": {"type": "long", "logicalType": "timestamp-nanos"}},
+    ]
+    text = json.dumps({"type": "record", "name": "T", "fields": fields})
+    rows = [{"at": -1, "day": 5, "ns": -1000}, {"at": (1 << 63) - 1, "day": (1 << 31) - 1, "ns": -1}]
+    values = [payload(row, text) for row in rows]
+    key = json.dumps({"keytype": "SCHEMA", "subject": "t-value", "version": 1, "magic": 1}).encode()
+    schema = json.dumps({"subject": "t-value", "version": 1, "id": 7, "schema": text}).encode()
+    log = write_log(tmp_path, {"_schemas": [(key, schema)], "t": [(b"k", each) for each in values]})
+    frame = spark.read.format("brokerless").option("decode", "true").option("subscribe", "t").load(str(log))
+    numbers = frame.orderBy("offset").selectExpr(
+        "unix_micros(value.at) AS at", "unix_date(value.day) AS day", "unix_micros(value.ns) AS ns", "valueRaw"
+    )
+    assert [tuple(row) for row in numbers.collect()] == [(-1000, 5, -1, None), (None, None, -1, values[1])]

@@ -104,11 +104,17 @@ def _decoded(split: Split, options: Options, names: list[str], report: Report) -
     if options.topic_type is None:
         yield from _records(split, options, names, report)
         return
+    from brokerless.interchange.table_formats.rows import keep_exact
     from brokerless.typed.decode import decode_batch
     from brokerless.typed.records import inner_columns
 
     for batch in _records(split, options, inner_columns(names) or [], report):
-        yield decode_batch(options.topic_type, batch).select(names)
+        decoded = decode_batch(options.topic_type, batch)
+        columns = {name: decoded.column(name) for name in decoded.schema.names}
+        for side in ("key", "value"):
+            if side in columns:
+                keep_exact(side, columns, batch)
+        yield pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
 
 def _records(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:

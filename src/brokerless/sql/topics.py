@@ -15,7 +15,7 @@ from brokerless.log.names import is_internal, parse_partition_directory
 from brokerless.log.storage import paths
 from brokerless.tables.partition_reader import PartitionReader, first_rows
 from brokerless.typed.records import Failures, inner_columns
-from brokerless.typed.resolve import resolve_topic
+from brokerless.typed.resolve import WHOLE_BYTES, resolve_topic
 from brokerless.typed.schema_source import TOPIC as SCHEMAS
 from brokerless.typed.schema_source import load_registry
 from brokerless.typed.topic_type import SCHEMA, Decoding, SideType, TopicType
@@ -55,8 +55,11 @@ class TopicTypes:
         self._unknown.discard(topic)
         tables = self._tables
         own = [each for each in tables.partitions if topic in (each.topic, lone_topic(tables))]
-        decoding = Decoding(tables.schemas, scan="auto")
         is_likely = topic in self._has_subject
+        formats = ["auto", "auto"]
+        if is_likely and sum(each.paths.size for each in own) > WHOLE_BYTES:  # what has no subject stays bytes
+            formats = ["auto" if self._registry.of_topic(topic, side)[1] else "bytes" for side in ("key", "value")]
+        decoding = Decoding(tables.schemas, *formats, scan="auto")
         if not is_likely:
             first = resolve_topic(topic, [], decoding, self._registry, batches=self._first(own))
             is_likely = any(use.schema is not None for side in (first.key, first.value) for use in side.schemas)

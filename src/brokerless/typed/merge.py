@@ -102,8 +102,7 @@ class UnfitError(ValueError):
 
     def within(self, name: str) -> UnfitError:
         """The same of a value in the field ``name``, or in an element of a list (``[]``)."""
-        separator = "." if self.path and not self.path.startswith("[") else ""
-        return UnfitError(self.reason, f"{name}{separator}{self.path}")
+        return UnfitError(self.reason, joined_path(name, self.path))
 
 
 def without_conflicts(type_: Any, known: Any) -> pa.DataType:
@@ -121,41 +120,48 @@ def without_conflicts(type_: Any, known: Any) -> pa.DataType:
     return pa.null() if t.is_nested(type_) or t.is_nested(known) else type_
 
 
-def conform(value: Any, type_: Any) -> Any:
-    """A Python value as ``pa.array`` takes it for a type. Raises :class:`UnfitError` for what would be lost."""
+def conform(value: Any, type_: Any, left_out: list[str] | None = None) -> Any:
+    """A Python value as ``pa.array`` takes it for a type. ``left_out`` gets the paths of fields that the type does not
+    have. Raises :class:`UnfitError` for what would be lost; so are these without ``left_out``."""
     t = pa.types
     if value is None:
         return None
     if t.is_struct(type_):
-        return _conform_struct(value, type_)
-    if t.is_list(type_) and isinstance(value, (list, tuple)):
+        return _conform_struct(value, type_, left_out)
+    if (t.is_list(type_) and isinstance(value, (list, tuple))) or (t.is_map(type_) and isinstance(value, Mapping)):
+        before = len(left_out or ())
         try:
-            return [conform(each, type_.value_type) for each in cast("list[Any]", value)]
+            items = _conform_items(cast("Any", value), type_, left_out)
         except UnfitError as error:
             raise error.within("[]") from None
-    if t.is_map(type_) and isinstance(value, Mapping):
-        pairs = cast("Mapping[Any, Any]", value).items()
-        try:
-            return [(conform(key, type_.key_type), conform(each, type_.item_type)) for key, each in pairs]
-        except UnfitError as error:
-            raise error.within("[]") from None
+        _prefix("[]", left_out, before)
+        return items
     if t.is_string(type_):
         return str(value) if isinstance(value, (str, Moment)) else json_text(value)
     if t.is_binary(type_) and isinstance(value, (bytes, str)):
         return value.encode() if isinstance(value, str) else value
     if t.is_boolean(type_) and isinstance(value, bool):
         return value
+    if isinstance(value, Moment):
+        number = value.into(type_) if t.is_temporal(type_) else None
+        if number is None:
+            raise UnfitError(f"{_kind(value)} {UNFIT} {type_}")
+        return number
     return _conform_number(value, type_)
+
+
+def _conform_items(value: Any, type_: Any, left_out: list[str] | None) -> list[Any]:
+    """The elements of a list, or the pairs of a map."""
+    if pa.types.is_list(type_):
+        return [conform(each, type_.value_type, left_out) for each in value]
+    pairs = value.items()
+    return [(conform(key, type_.key_type), conform(each, type_.item_type, left_out)) for key, each in pairs]
 
 
 def _conform_number(value: Any, type_: Any) -> Any:
     t = pa.types
     is_integer = isinstance(value, int) and not isinstance(value, bool)
-    if isinstance(value, Moment) and t.is_temporal(type_):
-        number = value.into(type_)
-        if number is not None:
-            return number
-    elif t.is_integer(type_) and (is_integer or (isinstance(value, float) and value.is_integer())):
+    if t.is_integer(type_) and (is_integer or (isinstance(value, float) and value.is_integer())):
         if -(1 << type_.bit_width - 1) <= value < 1 << type_.bit_width - 1:
             return int(value)
     elif t.is_floating(type_) and (is_integer or isinstance(value, float)):
@@ -164,7 +170,7 @@ def _conform_number(value: Any, type_: Any) -> Any:
             if number == value or value != value:
                 return number
     elif t.is_decimal(type_) and (is_integer or isinstance(value, Decimal)):
-        number = decimal_of(value, -type_.scale)
+        number = decimal_of(cast("Decimal | int", value), -type_.scale)
         if number.is_finite() and number == number.to_integral_value() and abs(number) < 10**type_.precision:
             return decimal_of(int(number), type_.scale)
     elif t.is_null(type_):
@@ -177,21 +183,38 @@ def decimal_of(number: Decimal | int, scale: int) -> Decimal:
     return Decimal(number).scaleb(-scale, _EXACT)
 
 
-def _conform_struct(value: Any, type_: Any) -> dict[str, Any]:
+def _conform_struct(value: Any, type_: Any, left_out: list[str] | None) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise UnfitError(f"{_kind(value)} {UNFIT} a record")
     own = cast("Mapping[str, Any]", value)
     found: dict[str, Any] = {}
-    name = ""
+    name, before = "", len(left_out or ())
     try:
         for field in type_:
             name = field.name
-            found[name] = conform(own.get(name), field.type)
+            found[name] = conform(own.get(name), field.type, left_out)
+            if left_out and len(left_out) > before:
+                _prefix(name, left_out, before)
+                before = len(left_out)
     except UnfitError as error:
         raise error.within(name) from None
     if len(own) > len(found) or not own.keys() <= found.keys():
-        raise UnfitError(f"the topic's type has no field {sorted(own.keys() - found.keys())[0]!r}")
+        unknown = sorted(own.keys() - found.keys())
+        if left_out is None:
+            raise UnfitError(f"the topic's type has no field {unknown[0]!r}")
+        left_out += unknown
     return found
+
+
+def _prefix(name: str, left_out: list[str] | None, before: int) -> None:
+    """Adds the name of the field around them to the paths that came after the first ``before``."""
+    if left_out and len(left_out) > before:
+        left_out[before:] = [joined_path(name, each) for each in left_out[before:]]
+
+
+def joined_path(name: str, path: str) -> str:
+    """The path of what is in the field ``name``, or in an element of a list (``[]``)."""
+    return f"{name}{'.' if path and not path.startswith('[]') else ''}{path}"
 
 
 def json_text(value: Any) -> str:
@@ -217,8 +240,10 @@ def _plain(value: Any) -> Any:
 
 def _kind(value: Any) -> str:
     """What a value is, for people."""
+    if isinstance(value, Moment):
+        return f"{value.type}"
     kinds: tuple[tuple[Any, str], ...] = (
-        (Moment, "a time"), (bool, "a boolean"), (int, "a whole number"), (float, "a floating-point number"),
+        (bool, "a boolean"), (int, "a whole number"), (float, "a floating-point number"),
         (Decimal, "a decimal"), (str, "text"), (bytes, "bytes"), (Mapping, "an object"), ((list, tuple), "an array"),
     )  # fmt: skip
     return next((name for class_, name in kinds if isinstance(value, class_)), f"a {type(value).__name__}")

@@ -140,7 +140,7 @@ def _connect(schema: Any, value: Any) -> Any:
     if schema.get("name") == _DECIMAL and isinstance(value, str):
         number = int.from_bytes(base64.b64decode(value), "big", signed=True)
         return decimal_of(number, int(schema.get("parameters", {}).get("scale", 0)))
-    if schema.get("name") in _LOGICAL and isinstance(value, int) and not isinstance(value, bool):
+    if schema.get("name") in _LOGICAL and type(value) is int:
         return Moment(value, _LOGICAL[schema["name"]])
     if kind == "float" and isinstance(value, float):
         return c_float(value).value  # Java writes the shortest text of it

@@ -23,7 +23,7 @@ from brokerless.typed.topic_type import SCHEMA, UNFRAMED_VALUES, WINDOWS, Decodi
 
 _FIRST = 64
 """Rows of a batch that are looked at one by one, which nearly always have all there is of a type."""
-_WHOLE = 64 << 20
+WHOLE_BYTES = 64 << 20
 """Bytes of a topic that ``scan="auto"`` reads as a whole."""
 _OF_SEGMENT = 1000
 """Records at the beginning of a segment, and at the end of a partition, that it looks at in a larger one."""
@@ -52,8 +52,8 @@ def resolve_topic(
     needs = [each for each in sides.values() if each.needs_scan(decoding)]
     if needs:
         names = [*(each.name for each in needs), "headers"]
-        is_large = decoding.scan == "auto" and sum(each.paths.size for each in partitions) > _WHOLE
-        if batches is None and is_large and all(each.has_hint() for each in needs):
+        is_large = decoding.scan == "auto" and sum(each.paths.size for each in partitions) > WHOLE_BYTES
+        if is_large and all(each.has_hint() for each in needs):
             batches = _read_beginnings(partitions, names, max_batch_bytes, on_damage)
             for side in needs:
                 side.is_partial = True

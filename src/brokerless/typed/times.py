@@ -121,7 +121,7 @@ def _of_lists(column: Column, found: list[_Found]) -> Iterator[_Found]:
     for items, path, what in found:
         counts = np.concatenate([[0], np.cumsum(items)])
         rows = (counts[ends[1:]] > counts[ends[:-1]]) & is_there
-        yield rows, f"[]{'.' if path and not path.startswith('[') else ''}{path}", what
+        yield rows, f"[]{'.' if path and not path.startswith('[]') else ''}{path}", what
 
 
 def _checked_struct(column: Any) -> tuple[Column, list[_Found]]:
@@ -132,8 +132,7 @@ def _checked_struct(column: Any) -> tuple[Column, list[_Found]]:
         child, own = _checked(column.field(number))
         children.append(child)
         for rows, path, what in own:
-            separator = "." if path and not path.startswith("[") else ""
-            found.append((rows & is_there, f"{field.name}{separator}{path}", what))
+            found.append((rows & is_there, f"{field.name}{'.' if path and not path.startswith('[]') else ''}{path}", what))
     if not found:
         return column, []
     mask = arrow.column_of_flags(~is_there) if column.null_count else None

@@ -36,9 +36,9 @@ class Decoding:
     the topic, if any. ``key_format``, ``value_format``: one of :data:`FORMATS`, or ``time-windowed:FORMAT``
     and ``session-windowed:FORMAT`` for keys of Kafka Streams. ``auto``: by the bytes' framing where the schema is
     known, else JSON objects, else text, else bytes; numbers are never guessed. ``scan``: whether all records are read
-    first for the schemas that they name (``always``). ``auto``: of a topic of more than 64 MiB that has a subject of
-    its name, only those at the beginning of each segment and at the end of each partition; ``never``: the type is
-    that of the subject's versions, with the fields of all messages of a Protobuf file.
+    first for the schemas that they name (``always``). ``auto``: of a topic of more than 64 MiB that has subjects of its
+    name for all that is not given a format, only those at the beginning of each segment and at the end of each
+    partition; ``never``: the type is that of the subjects' versions, with the fields of all messages of Protobuf files.
 
     Raises :class:`UsageError` for a format that there is not.
     """

@@ -150,6 +150,18 @@ def convert(column: Any, type_: Any) -> Column:
     return pa.Array.from_buffers(type_, rows, column.buffers()[:2], null, 0, [entries])
 
 
+def in_microseconds(type_: Any) -> pa.DataType:
+    """A type with microseconds for nanoseconds, for engines that have none."""
+    t = pa.types
+    if t.is_struct(type_):
+        return pa.struct([pa.field(field.name, in_microseconds(field.type)) for field in type_])
+    if t.is_list(type_):
+        return pa.list_(in_microseconds(type_.value_type))
+    if t.is_map(type_):
+        return pa.map_(type_.key_type, in_microseconds(type_.item_type))
+    return pa.timestamp("us", type_.tz) if t.is_timestamp(type_) and type_.unit == _NANOSECONDS else type_
+
+
 def finer_than_stored(column: Any) -> NDArray[np.bool_] | None:
     """Which rows have a time that :func:`convert` cuts; None for a type without such times."""
     type_ = column.type

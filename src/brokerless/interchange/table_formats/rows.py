@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from brokerless import arrow
 from brokerless.errors import Finding
@@ -83,17 +84,10 @@ class RowMaker:
         )
 
     def _keep_exact(self, side: str, columns: dict[str, Any], raw: pa.RecordBatch) -> None:
-        """What is cut keeps its bytes."""
-        finer = finer_than_stored(columns[side])
-        if finer is None or not finer.any():
-            return
-        rows = np.flatnonzero(finer)
-        first = cast(int, raw.column("offset")[int(rows[0])].as_py())
-        self.cut = add_cut(self.cut, {side: (len(rows), first)})
-        mask = arrow.column_of_flags(finer)
-        pc = _compute()
-        columns[f"{side}Raw"] = pc.if_else(mask, raw.column(side), columns[f"{side}Raw"])
-        columns[f"{side}Error"] = pc.if_else(mask, pa.scalar(FINER), columns[f"{side}Error"])
+        rows = keep_exact(side, columns, raw)
+        if len(rows):
+            first = cast(int, raw.column("offset")[int(rows[0])].as_py())
+            self.cut = add_cut(self.cut, {side: (len(rows), first)})
 
     def _kafka(self, records: pa.RecordBatch) -> Any:
         rows = records.num_rows
@@ -109,6 +103,20 @@ class RowMaker:
         }
         own = [columns[each.name] if each.name in columns else records.column(each.name) for each in KAFKA]
         return pa.StructArray.from_arrays(own, fields=list(KAFKA))
+
+
+def keep_exact(side: str, columns: dict[str, Any], raw: pa.RecordBatch) -> NDArray[np.int64]:
+    """Keeps the bytes of keys or values (``side``) of which a time will be cut, and says so beside them; the rows.
+    ``raw``: the same records before they were decoded."""
+    finer = finer_than_stored(columns[side])
+    if finer is None or not finer.any():
+        return np.empty(0, np.int64)
+    mask = arrow.column_of_flags(finer)
+    pc = _compute()
+    error = columns[f"{side}Error"]
+    columns[f"{side}Raw"] = pc.if_else(mask, raw.column(side), columns[f"{side}Raw"])
+    columns[f"{side}Error"] = pc.if_else(mask, pc.coalesce(error, pa.scalar(FINER)), error)
+    return np.flatnonzero(finer)
 
 
 def _compute() -> Any:

@@ -166,7 +166,8 @@ def _record(
     found: dict[str, Any] = {}
     for each in type_.fields:
         name = names[each.name]
-        inner = pa.string() if is_text else _inner(target, name)
+        is_lacking = not is_text and pa.types.is_struct(target) and target.get_field_index(name) < 0
+        inner = pa.string() if is_text or is_lacking else _inner(target, name)
         try:
             found[name] = _value(source, each.type, inner, reader_field(reader, type_, name), depth + 1)
         except UnfitError as error:

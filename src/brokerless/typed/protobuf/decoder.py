@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from brokerless.arrow import Column
 from brokerless.typed.framing import Frame
 from brokerless.typed.merge import UNFIT, UnfitError, conform
-from brokerless.typed.payloads import PayloadDecoder, Reasons, column_of_rows, reason_of
+from brokerless.typed.payloads import PayloadDecoder, Reasons, column_of_rows, reason_of, reason_of_left_out
 from brokerless.typed.protobuf.files import message_types
 from brokerless.typed.protobuf.values import converter
 from brokerless.typed.registry import Schema
@@ -111,17 +111,20 @@ def _message_value(message: Any, target: Any) -> Any:
     found: dict[str, Any] = {}
     for field in descriptor.fields:
         at = target.get_field_index(field.name)
-        if at < 0:
-            raise UnfitError(f"the topic's type has no field {field.name}")
         if field.has_presence and not message.HasField(field.name):
             continue
-        found[field.name] = _field_value(field, getattr(message, field.name), target.field(at).type)
+        inner = pa.string() if at < 0 else target.field(at).type  # without a column, it is left out
+        found[field.name] = _field_value(field, getattr(message, field.name), inner)
+    if descriptor.is_extendable:
+        found |= {f"[{field.full_name}]": "" for field, _ in message.ListFields() if field.is_extension}
     return found
 
 
 def _field_value(field: Any, value: Any, target: Any) -> Any:
     if _is_map(field):
         entry = field.message_type.fields_by_name["value"]
+        if pa.types.is_struct(target):
+            raise UnfitError(f"a map {UNFIT} a record")
         item = target.item_type if pa.types.is_map(target) else target
         return {key: _one(entry, each, item) for key, each in value.items()}
     if field.is_repeated:
@@ -180,7 +183,7 @@ def protobuf_decoder(schema: Schema, target: pa.DataType) -> PayloadDecoder:
     types = message_types(schema)
     classes: dict[tuple[int, ...], tuple[Callable[[], Any], Callable[[Any], Any] | None]] = {}
 
-    def parse(data: bytes, prefix: bytes, has_indexes: bool) -> Any:
+    def parse(data: bytes, prefix: bytes, has_indexes: bool, left_out: list[str]) -> Any:
         indexes, at = ((0,), 0)
         if has_indexes:
             indexes, at = read_indexes(prefix or data)
@@ -192,7 +195,7 @@ def protobuf_decoder(schema: Schema, target: pa.DataType) -> PayloadDecoder:
         if convert is not None:
             with suppress(UnfitError):  # whose reason says where, below
                 return convert(message)
-        return conform(_message_value(message, target), target)
+        return conform(_message_value(message, target), target, left_out)
 
     def compiled(indexes: tuple[int, ...]) -> Callable[[Any], Any] | None:
         try:
@@ -210,8 +213,11 @@ def protobuf_decoder(schema: Schema, target: pa.DataType) -> PayloadDecoder:
         reasons: Reasons = {}
         has_indexes = frame.framing == "confluent" or bool(frame.message)
         for row, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+            left_out: list[str] = []
             try:
-                values.append(parse(data[start:end].tobytes(), frame.message, has_indexes))
+                values.append(parse(data[start:end].tobytes(), frame.message, has_indexes, left_out))
+                if left_out:
+                    reasons[row] = reason_of_left_out(left_out)
             except (DecodeError, ValueError, LookupError, TypeError, RecursionError) as error:
                 values.append(None)
                 reasons[row] = reason_of(error)

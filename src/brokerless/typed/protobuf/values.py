@@ -23,6 +23,8 @@ def converter(descriptor: Any, target: Any, natural: Any, rest: Rest) -> Convert
     ``rest`` makes those of what is no plain message. Raises :class:`UnfitError` for a field that ``target`` lacks."""
     if not pa.types.is_struct(natural) or not pa.types.is_struct(target):
         return partial(_by_type, rest, target)
+    if descriptor.is_extendable:
+        raise UnfitError("extensions have no column")
     plain: list[tuple[str, Convert | None]] = []
     optional: list[tuple[str, Convert | None]] = []
     for field in descriptor.fields:

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from brokerless.typed.times import Moment, time_text
+from brokerless.typed.times import Moment, joined_path, time_text
 
 _UNITS = ("s", "ms", "us", "ns")
 _DIGITS = 38
@@ -210,11 +210,6 @@ def _prefix(name: str, left_out: list[str] | None, before: int) -> None:
     """Adds the name of the field around them to the paths that came after the first ``before``."""
     if left_out and len(left_out) > before:
         left_out[before:] = [joined_path(name, each) for each in left_out[before:]]
-
-
-def joined_path(name: str, path: str) -> str:
-    """The path of what is in the field ``name``, or in an element of a list (``[]``)."""
-    return f"{name}{'.' if path and not path.startswith('[]') else ''}{path}"
 
 
 def json_text(value: Any) -> str:

@@ -27,6 +27,11 @@ _Found = tuple[NDArray[np.bool_], str, str]
 """Rows that have a time out of range, the path of its field, and what it is."""
 
 
+def joined_path(name: str, path: str) -> str:
+    """The path of what is in the field ``name``, or in an element of a list (``[]``)."""
+    return f"{name}{'.' if path and not path.startswith('[]') else ''}{path}"
+
+
 @dataclass(frozen=True, slots=True)
 class Moment:
     """A number of an Arrow type of times: since 1970, or since midnight, in its unit."""
@@ -121,7 +126,7 @@ def _of_lists(column: Column, found: list[_Found]) -> Iterator[_Found]:
     for items, path, what in found:
         counts = np.concatenate([[0], np.cumsum(items)])
         rows = (counts[ends[1:]] > counts[ends[:-1]]) & is_there
-        yield rows, f"[]{'.' if path and not path.startswith('[]') else ''}{path}", what
+        yield rows, joined_path("[]", path), what
 
 
 def _checked_struct(column: Any) -> tuple[Column, list[_Found]]:
@@ -132,7 +137,7 @@ def _checked_struct(column: Any) -> tuple[Column, list[_Found]]:
         child, own = _checked(column.field(number))
         children.append(child)
         for rows, path, what in own:
-            found.append((rows & is_there, f"{field.name}{'.' if path and not path.startswith('[]') else ''}{path}", what))
+            found.append((rows & is_there, joined_path(field.name, path), what))
     if not found:
         return column, []
     mask = arrow.column_of_flags(~is_there) if column.null_count else None

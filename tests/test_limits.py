@@ -44,7 +44,7 @@ def measure(how, path):
     elif how == "segments":
         rows = log.segments(on_damage=told.append).num_rows
     elif how == "transactions":
-        rows = log.transactions().num_rows
+        rows = log.transactions(on_damage=told.append).num_rows
     elif how.startswith("carve"):
         rows = carved(path, told, how == "carve-tables")
     else:

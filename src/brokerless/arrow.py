@@ -40,12 +40,12 @@ def integers(column: Column) -> list[int | None]:
 def values(column: Column) -> list[Any]:
     """The values of a column as Python's, with timestamps, dates, times of day and durations as their numbers at any
     depth: Python has no year above 9999 and no nanoseconds, and ``to_pylist`` fails on them."""
-    type_ = (
-        _without_times(column.type)
-        if pa.types.is_nested(column.type) or pa.types.is_temporal(column.type)
-        else column.type
-    )
-    return (column if type_ == column.type else column.cast(type_)).to_pylist()
+    t, type_ = pa.types, column.type
+    numbers = _without_times(type_) if t.is_nested(type_) or t.is_temporal(type_) else type_
+    if numbers == type_:
+        return column.to_pylist()
+    is_flat = isinstance(column, pa.Array) and not t.is_nested(type_)
+    return (column.view(numbers) if is_flat else column.cast(numbers)).to_pylist()
 
 
 def rows(table: Any) -> list[dict[str, Any]]:

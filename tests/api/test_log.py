@@ -186,7 +186,7 @@ def test_every_plain_column_can_be_grouped_and_sorted_by(broker: str) -> None:
         pa.Table.from_batches(log.records(control=True, on_damage=lambda _: None), RECORDS),
         pa.Table.from_batches(log.batches(on_damage=lambda _: None), BATCHES),
         log.segments(on_damage=lambda _: None),
-        log.transactions(),
+        log.transactions(on_damage=lambda _: None),
     ]
     assert len(set(tables[0]["topic"].to_pylist())) > 3  # several files and topics, of which each batch has one
     for table in tables:

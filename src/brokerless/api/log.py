@@ -128,9 +128,10 @@ class Log:
         rows = (each.segment_rows(max_batch_bytes=max_batch_bytes, on_damage=on_damage) for each in self.partitions)
         return table_of([row for of_partition in rows for row in of_partition], SEGMENTS)
 
-    def transactions(self) -> pa.Table:
+    def transactions(self, *, on_damage: OnDamage | None = None) -> pa.Table:
         """As :meth:`Partition.transactions`, of all partitions."""
-        return pa.concat_tables([table_of([], TRANSACTIONS), *(each.transactions() for each in self.partitions)])
+        found = (each.transactions(on_damage=on_damage) for each in self.partitions)
+        return pa.concat_tables([table_of([], TRANSACTIONS), *found])
 
     def dataset(
         self,

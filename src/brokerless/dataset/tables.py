@@ -126,7 +126,7 @@ class TableRows:
                 yield from table_of(list(rows), schema).select(columns).to_batches()
             case "transactions":
                 for each in _selected(partitions, filter, schema):
-                    yield from each.transactions().select(columns).to_batches()
+                    yield from each.transactions(on_damage=report).select(columns).to_batches()
             case "groups" | "offsets":
                 from brokerless.internals.tables import state
 

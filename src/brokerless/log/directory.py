@@ -35,6 +35,7 @@ _TRIES = 100
 _SETTLE_TRIES, _SETTLE_PAUSE_S = 20, 0.05
 """How often, and after how many seconds, a partition is listed again while files change places in it."""
 
+UNREADABLE = "unreadable-directory"
 WHAT_TO_GIVE = (
     "give a .log file, a partition's directory (such as orders-0), or a log directory that holds such directories"
 )
@@ -101,6 +102,11 @@ class PartitionPath:
     def size(self) -> int:
         """Bytes of its segments' logs."""
         return sum(segment.size for segment in self.segments)
+
+    @property
+    def unreadable(self) -> Finding | None:
+        """Why the directory could not be listed, so that there seem to be no segments; None if it was."""
+        return next((each for each in self.findings if each.kind == UNREADABLE), None)
 
     @property
     def is_unfinished(self) -> bool:
@@ -364,7 +370,7 @@ def _subdirectory(entry: DirectoryEntry, storage_options: StorageOptions | None)
         named = names.parse_partition_directory(entry.name)
         assert named is not None
         reason = str(error).removeprefix(f"{entry.path}: ")
-        finding = Finding("error", "unreadable-directory", entry.path, None, None, reason)
+        finding = Finding("error", UNREADABLE, entry.path, None, None, reason)
         return PartitionPath(named.topic, named.partition, entry.path, named.state, findings=(finding,))
     return describe_partition(entry.path, entries)
 

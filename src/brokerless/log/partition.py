@@ -375,17 +375,23 @@ def _chosen(batches: Batches, reading: Reading, requested: Range) -> NDArray[np.
 
 
 def transactions_of(
-    partition: PartitionPath, storage_options: StorageOptions | None = None, report: Report = ignore
+    partition: PartitionPath,
+    storage_options: StorageOptions | None = None,
+    report: Report = ignore,
+    is_all_read: bool = False,
 ) -> Transactions:
     """The transactions of a partition's whole log. Damaged data and markers of transactions are reported: without its
-    marker, a transaction looks open, and what is after it unstable; so does a file that became shorter meanwhile."""
+    marker, a transaction looks open, and what is after it unstable; so does a file that became shorter meanwhile.
+    ``is_all_read``: what else cannot be read is reported as well, for callers that read nothing but this."""
     end_offset = 0
 
     def chunks() -> Iterator[tuple[str, Chunk]]:
         nonlocal end_offset
-        for each in open_segments(partition, ignore, storage_options=storage_options):
-            advance: Report = lambda finding: report(finding) if finding.kind == SHRUNK else None  # noqa: E731
-            for chunk in scan(each.file, advance, each.start):
+        on_unreadable = report if is_all_read else ignore
+        shrunk: Report = lambda finding: report(finding) if finding.kind == SHRUNK else None  # noqa: E731
+        for each in open_segments(partition, on_unreadable, storage_options=storage_options):
+            graded = report if each.is_last else within_log(report)
+            for chunk in scan(each.file, graded if is_all_read else shrunk, each.start):
                 end_offset = max(end_offset, int(chunk.batches.last_offset.max()) + 1)
                 yield each.file.path, chunk
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -173,8 +173,8 @@ class PartitionReader:
         """The rows of :meth:`segments`, each as a dict, timestamps in ms. ``watch`` is called with each chunk of batch
         headers, before the row of its segment.
 
-        ``on_unreadable`` is called for a segment that cannot be opened, and the next one is read; without it, that is
-        raised.
+        ``on_unreadable`` is called for a segment that cannot be opened, and the next one is read; without it,
+        ``on_damage`` is, and without both, that is raised.
         """
         from brokerless.log.live_segments import open_segments
         from brokerless.log.offset_checks import SeenOffsets
@@ -185,14 +185,17 @@ class PartitionReader:
 
         report = on_damage or raise_errors
 
-        def unreadable(error: UnreadableError) -> None:
-            if on_unreadable is None:
+        def unreadable(error: UnreadableError, path: str) -> None:
+            if on_unreadable is not None:
+                on_unreadable(error)
+            elif on_damage is not None:
+                on_damage(Finding("error", "unreadable-file", path, None, None, str(error).removeprefix(f"{path}: ")))
+            else:
                 raise error
-            on_unreadable(error)
 
         def report_readable(finding: Finding) -> None:
             if finding.kind == "unreadable-file":
-                unreadable(UnreadableError(str(finding)))
+                unreadable(UnreadableError(str(finding)), finding.file)
             else:
                 report(finding)
 
@@ -200,9 +203,7 @@ class PartitionReader:
         start = from_reported_start(self.paths, report, self.storage_options).start_offset or 0
         check_head(self.paths, report, self.storage_options)
         try:
-            for each in open_segments(
-                replace(self.paths, findings=()), report_readable, storage_options=self.storage_options
-            ):
+            for each in open_segments(self.paths, report_readable, storage_options=self.storage_options):
                 source = RowSource(each.file.path, self.topic, self.partition)
                 try:
                     seen.begin(each.segment.base_offset)
@@ -211,23 +212,23 @@ class PartitionReader:
                     if not is_followed(each.partition, each.segment, summary.last_offset):
                         check_following(each.partition, each.segment, each.file, report, self.storage_options)
                 except UnreadableError as error:
-                    unreadable(error)
+                    unreadable(error, each.file.path)
                     continue
                 if not each.start:  # else its records were in segments that have had their rows
                     yield row
         except UnreadableError as error:
-            unreadable(error)
+            unreadable(error, self.path)
         check_end(self.paths, report, self.storage_options)
 
-    def transactions(self) -> pa.Table:
+    def transactions(self, *, on_damage: OnDamage | None = None) -> pa.Table:
         """One row for each transaction that did not end before the log start offset, in the order in which they ended
-        (schema :data:`schemas.TRANSACTIONS`)."""
+        (schema :data:`schemas.TRANSACTIONS`). ``on_damage`` as in :meth:`records`."""
         from brokerless.log.partition import transactions_of
         from brokerless.tables.record_batches import RowSource, transactions_table
 
         source = RowSource(self.path, self.topic, self.partition)
-        found = transactions_of(self.paths, self.storage_options).since(self.start_offset or 0)
-        return transactions_table(found, source)
+        every = transactions_of(self.paths, self.storage_options, on_damage or raise_errors, is_all_read=True)
+        return transactions_table(every.since(self.start_offset or 0), source)
 
     def offset_for_timestamp(
         self, timestamp: Time, *, isolation: Isolation = "read_uncommitted", max_batch_bytes: int | None = None

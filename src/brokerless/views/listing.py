@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from brokerless.log.checkpoint.log_start import UNKNOWN
 from brokerless.log.directory import deleted_segments
 from brokerless.log.read_progress import Done, ignore
 from brokerless.tables.partition_reader import OnDamage, OnUnreadable, PartitionReader
@@ -50,9 +49,6 @@ def rows(
 
     by_partition: list[tuple[PartitionReader, str, list[Row]]] = []
     for each in partitions:
-        for finding in each.paths.findings:
-            if finding.kind == UNKNOWN:
-                on_damage(finding)
         by_partition.append((each, each.paths.state, list(segment_rows(each))))
         waiting = PartitionReader(deleted_segments(each.paths), each.storage_options)
         if deleted and waiting.segment_paths:

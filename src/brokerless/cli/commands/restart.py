@@ -119,7 +119,8 @@ def _show_partitions(
                     max_batch_bytes=options.max_batch_bytes,
                 )
             except UnreadableError as error:
-                (output.unreadable_within if Path(partition.path).is_dir() else output.unreadable)(error)
+                within = partition.path not in options.paths or Path(partition.path).is_dir()
+                (output.unreadable_within if within else output.unreadable)(error)
             else:
                 restarts.append(restart)
                 if options.json and _is_shown(restart.is_harmless, options):

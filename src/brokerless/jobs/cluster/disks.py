@@ -70,6 +70,9 @@ def load_disk(directory: LogDirectory, max_batch_bytes: int | None = None) -> Di
     for paths in (*directory.partitions, *directory.others):
         if paths.topic is None or paths.partition is None or paths.is_unfinished:
             continue
+        if paths.unreadable is not None:
+            findings.append(paths.unreadable)
+            continue
         try:
             if paths.topic == names.CLUSTER_METADATA:
                 metadata = load_replica(paths, max_batch_bytes)

@@ -65,6 +65,8 @@ class PartitionCleaner:
     ) -> None:
         self._source, self._settings, self._options = source, settings, storage_options
         self._report, self.damages = report, list[Finding]()
+        for finding in source.findings:
+            self.report(finding)
         history = read_history(source, settings.now_ms, self.report, storage_options)
         cleanable = find_cleanable(source, history, settings, checkpoint)
         rules = CleanerRules(history, settings)

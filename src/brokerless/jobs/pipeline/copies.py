@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
+from brokerless.errors import UnreadableError
 from brokerless.interchange.export_state import Exported
 from brokerless.jobs.pipeline.ledger import Ledger
 from brokerless.log.directory import PartitionPath
@@ -56,8 +58,9 @@ def end_offset(partition: PartitionPath, ledger: Ledger, storage_options: Storag
     for segment in partition.segments:
         known = ledger.get("segment", segment.log.path)
         if known is None or ledger.is_new(segment):
-            found = PartitionReader(partition, storage_options).end_offset
-            return max([*ends, 0 if found is None else found])
+            with suppress(UnreadableError):  # which the check or the export of that segment reports
+                ends += [PartitionReader(partition, storage_options).end_offset or 0]
+            return max(ends)
         ends += [] if known.lastOffset is None else [known.lastOffset + 1]
     return max(ends, default=0)
 

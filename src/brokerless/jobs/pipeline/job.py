@@ -187,6 +187,9 @@ class _Run:
             with self._stage("export"):
                 for topic, reason in result.refused.items():
                     self._refuse(next(own[0] for own in copies.values() if own[0].topic == topic), reason)
+                for each in partitions:
+                    if each.unreadable is not None:
+                        self._record_met(each, [each.unreadable], ())
                 for each in gone_partitions(copies, self._ledger, settings, directories):
                     self._record_met(each, [each.findings[0]], ())
                 self._export(copies_left, exported, place)

@@ -30,7 +30,7 @@ from brokerless.log.commit.commit import settle
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.directory_lock import lock_directory, only_writer
-from brokerless.log.storage.paths import is_remote
+from brokerless.log.storage.paths import directory_name, is_remote
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.segment_state import remove_segments
 from brokerless.tables.partition_reader import PartitionReader
@@ -114,8 +114,7 @@ def plan(
             continue
         settings = known.settings.get(each.topic)
         why = refusal(each, settings, each.topic in named, (each.topic, each.partition) in compacted)
-        if Path(each.path).is_symlink():
-            why = "its directory is a symbolic link, and links are not followed"
+        why = _unreadable(each) or why
         if why is None:
             allowed[each.path] = each
         else:
@@ -130,6 +129,17 @@ def plan(
     trimmed = tuple(_costs(allowed[path], chosen[path], known) for path in allowed if path in chosen)
     trim = Trim(directory.path, trimmed, tuple(gone), retained)
     return replace(trim, missing=max(0, (limits.free or 0) - trim.size))
+
+
+def _unreadable(partition: PartitionPath) -> str | None:
+    """Why nothing of a partition can be removed, or it is not known what; None where that is no reason."""
+    name = directory_name(partition.path)
+    if Path(partition.path).is_symlink():
+        return f"{name} is a symbolic link, and links are not followed"
+    if partition.unreadable is not None:
+        return f"{name} cannot be read: {partition.unreadable.message}"
+    unopened = next((each.log.name for each in partition.segments if each.log.size is None), None)
+    return None if unopened is None else f"{unopened} of {name} cannot be opened"
 
 
 def _read_known(directories: Sequence[LogDirectory]) -> _Known:

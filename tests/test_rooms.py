@@ -116,7 +116,7 @@ def test_sizes_are_checked(tmp_path: Path):
     assert violations(tmp_path) == []
     kernel = f"@kernel\n{long}"
     assert violations(tmp_path, text=kernel, format__crc__kernels=long) == []
-    assert violations(tmp_path, text="\n" * 401) == ["module brokerless.text"]
+    assert violations(tmp_path, text="\n" * 501) == ["module brokerless.text"]
     many = {f"views__{chr(97 + each)}": "" for each in range(15)}
     assert violations(tmp_path, text="", **{"views/__init__": ""}, **many) == ["package brokerless.views"]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -147,3 +149,24 @@ def test_a_kernel_that_another_process_compiles_is_waited_for(tmp_path: Path) ->
 def test_a_kernel_takes_its_own_types_only() -> None:
     with pytest.raises(TypeError, match="No matching definition"):
         kernel("int64(int64)")(double)("text")
+
+
+@pytest.mark.slow(reason="compiles two kernels, twice")
+@pytest.mark.parametrize("place", ["that can be written to", "that cannot be made"])
+def test_commands_work_where_nothing_can_be_written_and_say_it_once(place: str, tmp_path: Path) -> None:
+    """As on a full disk: each write to a file fails in the kernel."""
+    (tmp_path / "a-file").touch()
+    cache = tmp_path if place == "that can be written to" else tmp_path / "a-file" / "directory"
+
+    def refuse_to_write() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "brokerless", "verify", str(case("formats/v2-none-create").log)]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, check=False, timeout=120, preexec_fn=refuse_to_write
+    )
+    assert (done.returncode, done.stdout) == (0, b"0 errors, 0 warnings\n")
+    (line,) = done.stderr.decode().splitlines()
+    assert line.startswith("brokerless: compiled code could not be kept")

@@ -60,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _ending_in_order(), shown():
             exit_code = _run(arguments, is_own_process)
             stdout.flush()
+            _report_unkept_kernels()
         return exit_code
     except BrokerlessError as error:
         complain(f"brokerless: {error}")
@@ -76,6 +77,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(f"brokerless: {error}")
         abandon_stdout()
     return UNUSABLE
+
+
+def _report_unkept_kernels() -> None:
+    unkept = getattr(sys.modules.get("brokerless.format.kernel"), "unkept", "")
+    if unkept:
+        text = "compiled code could not be kept, so that each start takes seconds longer"
+        complain(f"brokerless: {text} ({unkept}); set NUMBA_CACHE_DIR to a directory that can be written to")
 
 
 class _TerminatedError(BaseException):

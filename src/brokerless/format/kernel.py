@@ -46,6 +46,9 @@ _COMPILER = (
 compiled = 0
 """How many kernels this process has begun to compile, as no cache had them: seconds, which progress reports."""
 
+unkept = ""
+"""Why this process could not keep what it compiled, so that the next start compiles it again; empty if it could."""
+
 _lock = RLock()
 _kernels: list[Kernel] = []
 _compiling: dict[Kernel, subprocess.Popen[bytes]] = {}
@@ -83,7 +86,7 @@ class Kernel:
     def is_compiled(self) -> bool:
         """Whether it is loaded, or the cache has it."""
         cache = None if self.is_loaded else self._new_dispatcher()._cache
-        return cache is None or (hasattr(cache, "_cache_file") and bool(cache._cache_file._load_index()))
+        return cache is None or (hasattr(cache, "_cache_file") and _has_index(cache))
 
     def _new_dispatcher(self) -> Any:
         dispatcher = _cached(self._function)
@@ -106,6 +109,13 @@ class _Misses(event.Listener):
 
     def on_end(self, event: Any) -> None:
         pass
+
+
+def _has_index(cache: Any) -> bool:
+    try:
+        return bool(cache._cache_file._load_index())
+    except OSError:
+        return False
 
 
 def kernel(signature: str) -> Callable[[F], F]:
@@ -179,7 +189,7 @@ def compile_named(names: Sequence[str]) -> None:
 
 def _compilers(kernels: Sequence[Kernel]) -> Iterator[subprocess.Popen[bytes]]:
     """Processes that compile kernels: one for each processor but this process's own."""
-    most = min(processors() - 1, len(kernels))
+    most = 0 if unkept else min(processors() - 1, len(kernels))
     for place in range(most if sys.executable and not CHECK_BOUNDS else 0):
         names = [f"{each.__module__}:{each.__name__}" for each in kernels[place::most]]
         code = _COMPILER.format(os.pathsep, __name__)
@@ -191,14 +201,32 @@ def _compilers(kernels: Sequence[Kernel]) -> Iterator[subprocess.Popen[bytes]]:
 
 def _cached(function: Callable[..., Any]) -> Any:
     """Numba's function, whose compiled code will be where something can be written: beside the sources, else in the
-    user's cache directory, else among temporary files."""
-    try:
-        return numba.njit(cache=True, no_cfunc_wrapper=True, **_OPTIONS)(function)  # pyright: ignore
-    except RuntimeError:
-        place = _own_directory()
-        if place is not None:
-            numba.config.CACHE_DIR = place  # pyright: ignore
-        return numba.njit(cache=place is not None, no_cfunc_wrapper=True, **_OPTIONS)(function)  # pyright: ignore
+    user's cache directory, else among temporary files, else nowhere."""
+    global unkept
+    for place in (None, _own_directory):
+        directory = None if place is None else place()
+        if directory is not None:
+            numba.config.CACHE_DIR = directory  # pyright: ignore
+        if place is None or directory is not None:
+            with suppress(RuntimeError, OSError):
+                return _keep_if_possible(numba.njit(cache=True, no_cfunc_wrapper=True, **_OPTIONS)(function))  # pyright: ignore
+    unkept = unkept or "no directory can be written to"
+    return numba.njit(no_cfunc_wrapper=True, **_OPTIONS)(function)  # pyright: ignore
+
+
+def _keep_if_possible(dispatcher: Any) -> Any:
+    """The same function, which is used also where its compiled code cannot be written, as on a full disk."""
+    save = dispatcher._cache.save_overload
+
+    def save_if_possible(signature: object, data: object) -> None:
+        global unkept
+        try:
+            save(signature, data)
+        except OSError as error:
+            unkept = error.strerror or str(error)
+
+    dispatcher._cache.save_overload = save_if_possible
+    return dispatcher
 
 
 def _stamp(dispatcher: Any, function: Callable[..., Any]) -> None:
@@ -234,8 +262,8 @@ def _load_without_refresh(dispatcher: Any) -> None:
 
 def _own_directory() -> str | None:
     """A directory for temporary files that nobody else can write to, the same for every process of this user."""
-    path = Path(tempfile.gettempdir()) / f"brokerless-kernels-{os.getuid()}"
     try:
+        path = Path(tempfile.gettempdir()) / f"brokerless-kernels-{os.getuid()}"
         path.mkdir(mode=0o700, exist_ok=True)
         status = path.lstat()
     except OSError:

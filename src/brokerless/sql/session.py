@@ -87,7 +87,7 @@ class Session(AbstractContextManager["Session"]):
         duckdb = import_duckdb()
         self._errors: list[BrokerlessError] = []
         self._tables = replace(tables, on_damage=once(self._report(tables)))
-        self._spill = tempfile.mkdtemp(prefix="brokerless-sql-")
+        self._spill = _spill_directory()
         self._connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:")
         self._worker = ThreadPoolExecutor(1, "brokerless-sql")
         execute = self._connection.execute
@@ -232,12 +232,21 @@ class Session(AbstractContextManager["Session"]):
     def close(self) -> None:
         self._worker.shutdown()
         self._connection.close()
-        shutil.rmtree(self._spill, ignore_errors=True)
+        if self._spill:
+            shutil.rmtree(self._spill, ignore_errors=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _spill_directory() -> str:
+    """A directory for what DuckDB spills; empty where nothing can be written, so that memory is all it has."""
+    try:
+        return tempfile.mkdtemp(prefix="brokerless-sql-")
+    except OSError:
+        return ""
 
 
 def query_once(tables: Tables, sql: str) -> pa.RecordBatchReader:

@@ -151,18 +151,15 @@ def test_a_kernel_takes_its_own_types_only() -> None:
         kernel("int64(int64)")(double)("text")
 
 
-@pytest.mark.slow(reason="compiles two kernels, twice")
-@pytest.mark.parametrize("place", ["that can be written to", "that cannot be made"])
-def test_commands_work_where_nothing_can_be_written_and_say_it_once(place: str, tmp_path: Path) -> None:
+@pytest.mark.slow(reason="compiles two kernels")
+def test_commands_work_where_nothing_can_be_written_and_say_it_once(tmp_path: Path) -> None:
     """As on a full disk: each write to a file fails in the kernel."""
-    (tmp_path / "a-file").touch()
-    cache = tmp_path if place == "that can be written to" else tmp_path / "a-file" / "directory"
 
     def refuse_to_write() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "TMPDIR": str(tmp_path)}
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "brokerless", "verify", str(case("formats/v2-none-create").log)]
     done = subprocess.run(
         command, env=environment, capture_output=True, check=False, timeout=120, preexec_fn=refuse_to_write

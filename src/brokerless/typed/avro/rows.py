@@ -162,6 +162,8 @@ def _union(source: AvroReader, type_: AvroType, target: Any, reader: AvroType | 
 def _record(
     source: AvroReader, type_: AvroType, target: Any, reader: AvroType | None, depth: int, is_text: bool
 ) -> Any:
+    if not is_text and not pa.types.is_struct(target):
+        raise UnfitError(f"a record {UNFIT} {target}")
     names = renamed(type_, reader)
     found: dict[str, Any] = {}
     for each in type_.fields:

@@ -288,3 +288,37 @@ def test_a_protobuf_time_in_text_is_its_json(tmp_path: Path) -> None:
     own = brokerless.open(log_of(tmp_path / "t-0", values)).partition("t", 0)
     rows = own.records(decode=Decoding(str(tmp_path / "schemas"))).read_all()["value"].to_pylist()
     assert rows == [json_format.MessageToDict(message), {"at": "x", "d": "y"}]
+
+
+def test_names_that_differ_by_case_are_text_in_files_as_in_tables(tmp_path: Path) -> None:
+    values = [b'{"a": {"Id": 1, "id": 2}, "l": [{"x": 1, "X": "y"}]}', b'{"a": {"Id": 3, "id": 4}, "l": []}']
+    log_of(tmp_path / "logs" / "t-0", values)
+    brokerless.open(str(tmp_path / "logs")).export(str(tmp_path / "files"), decode=True)
+    (file,) = (tmp_path / "files" / "topic=t").glob("*.parquet")
+    wanted = [{"a": '{"Id":1,"id":2}', "l": ['{"x":1,"X":"y"}']}, {"a": '{"Id":3,"id":4}', "l": []}]
+    assert pq.ParquetFile(file).read(["value"])["value"].to_pylist() == wanted
+    assert duckdb.sql(f"SELECT value FROM '{file}'").to_arrow_table()["value"].to_pylist() == wanted
+
+
+@each_format
+def test_a_record_of_more_fields_than_a_table_has_columns_is_text_with_a_warning(
+    form: TableFormat, tmp_path: Path
+) -> None:
+    wide = {f"c{number}": number for number in range(1001)}
+    few = dict(list(wide.items())[:1000])
+    logs, to = tmp_path / "logs", tmp_path / "out"
+    log_of(logs / "wide-0", [json.dumps(wide).encode()])
+    log_of(logs / "grows-0", [json.dumps(few).encode()])
+    findings: list[Finding] = []
+    exported(logs, to, form, findings, decoding=Decoding())
+    assert [(each.severity, each.kind) for each in findings] == [("warning", "too-many-fields")]
+    assert "value has 1,001 fields" in findings[0].message
+    log_of(logs / "grows-0", [json.dumps(wide).encode()], first=1)
+    exported(logs / "grows-0", to, form, findings := list[Finding](), decoding=Decoding())
+    assert sorted(each.kind for each in findings) == ["too-many-fields", "value-not-decoded"]
+    ((text,), (old, new)) = ([row["value"] for row in table(to, name, form)] for name in ("wide", "grows"))
+    assert json.loads(text) == wide
+    assert (old, new) == (few, few)
+    row = table(to, "grows", form)[1]
+    assert json.loads(row["valueRaw"]) == wide
+    assert row["valueError"] == "field c1000: it has no column, and is left out"

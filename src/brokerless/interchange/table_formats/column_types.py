@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.interchange.table_formats.catalog import TableFormat
 
-_MAX_FIELDS = 1000
+MAX_FIELDS = 1000
 """Of one struct: more than that are keys of data, such as ids, and no columns."""
 _NAME = re.compile(r"[\w@$#:/-]{1,255}")
 _NANOSECONDS, _TIME = "ns", pa.time64("us")
@@ -29,7 +30,7 @@ def stored_type(type_: Any, form: TableFormat) -> pa.DataType:
     t = pa.types
     if t.is_struct(type_):
         names = [field.name for field in type_]
-        if not 0 < len(names) <= _MAX_FIELDS or len({name.casefold() for name in names}) < len(names):
+        if not 0 < len(names) <= MAX_FIELDS or len({name.casefold() for name in names}) < len(names):
             return pa.string()
         if not all(_NAME.fullmatch(name) for name in names):
             return pa.string()
@@ -51,6 +52,31 @@ def stored_type(type_: Any, form: TableFormat) -> pa.DataType:
     return pa.binary() if t.is_large_binary(type_) else type_
 
 
+def file_type(type_: Any) -> pa.DataType:
+    """The type that Parquet files without a table have: a struct with names that differ only by case is JSON text, as
+    in a table, since Spark refuses such files."""
+    t = pa.types
+    if t.is_struct(type_):
+        if len({field.name.casefold() for field in type_}) < type_.num_fields:
+            return pa.string()
+        return pa.struct([pa.field(field.name, file_type(field.type)) for field in type_])
+    if t.is_list(type_):
+        return pa.list_(file_type(type_.value_type))
+    return pa.map_(type_.key_type, file_type(type_.item_type)) if t.is_map(type_) else type_
+
+
+def too_wide(type_: Any, path: str) -> Iterator[tuple[str, int]]:
+    """The paths of structs that have more fields than a table gets columns of one, and how many."""
+    t = pa.types
+    if t.is_struct(type_):
+        if type_.num_fields > MAX_FIELDS:
+            yield path, type_.num_fields
+        for field in type_:
+            yield from too_wide(field.type, f"{path}.{field.name}")
+    elif t.is_list(type_) or t.is_map(type_):
+        yield from too_wide(type_.value_type if t.is_list(type_) else type_.item_type, f"{path}[]")
+
+
 def evolved_type(now: Any, wanted: Any, form: TableFormat) -> pa.DataType:
     """The type of a column that is ``now`` and is to have values of the type ``wanted`` as well, as the format lets it
     evolve: fields are added, but those that a table cannot have (see :func:`stored_type`), numbers widened (Iceberg).
@@ -64,7 +90,7 @@ def evolved_type(now: Any, wanted: Any, form: TableFormat) -> pa.DataType:
         for field in wanted:
             if field.name in own:
                 own[field.name] = evolved_type(own[field.name], field.type, form)
-            elif _NAME.fullmatch(field.name) and field.name.casefold() not in folded and len(own) < _MAX_FIELDS:
+            elif _NAME.fullmatch(field.name) and field.name.casefold() not in folded and len(own) < MAX_FIELDS:
                 own[field.name] = stored_type(field.type, form)
                 folded.add(field.name.casefold())
         return pa.struct([pa.field(name, type_) for name, type_ in own.items()])

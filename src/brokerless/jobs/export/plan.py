@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from brokerless.errors import Finding, UsageError
 from brokerless.interchange import export_directory, export_state
 from brokerless.interchange.export_state import ExportState, RefusedTopicError
+from brokerless.interchange.table_formats.column_types import file_type
 from brokerless.interchange.table_formats.store import open_store
 from brokerless.jobs.export.tables import PlannedTables
 from brokerless.jobs.export.tasks import Export, ExportTask, tasks_of
@@ -22,7 +23,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.typed.records import resolve_types
-from brokerless.typed.topic_type import Decoding
+from brokerless.typed.topic_type import Decoding, TopicType
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +112,18 @@ def _typed(
     topics = {task.topic for task in tasks}
     readers = [PartitionReader(each, storage_options) for each in partitions if (each.topic or "") in topics]
     types = resolve_types(readers, decoding, max_batch_bytes=max_batch_bytes)
-    own = {topic or "": found for topic, found in types.items()}
+    own = {topic or "": _in_files(found) for topic, found in types.items()}
     typed: list[ExportTask] = []
     for task in tasks:
         layout = replace(task.layout, schema=own[task.topic].schema(task.layout.schema))
         typed.append(replace(task, topic_type=own[task.topic], layout=layout))
     return typed
+
+
+def _in_files(found: TopicType) -> TopicType:
+    """A topic's types as Parquet files have them."""
+    key, value = (replace(side, type=file_type(side.type)) for side in (found.key, found.value))
+    return replace(found, key=key, value=value)
 
 
 def _removed(

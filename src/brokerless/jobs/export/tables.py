@@ -12,7 +12,7 @@ from brokerless.errors import Finding
 from brokerless.interchange.export_state import ExportState, RefusedTopicError
 from brokerless.interchange.parquet_files import SCHEMA
 from brokerless.interchange.table_formats.catalog import TableFormat, table_name
-from brokerless.interchange.table_formats.column_types import decoded_type, evolved_type
+from brokerless.interchange.table_formats.column_types import MAX_FIELDS, decoded_type, evolved_type, too_wide
 from brokerless.interchange.table_formats.data_files import DataTarget
 from brokerless.interchange.table_formats.rows import table_schema
 from brokerless.interchange.table_formats.store import Tables
@@ -78,6 +78,8 @@ class PlannedTables:
             schema = table_schema(records, form)
             schema = schema if known is None else _evolved(known.schema, schema, records, form)
             if topic_type is not None:
+                wide = tuple(_too_wide(topic_type, self.store.describe(topic)))
+                own[-1] = replace(own[-1], findings=(*own[-1].findings, *wide))
                 topic_type = _into(topic_type, schema, form)
                 records = topic_type.schema(SCHEMA)
             self.begun[topic], self.schemas[topic] = state, schema
@@ -159,6 +161,17 @@ def _evolved(now: pa.Schema, wanted: pa.Schema, decoded: pa.Schema, form: TableF
             type_ = evolved_type(now.field(each.name).type, own, form)
         fields.append(pa.field(each.name, type_))
     return pa.schema(fields)
+
+
+def _too_wide(topic_type: TopicType, path: str) -> Iterator[Finding]:
+    """A warning for each record that has more fields than a table gets columns."""
+    for side, own in (("key", topic_type.key), ("value", topic_type.value)):
+        for path_, count in too_wide(own.type, side):
+            text = (
+                f"{path_} has {count:,} fields, and a table gets {MAX_FIELDS:,} columns of one record at most: it is "
+                "JSON text, or has its first columns alone where it had fewer at first"
+            )
+            yield Finding("warning", "too-many-fields", path, None, None, text)
 
 
 def _into(topic_type: TopicType, schema: pa.Schema, form: TableFormat) -> TopicType:

@@ -17,7 +17,7 @@ from brokerless.format.kernel import inlined, kernel
 from brokerless.interchange.jsonl_writer_kernels import valid_utf8
 
 NULL, BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, STRING, FIXED, ENUM = range(10)
-RECORD, ARRAY, UNION, FILL, DEFAULT, DECIMAL, DECIMAL_FIXED = range(10, 17)
+RECORD, ARRAY, UNION, FILL, DEFAULT, DECIMAL, DECIMAL_FIXED, LONG_AS_DOUBLE = range(10, 18)
 """Operations: what a payload has at this place. DEFAULT reads a constant in place of it."""
 KIND, COLUMN, FIRST, COUNT, STORE, HIGH, LOW = range(7)
 """An operation's fields. FIRST: its first entry in ``kids`` (or the item's operation, or bytes); COUNT: how many."""
@@ -158,12 +158,9 @@ def run_program(
                     wrong = BAD_VARINT
                     break
                 own = sizes[column, 0]
-                store = ops[node, STORE]
-                if store == AS_DOUBLE and fill == 0 and not is_double(number):
-                    wrong = NO_DOUBLE
-                    break
                 if fill:
                     out[regions[column, VALIDITY] + own] = 1
+                    store = ops[node, STORE]
                     if store == AS_INT32:
                         store_u32(out, regions[column, VALUES] + 4 * own, np.uint64(number))
                     elif store == AS_INT64:
@@ -264,6 +261,19 @@ def run_program(
                     out[regions[column, VALIDITY] + own] = 1
                     store_u64(out, regions[column, VALUES] + 16 * own, low)
                     store_u64(out, regions[column, VALUES] + 16 * own + 8, high)
+                sizes[column, 0] = own + 1
+            elif kind == LONG_AS_DOUBLE:
+                number, at = read_varint(data, at, end)
+                if at < 0:
+                    wrong = CUT_OFF if at == -1 else BAD_VARINT
+                    break
+                if not is_double(number):
+                    wrong = NO_DOUBLE
+                    break
+                own = sizes[column, 0]
+                if fill:
+                    out[regions[column, VALIDITY] + own] = 1
+                    store_u64(out, regions[column, VALUES] + 8 * own, np.float64(number).view(np.uint64))
                 sizes[column, 0] = own + 1
             elif kind == DEFAULT:
                 stack[depth, 0] = node

@@ -243,6 +243,8 @@ class _Builder:
         is_text = {own, target} == {pa.string(), pa.binary()} and target == pa.binary()
         if (type_.kind, type_.logical) == ("fixed", "uuid") or (target != own and store is None and not is_text):
             raise NoProgramError(f"{type_.kind} as {target}")
+        if type_.kind == "long" and store == k.AS_DOUBLE:
+            kind = k.LONG_AS_DOUBLE
         if store is None:
             is_narrow = type_.kind == "int"
             store = k.AS_FLOAT if kind == k.FLOAT else k.AS_INT32 if is_narrow else k.AS_INT64

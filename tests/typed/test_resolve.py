@@ -18,8 +18,11 @@ from tests.typed.registries import client, registry_records, schema_record
 import brokerless
 from brokerless.errors import Finding
 from brokerless.typed import resolve
+from brokerless.typed.blanking.schemas import RegistrySchemas, SchemaKey
+from brokerless.typed.framing import CONFLUENT
 from brokerless.typed.protobuf.files import message_types
 from brokerless.typed.registry import Schema as OwnSchema
+from brokerless.typed.schema_source import load_registry
 from brokerless.typed.topic_type import Decoding, Scan
 
 PROTO = 'syntax = "proto3"; package p; message First { int32 x = 1; } message Second { string b = 1; }'
@@ -116,6 +119,11 @@ def test_of_two_schemas_with_one_id_the_topics_own_is_meant(tmp_path: Path) -> N
         assert (finding.severity, finding.kind) == ("warning", "schema-id-shared")
         assert "users-value 1" in finding.message
         assert "cities-value 1" in finding.message
+    registry = load_registry(str(log), [])
+    for topic, name in (("users", "User"), ("cities", "City")):  # what an erasure of fields goes by
+        schema = RegistrySchemas(registry).find(SchemaKey(topic, CONFLUENT, 1))
+        assert schema is not None
+        assert json.loads(schema.text)["name"] == name
     report = brokerless.open(log).schema()
     assert {(each["subject"], each["records"]) for each in report.subjects()} == {
         ("users-value", 1),

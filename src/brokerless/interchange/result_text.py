@@ -123,7 +123,8 @@ def _plain(value: Any) -> Any:
         case date() | time() | timedelta():
             return str(value)
         case Decimal():
-            return int(value) if value == value.to_integral_value() else float(value)
+            number = int(value) if value == value.to_integral_value() else float(value)
+            return number if Decimal(str(number)) == value else str(value)  # a float has 17 digits at most
         case float():
             return value if value - value == 0 else str(value)
         case dict():

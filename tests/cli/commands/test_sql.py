@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,15 @@ def test_values_of_all_kinds(run: Run) -> None:
     (row,) = csv.DictReader(io.StringIO(run("sql", query, DEMO, "--csv").out.decode()))
     assert row["at"] == "2026-01-02T03:04:05.678Z"
     assert (row["t"], row["n"], row["l"], row["b"]) == ('a"b', "", "[1,null]", '{"base64":"/w=="}')
+
+
+def test_decimals_keep_their_digits_in_json(run: Run) -> None:
+    """Python's parser is the judge: of a number, and of a text with what a float cannot have."""
+    texts = ["12345678901234567890123456789012345.678", "0.1", "5.00", "-584.25", "12345678901234567890"]
+    query = "SELECT " + ", ".join(f"{text}::DECIMAL(38, 3) AS c{at}" for at, text in enumerate(texts))
+    (line,) = run("sql", query, DEMO, "--json").out.decode().splitlines()
+    found = json.loads(line, parse_float=Decimal, parse_int=Decimal)
+    assert [Decimal(each) for each in found.values()] == [Decimal(text) for text in texts]
 
 
 def test_of_many_rows_the_first_are_shown(run: Run) -> None:

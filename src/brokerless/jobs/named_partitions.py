@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Sequence
 
 from brokerless.errors import UsageError
 from brokerless.log import names
+from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.log.storage.paths import directory_name
+from brokerless.log.storage.paths import StorageOptions, directory_name
 
 
 def by_name(partitions: Iterable[PartitionPath], advice: str) -> dict[str, PartitionPath]:
@@ -26,6 +27,24 @@ def by_name(partitions: Iterable[PartitionPath], advice: str) -> dict[str, Parti
             raise UsageError(f"{name} is both in {found[name].path} and in {each.path}; {advice}")
         found[name] = each
     return found
+
+
+def topic_ids_of(
+    partitions: Iterable[PartitionPath], advice: str, storage_options: StorageOptions | None = None
+) -> dict[str, tuple[str, str]]:
+    """Return the topic ID (KIP-516) of each topic, with the path of a partition that has it; of those that have one.
+
+    Raises :class:`UsageError` where partitions of one name have several: the topic was deleted and made again, and
+    offsets of the one have nothing to do with those of the other. ``advice``: what to do then."""
+    known: dict[str, tuple[str, str]] = {}
+    for each in partitions:
+        topic_id = topic_id_of(each.partition_metadata, storage_options)
+        if topic_id is not None:
+            first, path = known.setdefault(each.topic or "", (topic_id, each.path))
+            if first != topic_id:
+                what = f"they are of two topics; {advice}"
+                raise UsageError(f"{path} has the topic ID {first}, but {each.path} has {topic_id}: {what}")
+    return known
 
 
 def rewritten_topics(partitions: Iterable[PartitionPath], sources: Collection[str], named: Collection[str]) -> set[str]:

@@ -16,8 +16,10 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from tests.golden import broker_data, cases, of_type
 from tests.kafka.oracle import dump_everything, read_logs
+from tests.log import whole_batches
 
 import brokerless
+from brokerless.cli import main
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.jobs.salvage.job import Salvage, SalvageResult, plan, salvage
 from brokerless.log.directory import resolve
@@ -407,3 +409,20 @@ def test_a_target_url_has_storage_options_of_its_own(form: Any, monkeypatch: pyt
     (result,) = brokerless.open(CLEAN / "segments-0").salvage(to, as_=form, storage_options=key)
     written = [path for path in Locked(**key).find("/") if form in path]
     assert (result.losses, len(written) > 0) == ((), True)
+
+
+@pytest.mark.parametrize("state", ["delete", "stray"])
+@pytest.mark.parametrize("command", ["salvage", "compact", "convert", "erase", "export", "merge"])
+def test_two_topics_of_one_name_are_never_one_partition(
+    command: str, state: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A topic was deleted and made again: the broker's directories have other topic IDs."""
+    for name, topic_id in (("ev-1", "sT8tjnE0RTycdQSGC5x__g"), (f"ev-1.{'b' * 32}-{state}", "yPjNkh68RpC5VmRiulNUsQ")):
+        (tmp_path / "logs" / name).mkdir(parents=True)
+        (tmp_path / "logs" / name / f"{0:020d}.log").write_bytes(whole_batches.batch(0, 12).tobytes())
+        (tmp_path / "logs" / name / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
+    more = {"erase": ["--where", "true"], "convert": ["--codec", "zstd"], "compact": ["-t", "ev"]}.get(command, [])
+    to = tmp_path / "to"
+    assert main([command, str(tmp_path / "logs"), "--include", state, "--to", str(to), *more]) == 2
+    assert f"ev-1.{'b' * 32}-{state}" in capsys.readouterr().err
+    assert not to.exists() or not any(to.iterdir())

@@ -52,6 +52,11 @@ class Query:
         self.rows += rows
         return rows
 
+    @property
+    def offsets(self) -> Any:
+        """The position without the IDs of topics."""
+        return {topic: offsets for topic, offsets in self.position.items() if topic != "@topicIds"}
+
     def available_now(self) -> list[Rows]:
         """The rows of each micro-batch; as Spark, it ends when a trigger is where it was, but begins in any case."""
         self.reader.prepareForTriggerAvailableNow()
@@ -154,7 +159,7 @@ def test_a_query_begins_where_its_options_say() -> None:
         for latest in ({}, {"startingOffsets": "latest"}, {"startingOffsets": at(**{topic: -1})}):
             query = Query(DATA, **options, **latest)
             assert query.trigger() == []
-            ends.append(query.position)
+            ends.append(query.offsets)
         assert ends == [{topic: {"0": expected["endOffset"]}}] * 3
         for earliest in ("earliest", at(**{topic: -2}), at(**{topic: 0})):
             rows = Query(DATA, **options, startingOffsets=earliest).trigger()
@@ -177,7 +182,7 @@ def test_a_limit_is_shared_out_by_what_there_is(tmp_path: Path) -> None:
     query = Query(DATA, subscribe="segments,edges,prealloc,empty", startingOffsets="earliest", maxOffsetsPerTrigger=93)
     first = query.trigger()
     # 93 of 944: of 24, 0, 220 and 700.
-    assert query.position == {
+    assert query.offsets == {
         "edges": {"0": 2},
         "empty": {"0": 0, "1": 0},
         "prealloc": {"0": 21},
@@ -304,7 +309,7 @@ def test_a_partition_that_comes_back_is_read_on(tmp_path: Path) -> None:
     assert query.trigger() == []
     (tmp_path / "elsewhere").rename(path)
     assert query.trigger() == []
-    assert query.position == at_offset(700)
+    assert query.offsets == at_offset(700)
 
 
 def test_a_task_reads_a_segment_that_retention_removed_meanwhile(tmp_path: Path) -> None:
@@ -518,3 +523,56 @@ def test_spark_4_1_is_given_everything_and_refused_limits(monkeypatch: pytest.Mo
     assert rows == there("segments-0")
     with pytest.raises(UsageError, match=r"Spark 4\.2 or newer"):
         BrokerlessSource({"path": str(tmp_path), "maxOffsetsPerTrigger": "5"}).streamReader(SCHEMA).latestOffset()
+
+
+def made_again(path: Path, topic_id: str, count: int) -> None:
+    """A topic of one partition, with an ID; in place of one that was there."""
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    batches = [whole_batches.batch(offset, 10) for offset in range(0, count, 10)]
+    (path / f"{0:020d}.log").write_bytes(whole_batches.batches(*batches).tobytes())
+    (path / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
+
+
+OLD, NEW = "yPjNkh68RpC5VmRiulNUsQ", "sT8tjnE0RTycdQSGC5x__g"
+
+
+@pytest.mark.parametrize("count", [50, 500])
+@pytest.mark.parametrize("is_new_process", [False, True])
+def test_a_topic_that_was_made_again_is_lost_data_and_begins_anew(
+    count: int, is_new_process: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its offsets have nothing to do with those of the topic that had its name, whether there are more or fewer."""
+    made_again(tmp_path / "ev-0", OLD, 100)
+    query = Query(tmp_path, startingOffsets="earliest")
+    assert len(query.trigger()) == 100
+    assert query.position == {"@topicIds": {"ev": OLD}, "ev": {"0": 100}}
+    made_again(tmp_path / "ev-0", NEW, count)
+    failing = Query(tmp_path, query.position) if is_new_process else query
+    with pytest.raises(UnreadableError, match=f"ev: it was deleted and made again.*topic ID {OLD}, and has {NEW} now"):
+        failing.trigger()
+    going_on = Query(tmp_path, query.position, failOnDataLoss=False)
+    assert [offset for _, _, offset in going_on.trigger()] == list(range(count))
+    assert going_on.position == {"@topicIds": {"ev": NEW}, "ev": {"0": count}}
+    assert going_on.trigger() == []
+    assert "it was deleted and made again" in caplog.text
+
+
+def test_a_topic_that_is_made_again_while_a_trigger_is_planned_is_not_read_by_its_old_offsets(tmp_path: Path) -> None:
+    made_again(tmp_path / "ev-0", OLD, 100)
+    query = Query(tmp_path, startingOffsets="earliest", failOnDataLoss=False)
+    start = query.reader.initialOffset()
+    asked = (start, query.reader.getDefaultReadLimit()) if HAS_LIMITS else ()
+    end = query.reader.latestOffset(*asked)
+    made_again(tmp_path / "ev-0", NEW, 500)
+    assert read(query.reader, start, end) == []
+    query.position = end
+    assert [offset for _, _, offset in query.trigger()] == list(range(500))
+
+
+def test_a_checkpoint_without_topic_ids_goes_on(tmp_path: Path) -> None:
+    """As an earlier version wrote it, and spark-sql-kafka does."""
+    made_again(tmp_path / "ev-0", OLD, 100)
+    query = Query(tmp_path, {"ev": {"0": 40}})
+    assert [offset for _, _, offset in query.trigger()] == list(range(40, 100))
+    assert query.position == {"@topicIds": {"ev": OLD}, "ev": {"0": 100}}

@@ -198,7 +198,7 @@ def _places(
 ) -> dict[str, _Place]:
     """By the partitions' paths; of several log directories, each is written to one of its own name."""
     places: dict[str, _Place] = {}
-    logs = [resolve(each, (), storage_options) for each in sources]
+    logs = [resolve(each, names.INCLUDE, storage_options) for each in sources]
     targets = target_directories(logs, directory)
     for target in dict.fromkeys(targets):
         of_target = [log for log, each in zip(logs, targets, strict=True) if each == target]

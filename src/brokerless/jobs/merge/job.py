@@ -29,6 +29,7 @@ from brokerless.jobs.merge.outcome import (
 )
 from brokerless.jobs.merge.replica_merge import MergedBatches, differing, fill
 from brokerless.jobs.merge.replicas import begin_of, end_of, read_replicas, report_batches
+from brokerless.jobs.named_partitions import topic_ids_of
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
 from brokerless.jobs.recovered.open_files import OpenFiles, with_open_files
@@ -307,28 +308,28 @@ def _refuse_the_same_twice(logs: Sequence[LogDirectory]) -> None:
         seen[place] = log.path
 
 
+_ADVICE = "leave one out, or choose others with -t and -p"
+
+
 def _topic_ids(
     replicas: Sequence[tuple[PartitionPath, DirectoryState]], storage_options: StorageOptions | None
 ) -> dict[str, tuple[str | None, str]]:
     """The ID of each topic, None where no replica has one, and a replica's path. Where a replica has none, it must
     be of the same cluster at least."""
-    known: dict[str, tuple[str, str]] = {}
+    known = topic_ids_of((each for each, _ in replicas), _ADVICE, storage_options)
     clusters: dict[str, tuple[str, str]] = {}
-    what = "they are of two topics; leave one out, or choose others with -t and -p"
     for each, state in replicas:
         topic = each.topic or ""
-        topic_id = topic_id_of(each.partition_metadata, storage_options)
-        if topic_id is not None:
-            first, path = known.setdefault(topic, (topic_id, each.path))
-            if first != topic_id:
-                raise UsageError(f"{path} has the topic ID {first}, but {each.path} has {topic_id}: {what}")
+        if topic_id_of(each.partition_metadata, storage_options) is not None:
             continue
         properties = state.files.get(names.META_PROPERTIES)
         cluster = None if properties is None else load_meta_properties(properties.path, storage_options).cluster_id
         if cluster is not None:
             first, path = clusters.setdefault(topic, (cluster, each.path))
             if first != cluster:
-                raise UsageError(f"{path} is of the cluster {first}, but {each.path} of {cluster}: {what}")
+                raise UsageError(
+                    f"{path} is of the cluster {first}, but {each.path} of {cluster}: they are of two topics; {_ADVICE}"
+                )
     return {each.topic or "": known.get(each.topic or "", (None, each.path)) for each, _ in replicas}
 
 

@@ -18,6 +18,7 @@ from brokerless.errors import Finding, UsageError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.interchange.parquet_files import ParquetFile
 from brokerless.jobs.directory_state import load_directory_state
+from brokerless.jobs.named_partitions import topic_ids_of
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
 from brokerless.jobs.recovered.open_files import OpenFiles, with_open_files
@@ -34,7 +35,7 @@ from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.salvage.tables import Table, Tables, check_tables, tables_of_job, write_table
 from brokerless.log import names
-from brokerless.log.checkpoint.topic_ids import choose_topic_ids, new_topic_id, topic_id_of
+from brokerless.log.checkpoint.topic_ids import choose_topic_ids, new_topic_id
 from brokerless.log.commit.commit import commit, refuse_existing, settle
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.node_files import complete, complete_directories
@@ -167,8 +168,8 @@ def plan(
             other = next((each for each in tasks if (each.topic, each.partition) == (topic, partition)), None)
             if other is not None:
                 raise UsageError(f"{other.name} is both in {other.paths[0].path} and in {first.path}; save one by one")
-            known = filter(None, (topic_id_of(each.partition_metadata, storage_options) for each in paths))
-            own.append((topic, next(known, None), first.path))
+            known = topic_ids_of(paths, "give the directories of one of them", storage_options)
+            own.append((topic, known[topic][0] if topic in known else None, first.path))
             source = describe_files(paths, state, include, storage_options)
             task = SalvageTask(source, topic, partition, to, None, salvage)
             tasks.append(task)

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import (
 
 from brokerless.spark.columns import SelectedColumns
 from brokerless.spark.options import Options, TopicPartition
-from brokerless.spark.stream.positions import AsJson, at_most, count, from_json, to_json
+from brokerless.spark.stream.positions import AsJson, at_most, count, from_json, to_json, topic_ids_from_json
 from brokerless.spark.stream.reader import StreamReader
 
 
@@ -44,17 +44,18 @@ class LimitedReader(StreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> AsJson:  # noqa: N802
-        position = from_json(start)
-        ends, begins = self.tracker.ends(position)
-        self._latest = to_json(ends)
+        position, ids = from_json(start), topic_ids_from_json(start)
+        ends, begins = self.tracker.ends(position, ids=ids)
+        now = {**ids, **self.tracker.topic_ids}
+        self._latest = to_json(ends, now)
         if self._there_at_start is not None:
-            ends = self._available_now(position, ends, self._there_at_start)
+            ends = self._available_now(begins, ends, self._there_at_start)
         if not isinstance(limit, ReadAllAvailable):
             if self._there_at_start is None and self._is_too_early(count(begins, ends)):
-                return to_json(position)
+                return to_json(position, ids)
             if isinstance(limit, ReadMaxRows):
                 ends = at_most(limit.max_rows, begins, ends)
-        return to_json(ends)
+        return to_json(ends, now)
 
     def reportLatestOffset(self) -> AsJson | None:  # noqa: N802
         return self._latest

@@ -19,18 +19,19 @@ from pyspark.sql.datasource import InputPartition
 
 from brokerless.api.partition import Partition
 from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
+from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.live_segments import ReplacedError, open_listed
 from brokerless.log.offset_gaps import missing_after
 from brokerless.log.positions import end_position, first_position
 from brokerless.log.ranges import Range, Span
-from brokerless.log.storage.paths import File
+from brokerless.log.storage.paths import DirectoryEntry, File
 from brokerless.log.tail import Tail, look, look_committed
 from brokerless.spark.discovery import check_named, find_partitions, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Options, TopicPartition
 from brokerless.spark.plan import compact, first_since, reporter, tasks_of, timestamp_of
 from brokerless.spark.split import Split, cut, first_batch, split_bytes
-from brokerless.spark.stream.positions import Positions
+from brokerless.spark.stream.positions import Positions, TopicIds
 
 Partitions = dict[TopicPartition, Partition]
 Segments = dict[int, int | None]
@@ -53,6 +54,10 @@ class LogTracker:
         self._listed: dict[TopicPartition, Segments] = {}
         self._planned: dict[TopicPartition, Segments] = {}
         self._logged = set[str]()
+        self._metadata: dict[DirectoryEntry, str | None] = {}
+        """Topic IDs by the file that has them, as it was listed: it is read once."""
+        self.topic_ids: dict[str, str] = {}
+        """Of the topics that were there at the last look, as far as they have one."""
 
     def initial(self) -> dict[TopicPartition, int]:
         """Where a new query begins. Topics and partitions that are named in the options have to be there."""
@@ -61,19 +66,24 @@ class LogTracker:
         return {each: self._initial(each, partition) for each, partition in partitions.items()}
 
     def ends(
-        self, start: Positions, committed: bool | None = None
+        self, start: Positions, committed: bool | None = None, ids: TopicIds | None = None
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         """Where each partition ends now, and where reading it begins: ``start``, and for a new one its first offset.
 
         ``committed``: at the last stable offset; by default as the options say. Partitions of ``start`` that are not
-        there any more end where they were."""
+        there any more end where they were. ``ids``: of the topics of ``start``; one that has another ID now was deleted
+        and made again, which is lost data, and begins anew."""
         committed = self.options.committed if committed is None else committed
-        return self._again(lambda is_last: self._ends(start, committed, is_last))
+        return self._again(lambda is_last: self._ends(start, ids or {}, committed, is_last))
 
-    def plan(self, start: Positions, end: Positions) -> list[InputPartition]:
+    def plan(
+        self, start: Positions, end: Positions, start_ids: TopicIds | None = None, end_ids: TopicIds | None = None
+    ) -> list[InputPartition]:
         """The tasks that read from ``start`` up to and without ``end``; partitions that ``start`` does not have are
-        read from their first offset on."""
-        return tasks_of(self._again(lambda _: self._plan(start, end)), self.options)
+        read from their first offset on, and so are those of a topic that had another ID at ``start``. Of one that had
+        another ID at ``end``, nothing is read."""
+        ids = start_ids or {}, end_ids or {}
+        return tasks_of(self._again(lambda _: self._plan(start, end, *ids)), self.options)
 
     def forget(self, before: Positions) -> None:
         """Transactions that ended before these offsets matter no more."""
@@ -113,7 +123,28 @@ class LogTracker:
         for entry in (entry for one in found.values() for entry in one.paths.orphaned_files if _is_swap(entry.path)):
             self._lose(f"{entry.path}: a compaction did not come to its end, and what it replaces may be missing")
         self._listed = {each: _segments(one) for each, one in found.items()}
+        self.topic_ids = {topic: known for (topic, _), one in found.items() if (known := self._topic_id(one))}
         return found
+
+    def _topic_id(self, partition: Partition) -> str | None:
+        metadata = partition.paths.partition_metadata
+        if metadata is None:
+            return None
+        if metadata not in self._metadata:
+            self._metadata[metadata] = topic_id_of(metadata, self.options.storage or None)
+        return self._metadata[metadata]
+
+    def _of_same_topics(self, positions: Positions, ids: TopicIds) -> dict[TopicPartition, int]:
+        """The positions without those of topics that have another ID now: their offsets are of the topic that was
+        deleted, of which nothing is left to read."""
+        again = {each for each, known in ids.items() if self.topic_ids.get(each, known) != known}
+        for each in sorted(again):
+            what = f"it had the topic ID {ids[each]}, and has {self.topic_ids[each]} now"
+            self._lose(f"{each}: it was deleted and made again since it was read: {what}")
+        for each in [one for one in self._tails if one[0] in again]:
+            self._tails.pop(each)
+            self._planned.pop(each, None)
+        return {each: offset for each, offset in positions.items() if each[0] not in again}
 
     def _named(self, must_be_there: bool) -> Partitions:
         found: Partitions = {}
@@ -175,9 +206,10 @@ class LogTracker:
         return tail
 
     def _ends(
-        self, start: Positions, committed: bool, is_last: bool
+        self, start: Positions, ids: TopicIds, committed: bool, is_last: bool
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         partitions = self._list()
+        start = self._of_same_topics(start, ids)
         ends: dict[TopicPartition, int] = {}
         begins = dict(start)
         for each, partition in partitions.items():
@@ -199,8 +231,12 @@ class LogTracker:
             self._lose(f"{_text(each)}: it was read up to offset {start[each]}, and is not there any more")
         return {**start, **ends}, begins
 
-    def _plan(self, start: Positions, end: Positions) -> list[Split]:
+    def _plan(self, start: Positions, end: Positions, start_ids: TopicIds, end_ids: TopicIds) -> list[Split]:
         partitions = self._list()
+        left = self._of_same_topics(end, end_ids)
+        gone = {topic for topic, _ in end.keys() - left.keys()}
+        start = {each: offset for each, offset in start.items() if each[0] not in gone}
+        start, end = self._of_same_topics(start, start_ids), left
         reported = list[Split]()
         spans = list[tuple[Partition, Range, list[Split]]]()
         for each in start.keys() - end.keys():

@@ -1,23 +1,32 @@
 """Streaming offsets: their JSON in Spark's checkpoint, and the limit of records for each trigger.
 
-The JSON is spark-sql-kafka's: ``{"orders":{"0":23,"1":7}}``. Spark compares positions as text, so they are in order.
+The JSON is spark-sql-kafka's, with the IDs of the topics that have one (KIP-516), so that a topic which was deleted and
+made again is known: ``{"@topicIds":{"orders":"q3SQG4VfRSuR91UGfdxWVA"},"orders":{"0":23,"1":7}}``. Spark compares
+positions as text, so they are in order.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any, cast
 
 from brokerless.errors import UsageError
 from brokerless.spark.options import TopicPartition
 
 Positions = Mapping[TopicPartition, int]
-AsJson = dict[str, dict[str, int]]
+TopicIds = Mapping[str, str]
+"""The IDs of topics, in base64 as in ``partition.metadata``; topics without one are left out."""
+AsJson = dict[str, dict[str, Any]]
+_IDS = "@topicIds"
+"""No topic has this name: ``@`` is not among the characters that Kafka allows."""
 
 
-def to_json(positions: Positions) -> AsJson:
+def to_json(positions: Positions, ids: TopicIds | None = None) -> AsJson:
     """By topic and partition, sorted."""
-    found: AsJson = {}
+    topics = {topic for topic, _ in positions}
+    known = {topic: topic_id for topic, topic_id in sorted((ids or {}).items()) if topic in topics}
+    found: AsJson = {_IDS: known} if known else {}
     for (topic, partition), offset in sorted(positions.items()):
         found.setdefault(topic, {})[str(partition)] = offset
     return found
@@ -32,6 +41,7 @@ def from_json(value: object) -> dict[TopicPartition, int]:
         return {
             (str(topic), int(partition)): int(offset)  # pyright: ignore[reportUnknownArgumentType]
             for topic, offsets in value.items()  # pyright: ignore[reportUnknownVariableType]
+            if topic != _IDS
             for partition, offset in offsets.items()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
         }
     except (AssertionError, AttributeError, TypeError, ValueError):
@@ -39,6 +49,12 @@ def from_json(value: object) -> dict[TopicPartition, int]:
             f"the query's checkpoint holds {value!r}, where offsets by topic and partition are expected; was it "
             "another source's? Give this query a checkpointLocation of its own"
         ) from None
+
+
+def topic_ids_from_json(value: object) -> dict[str, str]:
+    """The IDs of topics in a position; none where an earlier version, or spark-sql-kafka, wrote it."""
+    ids: Any = cast("dict[str, Any]", value).get(_IDS) if isinstance(value, dict) else None
+    return {str(topic): str(topic_id) for topic, topic_id in ids.items()} if isinstance(ids, dict) else {}
 
 
 def count(start: Positions, end: Positions) -> int:

@@ -20,8 +20,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.spark.columns import SelectedColumns
-from brokerless.spark.options import Options, TopicPartition
-from brokerless.spark.stream.positions import AsJson, from_json, to_json
+from brokerless.spark.options import Options
+from brokerless.spark.stream.positions import AsJson, from_json, to_json, topic_ids_from_json
 
 if TYPE_CHECKING:
     from brokerless.spark.split import ReadTask
@@ -42,10 +42,12 @@ class StreamReader(DataSourceStreamReader):
         return LogTracker(self.options)
 
     def initialOffset(self) -> AsJson:  # noqa: N802 - this and others are Spark's names
-        return to_json(self.tracker.initial())
+        initial = self.tracker.initial()
+        return to_json(initial, self.tracker.topic_ids)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        return self.tracker.plan(from_json(start), from_json(end))
+        ids = topic_ids_from_json(start), topic_ids_from_json(end)
+        return self.tracker.plan(from_json(start), from_json(end), *ids)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from brokerless.spark.reader import read_task
@@ -78,18 +80,19 @@ class EverythingReader(StreamReader):
 
     def __init__(self, options: Options, columns: SelectedColumns) -> None:
         super().__init__(options, columns)
-        self._start: dict[TopicPartition, int] = {}
+        self._start: AsJson = {}
         if options.most_offsets is not None or options.least_offsets is not None:
             raise UsageError("options maxOffsetsPerTrigger and minOffsetsPerTrigger: they need Spark 4.2 or newer")
 
     def initialOffset(self) -> AsJson:  # noqa: N802
-        found = super().initialOffset()
-        self._start = from_json(found)
-        return found
+        self._start = super().initialOffset()
+        return self._start
 
     def latestOffset(self) -> AsJson:  # type: ignore[override]  # noqa: N802
-        return to_json(self.tracker.ends(self._start)[0])
+        ids = topic_ids_from_json(self._start)
+        ends, _ = self.tracker.ends(from_json(self._start), ids=ids)
+        return to_json(ends, {**ids, **self.tracker.topic_ids})
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        self._start = from_json(end)
+        self._start = end
         return super().partitions(start, end)

@@ -65,7 +65,7 @@ def test_of_large_batches_the_fewest_are_read_once(
     sizes = brokerless.open(directory).batches(["sizeInBytes"]).read_all()["sizeInBytes"].to_pylist()
     sample = sampled(partition, 40_000)
     assert len(sample.groups) == FEWEST_RUNS
-    assert sum(reads) == sample.touched
+    assert sum(reads) == sample.touched + 64  # the end of the last segment, for zeros
     assert sample.touched <= FEWEST_RUNS * max(sizes) + 100 * len(sizes)
     assert sample.is_over_budget
     assert not sampled(partition, 2_000_000).is_over_budget

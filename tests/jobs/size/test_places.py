@@ -5,7 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 import brokerless
+from brokerless.jobs.size.choices import choices_of
+from brokerless.jobs.size.job import SizeSettings, size
 from brokerless.jobs.size.places import places_of
 from brokerless.log.directory import resolve
 
@@ -31,3 +35,24 @@ def test_all_segments_of_all_partitions_are_measured() -> None:
     assert sum(place.size for place in places if place.partition.topic == "orders") == sum(
         path.stat().st_size for path in DEMO.glob("orders-*/*.log")
     )
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+@pytest.mark.parametrize("share", [None, 0.04])
+def test_the_zeros_of_a_preallocated_file_are_not_measured(
+    has_index: bool, share: float | None, tmp_path: Path
+) -> None:
+    """As ``log.preallocate`` leaves them when a broker is killed: the sizes are those of the file without them."""
+    shutil.copytree(DEMO / "users-0", tmp_path / "users-0")
+    last = max((tmp_path / "users-0").glob("*.log"))
+    if not has_index:
+        last.with_suffix(".index").unlink()
+    choices = tuple(choices_of([2], ["none", "zstd"], [], [100], []))
+    (expected,) = size(resolve(str(tmp_path)).partitions, SizeSettings(choices, share))
+    with last.open("ab") as file:
+        file.truncate(20 << 20)
+    (found,) = size(resolve(str(tmp_path)).partitions, SizeSettings(choices, share))
+    assert (found.bytes, found.records, found.sizes) == (expected.bytes, expected.records, expected.sizes)
+    assert [(each.kind, each.position) for each in found.findings] == [
+        ("zero-tail", expected.bytes - sum(path.stat().st_size for path in last.parent.glob("*.log") if path != last))
+    ]

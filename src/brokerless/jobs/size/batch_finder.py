@@ -65,10 +65,10 @@ class BatchFinder:
         def read(at: int, count: int) -> Bytes:
             return self._read(file, at, count)
 
-        start = find_next_batch(read, file.size, position, file.size, skip=file.next_data)
+        start = find_next_batch(read, place.end, position, place.end, skip=file.next_data)
         if start is None and not least and position > place.start:  # within the only batch
             return self.find(place, file, place.start, length, least)
-        return (file.size, buffer[:0]) if start is None else (start, self._window(file, start, length))
+        return (place.end, buffer[:0]) if start is None else (start, self._window(file, start, length))
 
     def last_offset(self, place: Place, file: File) -> int | None:
         """The offset of the last record, by headers from the last entry of the offset index on; None where that is too
@@ -76,7 +76,7 @@ class BatchFinder:
         indexed = self._indexed(place)
         at, last = int(indexed[-1]) if len(indexed) else place.start, place.segment.base_offset - 1
         for _ in range(_MOST_HOPS):
-            if at >= file.size:
+            if at >= place.end:
                 return last
             header = self._read(file, at, layouts.BATCH_V2_SIZE)
             size = _whole_size(header)
@@ -120,7 +120,7 @@ class BatchFinder:
             with suppress(UnreadableError):
                 index = load_offset_index(entry.path, place.segment.base_offset, self._options)
                 if index.is_valid:
-                    self._indexes[entry.path] = index.positions[index.positions < place.segment.size]
+                    self._indexes[entry.path] = index.positions[index.positions < place.end]
         return self._indexes[entry.path]
 
     def _window(self, file: File, start: int, length: int) -> Bytes:

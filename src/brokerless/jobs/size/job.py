@@ -119,9 +119,11 @@ def size(
             yield _assemble(topic, number, list(zip(own, islice(results, len(own)), strict=True)))
 
 
-def work_of(partitions: Sequence[PartitionPath], settings: SizeSettings) -> int:
+def work_of(
+    partitions: Sequence[PartitionPath], settings: SizeSettings, storage_options: StorageOptions | None = None
+) -> int:
     """What all tasks read and encode, about, in bytes."""
-    return sum(task.size for _, _, own in plan(partitions, settings) for task in own)
+    return sum(task.size for _, _, own in plan(partitions, settings, storage_options) for task in own)
 
 
 def plan(
@@ -134,7 +136,7 @@ def plan(
     found: list[tuple[str | None, int, list[SizeTask]]] = []
     threads = max(1, processors() // max(1, len(topics)))
     for own in topics.values():
-        budget = settings.budget(sum(each.size for each in own))
+        budget = settings.budget(sum(place.size for place in places_of(own, storage_options)))
         common = SizeTask(tuple(own), settings.choices, budget, settings, threads, True, storage_options)
         tasks = [common] if budget is not None else _whole(common)
         found.append((own[0].topic, len(own), tasks))
@@ -149,16 +151,16 @@ def _whole(task: SizeTask) -> list[SizeTask]:
         for each in task.partitions
         for number in range(groups)
     ]
-    budget = min(_CROSSOVER_BYTES, sum(each.size for each in task.partitions))
+    budget = min(_CROSSOVER_BYTES, sum(place.size for place in places_of(task.partitions, task.storage_options)))
     return [replace(task, choices=(), budget=budget), *of_partitions]
 
 
 def run_task(task: SizeTask, done: Done) -> SizeTaskResult:
     """Samples a topic, or reads some partitions."""
     findings: list[Finding] = []
-    places = places_of(task.partitions, task.storage_options)
     if task.budget is None:
-        return _run_whole(task, places, findings, done)
+        return _run_whole(task, places_of(task.partitions, task.storage_options), findings, done)
+    places = places_of(task.partitions, task.storage_options, findings.append)
     limit = task.settings.max_batch_bytes
     sample = read_sample(places, task.budget, findings.append, task.storage_options, limit)
     by_partition: dict[str, int] = {}

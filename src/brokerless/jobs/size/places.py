@@ -9,29 +9,40 @@ from dataclasses import dataclass
 from brokerless.errors import UnreadableError
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import open_listed
-from brokerless.log.positions import position_of_offset
+from brokerless.log.positions import last_indexed, position_of_offset
 from brokerless.log.ranges import Range, from_log_start
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.segment import Report, ignore, scan_headers
+from brokerless.log.storage.paths import StorageOptions, is_remote
+from brokerless.log.storage.side_by_side import side_by_side
+
+_TAIL = 64
+"""Bytes at the end of a file that are looked at; no batch ends in so many zeros."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A segment that is sampled: the bytes from ``start`` on."""
+    """A segment that is sampled: its bytes from ``start`` up to ``end``, after which there are only zeros."""
 
     partition: PartitionPath
     segment: SegmentPaths
     selected: Range
     start: int
+    end: int
 
     @property
     def size(self) -> int:
-        return max(0, self.segment.size - self.start)
+        return max(0, self.end - self.start)
 
 
-def places_of(partitions: Sequence[PartitionPath], storage_options: StorageOptions | None = None) -> list[Place]:
-    """All segments of some partitions, from their log start offsets on."""
+def places_of(
+    partitions: Sequence[PartitionPath], storage_options: StorageOptions | None = None, report: Report = ignore
+) -> list[Place]:
+    """All segments of some partitions, from their log start offsets up to their last batches. ``report``: called with
+    what is after those, such as the zeros of a preallocated file."""
     found: list[Place] = []
-    for partition in partitions:
+    is_any_remote = any(is_remote(each.path) for each in partitions)
+    ends = side_by_side(lambda each: _end_of_batches(each, storage_options, report), partitions, is_any_remote)
+    for partition, end in zip(partitions, ends, strict=True):
         selected = from_log_start(partition)
         for number, segment in enumerate(selected.segments(partition.segments)):
             start = 0
@@ -41,5 +52,22 @@ def places_of(partitions: Sequence[PartitionPath], storage_options: StorageOptio
                     open_listed(segment, is_last=True, storage_options=storage_options) as file,
                 ):
                     start = position_of_offset(file, segment, partition.log_start_offset, storage_options)
-            found.append(Place(partition, segment, selected, start))
+            is_last = segment is partition.segments[-1]
+            found.append(Place(partition, segment, selected, start, end if is_last else segment.size))
     return found
+
+
+def _end_of_batches(partition: PartitionPath, storage_options: StorageOptions | None, report: Report) -> int:
+    """Where the last segment's batches end (bytes): its size, unless zeros are at its end, as ``log.preallocate``
+    leaves them after a kill. What cannot be opened is reported where it is read."""
+    if not partition.segments:
+        return 0
+    last = partition.segments[-1]
+    with suppress(UnreadableError), open_listed(last, is_last=True, storage_options=storage_options) as file:
+        if file.size < _TAIL or file.read(file.size - _TAIL, _TAIL).any():
+            return last.size
+        end = last_indexed(file, last, storage_options)
+        for chunk in scan_headers(file, report, end):
+            end = chunk.base + int(chunk.batches.ends[-1])
+        return end
+    return last.size

@@ -110,7 +110,7 @@ def read_sample(
         at = int((run + within[run]) * total / number)
         which = int(np.searchsorted(ends, at, side="right"))
         place = places[which]
-        position = min(place.start + at - int(ends[which]) + place.size, place.segment.size - length)
+        position = min(place.start + at - int(ends[which]) + place.size, place.end - length)
         read = reader.read_run(place, max(place.start, position), length, most_inflated)
         if read is not None and read.columns.rows:
             runs.append(read)

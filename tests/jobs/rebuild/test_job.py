@@ -18,7 +18,9 @@ from tests.lock_holder import held_by_another
 import brokerless
 from brokerless import UnreadableError, UsageError
 from brokerless.internals.cluster import read_cluster
+from brokerless.jobs.rebuild.nodes import Listener, Node
 from brokerless.jobs.rebuild.plan import Rebuild
+from brokerless.jobs.rebuild.server_properties import server_properties
 from brokerless.log.storage.atomic import write_file
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
@@ -145,12 +147,28 @@ def test_of_directories_alone_ids_stay_and_what_is_lost_is_listed(tmp_path: Path
     ids = {row["topic"]: row["topicId"] for row in tables(DEMO, "topics")["topics"]}
     assert {name: known for known, name in rebuilt.cluster.topics.items()} == ids
     assert {"ACLs", "SCRAM users", "settings of topic orders"} <= set(rebuilt.lost)
-    assert kinds(rebuilt) == ["cleanup-policy-lost", "meta-properties-missing", "partition-missing"]
+    assert kinds(rebuilt) == ["meta-properties-missing", "partition-missing", "topic-settings-lost"]
     configs = {name: each for (_, name), each in rebuilt.cluster.configs.items() if each}
     assert configs["__consumer_offsets"]["cleanup.policy"] == "compact"
-    assert configs.keys() <= {"__consumer_offsets", "__transaction_state"}
+    assert configs["__transaction_state"]["min.insync.replicas"] == "1"  # of one replica that is left
+    assert configs["users"] == {"cleanup.policy": "compact"}  # the cleaner's checkpoint has it
+    assert (configs["orders"], configs["payments"]) == ({"retention.ms": "-1"}, {"retention.ms": "-1"})
     assert len(rebuilt.cluster.partitions[ids["orders"]]) == 3
     assert records(tmp_path / "to" / "node-1", "users") == records(DEMO, "users")
+
+
+def test_a_lost_node_of_both_roles_comes_back_as_a_controller_with_a_controllers_listeners(tmp_path: Path) -> None:
+    """A controller does not start with a broker's listeners, nor a broker with its controllers'."""
+    both = (Listener("PLAINTEXT", "h", 1, "PLAINTEXT"), Listener("SASL", "h", 2, "SASL_PLAINTEXT"))
+    quorum = Listener("CONTROLLER", "h", 3, "PLAINTEXT")
+    nodes = [
+        Node(1, 1, ("broker", "controller"), (*both, quorum), None, (), "CONTROLLER"),
+        Node(2, 2, ("controller",), (*both, quorum), None, (), "CONTROLLER"),
+        Node(3, 3, ("broker",), (*both, quorum), None, (), None),
+    ]
+    found = [server_properties(each, nodes, ["/d"], is_dynamic=False)["listeners"] for each in nodes]
+    own = "PLAINTEXT://h:1,SASL://h:2"
+    assert found == [f"{own},CONTROLLER://h:3", "CONTROLLER://h:3", own]
 
 
 def test_producer_ids_are_above_all_that_were_used(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from brokerless.log.storage.paths import exists, join
 
 _TOPIC = 2
 _SEGMENT_BYTES = "104857600"
+_MIN_INSYNC = 2
 _OF_KAFKA: dict[str, dict[str, str]] = {
     "__consumer_offsets": {
         "cleanup.policy": "compact",
@@ -27,18 +28,20 @@ _OF_KAFKA: dict[str, dict[str, str]] = {
     "__transaction_state": {
         "cleanup.policy": "compact",
         "compression.type": "uncompressed",
+        "min.insync.replicas": str(_MIN_INSYNC),
         "segment.bytes": _SEGMENT_BYTES,
         "unclean.leader.election.enable": "false",
     },
     "__share_group_state": {
         "cleanup.policy": "delete",
-        "compression.type": "none",
+        "compression.type": "producer",
+        "min.insync.replicas": str(_MIN_INSYNC),
         "retention.ms": "-1",
         "segment.bytes": _SEGMENT_BYTES,
     },
 }
-"""The settings with which brokers create their own topics, whatever a cluster's are (``groupMetadataTopicConfigs``,
-``transactionStateTopicConfigs``, ``shareGroupStateTopicConfigs``, 4.4.0)."""
+"""The settings with which brokers create their own topics, where theirs are not set otherwise
+(``groupMetadataTopicConfigs``, ``transactionStateTopicConfigs``, ``shareGroupStateTopicConfigs``, 4.4.0 and 3.9.1)."""
 
 
 def adopt_topics(
@@ -54,7 +57,7 @@ def adopt_topics(
         for each in disk.replicas if disk.path in owners else ():
             if each.state == "live" and each.topic_id in (None, ids.get(each.topic)):
                 holders[each.topic][each.partition].append(owners[disk.path])
-    adopted: list[str] = []
+    adopted, compacted = list[str](), _compacted(disks)
     brokers = [each.node_id for each in nodes if each.is_broker]
     for topic, partitions in sorted(holders.items()):
         if topic not in ids:
@@ -65,7 +68,11 @@ def adopt_topics(
         there = cluster.partitions.setdefault(topic_id, {})
         if topic not in known:
             cluster.topics[topic_id] = topic
-            cluster.configs.setdefault((_TOPIC, topic), {}).update(_OF_KAFKA.get(topic, {}))
+            most = max(len(set(holding)) for holding in partitions.values())
+            settings = _settings(topic, topic in compacted, most)
+            cluster.configs.setdefault((_TOPIC, topic), {}).update(settings)
+            if not names.is_internal(topic):
+                report(_settings_lost(_first_path(disks, topic), topic, settings))
             adopted.append(topic)
         for number in range(max(partitions) + 1):
             if number in there:
@@ -77,7 +84,6 @@ def adopt_topics(
                 holding = [brokers[number % len(brokers)]]
             at = number % len(holding)
             there[number] = _partition(topic_id, number, holding[at:] + holding[:at])
-    _report_compacted(disks, adopted, report)
     return adopted
 
 
@@ -93,13 +99,27 @@ def _first_path(disks: Sequence[Disk], topic: str) -> str:
     return next((each.paths.path for disk in disks for each in disk.replicas if each.topic == topic), disks[0].path)
 
 
-def _report_compacted(disks: Sequence[Disk], topics: Sequence[str], report: Callable[[Finding], None]) -> None:
-    compacted: dict[str, str] = {}
+def _settings(topic: str, was_compacted: bool, replicas: int) -> dict[str, str]:
+    """The settings of a topic of which only directories are left: those with which nothing of it is deleted."""
+    if topic not in _OF_KAFKA:
+        return {"cleanup.policy": "compact"} if was_compacted else {"retention.ms": "-1"}
+    own = dict(_OF_KAFKA[topic])
+    if "min.insync.replicas" in own:
+        own["min.insync.replicas"] = str(min(_MIN_INSYNC, replicas))
+    return own
+
+
+def _settings_lost(path: str, topic: str, settings: dict[str, str]) -> Finding:
+    """With a broker's default, retention would delete what is older than a week as soon as it starts."""
+    written = ", ".join(f"{name}={value}" for name, value in settings.items())
+    text = f"the settings of {topic} are lost: {written} is set, so that no record is deleted; set others when it runs"
+    return Finding("warning", "topic-settings-lost", path, None, None, text, "settings, given with --from", written)
+
+
+def _compacted(disks: Sequence[Disk]) -> set[str]:
+    """Topics that a cleaner has compacted, as its checkpoint has lines of them."""
+    found: set[str] = set()
     for disk in disks:
         path = join(disk.path, names.CLEANER_CHECKPOINT)
-        for topic, _ in load_offset_checkpoint(path).offsets if exists(path) else ():
-            if topic in topics and topic not in _OF_KAFKA:
-                compacted.setdefault(topic, path)
-    for topic, path in sorted(compacted.items()):
-        text = f"{topic} was compacted, and its settings are lost: with cleanup.policy=delete, records would be deleted"
-        report(Finding("error", "cleanup-policy-lost", path, None, None, text, "cleanup.policy, given with --from"))
+        found |= {topic for topic, _ in load_offset_checkpoint(path).offsets} if exists(path) else set()
+    return found

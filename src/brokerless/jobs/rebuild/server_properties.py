@@ -14,7 +14,9 @@ def server_properties(
     node: Node, nodes: Sequence[Node], log_dirs: Sequence[str], *, is_dynamic: bool
 ) -> dict[str, str]:
     """The settings of a node by name; all others are as they were. Addresses that are not known are ``HOST:PORT``.
-    ``nodes``: all of the cluster. ``is_dynamic``: voters are in the metadata."""
+    ``nodes``: all of the cluster. ``is_dynamic``: voters are in the metadata. A node has the listeners of its roles
+    only: a controller does not start with a broker's (``KafkaConfig.validateValues``, 4.4.0), nor a broker with its
+    controllers'."""
     controllers = [each for each in nodes if each.is_controller]
     names = [each.controller_listener or "CONTROLLER" for each in controllers]
     found = {"node.id": str(node.node_id), "process.roles": ",".join(node.roles)}
@@ -25,8 +27,9 @@ def server_properties(
     else:
         addresses = (_address(each.controller_address) for each in controllers)
         found["controller.quorum.bootstrap.servers"] = ",".join(addresses)
-    own = [each for each in node.listeners if each.name != node.controller_listener]
-    listening = [f"{each.name}://{each.address}" for each in node.listeners]
+    own = [each for each in node.listeners if each.name not in names]
+    fitting = [each for each in node.listeners if (node.is_controller if each.name in names else node.is_broker)]
+    listening = [f"{each.name}://{each.address}" for each in fitting]
     if node.is_controller and node.controller_address is None:
         listening.append(f"{names[0]}://{UNKNOWN}")
     if node.is_broker and not own:

@@ -1,4 +1,4 @@
-"""Reads a topic's settings from the cluster's metadata in the same log directory."""
+"""Reads a topic's settings and ID from the cluster's metadata in the same log directory."""
 
 from __future__ import annotations
 
@@ -56,6 +56,15 @@ def is_in_metadata(
 ) -> bool:
     """Whether the cluster's metadata, where :func:`read_topic_setting` looks, has a topic of this name."""
     return _cluster_with(topic, partition_directory, storage_options, others) is not None
+
+
+def topic_id_in_metadata(
+    partition_directory: str, topic: str, storage_options: StorageOptions | None = None
+) -> str | None:
+    """Return the topic ID (KIP-516) that the metadata in the log directory of a partition has for a topic; None where
+    there is no metadata, or it has no such topic."""
+    cluster = _cluster_with(topic, partition_directory, storage_options, ())
+    return None if cluster is None else next(id_ for id_, name in cluster.topics.items() if name == topic)
 
 
 def _cluster_with(

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 
 from brokerless.errors import UsageError
+from brokerless.internals.topic_settings import topic_id_in_metadata
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import LogDirectory, PartitionPath
@@ -29,6 +30,15 @@ def by_name(partitions: Iterable[PartitionPath], advice: str) -> dict[str, Parti
     return found
 
 
+def topic_id_of_partition(partition: PartitionPath, storage_options: StorageOptions | None = None) -> str | None:
+    """Return the ID of a partition's topic: as its ``partition.metadata`` has it, or where a power cut left none, the
+    cluster's metadata in the same log directory; a broker takes a partition with any other ID for a stray one."""
+    own = topic_id_of(partition.partition_metadata, storage_options)
+    if own is not None or partition.topic is None or partition.state != "live":
+        return own
+    return topic_id_in_metadata(partition.path, partition.topic, storage_options)
+
+
 def topic_ids_of(
     partitions: Iterable[PartitionPath], advice: str, storage_options: StorageOptions | None = None
 ) -> dict[str, tuple[str, str]]:
@@ -38,7 +48,7 @@ def topic_ids_of(
     offsets of the one have nothing to do with those of the other. ``advice``: what to do then."""
     known: dict[str, tuple[str, str]] = {}
     for each in partitions:
-        topic_id = topic_id_of(each.partition_metadata, storage_options)
+        topic_id = topic_id_of_partition(each, storage_options)
         if topic_id is not None:
             first, path = known.setdefault(each.topic or "", (topic_id, each.path))
             if first != topic_id:

@@ -24,6 +24,8 @@ from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.jobs.salvage.job import Salvage, SalvageResult, plan, salvage
 from brokerless.log.directory import resolve
 
+DEMO = Path(__file__).parents[3] / "demo" / "data"
+
 pytestmark = pytest.mark.xdist_group("salvaged")
 CLEAN = broker_data("clean")
 DAMAGED = [each for each in cases("damaged") if each.logs]
@@ -426,3 +428,15 @@ def test_two_topics_of_one_name_are_never_one_partition(
     assert main([command, str(tmp_path / "logs"), "--include", state, "--to", str(to), *more]) == 2
     assert f"ev-1.{'b' * 32}-{state}" in capsys.readouterr().err
     assert not to.exists() or not any(to.iterdir())
+
+
+@pytest.mark.parametrize("command", ["salvage", "compact", "convert", "erase", "merge"])
+def test_a_topic_id_that_a_power_cut_took_is_the_one_that_the_metadata_has(command: str, tmp_path: Path) -> None:
+    """With any other, a broker takes the partition for a stray one. The broker itself had written the ID."""
+    shutil.copytree(DEMO, tmp_path / "logs")
+    expected = (DEMO / "payments-0" / "partition.metadata").read_text()
+    (tmp_path / "logs" / "payments-0" / "partition.metadata").unlink()
+    more = {"erase": ["--where", "false"], "convert": ["--codec", "zstd"]}.get(command, [])
+    arguments = [command, str(tmp_path / "logs"), "-t", "payments", "--to", str(tmp_path / "to"), *more]
+    assert main(arguments) in (0, 1)
+    assert (tmp_path / "to" / "payments-0" / "partition.metadata").read_text().split() == expected.split()

@@ -18,13 +18,13 @@ from brokerless.jobs.compact.partition import CleanedPartition, PartitionCleaner
 from brokerless.jobs.compact.rules import Tombstones
 from brokerless.jobs.compact.settings import CompactOptions, CompactSettings, is_compacted
 from brokerless.jobs.compact.totals import CompactTotals, FrequentKey
-from brokerless.jobs.named_partitions import by_name, target_directories
+from brokerless.jobs.named_partitions import by_name, target_directories, topic_id_of_partition
 from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
-from brokerless.log.checkpoint.topic_ids import choose_topic_ids, topic_id_of
+from brokerless.log.checkpoint.topic_ids import choose_topic_ids
 from brokerless.log.commit.commit import commit, refuse_existing, settle
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.node_files import complete, complete_directories
@@ -206,7 +206,7 @@ def _places(
         chosen = [each for each in partitions if each.path in paths]
         to = output_directory(target, sources, target_storage_options)
         refuse_existing(to, by_name(chosen, "compact them one by one"), settle(to))
-        ids = [(each.topic or "", topic_id_of(each.partition_metadata, storage_options), each.path) for each in chosen]
+        ids = [(each.topic or "", topic_id_of_partition(each, storage_options), each.path) for each in chosen]
         node = complete_directories(of_target, {each.path for each in chosen}, to)
         topic_ids = choose_topic_ids(to, ids)
         places |= {each.path: _Place(to, own, node) for each, own in zip(chosen, topic_ids, strict=True)}

@@ -19,13 +19,13 @@ from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import LOST, ConversionTarget, ConversionTotals, Converter
 from brokerless.jobs.convert.reading import ConvertReader, files_that_are_read, is_damage
 from brokerless.jobs.manifest import Manifest, ManifestFile, ManifestTask, describe_directory, describe_file
-from brokerless.jobs.named_partitions import by_name, rewritten_topics
+from brokerless.jobs.named_partitions import by_name, rewritten_topics, topic_id_of_partition
 from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.kafka_names import Isolation
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
-from brokerless.log.checkpoint.topic_ids import choose_topic_ids, topic_id_of
+from brokerless.log.checkpoint.topic_ids import choose_topic_ids
 from brokerless.log.commit.commit import commit, refuse_existing, settle
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.node_files import complete, complete_directories
@@ -186,7 +186,7 @@ def plan(
     to = output_directory(directory, sources, target_storage_options)
     completed = frozenset() if conversion.dry_run else settle(to)
     refuse_existing(to, by_name(partitions, "convert them one by one"), completed)
-    own = [(each.topic or "", topic_id_of(each.partition_metadata, storage_options), each.path) for each in partitions]
+    own = [(each.topic or "", topic_id_of_partition(each, storage_options), each.path) for each in partitions]
     logs = [resolve(each, (), storage_options) for each in sources]
     directories = complete_directories(logs, {each.path for each in partitions}, to)
     return [

@@ -26,13 +26,13 @@ from brokerless.jobs.erase.digests import OutputHashes
 from brokerless.jobs.erase.eraser import Eraser, ErasureTotals, TouchedBatch
 from brokerless.jobs.erase.selection import Matcher, Selection
 from brokerless.jobs.manifest import ManifestFile, describe_directory, describe_file
-from brokerless.jobs.named_partitions import by_name, rewritten_topics, target_directories
+from brokerless.jobs.named_partitions import by_name, rewritten_topics, target_directories, topic_id_of_partition
 from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
-from brokerless.log.checkpoint.topic_ids import choose_topic_ids, topic_id_of
+from brokerless.log.checkpoint.topic_ids import choose_topic_ids
 from brokerless.log.commit.commit import commit, refuse_existing, settle
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.node_files import complete, complete_directories
@@ -187,7 +187,7 @@ def plan(
             if destination.join(name) not in finished
         }
         refuse_existing(destination, left, completed)
-        ids = [(each.topic or "", topic_id_of(each.partition_metadata, storage_options), each.path)
+        ids = [(each.topic or "", topic_id_of_partition(each, storage_options), each.path)
                for each in left.values()]  # fmt: skip
         tasks += [
             EraseTask(

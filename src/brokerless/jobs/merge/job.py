@@ -29,7 +29,7 @@ from brokerless.jobs.merge.outcome import (
 )
 from brokerless.jobs.merge.replica_merge import MergedBatches, differing, fill
 from brokerless.jobs.merge.replicas import begin_of, end_of, read_replicas, report_batches
-from brokerless.jobs.named_partitions import topic_ids_of
+from brokerless.jobs.named_partitions import topic_id_of_partition, topic_ids_of
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
 from brokerless.jobs.recovered.open_files import OpenFiles, with_open_files
@@ -41,7 +41,7 @@ from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, truncate_from_end
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
-from brokerless.log.checkpoint.topic_ids import choose_topic_ids, topic_id_of
+from brokerless.log.checkpoint.topic_ids import choose_topic_ids
 from brokerless.log.commit.commit import commit, refuse_existing, settle
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.node_files import complete, complete_directories
@@ -320,7 +320,7 @@ def _topic_ids(
     clusters: dict[str, tuple[str, str]] = {}
     for each, state in replicas:
         topic = each.topic or ""
-        if topic_id_of(each.partition_metadata, storage_options) is not None:
+        if topic_id_of_partition(each, storage_options) is not None:
             continue
         properties = state.files.get(names.META_PROPERTIES)
         cluster = None if properties is None else load_meta_properties(properties.path, storage_options).cluster_id

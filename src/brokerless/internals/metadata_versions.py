@@ -77,3 +77,12 @@ def record_version(type_: str, level: int) -> int:
 def first_level_of(feature: str, feature_level: int) -> int | None:
     """The first metadata level of the Kafka that knows a feature at this level; None for what is not known here."""
     return LEAST if not feature_level else _FEATURES.get((feature, feature_level))
+
+
+def features_of(level: int) -> dict[str, int]:
+    """The level of each feature that ``kafka-storage format`` sets for a release with this metadata level."""
+    found: dict[str, int] = {}
+    for (feature, feature_level), since in _FEATURES.items():
+        if level >= since:
+            found[feature] = max(feature_level, found.get(feature, 0))
+    return found

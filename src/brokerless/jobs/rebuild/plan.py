@@ -18,6 +18,7 @@ from brokerless.internals.metadata_versions import (
     KRAFT_VERSION,
     METADATA_VERSION,
     NEWEST,
+    features_of,
     first_level_of,
     level_name,
 )
@@ -32,6 +33,7 @@ from brokerless.jobs.rebuild.nodes import (
     load_nodes,
 )
 from brokerless.jobs.rebuild.partition_states import rebuild_partitions
+from brokerless.jobs.rebuild.proven_features import needed_level, proven_features
 from brokerless.jobs.rebuild.replicas import (
     HeldReplica,
     Place,
@@ -55,6 +57,8 @@ Row = dict[str, Any]
 DEFAULT_LEVEL = 21
 """3.9-IV0, with which Kafka 3.9 and all of Kafka 4 start: where no metadata says which it was."""
 _BROKER, _BROKER_LOGGER = 4, 8
+ELR_FEATURE, _MIN_INSYNC = "eligible.leader.replicas.version", "min.insync.replicas"
+"""With the one, a cluster has the other as a default of all brokers (``Formatter``, 4.4.0; KIP-966)."""
 _PRODUCER_ID_BLOCK = 1000
 """``ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE``."""
 _LOST = ("configs of topics and brokers", "ACLs", "SCRAM users", "quotas", "delegation tokens", "feature levels")
@@ -177,7 +181,7 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     rebuild_partitions(cluster, nodes, held, ids, of_disks, to, findings.append)
     held = assigned(held, cluster, findings.append)
     findings += left_out(disks, cluster, held)
-    level = _level(cluster, options.level)
+    level = _level(cluster, options.level, disks, options.max_batch_bytes)
     is_dynamic = options.quorum == "dynamic" if options.quorum else state.is_dynamic
     if is_dynamic and level < DYNAMIC_QUORUM:
         raise UsageError(f"a dynamic quorum needs metadata version 3.9 or newer, and this is {level_name(level)}")
@@ -302,11 +306,25 @@ def _mark_epoch(disk: Disk) -> int:
     return -1
 
 
-def _level(cluster: Cluster, requested: int | None) -> int:
+def _level(
+    cluster: Cluster, requested: int | None, disks: Sequence[Disk] = (), max_batch_bytes: int | None = None
+) -> int:
+    """The metadata level. Where no metadata has one, features are set as well: those of that level, and those that
+    records prove."""
     known = cluster.features.get(METADATA_VERSION)
     level = known if requested is None else requested
-    if level is None:
-        return DEFAULT_LEVEL
+    if known is None:
+        proven = proven_features(disks, max_batch_bytes)
+        needed = needed_level(proven.items())
+        level = max(DEFAULT_LEVEL, needed) if requested is None else requested
+        if level < needed:
+            which = " and ".join(f"{name} {each}" for name, each in sorted(proven.items()))
+            text = f"records on these disks are of {which}, which metadata version {level_name(level)} does not know"
+            raise UsageError(f"{text}; give --metadata-version {level_name(needed)} or a newer one")
+        cluster.features |= features_of(level) | proven
+        if ELR_FEATURE in cluster.features:
+            cluster.configs.setdefault((_BROKER, ""), {}).setdefault(_MIN_INSYNC, "1")
+    assert level is not None
     if level > NEWEST:
         text = f"the metadata version of these disks is {level}, and the newest that is known here is {NEWEST}"
         raise UsageError(f"{text} ({level_name(NEWEST)}); use a newer brokerless")

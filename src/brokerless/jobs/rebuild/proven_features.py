@@ -1,0 +1,55 @@
+"""Feature levels that records on the disks prove: what is needed where no metadata says which a cluster had.
+
+A transactional id whose last transaction was of ``transaction.version`` 2 cannot be initialized below it, and groups of
+the newer protocols are refused without theirs, although their offsets are there (KIP-890, KIP-848, KIP-932, KIP-1071).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from brokerless import arrow
+from brokerless.internals.metadata_versions import first_level_of
+from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, decode_record
+from brokerless.jobs.cluster.disks import Disk
+from brokerless.tables.partition_reader import PartitionReader
+
+TRANSACTIONS, GROUPS, SHARES, STREAMS = "transaction.version", "group.version", "share.version", "streams.version"
+_OF_RECORDS = {"CONSUMER_GROUP_": GROUPS, "SHARE_GROUP_": SHARES, "STREAMS_GROUP_": STREAMS}
+"""Features by how the types of records begin that only coordinators with them write."""
+
+
+def proven_features(disks: Sequence[Disk], max_batch_bytes: int | None = None) -> dict[str, int]:
+    """Return the level of each feature that a live partition of Kafka's own topics proves. Damage is passed over."""
+    found: dict[str, int] = {}
+    for disk in disks:
+        for each in disk.replicas:
+            if each.state != "live" or not each.size:
+                continue
+            for feature, level in _proven_by(PartitionReader(each.paths), each.topic, max_batch_bytes):
+                found[feature] = max(level, found.get(feature, 0))
+    return found
+
+
+def needed_level(features: Iterable[tuple[str, int]]) -> int:
+    """Return the first metadata level whose Kafka knows all of some features; 0 for none."""
+    return max((first_level_of(*each) or 0 for each in features), default=0)
+
+
+def _proven_by(partition: PartitionReader, topic: str, max_batch_bytes: int | None) -> Iterator[tuple[str, int]]:
+    if topic == SHARE_GROUP_STATE:
+        yield SHARES, 1
+    if topic not in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+        return
+    seen: set[bytes] = set()
+    columns = ["key", "value"]
+    for batch in partition.records(columns, max_batch_bytes=max_batch_bytes, on_damage=lambda _: None):
+        for key, value in zip(*(arrow.values(batch.column(name)) for name in columns), strict=True):
+            if topic == TRANSACTION_STATE:
+                data = decode_record(topic, key, value).data
+                version = 0 if data is None else int(data.get("clientTransactionVersion", 0))
+                yield from [(TRANSACTIONS, version)] if version > 0 else ()
+            elif key is not None and key[:2] not in seen:
+                seen.add(key[:2])
+                type_ = decode_record(topic, key, None).type or ""
+                yield from ((feature, 1) for start, feature in _OF_RECORDS.items() if type_.startswith(start))

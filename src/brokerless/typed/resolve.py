@@ -188,7 +188,7 @@ class SideScan:
         return not_of_type(self.type, arrow.data(column), bounds[:-1][rows], bounds[1:][rows])
 
     def _look_at(self, column: Column, rows: NDArray[np.int64]) -> None:
-        for value in column.take(arrow.column_of_numbers(pa.int64(), rows)).to_pylist():
+        for value in arrow.values(column.take(arrow.column_of_numbers(pa.int64(), rows))):
             if self.is_json:
                 self._add_json(value)
             if not self.is_json:
@@ -220,7 +220,7 @@ class SideScan:
         if self.type is not None and name == "json" and not tail:
             there = np.flatnonzero(arrow.is_valid(column))
             column = column.take(arrow.column_of_numbers(pa.int64(), there[self._other_json(column, there)]))
-        for value in column.to_pylist():
+        for value in arrow.values(column):
             if value is None:
                 continue
             try:

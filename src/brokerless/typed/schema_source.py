@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+from brokerless import arrow
 from brokerless.errors import Finding, UnreadableError
 from brokerless.log.directory import resolve
 from brokerless.log.storage import paths
@@ -73,7 +74,7 @@ def _from_logs(path: str, storage_options: StorageOptions | None) -> Registry:
         for each in resolve(path, (), storage_options).partitions:
             reader = PartitionReader(each, storage_options)
             for batch in reader.records(["key", "value"], on_damage=findings.append):
-                yield from zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
+                yield from zip(arrow.values(batch.column("key")), arrow.values(batch.column("value")), strict=True)
 
     registry = read_registry(records(), path)
     registry.problems += [str(each) for each in findings if each.severity == "error"]

@@ -24,7 +24,7 @@ def as_bytes(decoded: pa.RecordBatch) -> pa.RecordBatch:
             continue
         column: Column = decoded.column(name)
         if name in ("key", "value"):
-            raw = decoded.column(f"{name}Raw").to_pylist()
+            raw = arrow.values(decoded.column(f"{name}Raw"))
             texts = [None if value is None else _text(value) for value in json_values(column)]
             column = arrow.column_of_values(
                 [bytes_ if text is None else text for text, bytes_ in zip(texts, raw, strict=True)], pa.binary()
@@ -39,7 +39,7 @@ def json_lines(decoded: pa.RecordBatch, controls: Sequence[Any] | None = None) -
     names = [name for name in COLUMNS if name in decoded.schema.names]
     values = {name: _column(decoded, name) for name in names}
     errors = {
-        name: decoded.column(name).to_pylist()
+        name: arrow.values(decoded.column(name))
         for name in ADDED
         if name.endswith("Error") and name in decoded.schema.names
     }
@@ -55,14 +55,14 @@ def json_lines(decoded: pa.RecordBatch, controls: Sequence[Any] | None = None) -
 def _column(decoded: pa.RecordBatch, name: str) -> list[Any]:
     column: Column = decoded.column(name)
     if name in ("key", "value"):
-        raw = [json_bytes(each) for each in decoded.column(f"{name}Raw").to_pylist()]
+        raw = [json_bytes(each) for each in arrow.values(decoded.column(f"{name}Raw"))]
         return [bytes_ if typed is None else typed for typed, bytes_ in zip(json_values(column), raw, strict=True)]
     if name == "headers":
-        found = column.to_pylist()
+        found = arrow.values(column)
         return [[[json_bytes(_encoded(each["key"])), json_bytes(each["value"])] for each in row] for row in found]
     if name == "timestampType":
-        return [TIMESTAMP_TYPES.get(each) for each in column.to_pylist()]
-    return arrow.integers(column) if pa.types.is_timestamp(column.type) else column.to_pylist()
+        return [TIMESTAMP_TYPES.get(each) for each in arrow.values(column)]
+    return arrow.values(column)
 
 
 def _encoded(value: Any) -> bytes | None:
@@ -83,38 +83,8 @@ def json_values(column: Column) -> list[Any]:
     """Each value of a column as JSON has it: structs and maps are objects, times ISO 8601, decimals text."""
     type_ = column.type
     if pa.types.is_temporal(type_):
-        return [None if value is None else time_text(value, type_) for value in _numbers(column)]
-    return [json_value(value, type_) for value in _objects(column)]
-
-
-def _numbers(column: Column) -> list[int | None]:
-    """Times as their numbers: Python has no nanoseconds, and no year above 9999."""
-    wide = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
-    return wide.to_pylist()
-
-
-def _objects(column: Column) -> list[Any]:
-    """Python's values, with times as numbers at any depth."""
-    return column.cast(_with_numbers(column.type)).to_pylist() if _has_times(column.type) else column.to_pylist()
-
-
-def _has_times(type_: Any) -> bool:
-    return _with_numbers(type_) != type_
-
-
-def _with_numbers(type_: Any) -> pa.DataType:
-    t = pa.types
-    if t.is_timestamp(type_) or t.is_time64(type_):
-        return pa.int64()
-    if t.is_time32(type_) or t.is_date32(type_):
-        return pa.int32()
-    if t.is_struct(type_):
-        return pa.struct([pa.field(field.name, _with_numbers(field.type)) for field in type_])
-    if t.is_list(type_):
-        return pa.list_(_with_numbers(type_.value_type))
-    if t.is_map(type_):
-        return pa.map_(_with_numbers(type_.key_type), _with_numbers(type_.item_type))
-    return type_
+        return [None if value is None else time_text(value, type_) for value in arrow.values(column)]
+    return [json_value(value, type_) for value in arrow.values(column)]
 
 
 def json_value(value: Any, type_: Any) -> Any:

@@ -27,7 +27,7 @@ from brokerless.log.directory import resolve
 from brokerless.views.restart import directory_lines
 from tests.format.twin import write_batch, write_record
 from tests.kafka.broker import KafkaBroker
-from tests.kafka.jars import HELPERS_OF_4, check, run
+from tests.kafka.jars import check, run
 from tests.kafka.live import some_records
 from tests.kafka.producers import produce_confluent
 
@@ -326,7 +326,7 @@ def started(stopped: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     changes = {FIRST: lambda _: None, **REFUSED, LAST: lambda _: None}
     prepared = {name: prepare(stopped, root / name, change) for name, change in changes.items()}
     files = [str(broker.properties) for broker, _ in prepared.values()]
-    answers = check(run("StartBrokers", *files, helper=True, sources=HELPERS_OF_4, alone=True)).decode().splitlines()
+    answers = check(run("StartBrokers", *files, helper=True, alone=True)).decode().splitlines()
     found: dict[str, Started] = {}
     for (name, (_, each)), answer in zip(prepared.items(), answers, strict=True):
         each.is_started, each.output = answer == "started", answer

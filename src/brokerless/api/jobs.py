@@ -156,12 +156,12 @@ def audit(source: Source, max_batch_bytes: int | None, spark: Spark) -> LogAudit
     return LogAudit(tuple(audits), tuple(audit_directory(directory, state, audits, storage_options)))
 
 
-def restart(source: Source) -> LogRestart:
+def restart(source: Source, kafka: str | None = None) -> LogRestart:
     from brokerless.jobs.directory_state import load_directory_state
     from brokerless.jobs.restart.job import plan_directories, plan_restart
 
     state = load_directory_state(source.directory, source.storage_options)
-    directory = next(iter(plan_directories([source.directory])), None)
+    directory = next(iter(plan_directories([source.directory], version=kafka)), None)
     restarts = (
         plan_restart(each, state.of(each), clean=state.was_clean, directory=directory)
         for each in source.directory.partitions

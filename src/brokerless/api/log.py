@@ -184,10 +184,10 @@ class Log:
         Kafka's own topics in it say of its partitions. ``spark`` as in :meth:`verify`."""
         return jobs.audit(self._source, max_batch_bytes, spark)
 
-    def restart(self) -> LogRestart:
-        """As :meth:`Partition.restart`, of all partitions, and of the log directory as a whole: whether a broker starts
-        on it, which partitions become stray, and which transactions its coordinator ends."""
-        return jobs.restart(self._source)
+    def restart(self, kafka: str | None = None) -> LogRestart:
+        """As :meth:`Partition.restart`, of all partitions and of the directory: whether a broker starts on it, what is
+        stray, and which transactions are ended. ``kafka``: the version that starts, ``"4.4"`` (default) or ``"3.9"``."""
+        return jobs.restart(self._source, kafka)
 
     def salvage(
         self,

@@ -15,7 +15,8 @@ from typing import Any
 from brokerless import arrow
 from brokerless.errors import Finding
 from brokerless.format.control import decode_control
-from brokerless.internals.entries import decode_entry, read_entries
+from brokerless.internals.entries import RawRecord, decode_entry, read_entries
+from brokerless.internals.metadata.applicability import inapplicable
 from brokerless.internals.records import CLUSTER_METADATA, InternalRecord
 from brokerless.kafka_names import ACL_NAMES
 from brokerless.log import names
@@ -30,6 +31,8 @@ RESOURCE_TYPES = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metri
 SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 """``ScramMechanism`` (4.4.0)."""
 
+INAPPLICABLE = "record-inapplicable"
+"""The kind of a finding about a record at which a controller ends; what follows a gap is not checked for it."""
 _NO_LEADER_CHANGE = -2
 _NO_CHANGE = -1
 _CHANGED_LISTS = (
@@ -81,6 +84,8 @@ def read_cluster(
         text = "records before the log's first one are missing, and no snapshot has them"
         found = partition.segment_paths[0].log.path
         on_damage(Finding("warning", "metadata-gap", found, None, first, text, str(start_offset or 0), str(first)))
+        report = on_damage
+        on_damage = lambda finding: report(finding) if finding.kind != INAPPLICABLE else None  # noqa: E731
     _replay(cluster, partition, start_offset, on_damage, end_offset, max_batch_bytes)
     return cluster
 
@@ -124,22 +129,38 @@ def _replay(
     end_offset: int | None,
     max_batch_bytes: int | None,
 ) -> None:
-    undecided: list[InternalRecord] | None = None
+    undecided: list[tuple[RawRecord, InternalRecord]] | None = None
     for entry in read_entries(partition, CLUSTER_METADATA, on_damage, start_offset, end_offset, max_batch_bytes):
         record = decode_entry(entry, CLUSTER_METADATA, on_damage)
         match record.type:
             case "BEGIN_TRANSACTION_RECORD":
+                if undecided is not None:
+                    on_damage(_inapplicable(entry, record, "another transaction has not ended"))
+                elif entry.offset == start_offset:  # where OffsetControlManager fails to take its own snapshot
+                    on_damage(_inapplicable(entry, record, "it is the first one after the newest snapshot"))
                 undecided = []
-            case "ABORT_TRANSACTION_RECORD":
-                undecided = None
-            case "END_TRANSACTION_RECORD":
-                for each in undecided or ():
-                    apply(cluster, each)
+            case "ABORT_TRANSACTION_RECORD" | "END_TRANSACTION_RECORD":
+                if undecided is None:
+                    on_damage(_inapplicable(entry, record, "no transaction has begun"))
+                for each in (undecided or ()) if record.type == "END_TRANSACTION_RECORD" else ():
+                    _apply_checked(cluster, *each, on_damage)
                 undecided = None
             case _ if undecided is not None:
-                undecided.append(record)
+                undecided.append((entry, record))
             case _:
-                apply(cluster, record)
+                _apply_checked(cluster, entry, record, on_damage)
+
+
+def _apply_checked(cluster: Cluster, entry: RawRecord, record: InternalRecord, on_damage: OnDamage) -> None:
+    """Applies a record, and reports one at which a controller would end."""
+    if record.data is not None and (reason := inapplicable(cluster, record.type, record.data)) is not None:
+        on_damage(_inapplicable(entry, record, reason))
+    apply(cluster, record)
+
+
+def _inapplicable(entry: RawRecord, record: InternalRecord, reason: str) -> Finding:
+    text = f"this {record.type} cannot be applied: {reason}; a controller that comes to it ends"
+    return Finding("warning", INAPPLICABLE, entry.file, entry.position, entry.offset, text)
 
 
 def apply(cluster: Cluster, record: InternalRecord) -> None:

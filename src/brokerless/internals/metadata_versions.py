@@ -25,6 +25,8 @@ _NAMES = (
     "4.3-IV0",
     *("4.4-IV0", "4.4-IV1", "4.4-IV2"),
 )
+LEVELS = {"3.9.1": (1, 21), "4.4.0": (LEAST, NEWEST)}
+"""The lowest and the highest ``metadata.version`` with which a version of Kafka starts."""
 _OF_RECORDS = {
     "REGISTER_BROKER_RECORD": ((7, 1), (8, 2), (17, 3), (30, 4)),
     "PARTITION_RECORD": ((7, 0), (17, 1), (23, 2)),
@@ -72,6 +74,17 @@ def describe_level(level: int) -> str:
 def record_version(type_: str, level: int) -> int:
     """The version in which a cluster at this level writes a type of record."""
     return next((version for since, version in reversed(_OF_RECORDS.get(type_, ())) if level >= since), 0)
+
+
+_OF_3_9 = {("transaction.version", 1), ("transaction.version", 2)}
+
+
+def has_feature(version: str, feature: str, level: int) -> bool:
+    """Whether a version of Kafka (as in :data:`LEVELS`) knows a feature at a level; other than ``metadata.version``."""
+    if feature == KRAFT_VERSION:
+        return level in (0, 1)
+    known = _FEATURES if version == "4.4.0" else _OF_3_9
+    return not level or (feature, level) in known
 
 
 def first_level_of(feature: str, feature_level: int) -> int | None:

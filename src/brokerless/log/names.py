@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from brokerless.bounds import MAX_INT32, MAX_INT64
@@ -167,6 +168,7 @@ def partition_directory(topic: str, partition: int) -> str:
     return f"{topic}-{partition}"
 
 
+@lru_cache(maxsize=1 << 14)
 def parse_segment_file(name: str) -> SegmentFile | None:
     """``00000000000000000042.timeindex.deleted`` -> offset 42, time index, deleted. None if foreign."""
     match = _SEGMENT_FILE.fullmatch(name)

@@ -90,6 +90,9 @@ def directory_row(restart: DirectoryRestart) -> dict[str, Any]:
             for each in restart.completed
         ],
         "isStateKnown": restart.is_state_known,
+        "unknown": restart.unknown,
+        "restartsCluster": restart.restarts_cluster,
+        "kafkaVersion": restart.version,
     }
 
 
@@ -107,8 +110,11 @@ def directory_lines(restart: DirectoryRestart, shown: Collection[str] = ()) -> I
         *map(_completion, restart.completed),
         *(f"warning: {show_name(str(each))}" for each in restart.warnings),
     ]
-    if not restart.is_state_known:
-        lines.append("not known: which partitions are stray, as there is no __cluster_metadata here that can be read")
+    if restart.unknown is not None:
+        lines.append(f"not known: which partitions become stray; {show_name(restart.unknown)}")
+    if restart.restarts_cluster:
+        text = "the log of the cluster's metadata is empty, and this node is the only voter: it begins a new cluster, "
+        lines.insert(0, f"lost: {text}to which none of these partitions belongs")
     if lines:
         yield f"\n{show_name(restart.path)}:"
         yield from (f"  {line}" for line in lines)

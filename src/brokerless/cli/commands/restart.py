@@ -29,8 +29,10 @@ meta.properties, checkpoints, names, or KRaft's own log), which partitions becom
 transactions the coordinator ends. Several paths are taken as the log.dirs of one broker. What retention deletes soon
 after a start, as records are old, is said as well; it does not change the exit code.
 
+Settings and records in the cluster's metadata are checked as the Kafka that starts checks them.
+
 The exit code is 0 if nothing would be lost, 1 if anything would be cut, deleted, stray, refused, not served or begun
-empty, and 2 for a path that cannot be opened.
+empty, or if that is not known, and 2 for a path that cannot be opened.
 """
 EXAMPLES = """\
   brokerless restart /var/lib/kafka
@@ -46,6 +48,8 @@ _SHOWN = 10
 def add_options(parser: ArgumentParser) -> None:
     add_max_batch_bytes(parser)
     add_severity(parser)
+    help_of_version = "the Kafka that starts, 4.4 (the default) or 3.9; what another one refuses is said as well"
+    parser.add_argument("--kafka", metavar="VERSION", help=help_of_version)
 
 
 def run(options: Namespace) -> int:
@@ -62,7 +66,8 @@ def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bo
     from brokerless.views.restart import directory_lines, directory_row
     from brokerless.views.table import count_of
 
-    planned = plan_directories([log.directory for log in logs], max_batch_bytes=options.max_batch_bytes)
+    paths = [log.directory for log in logs]
+    planned = plan_directories(paths, max_batch_bytes=options.max_batch_bytes, version=options.kafka)
     directories = {each.path: each for each in planned}
     is_whole = not is_narrowed(options)
     is_changed = False

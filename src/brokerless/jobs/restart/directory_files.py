@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -22,6 +22,7 @@ from brokerless.jobs.restart.partition_files import check_file_names
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import MetaProperties, load_meta_properties
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
+from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.paths import DirectoryEntry, list_directory
 from brokerless.tables.partition_reader import open_partitions
@@ -41,8 +42,8 @@ class LoadedDirectory:
     partition: int
     state: names.PartitionState
     path: str
-    is_known: bool
-    """Whether this is a name that Kafka itself would give."""
+    topic_id: str | None
+    """That in its ``partition.metadata``; None without one that can be read."""
 
 
 def check_node_files(
@@ -71,11 +72,10 @@ def load_properties(directory: LogDirectory) -> MetaProperties | None:
 
 
 def _check_properties(properties: MetaProperties) -> Iterator[Finding]:
-    if properties.version != 1:
-        text = "this is of a broker of ZooKeeper's, which Kafka 4 does not start"
-        yield Finding(
-            "error", "meta-properties-version", properties.file, None, None, text, "version=1", str(properties.version)
-        )
+    if properties.node_id is None or properties.cluster_id is None:
+        text = "a broker ends without a node ID and a cluster ID here"
+        expected = "cluster.id, and node.id, which is broker.id in version 0"
+        yield Finding("error", "meta-properties-incomplete", properties.file, None, None, text, expected)
     if properties.directory_id is not None and is_reserved(properties.directory_id):
         text = "the directory.id is one that Kafka reserves"
         place = properties.file, None, None
@@ -153,7 +153,8 @@ def loaded_directories(directory: LogDirectory) -> tuple[list[LoadedDirectory], 
             text = "a broker takes every directory for a partition's, and ends at such a name; move it away"
             findings.append(Finding("error", "directory-name", path, None, None, text, "such as orders-0", name))
         elif parsed is not None and parsed[0] != names.CLUSTER_METADATA:
-            found.append(LoadedDirectory(*parsed, path, is_known))
+            topic_id = load_partition_metadata(f"{path.rstrip('/')}/{names.PARTITION_METADATA}").topic_id
+            found.append(LoadedDirectory(*parsed, path, topic_id))
             if not is_known:
                 with suppress(UnreadableError):
                     findings += check_file_names(tuple(list_directory(path)))
@@ -176,12 +177,28 @@ def _parse(name: str) -> tuple[str, int, names.PartitionState] | None:
     return topic, int(number), state
 
 
-def check_repeated(loaded: Iterable[LoadedDirectory]) -> Iterator[Finding]:
-    """Partitions that are there twice, in one log directory or in two of a broker's."""
-    seen: dict[tuple[str, int, str], str] = {}
+def check_repeated(
+    loaded: Iterable[LoadedDirectory], is_assigned: Callable[[LoadedDirectory], bool]
+) -> Iterator[Finding]:
+    """Partitions that are there twice, in one log directory or in two of a broker's. ``is_assigned``: whether the
+    cluster's metadata has a replica in its directory."""
+    seen: dict[tuple[str, int, str], LoadedDirectory] = {}
     for each in loaded:
         if each.state in ("live", "future"):
-            first = seen.setdefault((each.topic, each.partition, each.state), each.path)
-            if first != each.path:
-                text = f"{each.topic}-{each.partition} is there twice, also as {first}: a broker ends at its start"
+            first = seen.setdefault((each.topic, each.partition, each.state), each)
+            if first is not each:
+                text = f"{each.topic}-{each.partition} is there twice, also as {first.path}: a broker ends at its start"
+                of_metadata = [at.path for at in (first, each) if is_assigned(at)]
+                if len(of_metadata) == 1:
+                    text += f"; the cluster's metadata has it as {of_metadata[0]}"
+                ends = [_end_offset(at.path) for at in (first, each)]
+                text += f"; that here ends at offset {ends[1]}, the other at {ends[0]}"
                 yield Finding("error", "partition-repeated", each.path, None, None, text)
+
+
+def _end_offset(path: str) -> str:
+    """The offset after the last one of a partition's directory, by headers."""
+    with suppress(UnreadableError):
+        (partition,) = open_partitions(path)
+        return str(partition.end_offset or 0)
+    return "an unknown offset"

@@ -11,6 +11,7 @@ Sources: ``LogManager.loadLogs``, ``LogLoader``, ``KafkaMetadataLog`` (4.1.1, 4.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -19,93 +20,132 @@ from brokerless import clock
 from brokerless.errors import Finding, UnreadableError
 from brokerless.jobs.directory_state import Lines
 from brokerless.jobs.restart import directory_files, replicas
+from brokerless.jobs.restart.metadata_log import KnownState, emptied_at, read_known_state
 from brokerless.jobs.restart.partition_files import unloadable
+from brokerless.jobs.restart.refused_settings import refused_settings
 from brokerless.jobs.restart.results import DirectoryRestart, LostRecords, Place, Restart, Truncation
 from brokerless.jobs.restart.retention_forecast import Settings, expiring
 from brokerless.jobs.restart.transactions import completions
 from brokerless.jobs.segment_checks import find_next_batch
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
+from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.recovery.plan import RecoveryPlan, plan_recovery
 from brokerless.log.segment import NO_BATCHES, Chunk, Report, check_checksums, ignore, scan
+from brokerless.log.settings.definitions import find_version, versions
 from brokerless.log.storage.paths import File, is_remote, open_file
 from brokerless.tables.partition_reader import PartitionReader
 
 
 def plan_directories(
-    directories: Sequence[LogDirectory], now_ms: int | None = None, max_batch_bytes: int | None = None
+    directories: Sequence[LogDirectory],
+    now_ms: int | None = None,
+    max_batch_bytes: int | None = None,
+    version: str | None = None,
 ) -> list[DirectoryRestart]:
     """The dry run for all log directories of one broker, as in its ``log.dirs``; partitions' directories and files
     among them, and what is not local, are passed over. ``now_ms`` (since the epoch) decides which transactions' time is
-    over. ``max_batch_bytes``: what one batch of Kafka's own topics may inflate to (128 MiB)."""
+    over. ``max_batch_bytes``: what one batch of Kafka's own topics may inflate to (128 MiB). ``version``: of the Kafka
+    that starts, the newest that is known by default. Raises :class:`UsageError` for one that is not known."""
     own = [each for each in directories if each.kind == "log-directory" and not is_remote(each.path)]
     now_ms = clock.now() if now_ms is None else now_ms
+    kafka = versions()[-1] if version is None else find_version(version)
     properties = {each.path.rstrip("/"): directory_files.load_properties(each) for each in own}
     known = [each for each in properties.values() if each is not None]
     readable = [each for each in known if not each.findings]
     node = replicas.node_of(properties)
     partitions = [each for directory in own for each in directory.partitions if each.state == "live"]
-    state = _cluster_state(partitions, now_ms, max_batch_bytes)
-    findings = list(directory_files.check_agreement(known))
+    metadata = next((each for each in partitions if each.topic == names.CLUSTER_METADATA), None)
+    known_state = _known_state(metadata, now_ms, node.node_id, kafka, max_batch_bytes)
+    state = known_state.state
+    findings = [*directory_files.check_agreement(known), *known_state.refusals]
     loaded: list[directory_files.LoadedDirectory] = []
     for each in own:
         found, refused = directory_files.loaded_directories(each)
         loaded += found
-        identity = properties[each.path.rstrip("/")]
-        if identity is not None or not readable:
-            refused += directory_files.check_node_files(each, identity, max_batch_bytes)
-        findings += refused
-    findings += directory_files.check_repeated(loaded)
+        findings += [*refused, *directory_files.check_node_files(each, properties[_path(each)], max_batch_bytes)]
+    findings += directory_files.check_repeated(
+        loaded, lambda at: state is not None and replicas.is_assigned_here(at, state, node)
+    )
     warnings = list(directory_files.check_cleaner_checkpoints(own))
-    stray = {each.path: finding for each in loaded if (finding := replicas.stray(each, state, node)) is not None}
-    unserved: dict[str, Finding] = {}
-    created: list[tuple[Place, str]] = []
-    promoted: list[tuple[str, str | None]] = []
-    overwritten: list[str] = []
+    places = _Places()
     if state is not None:
+        places = _places(loaded, state, node, readable=bool(readable))
         findings += [*replicas.check_owners(readable, state), *replicas.check_future(loaded, state, node)]
-        promoted += replicas.promoted(loaded, state, node)
-        created += replicas.created(loaded, {at for at, _ in promoted}, state, node)
-        overwritten += replicas.overwritten(loaded, created)
-        found = ((each.path, replicas.unserved(each, state, node)) for each in loaded if each.path not in stray)
-        unserved = {path: finding for path, finding in found if finding is not None} if readable else {}
+        warnings += replicas.check_topics_applied(places.unserved)
+    if state is not None and metadata is not None:
+        of_settings = list(refused_settings(state, f"{metadata.path}/", kafka))
+        findings += [each for each in of_settings if each.severity == "error"]
+        warnings += [each for each in of_settings if each.severity == "warning"]
+    stray = {each.path: finding for each in loaded if (finding := replicas.stray(each, state, node)) is not None}
     served = {(each.topic or "", each.partition or 0): each for each in partitions}
-    served = {place: each for place, each in served.items() if each.path not in stray and each.path not in unserved}
+    served = {at: each for at, each in served.items() if each.path not in {**stray, **places.unserved}}
     completed = tuple(completions(map(PartitionReader, served.values()), set(served), now_ms, max_batch_bytes))
     return [
         DirectoryRestart(
             each.path,
             tuple(finding for finding in findings if _is_in(finding.file, path)),
             {at: finding for at, finding in stray.items() if _is_in(at, path)},
-            {at: finding for at, finding in unserved.items() if _is_in(at, path)},
-            tuple(place for place, at in created if at == path),
+            {at: finding for at, finding in places.unserved.items() if _is_in(at, path)},
+            tuple(place for place, at in places.created if at == path),
             tuple((at.path, at.size) for at in each.others if at.state == "delete" and not at.is_unfinished),
             tuple(at for at in completed if any(_is_in(served[place].path, path) for place in at.partitions)),
             state is not None,
-            tuple((at, replaced) for at, replaced in promoted if _is_in(at, path)),
-            tuple(at for at in overwritten if _is_in(at, path)),
+            tuple((at, replaced) for at, replaced in places.promoted if _is_in(at, path)),
+            tuple(at for at in places.overwritten if _is_in(at, path)),
             {} if state is None else state.settings,
             tuple(each for each in warnings if _is_in(each.file, path)),
+            known_state.unknown if any(_is_in(at.path, path) for at in loaded) else None,
+            known_state.restarts_cluster,
+            kafka,
         )
         for each, path in zip(own, properties, strict=True)
     ]
 
 
-def _cluster_state(
-    partitions: Sequence[PartitionPath], now_ms: int, max_batch_bytes: int | None
-) -> replicas.ClusterState | None:
-    """By KRaft's own log, up to where it ends after its recovery; or its snapshot, where there is no log beside it."""
-    for each in partitions:
-        if each.topic == names.CLUSTER_METADATA and not each.segments and each.snapshots:
-            return replicas.read_state(PartitionReader(each), None, max_batch_bytes)
-        if each.topic == names.CLUSTER_METADATA and each.segments:
-            restart = plan_restart(each, {}, now_ms, clean=False, max_batch_bytes=max_batch_bytes)
-            end_offset = None if restart.refused else restart.log_end_offset
-            return replicas.read_state(PartitionReader(each), end_offset, max_batch_bytes)
-    return None
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Which partitions a broker does not serve, begins empty, renames and empties, as in :class:`DirectoryRestart`."""
+
+    unserved: dict[str, Finding] = field(default_factory=dict[str, Finding])
+    created: tuple[tuple[Place, str], ...] = ()
+    promoted: tuple[tuple[str, str | None], ...] = ()
+    overwritten: tuple[str, ...] = ()
+
+
+def _places(
+    loaded: Sequence[directory_files.LoadedDirectory],
+    state: replicas.ClusterState,
+    node: replicas.BrokerNode,
+    *,
+    readable: bool,
+) -> _Places:
+    promoted = tuple(replicas.promoted(loaded, state, node))
+    created = tuple(replicas.created(loaded, {at for at, _ in promoted}, state, node))
+    unserved: dict[str, Finding] = {}
+    for each in loaded if readable else ():
+        if replicas.stray(each, state, node) is None:
+            finding = replicas.unserved(each, state, node)
+            unserved |= {} if finding is None else {each.path: finding}
+    return _Places(unserved, created, promoted, tuple(replicas.overwritten(loaded, created)))
+
+
+def _path(directory: LogDirectory) -> str:
+    return directory.path.rstrip("/")
+
+
+def _known_state(
+    metadata: PartitionPath | None, now_ms: int, node_id: int | None, version: str, max_batch_bytes: int | None
+) -> KnownState:
+    """By KRaft's own log, up to where it ends after its recovery."""
+    end_offset = None
+    if metadata is not None and metadata.segments:
+        restart = plan_restart(metadata, {}, now_ms, clean=False, max_batch_bytes=max_batch_bytes)
+        end_offset = None if restart.refused else restart.log_end_offset
+    return read_known_state(metadata, end_offset, node_id, version, max_batch_bytes)
 
 
 def _is_in(path: str, directory: str) -> bool:
@@ -152,6 +192,8 @@ def plan_restart(
             raise
         return Restart(*place, refused=str(error))
     files = _PlannedFiles(plan)
+    if (emptied := emptied_at(partition, plan)) is not None:
+        return _emptied(place, plan, files, emptied)
     end, unclosed, trusted = plan.log_end_offset, list[Finding](), list[tuple[str, int]]()
     if clean and plan.segments and plan.segments[-1] not in [each.base_offset for each in plan.recovered]:
         broken: list[Finding] = []
@@ -183,6 +225,20 @@ def plan_restart(
     )
 
 
+def _emptied(place: tuple[str | None, int | None, str], plan: RecoveryPlan, files: _PlannedFiles, at: int) -> Restart:
+    """The dry run of KRaft's own log where its newest snapshot is after its end: all segments go."""
+    logs = [files.log(each) for each in sorted({*plan.segments, *plan.deleted})]
+    return Restart(
+        *place,
+        deleted=tuple((log, Path(log).stat().st_size) for log in logs if Path(log).stat().st_size),
+        removed=plan.orphaned_files.remove,
+        renamed=plan.orphaned_files.rename,
+        log_start_offset=at,
+        log_end_offset=at,
+        lost=_lost([(log, 0) for log in logs], at),
+    )
+
+
 def _settings(directory: DirectoryRestart | None, partition: PartitionPath) -> Settings | None:
     return None if directory is None else directory.settings.get(partition.topic or "")
 
@@ -192,7 +248,8 @@ def _without_id(partition: PartitionPath) -> Finding | None:
     if partition.topic in (None, names.CLUSTER_METADATA):
         return None
     place = partition.topic or "", partition.partition or 0, partition.state, partition.path
-    return replicas.stray(directory_files.LoadedDirectory(*place, is_known=True), None, replicas.BrokerNode())
+    topic_id = topic_id_of(partition.partition_metadata, None)
+    return replicas.stray(directory_files.LoadedDirectory(*place, topic_id), None, replicas.BrokerNode())
 
 
 def _markers(directory: DirectoryRestart, partition: PartitionPath) -> int:

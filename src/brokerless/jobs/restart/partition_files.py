@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from brokerless.arrow import ends, is_valid, numbers
+from brokerless.bounds import MAX_INT32
 from brokerless.errors import Finding, UnreadableError
 from brokerless.internals.cluster import is_complete_snapshot
 from brokerless.log import names
@@ -33,6 +34,12 @@ def unloadable(partition: PartitionPath, max_batch_bytes: int | None = None) -> 
     """Why a broker would not load a partition's directory, whatever its segments hold; its whole log directory is then
     offline, and a broker without another one ends."""
     yield from check_file_names(partition.foreign)
+    for segment in partition.segments:
+        if segment.size > MAX_INT32:  # FileRecords
+            text = "the segment is larger than Kafka opens; brokerless convert divides it"
+            place = segment.log.path, None, segment.base_offset
+            expected, found = f"at most {MAX_INT32} bytes", f"{segment.size} bytes"
+            yield Finding("error", "segment-oversized", *place, text, expected, found)
     checkpoint, metadata = partition.leader_epoch_checkpoint, partition.partition_metadata
     if checkpoint is not None:
         yield from _errors(load_leader_epochs(checkpoint.path).findings)

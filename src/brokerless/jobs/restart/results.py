@@ -109,9 +109,18 @@ class DirectoryRestart:
     """Of each topic, by the cluster's metadata."""
     warnings: tuple[Finding, ...] = ()
     """What a broker starts with, and still does not work then."""
+    unknown: str | None = None
+    """Why it is not known which partitions become stray; None where it is, or where there are no partitions."""
+    restarts_cluster: bool = False
+    """Whether the node has lost the cluster's metadata, and begins a new cluster as its only voter."""
+    version: str = ""
+    """Of the Kafka that starts."""
 
     @property
     def is_harmless(self) -> bool:
         """Whether all that can be read now is served afterwards."""
         is_replaced = any(replaced is not None for _, replaced in self.promoted)
-        return not (self.refused or self.stray or self.unserved or self.created or self.deleted or is_replaced)
+        is_known = self.unknown is None
+        return is_known and not (
+            self.refused or self.stray or self.unserved or self.created or self.deleted or is_replaced
+        )

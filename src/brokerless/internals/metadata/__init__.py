@@ -1,0 +1,1 @@
+"""How a broker replays the records of the cluster's metadata."""

@@ -200,7 +200,7 @@ NEWEST_ONLY = (
     *("fence", "unfence-of-unknown", "unregister-unknown", "unregister-controller", "topic-removed", "producer-ids"),
     *("partition-of-unknown", "acl-removed", "credential-removed", "token-removed", "end-of-nothing", "begin"),
     *("record-unknown", "gzip-level", "no-boolean", "policy", "retention-no-number", "setting-unknown", "id-of-other"),
-    *("empty-recovery-points", "empty-quorum-state", "empty-partition-metadata", "foreign-directory"),
+    *("empty-recovery-points", "empty-quorum-state", "empty-partition-metadata", "foreign-directory", "large-segment"),
 )
 """Left out of the starts of the older version, which are as those of the newest; each costs a second."""
 

@@ -23,13 +23,17 @@ TOPICS: dict[str, dict[str, object]] = {
     "kept": {"retention_ms": -1},
     "large": {"retention_ms": -1, "retention_bytes": 15_000},
     "default": {},
+    "zeroed": {},
+    "zeros-after": {},
 }
+DAMAGED = ("zeroed", "zeros-after")
+"""Their records are young, and their time indexes were damaged beside the mark of a clean stop."""
 
 
 def records(topic: str) -> list[Record]:
     """Thirty days old, but for the last ones of a topic."""
     now = int(time.time() * 1000)
-    is_old = [topic != "large" and (topic != "mixed" or number < 60) for number in range(120)]
+    is_old = [topic not in ("large", *DAMAGED) and (topic != "mixed" or number < 60) for number in range(120)]
     return [
         Record(b"key", b"v" * 400, (), now - 30 * DAY if old else now, 0)
         for number, old in enumerate(is_old)
@@ -45,6 +49,12 @@ def dry_run(broker: KafkaBroker) -> dict[str, Restart]:
         for each in directory.partitions
         if each.topic in TOPICS
     }
+
+
+def damage_time_indexes(broker: KafkaBroker) -> None:
+    for topic in DAMAGED:
+        for path in (broker.log_dir / f"{topic}-0").glob("*.timeindex"):
+            path.write_bytes(bytes(24) if topic == "zeroed" else path.read_bytes() + bytes(12))
 
 
 def bases(broker: KafkaBroker, topic: str) -> list[int]:
@@ -63,8 +73,13 @@ def test_retention_deletes_what_the_dry_run_said(kafka_jars: Path, tmp_path: Pat
     with broker.properties.open("a") as properties:
         soon = "log.retention.check.interval.ms=500\nlog.initial.task.delay.ms=500\n"
         properties.write(f"log.retention.ms={7 * DAY}\n{soon}")
+    damage_time_indexes(broker)
     said = dry_run(broker)
-    assert all(each.is_harmless for each in said.values())
+    assert {topic for topic, each in said.items() if not each.is_harmless} == set(DAMAGED)
+    for topic in DAMAGED:
+        retention = said[topic].retention
+        assert retention is not None
+        assert len(retention.misread) == len(retention.segments) > 5
     expected = dict(before)
     for topic, restart in said.items():
         if restart.retention is not None:
@@ -81,6 +96,6 @@ def test_retention_deletes_what_the_dry_run_said(kafka_jars: Path, tmp_path: Pat
         time.sleep(2)
         assert {topic: bases(broker, topic) for topic in TOPICS} == expected
     assert [topic for topic in TOPICS if expected[topic] == before[topic]] == ["kept"]
-    assert [topic for topic in TOPICS if len(expected[topic]) == 1] == ["own", "default"]
+    assert [topic for topic in TOPICS if len(expected[topic]) == 1] == ["own", "default", *DAMAGED]
     found = {topic: restart.retention.defaults for topic, restart in said.items() if restart.retention is not None}
-    assert {topic for topic, names in found.items() if "retention.ms" in names} == {"default"}
+    assert {topic for topic, names in found.items() if "retention.ms" in names} == {"default", *DAMAGED}

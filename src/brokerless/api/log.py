@@ -186,7 +186,7 @@ class Log:
 
     def restart(self, kafka: str | None = None) -> LogRestart:
         """As :meth:`Partition.restart`, of all partitions and of the directory: whether a broker starts on it, what is
-        stray, and which transactions are ended. ``kafka``: the version that starts, ``"4.4"`` (default) or ``"3.9"``."""
+        stray, which transactions are ended. ``kafka``: the version that starts, ``"4.4"`` (default) or ``"3.9"``."""
         return jobs.restart(self._source, kafka)
 
     def salvage(

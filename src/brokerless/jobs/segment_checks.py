@@ -22,6 +22,7 @@ from brokerless.format.read.resync import find_next_batch as find_in_file
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
+from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.checks import SegmentBatches, check_offset_index, check_time_index, check_transaction_index
 from brokerless.log.index.readers import load_offset_index, load_time_index, load_transaction_index
@@ -186,11 +187,13 @@ def _compare_indexes(
 
 
 def check_metadata_files(partition: PartitionPath, storage_options: StorageOptions | None) -> Iterator[Finding]:
-    """Leader epoch checkpoint, ``partition.metadata`` and producer snapshots, each by itself."""
+    """Leader epoch checkpoint, ``partition.metadata``, ``quorum-state`` and producer snapshots, each by itself."""
     if partition.leader_epoch_checkpoint is not None:
         yield from load_leader_epochs(partition.leader_epoch_checkpoint.path, storage_options).findings
     if partition.partition_metadata is not None:
         yield from load_partition_metadata(partition.partition_metadata.path, storage_options).findings
+    if partition.quorum_state is not None:
+        yield from load_quorum_state(partition.quorum_state.path, storage_options).findings
     for snapshot in partition.producer_snapshots:
         findings = load_producer_snapshot(snapshot.path, storage_options).findings
         if findings and not snapshot.size:  # a broker may be writing it

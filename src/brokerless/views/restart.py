@@ -61,6 +61,7 @@ def _retention_row(retention: Retention) -> dict[str, Any]:
         "logStartOffset": retention.log_start_offset,
         "settings": dict(retention.settings),
         "defaults": list(retention.defaults),
+        "misread": list(retention.misread),
     }
 
 
@@ -211,6 +212,15 @@ def _retention(retention: Retention) -> str:
     values = " and ".join(
         f"{name}={retention.settings[name]}{_DEFAULT if name in retention.defaults else ''}" for name in deciding
     )
+    if retention.misread:
+        names = ", ".join(map(_name, retention.misread[:2]))
+        names += f" and {len(retention.misread) - 2} more" if len(retention.misread) > 2 else ""
+        return (
+            f"lost: retention deletes {segments} of {format_bytes(retention.size)} some minutes later, up to offset "
+            f"{retention.log_start_offset}, whose records are not that old: after a clean stop a broker takes the last "
+            f"entry of {names} for the age of the segment; delete the .timeindex and .index files before the start, "
+            "and both are rebuilt"
+        )
     caution = ", or as server.properties says" if set(deciding) & set(retention.defaults) else ""
     return (
         f"retention deletes {segments} of {format_bytes(retention.size)} some minutes later, up to offset "

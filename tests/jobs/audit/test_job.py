@@ -269,7 +269,7 @@ CHANGES: list[tuple[str, str, str, Callable[[Copy], object]]] = [
     ("leftover-file", "info", "segments-0", lambda copy: copy.path(f"{999:020}.log.deleted").write_bytes(b"")),
     ("swap-file", "warning", "segments-0", lambda copy: copy.path(f"{999:020}.log.swap").write_bytes(b"")),
     ("foreign-file", "info", "segments-0", lambda copy: copy.path("notes.txt").write_bytes(b"")),
-    ("foreign-file", "info", "segments-0", lambda copy: (copy.root / "lost+found").mkdir()),
+    ("directory-name", "warning", "segments-0", lambda copy: (copy.root / "lost+found").mkdir()),
     ("partition-metadata-corrupt", "error", "segments-0", lambda copy: copy.path("partition.metadata").write_text("?")),
     ("topic-id-mismatch", "error", "segments-0", another_topic),
     ("recovery-point-beyond-end", "error", "segments-0", note(names.RECOVERY_POINT_CHECKPOINT, 701)),

@@ -21,6 +21,7 @@ from brokerless.internals.tables import state_rows
 from brokerless.jobs.audit.epochs import LeaderEpochCheck
 from brokerless.jobs.audit.gaps import GapCheck
 from brokerless.jobs.audit.internal_topics import TABLES, DirectoryOwner, LivePartition, check_internal_topics
+from brokerless.jobs.audit.next_start import check_start
 from brokerless.jobs.audit.sequences import SequenceCheck
 from brokerless.jobs.audit.timestamps import TimestampCheck
 from brokerless.jobs.audit.transactions import OpenTransaction, TransactionCheck
@@ -188,7 +189,12 @@ def audit_directory(
     """What is to say of a log directory as a whole, its partitions having been read; also what Kafka's own topics in it
     say of those partitions. Nothing of another path."""
     audits = list(audits)
-    yield from check_directory(directory, state, running_broker(state) is not None, storage_options)
+    starting = list(check_start(directory, state))
+    named = {each.file for each in starting}
+    for finding in check_directory(directory, state, running_broker(state) is not None, storage_options):
+        if finding.kind != "foreign-file" or finding.file not in named:
+            yield finding
+    yield from starting
     yield from compare_topic_ids(
         (each.topic, *each.topic_id)
         for each in audits

@@ -69,12 +69,13 @@ class Restart:
     unserved: Finding | None = None
     markers: int = 0
     retention: Retention | None = None
-    """What retention deletes soon afterwards, which is no harm that the start does."""
+    """What retention deletes soon afterwards, which is no harm that the start does unless it is by a damaged index."""
 
     @property
     def is_harmless(self) -> bool:
         """Whether all that can be read now is served afterwards."""
-        return not (self.lost_bytes or self.refused or self.stray or self.unserved)
+        is_misread = self.retention is not None and bool(self.retention.misread)
+        return not (self.lost_bytes or self.refused or self.stray or self.unserved or is_misread)
 
     @property
     def lost_bytes(self) -> int:

@@ -13,11 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from brokerless.errors import UsageError
+from brokerless.format import layouts
 from brokerless.internals.cluster import Cluster
 from brokerless.log import names
 from brokerless.log.config import DEFAULTS, CleanupPolicy, LogConfig
 from brokerless.log.recovery.plan import RecoveryPlan
+from brokerless.log.segment import ignore, scan_headers
+from brokerless.log.storage.paths import open_file
 from brokerless.log.write.retention import ClosedSegment, expired
 from brokerless.log.write.segment_state import describe_for_retention
 
@@ -39,6 +44,8 @@ class Retention:
     log_start_offset: int
     settings: Settings
     defaults: tuple[str, ...]
+    misread: tuple[str, ...] = ()
+    """Time indexes whose last entry a broker takes for the age of the segment, although its records are younger."""
 
     @property
     def size(self) -> int:
@@ -66,11 +73,16 @@ def expiring(plan: RecoveryPlan, topic: str | None, own: Settings | None, now_ms
         return None
     recovered = {each.base_offset: each.result.state for each in plan.recovered}
     segments = describe_for_retention(plan.files, plan.segments)
+    misread: set[str] = set()
     for at, each in enumerate(segments):
         state = recovered.get(each.base_offset)
         if state is not None:
             timestamp = state.max_timestamp if state.max_timestamp >= 0 else each.largest_timestamp
             segments[at] = ClosedSegment(each.base_offset, state.size, timestamp)
+        elif (read := _last_entry(plan, each.base_offset)) is not None:
+            segments[at] = ClosedSegment(each.base_offset, each.size, read if read >= 0 else each.largest_timestamp)
+            if 0 <= read < _first_timestamp(plan, each.base_offset):
+                misread.add(str(plan.files.path(each.base_offset, "time-index")))
     count = expired(segments, plan.log_start_offset, config, now_ms)
     if not count:
         return None
@@ -81,9 +93,35 @@ def expiring(plan: RecoveryPlan, topic: str | None, own: Settings | None, now_ms
         "retention.ms": str(config.retention_ms),
         "retention.bytes": str(config.retention_bytes),
     }
+    indexes = [str(plan.files.path(each.base_offset, "time-index")) for each in segments[:count]]
     return Retention(
-        gone, max(start, plan.log_start_offset), values, tuple(name for name in values if name not in found)
+        gone,
+        max(start, plan.log_start_offset),
+        values,
+        tuple(name for name in values if name not in found),
+        tuple(each for each in indexes if each in misread) if config.retention_ms >= 0 else (),
     )
+
+
+def _last_entry(plan: RecoveryPlan, base_offset: int) -> int | None:
+    """The timestamp of a time index's last entry as a broker reads it, which takes all of the file for entries, and
+    does not check it where the segment is not recovered (``LogSegment.largestTimestamp``, ``TimeIndex``); None where
+    there is none."""
+    if not plan.files.has(base_offset, "time-index"):
+        return None
+    width = layouts.TIME_INDEX_ENTRY.itemsize
+    with open_file(str(plan.files.path(base_offset, "time-index"))) as file:
+        count = file.size // width
+        data = file.read((count - 1) * width, width) if count else b""
+    return int(np.frombuffer(data, layouts.TIME_INDEX_ENTRY)["timestamp"][0]) if count else None
+
+
+def _first_timestamp(plan: RecoveryPlan, base_offset: int) -> int:
+    """The largest timestamp of a segment's first batch; -1 if it has none."""
+    with open_file(str(plan.files.path(base_offset, "log"))) as file:
+        for chunk in scan_headers(file, ignore, 0, 1):
+            return int(chunk.batches.max_timestamp[0])
+    return -1
 
 
 def config_of(found: Settings) -> LogConfig | None:

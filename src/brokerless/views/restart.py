@@ -93,6 +93,17 @@ def directory_row(restart: DirectoryRestart) -> dict[str, Any]:
         "isStateKnown": restart.is_state_known,
         "unknown": restart.unknown,
         "restartsCluster": restart.restarts_cluster,
+        "remoteDeletions": [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "segments": each.segments,
+                "firstOffset": each.first_offset,
+                "lastOffset": each.last_offset,
+                "sizeInBytes": each.size,
+            }
+            for each in restart.remote_deletions
+        ],
         "kafkaVersion": restart.version,
     }
 

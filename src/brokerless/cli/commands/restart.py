@@ -63,12 +63,17 @@ def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bo
     """Whether a start would change anything."""
     from brokerless.jobs.directory_state import load_directory_state
     from brokerless.jobs.restart.job import plan_directories
+    from brokerless.jobs.restart.remote_deletions import deletion_line
+    from brokerless.text import show_name
     from brokerless.views.restart import directory_lines, directory_row
     from brokerless.views.table import count_of
 
     paths = [log.directory for log in logs]
     planned = plan_directories(paths, max_batch_bytes=options.max_batch_bytes, version=options.kafka)
     directories = {each.path: each for each in planned}
+    remote = [each for directory in planned for each in directory.remote_deletions]
+    if remote and not options.json:
+        output.line(f"{show_name(deletion_line(remote))}\n")
     is_whole = not is_narrowed(options)
     is_changed = False
     for number, log in enumerate(logs):

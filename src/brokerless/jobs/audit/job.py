@@ -17,6 +17,7 @@ from brokerless import clock
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.records import TOPICS
+from brokerless.internals.remote.storage import load_remote_storage
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.audit.epochs import LeaderEpochCheck
 from brokerless.jobs.audit.gaps import GapCheck
@@ -48,7 +49,7 @@ from brokerless.log.offset_gaps import missing_head, missing_offsets, missing_se
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Chunk, graded_within_log
 from brokerless.log.segment_summary import SegmentSummary, add_chunk
-from brokerless.log.storage.paths import StorageOptions, open_file
+from brokerless.log.storage.paths import StorageOptions, is_remote, open_file
 from brokerless.tables.partition_reader import PartitionReader
 
 MOST_OF_A_KIND = 1000
@@ -195,6 +196,9 @@ def audit_directory(
         if finding.kind != "foreign-file" or finding.file not in named:
             yield finding
     yield from starting
+    if directory.kind == "log-directory" and not is_remote(directory.path):
+        storage = load_remote_storage(directory.path)
+        yield from filter(None, map(storage.finding, directory.partitions))
     yield from compare_topic_ids(
         (each.topic, *each.topic_id)
         for each in audits

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from brokerless.errors import Finding, UsageError
 from brokerless.internals.cluster import Cluster, cluster_rows, read_cluster
-from brokerless.internals.records import CONSUMER_OFFSETS
+from brokerless.internals.records import CONSUMER_OFFSETS, REMOTE_LOG_METADATA
+from brokerless.internals.remote.storage import read_remote_storage, topic_settings
 from brokerless.internals.schemas import STATE
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.cluster.disks import Disk, DiskReplica, load_disk
@@ -130,6 +131,7 @@ def describe_cluster(
         done(sum(partition.size for partition in each.partitions))
     best = best_of(each.metadata for each in disks if each.metadata is not None)
     findings = [finding for each in disks for finding in each.findings]
+    remote: list[Finding] = []
     cluster = Cluster()
     if best is None:
         text = "no disk has a replica of the cluster's metadata: topics are known by their directories alone"
@@ -142,6 +144,7 @@ def describe_cluster(
     findings += _compare_topic_ids(disks, cluster if best is not None else None)
     if best is not None:
         findings += _missing(disks, cluster)
+        remote += _remote_deletions(disks, cluster, max_batch_bytes)
     state = cluster_rows(cluster)
     rows: dict[str, list[Row]] = {
         "cluster": [_cluster_row(disks, best, cluster)],
@@ -152,7 +155,7 @@ def describe_cluster(
         **{name: state[name] for name in ("configs", "acls", "users", "quotas", "features")},
         **state_rows(_group_partitions(disks), ("groups", "offsets"), lambda _: None, max_batch_bytes),
     }
-    return ClusterDescription(rows, tuple(disks), tuple(findings))
+    return ClusterDescription(rows, tuple(disks), (*remote, *findings))
 
 
 def _live(disks: Iterable[Disk]) -> Iterator[tuple[Disk, DiskReplica]]:
@@ -217,6 +220,22 @@ def _missing(disks: Sequence[Disk], cluster: Cluster) -> Iterator[Finding]:
             for node in sorted((set(row["replicas"]) & whole) - nodes):
                 text = f"the disks of node {node} do not have its replica of {name}, which it begins again, empty"
                 yield Finding("warning", "replica-missing", path, None, None, text, f"a replica on node {node}")
+
+
+def _remote_deletions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: int | None) -> Iterator[Finding]:
+    """Remote segments of tiered partitions that no disk has: the leader of the new, empty replica deletes them."""
+    readers = [PartitionReader(each.paths) for _, each in _live(disks) if each.topic == REMOTE_LOG_METADATA]
+    storage = read_remote_storage(cluster.topics, topic_settings(cluster), readers, lambda _: None, max_batch_bytes)
+    there = {(each.topic_id, each.partition) for _, each in _live(disks)}
+    for (topic_id, number), segments in storage.segments.items():
+        name = storage.topics.get(topic_id)
+        if name is not None and segments and (topic_id, number) not in there:
+            text = (
+                f"a start of these disks would delete {len(segments)} remote segments of {name}-{number}: no disk has "
+            )
+            text += "a replica of it; make the bucket read-only, or copy it, before any start"
+            found = f"offsets {segments[0].start_offset}..{segments[-1].end_offset} in remote storage"
+            yield Finding("error", "remote-segments-deleted", disks[0].path, None, None, text, None, found)
 
 
 def _cluster_row(disks: Sequence[Disk], best: MetadataReplica | None, cluster: Cluster) -> Row:

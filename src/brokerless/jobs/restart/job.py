@@ -10,7 +10,7 @@ Sources: ``LogManager.loadLogs``, ``LogLoader``, ``KafkaMetadataLog`` (4.1.1, 4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,11 +18,13 @@ import numpy as np
 
 from brokerless import clock
 from brokerless.errors import Finding, UnreadableError
+from brokerless.internals.remote.storage import read_remote_storage
 from brokerless.jobs.directory_state import Lines
 from brokerless.jobs.restart import directory_files, replicas
 from brokerless.jobs.restart.metadata_log import KnownState, emptied_at, read_known_state
 from brokerless.jobs.restart.partition_files import unloadable
 from brokerless.jobs.restart.refused_settings import refused_settings
+from brokerless.jobs.restart.remote_deletions import RemoteDeletion, remote_deletions
 from brokerless.jobs.restart.results import DirectoryRestart, LostRecords, Place, Restart, Truncation
 from brokerless.jobs.restart.retention_forecast import Settings, expiring
 from brokerless.jobs.restart.transactions import completions
@@ -83,6 +85,7 @@ def plan_directories(
     stray = {each.path: finding for each in loaded if (finding := replicas.stray(each, state, node)) is not None}
     served = {(each.topic or "", each.partition or 0): each for each in partitions}
     served = {at: each for at, each in served.items() if each.path not in {**stray, **places.unserved}}
+    remote = _remote_deletions(state, node, partitions, served, places)
     completed = tuple(completions(map(PartitionReader, served.values()), set(served), now_ms, max_batch_bytes))
     return [
         DirectoryRestart(
@@ -100,6 +103,7 @@ def plan_directories(
             tuple(each for each in warnings if _is_in(each.file, path)),
             known_state.unknown if any(_is_in(at.path, path) for at in loaded) else None,
             known_state.restarts_cluster,
+            remote if each is own[0] else (),
             kafka,
         )
         for each, path in zip(own, properties, strict=True)
@@ -131,6 +135,22 @@ def _places(
             finding = replicas.unserved(each, state, node)
             unserved |= {} if finding is None else {each.path: finding}
     return _Places(unserved, created, promoted, tuple(replicas.overwritten(loaded, created)))
+
+
+def _remote_deletions(
+    state: replicas.ClusterState | None,
+    node: replicas.BrokerNode,
+    partitions: Sequence[PartitionPath],
+    served: Mapping[Place, PartitionPath],
+    places: _Places,
+) -> tuple[RemoteDeletion, ...]:
+    """``served``: partitions that are loaded and served; of ``partitions``, all that are there."""
+    if state is None:
+        return ()
+    readers = map(PartitionReader, served.values())
+    storage = read_remote_storage(state.topics, state.topic_settings, readers, lambda _: None)
+    unserved = {(each.topic or "", each.partition or 0) for each in partitions if each.path in places.unserved}
+    return tuple(remote_deletions(storage, state.partitions, node.node_id, served, unserved))
 
 
 def _path(directory: LogDirectory) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from brokerless.errors import Finding
 from brokerless.internals.cluster import cluster_rows, read_cluster
+from brokerless.internals.remote.storage import topic_settings
 from brokerless.jobs.restart.directory_files import LoadedDirectory, is_reserved
 from brokerless.jobs.restart.retention_forecast import Settings, settings_by_topic
 from brokerless.log import names
@@ -20,7 +21,7 @@ from brokerless.log.checkpoint.meta_properties import MetaProperties
 from brokerless.log.segment import ignore
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
-_TOPIC, _BROKER = 2, 4
+_BROKER = 4
 """``ConfigResource.Type``."""
 Place = tuple[str, int]
 Row = Mapping[str, Any]
@@ -65,7 +66,7 @@ def read_state(
         {row["topicId"]: row["topic"] for row in rows["topics"]},
         {row["brokerId"]: row for row in rows["brokers"]},
         settings_by_topic(cluster),
-        {topic: cluster.configs.get((_TOPIC, topic), {}) for topic in cluster.topics.values()},
+        topic_settings(cluster),
         {name: values for (type_, name), values in cluster.configs.items() if type_ == _BROKER},
         cluster.features,
     )

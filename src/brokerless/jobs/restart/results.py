@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from brokerless.errors import Finding
+from brokerless.jobs.restart.remote_deletions import RemoteDeletion
 from brokerless.jobs.restart.retention_forecast import Retention, Settings
 from brokerless.jobs.restart.transactions import Completion
 
@@ -114,6 +115,8 @@ class DirectoryRestart:
     """Why it is not known which partitions become stray; None where it is, or where there are no partitions."""
     restarts_cluster: bool = False
     """Whether the node has lost the cluster's metadata, and begins a new cluster as its only voter."""
+    remote_deletions: tuple[RemoteDeletion, ...] = ()
+    """Segments of tiered topics in remote storage that the start deletes; reported of the node's first directory."""
     version: str = ""
     """Of the Kafka that starts."""
 
@@ -121,7 +124,5 @@ class DirectoryRestart:
     def is_harmless(self) -> bool:
         """Whether all that can be read now is served afterwards."""
         is_replaced = any(replaced is not None for _, replaced in self.promoted)
-        is_known = self.unknown is None
-        return is_known and not (
-            self.refused or self.stray or self.unserved or self.created or self.deleted or is_replaced
-        )
+        lost = self.refused, self.stray, self.unserved, self.created, self.deleted, self.remote_deletions
+        return self.unknown is None and not is_replaced and not any(lost)

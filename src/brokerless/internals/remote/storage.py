@@ -1,0 +1,169 @@
+"""Which topics are tiered, and which offsets of their partitions are in remote storage.
+
+A topic is tiered by its setting ``remote.storage.enable``; its remote segments are what ``__remote_log_metadata`` says.
+Nothing here reads an object store. Sources: ``RemoteLogMetadataCache``, ``RemoteLogSegmentState``, ``RemoteLogManager``
+(``deleteLogSegmentsDueToLeaderEpochCacheTruncation``; 3.9.1, 4.4.0); KIP-405.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from brokerless.errors import BrokerlessError, Finding
+from brokerless.internals.cluster import Cluster, read_cluster
+from brokerless.internals.entries import decode_entry, read_entries
+from brokerless.internals.records import REMOTE_LOG_METADATA
+from brokerless.log import names
+from brokerless.log.directory import PartitionPath
+from brokerless.log.storage.paths import StorageOptions, parent_directory
+from brokerless.tables.partition_reader import OnDamage, PartitionReader, open_partitions
+
+_TOPIC = 2
+"""``ConfigResource.Type``."""
+_FINISHED = 1
+"""``RemoteLogSegmentState.COPY_SEGMENT_FINISHED``: only such a segment is read; before, it may not be whole, and
+after, it is being deleted."""
+Key = tuple[str, int]
+"""A topic's ID, and a partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSegment:
+    """A segment in remote storage, with ``start_offset <= offset <= end_offset``. ``epochs``: the leader epochs of its
+    batches. ``size`` in bytes."""
+
+    segment_id: str
+    start_offset: int
+    end_offset: int
+    size: int
+    epochs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteStorage:
+    """``topics``: names of tiered topics by ID. ``segments``: those that can be read, by topic ID and partition, from
+    the first offset on. ``is_known``: whether there is a ``__remote_log_metadata`` here."""
+
+    topics: Mapping[str, str] = field(default_factory=dict[str, str])
+    segments: Mapping[Key, Sequence[RemoteSegment]] = field(default_factory=dict[Key, "Sequence[RemoteSegment]"])
+    is_known: bool = False
+
+    def id_of(self, topic: str | None) -> str | None:
+        """The ID of a tiered topic; None for any other."""
+        return next((topic_id for topic_id, name in self.topics.items() if name == topic), None)
+
+    def of(self, topic: str | None, partition: int | None) -> Sequence[RemoteSegment]:
+        """The remote segments of a partition of a tiered topic."""
+        topic_id = self.id_of(topic)
+        return () if topic_id is None else self.segments.get((topic_id, partition or 0), ())
+
+    def finding(self, partition: PartitionPath) -> Finding | None:
+        """What of a partition is in remote storage only, before its first local segment; None if nothing is."""
+        if self.id_of(partition.topic) is None or partition.state != "live":
+            return None
+        local = partition.segments[0].base_offset if partition.segments else None
+        segments = self.of(partition.topic, partition.partition)
+        if not self.is_known and local != 0:
+            text = (
+                "this topic is tiered, and what of it is in remote storage is not known: its __remote_log_metadata is "
+            )
+            text += "not here"
+            return Finding("info", REMOTE_OFFSETS, partition.path, None, local, text)
+        last = max((each.end_offset for each in segments), default=-1)
+        last = last if local is None else min(last, local - 1)
+        first = max(min((each.start_offset for each in segments), default=0), partition.log_start_offset)
+        if last < first:
+            return None
+        text = f"offsets {first}..{last} are in remote storage and were not read"
+        return Finding("info", REMOTE_OFFSETS, partition.path, None, first, text)
+
+
+REMOTE_OFFSETS = "remote-offsets"
+"""The kind of a finding about offsets that are in remote storage only."""
+
+
+def read_remote_storage(
+    names_by_id: Mapping[str, str],
+    settings: Mapping[str, Mapping[str, str]],
+    partitions: Iterable[PartitionReader],
+    on_damage: OnDamage,
+    max_batch_bytes: int | None = None,
+) -> RemoteStorage:
+    """What the settings of topics and those of ``partitions`` that are of ``__remote_log_metadata`` say. Without a
+    tiered topic, none of them is read. ``names_by_id``: all topics; ``settings`` by name."""
+    topics = {
+        topic_id: topic
+        for topic_id, topic in names_by_id.items()
+        if settings.get(topic, {}).get("remote.storage.enable", "").strip().lower() == "true"
+    }
+    own = [each for each in partitions if topics and each.topic == REMOTE_LOG_METADATA]
+    return RemoteStorage(topics, read_remote_segments(own, on_damage, max_batch_bytes), bool(own))
+
+
+def read_remote_segments(
+    partitions: Iterable[PartitionReader], on_damage: OnDamage, max_batch_bytes: int | None = None
+) -> dict[Key, tuple[RemoteSegment, ...]]:
+    """The segments that partitions of ``__remote_log_metadata`` know and whose copy is whole, by topic ID and
+    partition."""
+    segments: dict[Key, dict[str, RemoteSegment]] = {}
+    states: dict[str, int] = {}
+    for partition in partitions:
+        for entry in read_entries(partition, REMOTE_LOG_METADATA, on_damage, max_batch_bytes=max_batch_bytes):
+            record = decode_entry(entry, REMOTE_LOG_METADATA, on_damage)
+            data = record.data
+            if data is None or "remoteLogSegmentId" not in data:
+                continue
+            id_, of_partition = data["remoteLogSegmentId"]["id"], data["remoteLogSegmentId"]["topicIdPartition"]
+            states[id_] = data["remoteLogSegmentState"]
+            if record.type == "REMOTE_LOG_SEGMENT_METADATA_RECORD":
+                epochs = tuple(each["leaderEpoch"] for each in data["segmentLeaderEpochs"])
+                offsets = data["startOffset"], data["endOffset"], data["segmentSizeInBytes"]
+                key = of_partition["id"], of_partition["partition"]
+                segments.setdefault(key, {})[id_] = RemoteSegment(id_, *offsets, epochs)
+    return {
+        key: tuple(sorted((each for each in found.values() if states[each.segment_id] == _FINISHED), key=_start_offset))
+        for key, found in segments.items()
+    }
+
+
+def _start_offset(segment: RemoteSegment) -> int:
+    return segment.start_offset
+
+
+def remote_finding(partition: PartitionPath, storage_options: StorageOptions | None = None) -> Finding | None:
+    """What of a partition is in remote storage only, by the metadata in the same log directory; None if nothing is, or
+    there is no metadata."""
+    above = None if partition.topic is None else parent_directory(partition.path)
+    if above is None or partition.topic == names.CLUSTER_METADATA:
+        return None
+    storage = _storage_of(above) if storage_options is None else load_remote_storage(above, storage_options)
+    return storage.finding(partition)
+
+
+def load_remote_storage(log_directory: str, storage_options: StorageOptions | None = None) -> RemoteStorage:
+    """What the metadata in a log directory says of remote storage; nothing where it cannot be read."""
+    try:
+        partitions = open_partitions(log_directory, storage_options=storage_options)
+        metadata = next((each for each in partitions if each.topic == names.CLUSTER_METADATA), None)
+        cluster = None if metadata is None else read_cluster(metadata, lambda _: None)
+        if cluster is None:
+            return RemoteStorage()
+        return read_remote_storage(cluster.topics, topic_settings(cluster), partitions, lambda _: None)
+    except BrokerlessError:
+        return RemoteStorage()
+
+
+def topic_settings(cluster: Cluster) -> dict[str, dict[str, str]]:
+    """The settings that a cluster's metadata has of each topic itself."""
+    return {topic: cluster.configs.get((_TOPIC, topic), {}) for topic in cluster.topics.values()}
+
+
+_storage_of = lru_cache(maxsize=4)(load_remote_storage)
+
+
+def deleted_by_epochs(segments: Sequence[RemoteSegment], earliest_epoch: int) -> Sequence[RemoteSegment]:
+    """The remote segments that a leader deletes whose first local leader epoch is this one: all of whose epochs are
+    before it. With an empty directory, that is the epoch in which it becomes leader, and all go."""
+    return [each for each in segments if all(epoch < earliest_epoch for epoch in each.epochs)]

@@ -1,0 +1,31 @@
+"""Which remote segments a start deletes; ``tests/kafka/test_remote_start.py`` asks brokers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from brokerless.internals.remote.storage import RemoteSegment, RemoteStorage
+from brokerless.jobs.restart.remote_deletions import RemoteDeletion, deletion_line, remote_deletions
+
+STORAGE = RemoteStorage(
+    {"T": "orders"}, {("T", 0): [RemoteSegment("a", 0, 9, 100, (0,)), RemoteSegment("b", 10, 19, 50, (0, 1))]}, True
+)
+
+
+def found(**row: Any) -> list[RemoteDeletion]:
+    rows = {("T", 0): {"replicas": [1], "isr": [1], "leaderEpoch": 1, **row}}
+    return list(remote_deletions(STORAGE, rows, 1, {}, set()))
+
+
+def test_all_segments_go_where_the_only_replica_begins_again() -> None:
+    assert found() == [RemoteDeletion("orders", 0, 2, 0, 19, 150)]
+    assert deletion_line(found()).startswith(
+        "this start would delete 2 remote segments of tiered topics (orders-0 0..19)"
+    )
+
+
+def test_none_goes_where_another_node_leads_or_nobody_does() -> None:
+    assert not found(replicas=[1, 2], isr=[1, 2])
+    assert not found(replicas=[2], isr=[2])
+    row: dict[str, Any] = {"replicas": [1], "isr": [1], "leaderEpoch": 1}
+    assert not list(remote_deletions(STORAGE, {("T", 0): row}, 1, {}, {("orders", 0)}))

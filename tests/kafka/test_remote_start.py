@@ -1,0 +1,79 @@
+"""Brokers with tiered topics start where directories are gone: which remote segments they delete is what the dry run
+predicted. ``EmptyRemoteStorage`` stands for the bucket; what a broker deletes is in its own metadata."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from brokerless.internals.remote.storage import RemoteStorage, load_remote_storage
+from brokerless.jobs.cluster.job import describe_cluster
+from brokerless.jobs.restart.job import plan_directories
+from brokerless.log.directory import resolve
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.jars import NEWEST, OLD_FORMATS, compile_helpers
+from tests.kafka.live import some_records
+from tests.kafka.producers import produce_confluent
+
+pytestmark = pytest.mark.xdist_group("remote_start")
+
+PARTITIONS = 3
+SETTINGS = {
+    "remote.log.storage.system.enable": "true",
+    "remote.log.storage.manager.class.name": "EmptyRemoteStorage",
+    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "2",
+    "remote.log.manager.task.interval.ms": "500",
+}
+
+
+def counts(storage: RemoteStorage) -> list[int]:
+    """Remote segments of each partition."""
+    return [len(storage.of("tiered", each)) for each in range(PARTITIONS)]
+
+
+def wait_for(log_dir: Path, expected: list[int] | None, before: list[int] | None = None) -> list[int]:
+    """The numbers of remote segments once they are ``expected``, or there are any of each, and stay so for a second."""
+    give_up = time.monotonic() + 60
+    found = before
+    while time.monotonic() < give_up:
+        time.sleep(1)
+        last, found = found, counts(load_remote_storage(str(log_dir)))
+        if found == expected or (expected is None and min(found) > 0 and found == last):
+            break
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("version", [NEWEST, OLD_FORMATS])
+def test_a_start_deletes_the_remote_segments_that_the_dry_run_predicts(
+    version: str, kafka_jars: Path, tmp_path: Path
+) -> None:
+    settings = {**SETTINGS, "remote.log.storage.manager.class.path": f"{compile_helpers(version)}/"}
+    broker = KafkaBroker(tmp_path / "broker", settings, version)
+    size = {"internal_segment_bytes" if version == NEWEST else "segment_bytes": 1000}
+    with broker:
+        broker.create_topic("tiered", PARTITIONS, remote_storage_enable="true", local_retention_ms=-2, **size)
+        produce_confluent(broker, "tiered", some_records(1, 300, partitions=PARTITIONS, largest=200), batch_size=500)
+        before = wait_for(broker.log_dir, None)
+    assert min(before) > 0
+    (unchanged,) = plan_directories([resolve(str(broker.log_dir))], version=version)
+    assert unchanged.remote_deletions == ()
+    shutil.rmtree(broker.log_dir / "tiered-1")
+    (broker.log_dir / "tiered-2" / "leader-epoch-checkpoint").unlink()
+    (planned,) = plan_directories([resolve(str(broker.log_dir))], version=version)
+    predicted = {each.partition: each.segments for each in planned.remote_deletions}
+    before = counts(load_remote_storage(str(broker.log_dir)))
+    assert predicted == {1: before[1], 2: before[2]}
+    (finding, *_) = describe_cluster([resolve(str(broker.log_dir))]).findings
+    assert (finding.kind, f"delete {before[1]} remote segments of tiered-1" in finding.message) == (
+        "remote-segments-deleted",
+        True,
+    )
+    with broker:
+        after = wait_for(broker.log_dir, [before[0], 0, 0], before)
+    assert after == [before[0], 0, 0]

@@ -103,7 +103,6 @@ TESTED_IN = {
     "jobs/trim": "jobs/trim/test_job.py",
     "jobs/verify": "jobs/verify/test_job.py",
     "log": "log/test_log_machine.py",
-    "log/offset_checks": "log/test_seek.py",
     "log/positions": "log/test_seek.py",
     "log/ranges": "log/test_seek.py",
     "log/read_progress": "cli/test_progress.py",

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 from tests.golden import broker_data
+from tests.log.odd_logs import write_odd_log
 from tests.spark.test_live_splits import SIZES, Batch
 
 import brokerless
@@ -105,3 +106,10 @@ def test_segments_count_the_records_that_are_returned(partition: Path) -> None:
     append(partition, *bases(partition)[1:])
     query = Batch(partition.parent, COUNTS, table="segments")
     assert sum(row["records"] for row in query.rows()) == len(expected(partition))
+
+
+@pytest.mark.parametrize("options", [{}, {"maxPartitionBytes": "200"}], ids=str)
+@pytest.mark.parametrize("name", ["overlapping-batches", "overlapping-wrappers", "last-offset-delta-zero"])
+def test_batches_of_one_file_that_overlap_are_read_once(name: str, options: dict[str, str], tmp_path: Path) -> None:
+    partition = write_odd_log(name, tmp_path)
+    assert offsets(partition, **options) == expected(partition)

@@ -33,6 +33,7 @@ WRAPPER_MAGIC = 15
 MESSAGE_FIELD_INVALID = 16
 MESSAGE_TOO_LARGE = 17
 TOO_MANY_HEADERS = 18
+MESSAGE_CRC = 19
 
 REASONS: dict[int, tuple[str, str]] = {
     LENGTH_INVALID: (
@@ -51,6 +52,10 @@ REASONS: dict[int, tuple[str, str]] = {
     MESSAGE_FIELD_INVALID: ("message-invalid", "a message's key or value reaches past its end"),
     MESSAGE_TOO_LARGE: ("message-invalid", "an inner message's size is beyond what any reader could hold"),
     MESSAGE_COMPRESSED: ("message-invalid", "an inner message is compressed itself"),
+    MESSAGE_CRC: (
+        "message-checksum-mismatch",
+        "the checksum of an inner message does not match; a consumer throws there, and the message was not read",
+    ),
     NO_MESSAGES: ("wrapper-invalid", "a wrapper message without inner messages"),
     WRAPPER_OFFSET: ("wrapper-invalid", "a wrapper's offset is smaller than its last inner offset"),
     NULL_WRAPPER: ("wrapper-invalid", "a wrapper message with a null value"),

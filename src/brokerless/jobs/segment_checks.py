@@ -27,8 +27,8 @@ from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.checks import SegmentBatches, check_offset_index, check_time_index, check_transaction_index
 from brokerless.log.index.readers import load_offset_index, load_time_index, load_transaction_index
 from brokerless.log.live_segments import PAUSE_S, TRIES, OpenSegment, has_changed, is_unchanged, segment_now
-from brokerless.log.offset_checks import not_above
-from brokerless.log.partition import damage_finding
+from brokerless.log.offset_checks import OVERLAP, FileOverlaps, not_above, report_past_last
+from brokerless.log.partition import all_decoded, damage_finding
 from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, check_checksums, is_zero, scan
 from brokerless.log.storage.paths import File, StorageOptions, exists, is_remote, open_file
 
@@ -50,10 +50,13 @@ def verify_file(
         findings: list[Finding] = []
         end = start
         decoder = Decoder(keys=False, values=False, headers=False, max_batch_bytes=max_batch_bytes)
+        overlaps = FileOverlaps(file)
         for chunk in scan(file, findings.append, start):
             ends = findings[:]
             findings.clear()
-            yield from _soften(is_reached, _verify_chunk(chunk, file.path, decoder, seen if is_reached else None))
+            yield from _soften(
+                is_reached, _verify_chunk(chunk, file.path, decoder, overlaps, seen if is_reached else None)
+            )
             findings.extend(ends)
             end = chunk.base + int(chunk.batches.ends[-1])
             done(end - chunk.base)
@@ -81,17 +84,20 @@ def find_next_batch(file: File, position: int) -> int | None:
     return find_in_file(file.read, file.size, position, file.size, LARGEST_WINDOW, file.next_data)
 
 
-def _verify_chunk(chunk: Chunk, path: str, decoder: Decoder, seen: SegmentScan | None) -> list[Finding]:
+def _verify_chunk(
+    chunk: Chunk, path: str, decoder: Decoder, overlaps: FileOverlaps, seen: SegmentScan | None
+) -> list[Finding]:
     findings: list[Finding] = []
     valid = check_checksums(chunk, path, findings.append)
     intact = chunk.batches.take(valid)
-    for decoded in decoder.decode(chunk.buffer, intact, chunk.base):
+    overlaps.follow(intact, chunk.base)
+    report_past_last(chunk.take(valid), path, findings.append)
+    for decoded in all_decoded(decoder, chunk, intact):
         findings.extend(damage_finding(path, damage) for damage in decoded.damages)
-    rest = decoder.flush()
-    if rest is not None:
-        findings.extend(damage_finding(path, damage) for damage in rest.damages)
+        findings.extend(overlaps.rows(decoded)[1])
     if seen is not None:
-        findings.extend(seen.add(chunk, valid, path))
+        known = {each.position for each in findings if each.kind == OVERLAP}
+        findings.extend(each for each in seen.add(chunk, valid, path) if each.position not in known)
     return sorted(findings, key=lambda each: each.position or 0)
 
 
@@ -235,7 +241,7 @@ class SegmentScan:
             return
         if self.watch is not None:
             yield from self.watch(chunk, path)
-        firsts, lasts = intact.entry_offset, intact.last_offset
+        firsts, lasts = intact.entry_offset, intact.end_of_records
         highest = self.base_offset - 1 if self.last_offset is None else max(self.base_offset - 1, self.last_offset)
         before = np.maximum.accumulate(np.concatenate([[highest], lasts[:-1]]))
         for row in np.flatnonzero(firsts <= before).tolist():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,12 @@ from numpy.typing import NDArray
 from brokerless.errors import Finding
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.ranges import Span
-from brokerless.log.segment import Chunk
+from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
+from brokerless.log.storage.paths import File
+from brokerless.offset_spans import Span as Offsets
+
+if TYPE_CHECKING:  # it imports kernels
+    from brokerless.format.read.decoder import DecodedRecords
 
 
 def not_above(path: str, position: int, first: int, highest: int, text: str | None = None) -> Finding:
@@ -101,7 +107,7 @@ class SeenOffsets:
 
     def repeated(self, batches: Batches) -> NDArray[np.bool_] | None:
         """Which of a segment's next batches are wholly among the offsets of earlier segments; None for none."""
-        firsts, lasts = batches.entry_offset, batches.last_offset
+        firsts, lasts = batches.entry_offset, batches.end_of_records
         if not len(batches):
             return None
         is_repeated, lowest = None, int(firsts.min())
@@ -133,3 +139,145 @@ class SeenOffsets:
             return None
         self._is_reported = True
         return overlap(path, position, first, self._base_offset, f"an offset above {self.highest}")
+
+
+class FileOverlaps:
+    """Finds the records of a file whose offsets an earlier intact batch of the same file has. A consumer gets each
+    offset once: of a batch that overlaps those before it, it takes the rest, from the first offset that is missing.
+
+    ``highest``: of the batches before those that are read. The file is read again, once, where batches overlap.
+    """
+
+    def __init__(self, file: File, highest: int = -1) -> None:
+        self._file, self._highest = file, highest
+        self._positions, self._before = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._repeated: dict[int, list[Offsets]] | None = None
+        self._reported: set[int] = set()
+
+    def follow(self, batches: Batches, base: int) -> None:
+        """Adds the intact batches of the next chunk, which begins at ``base`` (bytes), before they are decoded."""
+        if not len(batches):
+            return
+        highest = np.maximum.accumulate(np.concatenate([[self._highest], batches.end_of_records]))
+        self._positions = np.concatenate([self._positions, batches.positions + base])
+        self._before = np.concatenate([self._before, highest[:-1]])
+        self._highest = int(highest[-1])
+
+    def rows(self, decoded: DecodedRecords) -> tuple[NDArray[np.bool_] | None, list[Finding]]:
+        """Which decoded records are the first at their offsets, None for all; and a finding for each batch of which
+        some are not."""
+        has_rows = decoded.given > 0
+        positions, given = decoded.positions[has_rows], decoded.given[has_rows]
+        if not len(positions):
+            return None, []
+        starts = np.cumsum(given) - given
+        firsts = decoded.columns.offset[starts]
+        at = np.searchsorted(self._positions, positions)
+        overlapping = np.flatnonzero(firsts <= self._before[at])
+        self._positions, self._before = self._positions[at[-1] :], self._before[at[-1] :]
+        if not len(overlapping):
+            return None, []
+        if self._repeated is None:
+            self._repeated = repeated_offsets(self._file)
+        new = np.ones(decoded.columns.rows, np.bool_)
+        findings: list[Finding] = []
+        for row in overlapping.tolist():
+            if (position := int(positions[row])) not in self._repeated:
+                continue
+            rows = slice(int(starts[row]), int(starts[row] + given[row]))
+            offsets = decoded.columns.offset[rows]
+            for first, end in self._repeated[position]:
+                new[rows] &= (offsets < first) | (offsets >= end)
+            if not new[rows].all() and position not in self._reported:
+                self._reported.add(position)
+                repeated = offsets[~new[rows]]
+                findings.append(overlaps(self._file.path, position, int(repeated.min()), int(repeated.max())))
+        return (None, []) if new.all() else (new, findings)
+
+
+def overlaps(path: str, position: int, first: int, last: int) -> Finding:
+    """A batch that overlaps earlier ones of the same file."""
+    text = (
+        f"overlaps batches before it: its records at offsets {first} to {last} were left out, as a consumer gets those "
+        "before them"
+    )
+    return Finding("warning", OVERLAP, path, position, first, text, "offsets that no batch before has")
+
+
+OVERLAP = "offset-overlap"
+"""The kind of finding for a batch of which some offsets are left out, as other batches have them."""
+
+
+def repeated_offsets(file: File) -> dict[int, list[Offsets]]:
+    """The offsets of each intact batch of a file (by position) that intact batches before it have."""
+    repeated: dict[int, list[Offsets]] = {}
+    seen: list[Offsets] = []
+    for chunk in scan(file, ignore):
+        intact = chunk.take(check_checksums(chunk, file.path, ignore))
+        firsts = first_offsets(intact)
+        ends = intact.batches.end_of_records + 1
+        for position, first, end in zip(intact.positions.tolist(), firsts.tolist(), ends.tolist(), strict=True):
+            if not seen or first > seen[-1][1]:
+                seen.append((first, end))
+            elif first == seen[-1][1]:
+                seen[-1] = seen[-1][0], max(first, end)
+            else:
+                low = bisect_left(seen, first, key=lambda each: each[1])
+                high = bisect_left(seen, end + 1, key=lambda each: each[0])
+                touching = seen[low:high]
+                common = [(max(first, one), min(end, two)) for one, two in touching]
+                if own := [each for each in common if each[0] < each[1]]:
+                    repeated[position] = own
+                if first < end:
+                    bounds = [(first, end), *touching]
+                    seen[low:high] = [(min(each[0] for each in bounds), max(each[1] for each in bounds))]
+    return repeated
+
+
+def first_offsets(chunk: Chunk) -> NDArray[np.int64]:
+    """The first offset of each batch; wrapper messages, whose own is their last one, are looked into."""
+    if not chunk.batches.is_wrapper.any():
+        return chunk.batches.entry_offset
+    from brokerless.format.read.wrappers import inspect_wrappers
+
+    inside = inspect_wrappers(chunk.buffer, chunk.batches)
+    return np.where(inside.has_base_offset, inside.base_offset, chunk.batches.entry_offset)
+
+
+def report_past_last(chunk: Chunk, path: str, report: Report) -> None:
+    """Reports the batches of a chunk that have records at offsets past their last offset."""
+    batches = chunk.batches
+    for row in np.flatnonzero(batches.goes_past_last_offset).tolist():
+        text = (
+            "a batch has records past its last offset: its client left lastOffsetDelta too low (KAFKA-6554), and a "
+            "broker took offsets by that, so that its base offset is too high"
+        )
+        first, last, end = (
+            int(each[row]) for each in (batches.entry_offset, batches.last_offset, batches.end_of_records)
+        )
+        place = path, int(chunk.positions[row]), first
+        report(Finding("warning", "records-past-last-offset", *place, text, f"a last offset of {end}", str(last)))
+
+
+def repeated_records(file: File, start_offset: int = 0) -> Iterator[tuple[Finding, int]]:
+    """The batches of a file that overlap those before them, and how many of their records from ``start_offset`` on are
+    left out for that."""
+    from brokerless.format.read.decoder import Decoder
+
+    repeated = repeated_offsets(file)
+    decoder = Decoder(keys=False, values=False, headers=False)
+    for chunk in scan(file, ignore) if repeated else ():
+        for row in np.flatnonzero(np.isin(chunk.positions, list(repeated))).tolist():
+            one, position = chunk.batches.take(slice(row, row + 1)), int(chunk.positions[row])
+            decoded = [*decoder.decode(chunk.buffer, one)]
+            decoded += [] if (rest := decoder.flush()) is None else [rest]
+            offsets = np.concatenate(
+                [np.zeros(0, np.int64), *(each.columns.offset[: each.columns.rows] for each in decoded)]
+            )
+            is_repeated = np.zeros(len(offsets), np.bool_)
+            for first, end in repeated[position]:
+                is_repeated |= (offsets >= first) & (offsets < end)
+            left_out = offsets[is_repeated]
+            if len(left_out):
+                count = 0 if one.is_control[0] else int((left_out >= start_offset).sum())
+                yield overlaps(file.path, position, int(left_out.min()), int(left_out.max())), count

@@ -202,7 +202,7 @@ def missing_after(
     found: list[Finding] = []
     end, last = segment.base_offset, None
     for chunk in scan_headers(file, found.append, last_indexed(file, segment, storage_options)):
-        end, last = int(chunk.batches.last_offset[-1]) + 1, int(chunk.positions[-1])
+        end, last = int(chunk.batches.end_of_records[-1]) + 1, int(chunk.positions[-1])
     start = max(end, partition.log_start_offset)
     if following.base_offset - segment.base_offset > _MOST_OFFSETS:
         return None
@@ -235,7 +235,7 @@ def _is_compacted(
             with open_listed(segment, segment is partition.segments[-1], storage_options) as file:
                 for chunk in scan_headers(file, ignore):
                     batches = chunk.batches
-                    ends = np.concatenate([[before], batches.last_offset + 1])
+                    ends = np.concatenate([[before], batches.end_of_records + 1])
                     # Of a wrapper message, it cannot be seen from outside what it has.
                     has_holes = batches.is_wrapper | (batches.entry_offset > ends[:-1])
                     if shows_compaction(batches) or bool(has_holes.any()):

@@ -23,11 +23,11 @@ from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder, load
 from brokerless.log import segment
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
-from brokerless.log.offset_checks import RepeatedOffsets, SeenOffsets, all_misplaced
+from brokerless.log.offset_checks import FileOverlaps, RepeatedOffsets, SeenOffsets, all_misplaced, report_past_last
 from brokerless.log.offset_gaps import check_end, check_following, check_head
-from brokerless.log.positions import position_of_offset
+from brokerless.log.positions import highest_before, position_of_offset
 from brokerless.log.producer.transactions import Transactions, find_transactions
-from brokerless.log.ranges import EVERYTHING, Range, Span
+from brokerless.log.ranges import EVERYTHING, Range, Span, is_past, reaches_end
 from brokerless.log.seek import position_of_timestamp
 from brokerless.log.segment import SHRUNK, Chunk, Report, check_checksums, ignore, scan, within_log
 from brokerless.log.storage.paths import File, LocalFile, StorageOptions
@@ -107,7 +107,8 @@ def read_partition(
             start = max(start, position_of_timestamp(each.file, each.segment, since, storage_options))
         seen.begin(each.segment.base_offset)
         graded = report if each.is_last else within_log(report)
-        yield from read_file(each.file, reading, graded, start, seen=seen)
+        highest = highest_before(each.file, each.segment, start, storage_options)
+        yield from read_file(each.file, reading, graded, start, seen=seen, highest=highest)
         check_following(each.partition, each.segment, each.file, report, storage_options, requested)
     check_end(partition, report, storage_options, requested)
 
@@ -119,11 +120,13 @@ def read_file(
     start: int = 0,
     end: int | None = None,
     seen: RepeatedOffsets | None = None,
+    highest: int = -1,
 ) -> Iterator[DecodedRows]:
-    """The records of the batches of a file that begin in ``[start, end)``, without those that ``seen`` passes over.
+    """The records of the batches of a file that begin in ``[start, end)``, each offset once, without those that
+    ``seen`` passes over. ``highest``: the highest offset of the batches before ``start``.
 
     What is damaged is reported after the records before it were given."""
-    reader = FileReader(file, reading, report, seen)
+    reader = FileReader(file, reading, report, seen, highest)
     if reading.threads > 1 and file.size - start > THREADS_FROM:
         yield from reader.read_side_by_side(start, end)
     else:
@@ -133,10 +136,13 @@ def read_file(
 class FileReader:
     """Reads one file: what :func:`read_file` does. What is here keeps the order of rows and findings."""
 
-    def __init__(self, file: File, reading: Reading, report: Report, seen: RepeatedOffsets | None) -> None:
+    def __init__(
+        self, file: File, reading: Reading, report: Report, seen: RepeatedOffsets | None, highest: int = -1
+    ) -> None:
         self.file, self.reading, self.report, self.seen = file, reading, report, seen
         self.requested = stable_range(reading)
         self.findings: list[Finding] = []
+        self.overlaps = FileOverlaps(file, highest)
         self.decoder, self.match = reading.decoder(), reading.make_match()
 
     def read(self, start: int, end: int | None) -> Iterator[DecodedRows]:
@@ -223,9 +229,11 @@ class FileReader:
         """``known``: which rows a thread has found, and what it made of them."""
         self.findings.extend(damage_finding(self.file.path, damage) for damage in decoded.damages)
         rows = self._rows(decoded, self.match) if known is None else known.rows
-        new = None if self.seen is None else self.seen.rows(decoded.columns.offset[: decoded.columns.rows])
-        if new is not None:
-            rows = new if rows is None else rows & new
+        new, overlapping = self.overlaps.rows(decoded)
+        self.findings += overlapping
+        if self.seen is not None:
+            new = _both(new, self.seen.rows(decoded.columns.offset[: decoded.columns.rows]))
+        rows = _both(rows, new)
         is_selected = decoded.columns.rows and (rows is None or rows.any())
         last = int(decoded.positions[-1]) if len(decoded.positions) else 0
         prepared = None if known is None or new is not None else known.prepared
@@ -243,6 +251,9 @@ class FileReader:
         if reading.span is not None:
             self.findings.extend(all_misplaced(path, chunk, valid, reading.span))
         batches = chunk.take(valid).batches
+        if batches.goes_past_last_offset.any():
+            report_past_last(chunk.take(valid), path, self.findings.append)
+        self.overlaps.follow(batches, chunk.base)
         repeated = None if self.seen is None else self.seen.repeated(batches)
         if self.seen is None or repeated is None:
             return batches, False
@@ -316,6 +327,11 @@ class _Decoded:
         return 0 if self.decoded is None else self.decoded.columns.size
 
 
+def _both(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+    """The rows that both select; None selects all."""
+    return other if one is None else one if other is None else one & other
+
+
 def all_decoded(decoder: Decoder, chunk: Chunk, chosen: Batches) -> Iterator[DecodedRecords]:
     """The records of a chunk, to the last one."""
     yield from decoder.decode(chunk.buffer, chosen, chunk.base)
@@ -333,25 +349,10 @@ def stable_range(reading: Reading) -> Range:
     return reading.range.narrow(Range(end_offset=stable))
 
 
-def is_past(batches: Batches, requested: Range) -> bool:
-    """Whether all batches, and so all after them, begin after the range."""
-    if requested.end_offset is None or not len(batches):
-        return False
-    return bool((batches.entry_offset >= requested.end_offset).all()) and not bool((batches.is_legacy).any())
-
-
-def reaches_end(batches: Batches, requested: Range) -> bool:
-    """Whether the last of some batches ends where the range does, or after it, so that nothing is read to see that the
-    next one is past it. Not of messages: those of v0 and v1 may begin far before."""
-    if requested.end_offset is None or not len(batches):
-        return False
-    return int(batches.last_offset[-1]) + 1 >= requested.end_offset and not bool(batches.is_legacy.any())
-
-
 def is_followed(file: File, chunk: Chunk) -> bool:
     """Whether another batch begins where a chunk ends, by its header; where none does, what is there instead is still
     to be reported."""
-    position, last = int(chunk.positions[-1] + chunk.batches.sizes[-1]), int(chunk.batches.last_offset[-1])
+    position, last = int(chunk.positions[-1] + chunk.batches.sizes[-1]), int(chunk.batches.end_of_records[-1])
     head = file.read(position, layouts.BATCH_V2_SIZE)
     if len(head) < layouts.BATCH_V2_SIZE:
         return False
@@ -392,7 +393,7 @@ def transactions_of(
         for each in open_segments(partition, on_unreadable, storage_options=storage_options):
             graded = report if each.is_last else within_log(report)
             for chunk in scan(each.file, graded if is_all_read else shrunk, each.start):
-                end_offset = max(end_offset, int(chunk.batches.last_offset.max()) + 1)
+                end_offset = max(end_offset, int(chunk.batches.end_of_records.max()) + 1)
                 yield each.file.path, chunk
 
     transactions = find_transactions(chunks(), report)

@@ -39,11 +39,28 @@ def first_position(
     start = position_of_offset(file, segment, offset, storage_options)
     for chunk in scan_headers(file, ignore, start, step=_step(file)):
         batches = chunk.batches
-        rows = np.flatnonzero((batches.last_offset >= offset) | (batches.entry_offset >= offset))
+        rows = np.flatnonzero((batches.end_of_records >= offset) | (batches.entry_offset >= offset))
         if len(rows):
             return int(chunk.positions[rows[0]])
         start = chunk.base + int(batches.ends[-1])
     return start
+
+
+def highest_before(
+    file: File, segment: SegmentPaths, position: int, storage_options: StorageOptions | None = None
+) -> int:
+    """The highest offset of the batches shortly before ``position`` (bytes), where a batch begins; -1 for none. By the
+    offset index, whose offsets go up, those before are lower."""
+    if not position:
+        return -1
+    start = 0
+    if segment.offset_index is not None:
+        index = load_offset_index(segment.offset_index.path, segment.base_offset, storage_options)
+        slot = int(np.searchsorted(index.positions, position)) - 1
+        if index.is_valid and slot >= 0 and is_batch_up_to(file, int(index.positions[slot]), int(index.offsets[slot])):
+            start = int(index.positions[slot])
+    ends = [int(chunk.batches.end_of_records.max()) for chunk in scan_headers(file, ignore, start, position)]
+    return max(ends, default=-1)
 
 
 def end_position(file: File, segment: SegmentPaths, offset: int, storage_options: StorageOptions | None = None) -> int:

@@ -40,7 +40,7 @@ class Range:
         """Which batches may hold such records, by their headers: bool, shape ``(n,)``."""
         requested = np.ones(len(batches), np.bool_)
         if self.start_offset is not None:
-            requested &= batches.last_offset >= self.start_offset
+            requested &= batches.end_of_records >= self.start_offset
         if self.end_offset is not None:
             # A wrapper's offset is its last one: its first may be far before.
             requested &= (batches.entry_offset < self.end_offset) | batches.is_wrapper
@@ -94,6 +94,21 @@ class Span:
     @property
     def range(self) -> Range:
         return Range(self.start_offset, self.end_offset)
+
+
+def is_past(batches: Batches, requested: Range) -> bool:
+    """Whether all batches, and so all after them, begin after the range."""
+    if requested.end_offset is None or not len(batches):
+        return False
+    return bool((batches.entry_offset >= requested.end_offset).all()) and not bool((batches.is_legacy).any())
+
+
+def reaches_end(batches: Batches, requested: Range) -> bool:
+    """Whether the last of some batches ends where the range does, or after it, so that nothing is read to see that the
+    next one is past it. Not of messages: those of v0 and v1 may begin far before."""
+    if requested.end_offset is None or not len(batches):
+        return False
+    return int(batches.end_of_records[-1]) + 1 >= requested.end_offset and not bool(batches.is_legacy.any())
 
 
 def _tightest(choose: Callable[..., int], one: int | None, other: int | None) -> int | None:

@@ -31,7 +31,7 @@ def last_offset(
     """
     last = None
     for chunk in scan_headers(file, report, last_indexed(file, segment, storage_options)):
-        last = int(chunk.batches.last_offset[-1])
+        last = int(chunk.batches.end_of_records[-1])
     return last
 
 
@@ -124,7 +124,7 @@ def position_of_timestamp(
 def _max_timestamp_at(file: File, start: int, offset: int) -> int | None:
     """The largest timestamp (ms) of the batch with ``offset``, at or after ``start`` (bytes); a time index has it."""
     for chunk in scan_headers(file, ignore, start, step=1 << 16):
-        rows = np.flatnonzero(chunk.batches.last_offset >= offset)
+        rows = np.flatnonzero(chunk.batches.end_of_records >= offset)
         if len(rows):
             return int(chunk.batches.max_timestamp[rows[0]])
     return None
@@ -140,7 +140,7 @@ def _first_since(
     )
     for chunk in scan_headers(file, ignore, start):
         batches = chunk.batches
-        is_late = (batches.max_timestamp >= timestamp) & (batches.last_offset >= first_offset)
+        is_late = (batches.max_timestamp >= timestamp) & (batches.end_of_records >= first_offset)
         for late in chunk.take(is_late).load(ignore):
             for row in range(len(late.batches)):
                 one = late.batches.take(slice(row, row + 1))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from brokerless.format import layouts
-from brokerless.log.offset_checks import RepeatedOffsets
+from brokerless.log.offset_checks import RepeatedOffsets, repeated_records, report_past_last
 from brokerless.log.segment import Chunk, Report, ignore, report_too_large, scan_headers
 from brokerless.log.storage.paths import File
 
@@ -20,7 +20,8 @@ class SegmentSummary:
 
     ``records`` are those that the headers declare, without control records; only v0 and v1 wrapper messages are looked
     into, as they do not say, and the batch that the log start offset is in, if its header does not show how many.
-    ``min_timestamp`` is the smallest base timestamp: that of a batch's first record.
+    ``min_timestamp`` is the smallest base timestamp: that of a batch's first record. ``goes_back``: whether a batch
+    begins at or below an offset of those before it.
     """
 
     size: int
@@ -31,6 +32,7 @@ class SegmentSummary:
     last_offset: int | None = None
     min_timestamp: int | None = None
     max_timestamp: int | None = None
+    goes_back: bool = False
     magics: set[int] = field(default_factory=set[int])
     compressions: set[str] = field(default_factory=set[str])
 
@@ -51,6 +53,7 @@ def summarize(
     for chunk in scan_headers(file, report):
         if watch is not None:
             watch(chunk)
+        report_past_last(chunk, file.path, report)
         add_chunk(summary, chunk, file.path, report, start_offset, max_batch_bytes)
         repeated = None if seen is None else seen.repeated(chunk.batches)
         if seen is not None and repeated is not None:
@@ -61,6 +64,9 @@ def summarize(
             position, first = int(chunk.positions[at]), int(chunk.batches.entry_offset[at])
             if (finding := seen.finding(file.path, position, first)) is not None:
                 report(finding)
+    for finding, records in repeated_records(file, start_offset) if summary.goes_back else ():
+        report(finding)
+        summary.records -= records
     return summary
 
 
@@ -78,26 +84,28 @@ def add_chunk(
     summary.magics.update(np.unique(chunk.batches.magic).tolist())
     codecs = [codec for codec in np.unique(chunk.batches.codec).tolist() if codec < len(layouts.CODECS)]
     summary.compressions.update(layouts.CODECS[codec] for codec in codecs)
-    if start_offset and bool((chunk.batches.last_offset < start_offset).any()):
-        chunk = chunk.take(chunk.batches.last_offset >= start_offset)
+    if start_offset and bool((chunk.batches.end_of_records < start_offset).any()):
+        chunk = chunk.take(chunk.batches.end_of_records >= start_offset)
         if not len(chunk.batches):
             return
     batches = chunk.batches
-    first_offset, counts = int(batches.entry_offset[0]), np.where(batches.is_legacy, 1, batches.count)
+    firsts, counts = batches.entry_offset, np.where(batches.is_legacy, 1, batches.count)
     if batches.is_wrapper.any():
         from brokerless.format.read.wrappers import inspect_wrappers
 
         wrappers = inspect_wrappers(chunk.buffer, batches, max_batch_bytes)
         counts = wrappers.count
-        if wrappers.has_base_offset[0]:
-            first_offset = int(wrappers.base_offset[0])
+        firsts = np.where(wrappers.has_base_offset, wrappers.base_offset, firsts)
         report_too_large(wrappers.too_large, path, chunk.base, report)
     if summary.first_offset is None:
-        summary.first_offset = max(first_offset, start_offset)
+        summary.first_offset = max(int(firsts[0]), start_offset)
     counts = np.where(batches.is_control, 0, np.maximum(counts, 0))
     if start_offset and summary.last_offset is None:
         counts[0] = _count_from(chunk, int(counts[0]), start_offset)
-    last = int(batches.last_offset.max())
+    before = -1 if summary.last_offset is None else summary.last_offset
+    ends = np.maximum.accumulate(np.concatenate([[before], batches.end_of_records]))
+    summary.goes_back = summary.goes_back or bool((firsts <= ends[:-1]).any())
+    last = int(batches.end_of_records.max())
     summary.last_offset = last if summary.last_offset is None else max(summary.last_offset, last)
     summary.records += int(counts.sum(dtype=np.int64))
     # With a delete horizon, a batch no longer says when its first record was written.
@@ -115,7 +123,7 @@ def add_chunk(
 def _count_from(chunk: Chunk, count: int, start_offset: int) -> int:
     """How many of the ``count`` records of a chunk's first batch have ``start_offset`` or more."""
     batch = chunk.batches.take(slice(0, 1))
-    first, last = int(batch.entry_offset[0]), int(batch.last_offset[0])
+    first, last = int(batch.entry_offset[0]), int(batch.end_of_records[0])
     if not count or (first >= start_offset and not batch.is_wrapper[0]):
         return count
     if not batch.is_wrapper[0] and count == last - first + 1:

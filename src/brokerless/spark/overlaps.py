@@ -43,7 +43,7 @@ class OverlappingSegments:
 
     def repeated(self, batches: Batches) -> NDArray[np.bool_] | None:
         """Which of the segment's batches others return; None for none."""
-        firsts, lasts = batches.entry_offset, batches.last_offset
+        firsts, lasts = batches.entry_offset, batches.end_of_records
         if not len(batches) or self._are_own(int(firsts.min()), int(lasts.max())):
             return None
         is_repeated = np.zeros(len(batches), np.bool_)
@@ -119,7 +119,7 @@ def _intact_spans(segment: SegmentPaths, storage_options: StorageOptions | None)
     with open_listed(segment, True, storage_options) as file:
         for chunk in scan(file, ignore):
             batches = chunk.batches
-            ends = batches.last_offset + 1
+            ends = batches.end_of_records + 1
             # A wrapper's own offset is its last one; it begins where the one before it ends.
             before = np.concatenate([[end], ends[:-1]])
             firsts = np.where(batches.is_wrapper, np.minimum(before, batches.entry_offset), batches.entry_offset)

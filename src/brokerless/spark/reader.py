@@ -119,7 +119,7 @@ def _decoded(split: Split, options: Options, names: list[str], report: Report) -
 
 def _records(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:
     from brokerless.log.partition import Reading, read_file, read_partition
-    from brokerless.log.positions import position_of_offset
+    from brokerless.log.positions import highest_before, position_of_offset
 
     assert split.segment is not None
     storage = options.storage or None
@@ -146,7 +146,9 @@ def _records(split: Split, options: Options, names: list[str], report: Report) -
         start = split.start
         if not start and split.bounds.start_offset is not None:
             start = position_of_offset(file, split.segment, split.bounds.start_offset, storage)
-        pieces = read_file(file, reading, _graded(split, report), start, split.end, _overlapping(split, storage))
+        highest = highest_before(file, split.segment, start, storage)
+        seen = _overlapping(split, storage)
+        pieces = read_file(file, reading, _graded(split, report), start, split.end, seen, highest)
         yield from record_batches(pieces, split.topic, split.partition, schema)
         _check_following(split, file, report, storage)
 

@@ -186,7 +186,7 @@ def _cut_by_offsets(file: File, part: Split, most: int) -> Iterator[Split]:
     first_offset = 0
     for chunk in scan_headers(file, ignore, part.start, part.end):
         first_offset = first_offset if found else _first_offset(chunk)
-        found.append((chunk.positions, chunk.batches.last_offset))
+        found.append((chunk.positions, chunk.batches.end_of_records))
     if not found:
         yield part
         return

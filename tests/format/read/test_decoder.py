@@ -71,14 +71,19 @@ def compare(log: Path, expected: list[dict[str, Any]], decoded: list[DecodedReco
             ours.setdefault(position, []).extend(next(found) for _ in range(given))
         assert next(found, None) is None
     damages = {damage.position: damage for chunk in decoded for damage in chunk.damages}
+    # Kafka's file reader does not look at checksums inside of a wrapper, but a consumer does.
+    left_out = {at for at, damage in damages.items() if damage.kind == "message-checksum-mismatch"}
     errors = {line["position"]: line for line in of_type(expected, "error", log.name) if line["phase"] == "records"}
-    assert damages.keys() == errors.keys()
+    assert damages.keys() - left_out == errors.keys() - left_out
 
     theirs: dict[int, list[dict[str, Any]]] = {}
     for line in of_type(expected, "record", log.name):
         theirs.setdefault(line["batchPosition"], []).append(line)
     for position in ours.keys() | theirs.keys():
         our, their = ours.get(position, []), theirs.get(position, [])
+        if position in left_out:
+            offsets = {each["offset"] for each in our}
+            their = [each for each in their if each["offset"] in offsets]
         if position not in damages:
             assert len(our) == len(their)
         for got, want in zip(our, their, strict=False):

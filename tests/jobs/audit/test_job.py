@@ -232,7 +232,7 @@ CHANGES: list[tuple[str, str, str, Callable[[Copy], object]]] = [
     ("offset-gap", "warning", "segments-0", two_at_the_end_emptied),
     ("offset-gap", "warning", "segments-0", cut_within),
     ("segment-overlap", "error", "segments-0", lambda copy: copy.segment(2, 340)),
-    ("offset-order", "warning", "segments-0", lambda copy: copy.batch(2, base_offset=3, keep_checksum=True)),
+    ("offset-overlap", "warning", "segments-0", lambda copy: copy.batch(2, base_offset=3, keep_checksum=True)),
     ("leader-epoch-order", "warning", "epochs-0", lambda copy: copy.batch(2, partition_leader_epoch=1)),
     ("leader-epoch-mismatch", "warning", "epochs-0", epochs("0 0", "2 9")),
     ("leader-epoch-beyond-end", "warning", "epochs-0", epochs("0 0", "2 5", "3 13")),

@@ -93,7 +93,11 @@ def test_every_batch_that_kafka_reads_is_saved_or_told(
             if wanted <= saved_records.keys():
                 kept += 1
                 continue
-            lost = {r.position for r in regions if r.kind in ("offset-misplaced", "limit-exceeded")}
+            lost = {
+                r.position
+                for r in regions
+                if r.kind in ("offset-misplaced", "limit-exceeded", "message-checksum-mismatch")
+            }
             is_impossible = batch["baseOffset"] < 0 or batch["lastOffset"] < batch["baseOffset"]
             assert is_impossible or told[f"case-{number}", batch["position"]] or batch["position"] in lost, each
     assert kept > 1500
@@ -121,8 +125,9 @@ def test_what_is_saved_is_intact_for_us_and_for_kafka(
     for result in results:
         if result.batches:
             name = f"case-{result.task.partition}"
-            # Where the last records are lost, an empty batch leads to the end.
-            assert counts.pop(name) == result.batches + ends_with_nothing[name]
+            # Where the last records are lost, an empty batch leads to the end; a part of a wrapper is single messages.
+            more = counts.pop(name) - (result.batches + ends_with_nothing[name])
+            assert more == 0 or (more > 0 and result.partial)
     assert not counts
 
 

@@ -104,7 +104,7 @@ def _show(output: Output, results: list[SalvageResult], options: Namespace) -> N
         output.line(line)
     partial = sum(each.partial for each in results)
     if partial:
-        output.say(f"batches of which only the first records were saved: {partial:,}")
+        output.say(f"batches of which only some records were saved: {partial:,}")
     what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
     partitions = count_of(len(results), "partition")
     output.line(f"\n{partitions}, {format_bytes(sum(each.bytes for each in results))}: {what}")

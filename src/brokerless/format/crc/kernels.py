@@ -118,6 +118,12 @@ def _by_instruction(buffer: NDArray[np.uint8], start: int, end: int) -> int:
     return crc ^ np.uint32(0xFFFFFFFF)
 
 
+@inlined
+def crc32(buffer: NDArray[np.uint8], start: int, end: int) -> int:
+    """CRC-32 of ``buffer[start:end]``, for kernels."""
+    return _by_tables(_CRC32_TABLES, buffer, start, end)
+
+
 @kernel("void(Array(uint8, 1, 'C', readonly=True), int64[::1], int64[::1], uint32[::1])")
 def crc32_ranges(
     buffer: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], checksums: NDArray[np.uint32]

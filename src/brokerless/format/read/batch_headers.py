@@ -108,6 +108,18 @@ class Batches:
             return self._pick(self.entry_offset + self.v2["last_offset_delta"].astype(np.int64), self.entry_offset)
 
     @cached_property
+    def end_of_records(self) -> NDArray[np.int64]:
+        """The highest offset that a batch's records may have, by its header: that is :attr:`last_offset`, but where
+        there are more records than offsets up to it, as clients left lastOffsetDelta 0 (KAFKA-6554)."""
+        with np.errstate(over="ignore"):
+            return np.maximum(self.last_offset, self._pick(self.entry_offset + self.v2["count"] - 1, self.entry_offset))
+
+    @cached_property
+    def goes_past_last_offset(self) -> NDArray[np.bool_]:
+        """v2 batches with records at offsets past their last offset."""
+        return self.end_of_records > self.last_offset
+
+    @cached_property
     def attributes(self) -> NDArray[np.int8]:
         """The low byte; Kafka uses no more of v2's two."""
         low = self.raw[:, layouts.BATCH_CRC_START + 1].view(np.int8)

@@ -4,8 +4,9 @@ A message is a log entry (offset, size) and, in ``size`` bytes: crc, magic, attr
 each with an int32 length, below 0 for null. A wrapper message's value is a compressed sequence of messages.
 
 What is accepted and refused is what ``LegacyRecord`` and ``AbstractLegacyRecordBatch.DeepRecordsIterator`` (3.9.1) do:
-inner checksums are not checked, an inner message that is cut off ends the sequence silently, and a value may be
-shorter than its message.
+an inner message that is cut off ends the sequence silently, and a value may be shorter than its message. Kafka's file
+reader does not look at inner checksums, but a consumer does, and throws (``CompletedFetch.maybeEnsureValid``, 4.4.0):
+a message whose own is wrong is left out.
 """
 
 # Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.
@@ -19,12 +20,14 @@ from numpy.typing import NDArray
 from brokerless.format.columns import (
     COLUMNS_SIGNATURE,
     MESSAGE_COMPRESSED,
+    MESSAGE_CRC,
     MESSAGE_FIELD_INVALID,
     MESSAGE_TOO_LARGE,
     MESSAGE_TOO_SMALL,
     NO_MESSAGES,
     WRAPPER_OFFSET,
 )
+from brokerless.format.crc.kernels import crc32
 from brokerless.format.intrinsics import copy_value, load_u32_be, load_u64_be
 from brokerless.format.kernel import inlined, kernel
 from brokerless.format.layouts import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP, NO_TIMESTAMP_TYPE
@@ -171,7 +174,7 @@ def decode_wrappers(
                 if offsets[wrapper] < last_inner_offset:
                     status[wrapper] = WRAPPER_OFFSET
         if status[wrapper] == 0:
-            at = start
+            at, wrong_at = start, np.int64(-1)
             for message in range(messages):
                 if buffer[at + 17] & 7:
                     status[wrapper] = MESSAGE_COMPRESSED
@@ -180,6 +183,11 @@ def decode_wrappers(
                 if message == 0:
                     base_offsets[wrapper], has_base_offset[wrapper] = inner_offset, 1
                 inner_end = at + 12 + _int32(buffer, at + 8)
+                if np.uint32(crc32(buffer, at + 16, inner_end)) != np.uint32(load_u32_be(buffer, at + 12)):
+                    if wrong_at < 0:
+                        wrong_at = at
+                    at = inner_end
+                    continue
                 status[wrapper] = _read_message(
                     buffer, at + 12, inner_end, inner_offset, timestamp_types[wrapper], timestamps[wrapper], selected,
                     offset, timestamp, sequence, timestamp_type, key_ends, key_null, key_data, value_ends, value_null,
@@ -190,5 +198,7 @@ def decode_wrappers(
                 given[wrapper] += 1
                 at = inner_end
             stopped_at[wrapper] = at
+            if status[wrapper] == 0 and wrong_at >= 0:
+                status[wrapper], stopped_at[wrapper] = MESSAGE_CRC, wrong_at
         wrapper += 1
     return wrapper

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 _SAVE = "look for these offsets on another replica; what is intact here can be read (brokerless cat, convert, load)"
 _REBUILD = "harmless to the data: stop the broker and delete the segment's .index, and its next start rebuilds all"
+_ONCE = (
+    "delete no replica for this, as others may have less: a consumer gets each offset once, and brokerless salvage "
+    "writes such a log"
+)
 _FILES = "check that nobody moved files here, and that all of the partition was copied"
 _NOTHING = "nothing"
 _TIMES = (
@@ -22,6 +26,7 @@ ADVICE = {
     "record-invalid": _SAVE,
     "record-count-mismatch": _SAVE,
     "message-invalid": _SAVE,
+    "message-checksum-mismatch": "a consumer stops there: " + _SAVE,
     "wrapper-invalid": _SAVE,
     "decompression-failed": _SAVE,
     "limit-exceeded": "if the batch is meant to be so large, allow it with --max-batch-bytes",
@@ -34,11 +39,13 @@ ADVICE = {
     "unreadable-file": "check permissions and the disk",
     "file-shrunk": "run this again: a broker cut the file back; where none is running, find out who did",
     "unreadable-directory": "check permissions and the disk",
-    "offset-order": _REPLACE + "read it into a new partition (brokerless convert)",
+    "offset-order": _ONCE,
+    "offset-overlap": _ONCE,
+    "records-past-last-offset": "nothing is lost by it, but what overlaps: " + _ONCE,
     "offset-gap": "look for these offsets on another replica; in a compacted topic they may be gone rightly",
     "missing-segment": _REPLACE + "continue with what is left",
     "missing-log-end": _REPLACE + "continue with what is left",
-    "segment-overlap": _REPLACE + "read it into a new partition (brokerless convert)",
+    "segment-overlap": _ONCE,
     "leader-epoch-order": _REPLACE + "compare it with what was produced",
     "sequence-gap": _PRODUCER,
     "sequence-repeated": _PRODUCER,

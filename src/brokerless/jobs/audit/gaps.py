@@ -36,7 +36,9 @@ class GapCheck:
     def follow(self, chunk: Chunk, path: str) -> NDArray[np.int64]:
         """The number of holes before each batch: int64, shape ``(n,)``."""
         batches = chunk.batches
-        firsts, ends = batches.entry_offset, np.maximum.accumulate(batches.last_offset + 1)
+        # Where records go past the last offset, it is the base offset that is too high: by as much.
+        firsts = batches.entry_offset - (batches.end_of_records - batches.last_offset)
+        ends = np.maximum.accumulate(batches.end_of_records + 1)
         before = np.concatenate([[firsts[0] if self.next_offset is None else self.next_offset], ends[:-1]])
         self.next_offset = int(max(before[0], ends[-1]))
         before = np.maximum(before, before[0])

@@ -20,6 +20,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
+from brokerless.log.offset_checks import report_past_last
 from brokerless.log.offset_gaps import check_end, check_following, check_head, is_gap
 from brokerless.log.partition import damage_finding, transactions_of
 from brokerless.log.producer.transactions import Transactions
@@ -146,10 +147,11 @@ class ConvertReader:
             if hashing is not None:
                 self.hash_before = hashing.before(chunk.base) if self._first.is_everything else None
                 hashing.add(chunk)
-            check_checksums(chunk, file.path, self.report_finding)
+            valid = check_checksums(chunk, file.path, self.report_finding)
+            report_past_last(chunk.take(valid), file.path, self.report_finding)
             if self.damages:
                 return
-            self._read_until = int(chunk.batches.last_offset.max()) + 1
+            self._read_until = int(chunk.batches.end_of_records.max()) + 1
             self.end_offset = max(self.end_offset, self._read_until)
             chosen = self._chosen(chunk.batches, converter.totals)
             for converted in converter.convert(chunk.buffer, chosen, chunk.base) if len(chosen) else ():
@@ -192,7 +194,7 @@ class ConvertReader:
             for chunk in scan(file, self.report_finding, opened.start):
                 batches = chunk.batches
                 check_checksums(chunk, file.path, self.report_finding)
-                self.end_offset = max(self.end_offset, int(batches.last_offset.max()) + 1)
+                self.end_offset = max(self.end_offset, int(batches.end_of_records.max()) + 1)
                 totals.batches_in += len(batches)
                 totals.records_in += int(np.where(batches.is_legacy, 1, np.maximum(batches.count, 0)).sum())
                 totals.bytes_in += int(batches.sizes.sum())

@@ -52,7 +52,7 @@ def intact(source: PartitionPath, span: Span, storage_options: StorageOptions | 
             for chunk in scan(each.file, ignore, start):
                 batches, valid = chunk.batches, check_checksums(chunk, each.file.path, ignore)
                 rows = valid & (batches.entry_offset >= first) & (batches.entry_offset < after) & ~batches.is_wrapper
-                spans = zip(batches.entry_offset[rows].tolist(), batches.last_offset[rows].tolist(), strict=True)
+                spans = zip(batches.entry_offset[rows].tolist(), batches.end_of_records[rows].tolist(), strict=True)
                 found += [(begin, min(last + 1, after)) for begin, last in spans]
                 if int(batches.entry_offset.max()) >= after:
                     break

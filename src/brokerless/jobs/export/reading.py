@@ -17,7 +17,7 @@ from brokerless.interchange.export_state import Offsets
 from brokerless.interchange.parquet_files import SCHEMA
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
-from brokerless.log.offset_checks import OFFSET_ORDER, misplaced, not_above
+from brokerless.log.offset_checks import OFFSET_ORDER, OVERLAP, misplaced, not_above
 from brokerless.log.offset_gaps import MISSING, missing_offsets, missing_segment
 from brokerless.log.partition import DecodedRows, Reading, read_partition
 from brokerless.log.positions import position_of_offset
@@ -84,6 +84,7 @@ class ExportReader:
         self._ahead: list[tuple[Place, int, int]] = []
         self._known_until: Place = ("", None)
         self._given: dict[int, int] = {}
+        self._holes: dict[int, list[tuple[int, int]]] = {}
         self._wrong: dict[tuple[str, int], int] = {}
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -148,12 +149,26 @@ class ExportReader:
         decoded = rows_read.decoded
         rows = np.flatnonzero(decoded.positions == damage.position)
         if len(rows) and decoded.given[rows[-1]]:
-            self._given[damage.position] = int(decoded.columns.offset[int(decoded.given[: rows[-1] + 1].sum()) - 1])
+            end = int(decoded.given[: rows[-1] + 1].sum())
+            offsets = decoded.columns.offset[end - int(decoded.given[rows[-1]]) : end]
+            self._given[damage.position] = int(offsets[-1])
+            if damage.kind == "message-checksum-mismatch":  # single messages in a wrapper were left out
+                rows = np.flatnonzero(np.diff(offsets) > 1)
+                holes = list(zip((offsets[rows] + 1).tolist(), (offsets[rows + 1] - 1).tolist(), strict=True))
+                is_leading = not holes and offsets[-1] >= damage.base_offset  # a wrapper's own offset is its last one
+                before = int(offsets[0]) - 1
+                self._holes[damage.position] = [(before, before)] if is_leading else holes
 
     def _take_finding(self, finding: Finding) -> None:
         is_cut = finding.kind == "truncated-batch"
         if is_cut and self.is_live and finding.severity != "error":
             return  # where the log ends, a broker may be about to write the rest
+        if finding.kind == OVERLAP:  # says more than that it is out of order
+            place = finding.file, finding.position
+            order = [
+                each for each in self.findings if each.kind == OFFSET_ORDER and (each.file, each.position) == place
+            ]
+            self.findings = [each for each in self.findings if each not in order]
         if finding.kind == OFFSET_ORDER:  # skipped batches, but for their place, are known already
             known = {(each.file, each.position) for each in self.findings}
             if finding.severity == "error" or (finding.file, finding.position) not in known:
@@ -183,9 +198,12 @@ class ExportReader:
     def _leave_out_rest(self, finding: Finding) -> None:
         """Of a batch whose header is intact: what comes after the records that it gave."""
         position = finding.position or 0
+        self.left_out += self._holes.get(position, [])
+        if position in self._holes and self._given[position] >= (finding.offset or 0):
+            return
         with open_file(finding.file, self.storage_options) as file:
             header = read_headers(file.read(position, 1 << 10), np.zeros(1, np.int64))
-        last = int(header.last_offset[0])
+        last = int(header.end_of_records[0])
         first = self._given[position] + 1 if position in self._given else finding.offset
         self.left_out.append((min(last, first if first is not None and first >= 0 else last), last))
 
@@ -198,20 +216,20 @@ class ExportReader:
             return
         if self._is_broken:
             self._passed(batches, 0)
-        self._highest = int(batches.last_offset[-1])
+        self._highest = int(batches.end_of_records[-1])
         self.next_offset = max(self.next_offset, self._highest + 1)
 
     def _goes_on(self, batches: Batches) -> bool:
         """Whether all of them are what comes next, one after the other, and none is for another run."""
-        before = np.concatenate([[max(self._highest, self.start - 1)], batches.last_offset[:-1]])
+        before = np.concatenate([[max(self._highest, self.start - 1)], batches.end_of_records[:-1]])
         is_up = bool((batches.entry_offset > np.maximum.accumulate(before)).all())
-        return is_up and not self._ahead and int(batches.last_offset[-1]) < self._stable
+        return is_up and not self._ahead and int(batches.end_of_records[-1]) < self._stable
 
     def _follow_each(self, path: str, chunk: Chunk, valid: NDArray[np.bool_]) -> None:
         batches = chunk.batches
         for row in range(len(batches)):
             place = path, int(chunk.positions[row])
-            first, last = int(batches.entry_offset[row]), int(batches.last_offset[row])
+            first, last = int(batches.entry_offset[row]), int(batches.end_of_records[row])
             if not valid[row]:
                 if not self._ahead:
                     self._is_broken = True
@@ -241,7 +259,7 @@ class ExportReader:
             self._misplaced(*each)
             self._is_broken = True
         self._ahead = []
-        first, last = int(batches.entry_offset[row]), int(batches.last_offset[row])
+        first, last = int(batches.entry_offset[row]), int(batches.end_of_records[row])
         if first <= self._highest:
             path, position = place
             self.findings.append(not_above(path, position or 0, first, self._highest))
@@ -263,7 +281,7 @@ class ExportReader:
         last = first - 1
         if batches.is_wrapper[row]:  # its offset is its last one
             last = min(last, max(self._wrong.values(), default=last))
-        if int(batches.last_offset[row]) >= self.start and last >= self.next_offset:
+        if int(batches.end_of_records[row]) >= self.start and last >= self.next_offset:
             self.left_out.append((self.next_offset, last))
 
     def _transactions(self, pending: dict[Place, Finding]) -> Transactions:

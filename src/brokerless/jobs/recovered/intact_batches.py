@@ -40,27 +40,31 @@ INTACT_BATCH = np.dtype(
         ("follows", "?"),
         ("compacted", "?"),
         ("partial", "?"),
+        ("past_last", "?"),
         ("restamped", "?"),
     ]
 )
 """An intact batch. ``first`` and ``last``: its offsets; ``position`` and ``size`` in bytes; timestamps in ms;
 ``follows``: whether it is directly after another intact batch; ``compacted``: whether it shows that it was
-compacted; ``partial``: only the records up to ``last`` can be trusted, of a batch that breaks off inside;
+compacted; ``partial``: of its records, those from ``first`` to ``last`` are meant: others do not decode, or other
+batches have their offsets; ``past_last``: its records go past the last offset that its header says;
 ``restamped``: ``epoch`` is not that of its header, which no checksum covers, but the one that is right."""
 
+_INNER = "message-checksum-mismatch"
 _STEP = 1 << 20
 _LARGE = 1 << 20
 
 
 def find_intact_batches(
-    file: File, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, partial: bool = False
+    file: File, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, partial: bool = False, is_log: bool = True
 ) -> Iterator[NDArray[np.void] | Region]:
     """The intact batches of a file (:data:`INTACT_BATCH`, shape ``(n,)``), and the regions between them, by position.
 
     ``max_batch_bytes``: bytes that one batch may inflate to; a larger one is not intact. ``partial``: of v2 batches
     whose checksum is right, but whose records do not decode to the end, what comes before counts as intact.
+    ``is_log``: the file is one log, in which offsets go up, and not an image that may have many.
     """
-    finder = _Finder(file, max_batch_bytes, partial)
+    finder = _Finder(file, max_batch_bytes, partial, is_log)
     while finder.at < file.size:
         yield from finder.follow()
 
@@ -69,8 +73,8 @@ class _Finder:
     """Where in a file the search is. ``at``: everything before this was given; ``_end``: where the last intact batch
     ended, and ``_after`` the offset after it; ``_wrapper_end``: where a damaged wrapper message ends, as it says."""
 
-    def __init__(self, file: File, max_batch_bytes: int, partial: bool) -> None:
-        self._partial = partial
+    def __init__(self, file: File, max_batch_bytes: int, partial: bool, is_log: bool) -> None:
+        self._partial, self._is_log = partial, is_log
         self.at = 0
         self._file, self._end, self._limit = file, -1, max_batch_bytes
         self._after: int | None = None
@@ -100,9 +104,7 @@ class _Finder:
         kind, text = "truncated-batch", "no complete batch begins here"
         if ends:
             kind, text = ends[-1].kind, ends[-1].message
-        last = read_headers(self._file.read(self.at, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
-        if last.is_wrapper[0]:
-            self._wrapper_end = self.at + int(last.sizes[0])
+        self._believe_wrapper(self.at)
         found = self._search(self.at + 1)
         yield self._region(self._file.size if found is None else found, kind, text)
 
@@ -119,8 +121,7 @@ class _Finder:
                 yield from self._decodable(chunk, slice(row, bad))
             if bad == len(batches):
                 return
-            if batches.is_wrapper[bad]:
-                self._wrapper_end = int(positions[bad] + batches.sizes[bad])
+            self._believe_wrapper(int(positions[bad]))
             found = self._behind(chunk, valid, bad)
             end = self._file.size if found is None else found
             kind, text = "checksum-mismatch", "the checksum of the batch does not match"
@@ -160,9 +161,17 @@ class _Finder:
                 yield self._intact(chunk, batches.take(slice(row, bad)))
             if bad < len(batches):
                 damage = damages[int(positions[bad])]
-                if self._partial and not batches.is_legacy[bad] and not batches.is_control[bad]:
-                    yield from self._part_of(chunk, batches.take(slice(bad, bad + 1)))
+                is_readable = damage.kind == _INNER or (self._partial and not batches.is_legacy[bad])
+                parts: list[NDArray[np.void]] = []
+                if is_readable and not batches.is_control[bad]:
+                    parts = self._parts_of(chunk, batches.take(slice(bad, bad + 1)))
+                for each in parts[:1]:
+                    self._after = int(each["last"][0]) + 1
+                    yield each
                 yield self._region(chunk.base + int(batches.ends[bad]), damage.kind, damage.message, batches, bad)
+                for each in parts[1:]:
+                    self._after = int(each["last"][0]) + 1
+                    yield each
             row = bad + 1
 
     def _damages(self, chunk: Chunk, batches: Batches) -> dict[int, Damage]:
@@ -182,24 +191,33 @@ class _Finder:
             release_memory()
         return damages
 
-    def _part_of(self, chunk: Chunk, batch: Batches) -> Iterator[NDArray[np.void]]:
-        """The records of a batch before it breaks off; its bytes are still those of a region."""
+    def _parts_of(self, chunk: Chunk, batch: Batches) -> list[NDArray[np.void]]:
+        """The records of a batch before it breaks off, or those of a wrapper message that are intact; its bytes are
+        still those of a region."""
         columns = decode_batch(chunk.buffer, batch, self._limit)
         if columns is None:
-            return
-        at, end = self.at, self._end
+            return []
+        at, end, offsets = self.at, self._end, columns.offset[: columns.rows]
         intact = self._intact(chunk, batch)
-        intact["partial"], intact["records"], intact["last"] = True, columns.rows, columns.offset[columns.rows - 1]
-        self._after = int(intact["last"][0]) + 1
+        intact["partial"] = True
         self.at, self._end = at, end
-        yield intact
+        parts: list[NDArray[np.void]] = []
+        borders = np.flatnonzero(np.diff(offsets) != 1) + 1 if batch.is_legacy[0] else []
+        for start, after in zip([0, *borders], [*borders, len(offsets)], strict=True):
+            part = intact.copy()
+            part["first"], part["last"], part["records"] = offsets[start], offsets[after - 1], after - start
+            if not batch.is_legacy[0]:
+                part["first"] = intact["first"]
+            parts.append(part)
+        return parts
 
     def _intact(self, chunk: Chunk, batches: Batches) -> NDArray[np.void]:
         intact = np.zeros(len(batches), INTACT_BATCH)
         inside = inspect_wrappers(chunk.buffer, batches, self._limit)
         first = np.where(inside.has_base_offset, inside.base_offset, batches.entry_offset)
         intact["position"], intact["size"] = batches.positions + chunk.base, batches.sizes
-        intact["first"], intact["last"], intact["records"] = first, batches.last_offset, inside.count
+        intact["first"], intact["last"], intact["records"] = first, batches.end_of_records, inside.count
+        intact["partial"] = intact["past_last"] = batches.goes_past_last_offset
         intact["epoch"], intact["checksum"], intact["magic"] = (
             batches.partition_leader_epoch,
             batches.checksum,
@@ -210,7 +228,7 @@ class _Finder:
         intact["base_timestamp"] = np.where(has_base, batches.base_timestamp, batches.max_timestamp)
         intact["follows"] = True
         intact["follows"][0] = int(intact["position"][0]) == self._end
-        span = batches.last_offset - batches.entry_offset + 1
+        span = batches.end_of_records - batches.entry_offset + 1
         intact["compacted"] = ~batches.is_legacy & (
             ~batches.is_control & (batches.count < span) | batches.has_delete_horizon
         )
@@ -231,8 +249,21 @@ class _Finder:
         header = read_headers(self._file.read(position, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
         if not header.is_legacy[0] or header.codec[0]:
             return False
-        goes_back = self._after is not None and int(header.entry_offset[0]) < self._after
+        goes_back = self._is_log and self._after is not None and int(header.entry_offset[0]) < self._after
         return position < self._wrapper_end or (goes_back and self._has_wrappers)
+
+    def _believe_wrapper(self, position: int) -> None:
+        """Takes what is at a position for a damaged wrapper message if its lengths add up: without a checksum, nothing
+        else tells it from bytes that would hide the intact messages in up to 2 GB after them."""
+        buffer = self._file.read(position, layouts.BATCH_V2_SIZE)
+        header = read_headers(buffer, np.zeros(1, np.int64))
+        if len(buffer) < layouts.BATCH_V2_SIZE or not header.is_wrapper[0] or header.magic[0] < 0:
+            return
+        key = layouts.MESSAGE_V0_HEADER_SIZE if header.magic[0] == layouts.MAGIC_V0 else layouts.MESSAGE_V1_HEADER_SIZE
+        lengths = buffer[key - 4 : key + 4].tobytes()
+        key_length, value_length = (int.from_bytes(lengths[at : at + 4], "big", signed=True) for at in (0, 4))
+        if key_length == -1 and key + 4 + value_length == int(header.sizes[0]):  # no client has given a wrapper a key
+            self._wrapper_end = position + int(header.sizes[0])
 
     def _search(self, position: int, until: int | None = None) -> int | None:
         """The position of the next true batch that begins in ``[position, until)``."""

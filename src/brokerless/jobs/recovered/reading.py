@@ -201,6 +201,8 @@ def _read(
         try:
             for found in find_intact_batches(opened.get(first + number), max_batch_bytes, partial):
                 if isinstance(found, Region):
+                    if found.kind == "message-checksum-mismatch":  # not all of its records are lost, and maybe not seen
+                        report(Finding("warning", found.kind, found.file, found.position, found.offset, found.message))
                     waiting.add([_from(found, source.base_offset)])
                     continue
                 found["file"] = number
@@ -248,6 +250,11 @@ def _report(files: PartitionFiles, intact: NDArray[np.void], choice: BatchSelect
             "left out: an intact batch whose offset, which no checksum covers, is wrong",
         ),
         (choice.overlapping, "offset-overlap", "left out: another batch with some of these offsets was taken"),
+        (
+            choice.cut,
+            "offset-overlap",
+            "only its records from this offset on were taken: batches before have the rest",
+        ),
     ):
         for row in rows.tolist():
             each = intact[row]

@@ -23,12 +23,13 @@ _NONE = -1
 class BatchSelection:
     """Rows of the intact batches, int64. ``taken``: those of the log, by offset. ``misplaced``: their offsets cannot be
     right. ``repeated``: the same batch was taken from another place. ``overlapping``: other batches have their
-    offsets."""
+    offsets. ``cut``: those of ``taken`` of which only some offsets are, as other batches have the rest."""
 
     taken: Rows
     misplaced: Rows
     repeated: Rows
     overlapping: Rows
+    cut: Rows
 
 
 def choose(
@@ -37,7 +38,8 @@ def choose(
     """Chooses among all intact batches of a partition, which are in the order of preference: by file, then position.
 
     ``base_offsets``: that of each file by its name. ``checkpointed_end``: where the log ends by its log directory's
-    checkpoints, if they say so.
+    checkpoints, if they say so. ``first``, ``last`` and ``partial`` of batches of which only a part is taken are
+    changed.
     """
     wrong = _misplaced(intact, base_offsets, checkpointed_end)
     good = np.flatnonzero(~wrong)
@@ -47,16 +49,22 @@ def choose(
     begins = np.ones(len(good), np.bool_)  # a cluster of batches that have offsets in common
     begins[1:] = first[1:] > reach[:-1]
     taken = np.ones(len(good), np.bool_)
+    parts: list[tuple[int, int, int]] = []
     starts = np.flatnonzero(begins)
     sizes = np.diff(np.append(starts, len(good)))
     supported = _is_supported(intact)
     for start, size in zip(starts[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True):
         rows = good[start : start + size]
-        taken[start : start + size] = _take_each_offset_once(intact, rows, supported)
+        taken[start : start + size] = _take_each_offset_once(intact, rows, supported, parts)
     chosen, rest = good[taken], good[~taken]
     known = {_identity(intact, row) for row in chosen[np.isin(intact["first"][chosen], intact["first"][rest])].tolist()}
     repeated = np.array([_identity(intact, row) in known for row in rest.tolist()], np.bool_)
-    return BatchSelection(chosen, np.flatnonzero(wrong), np.sort(rest[repeated]), np.sort(rest[~repeated]))
+    for row, begin, end in parts:
+        intact["partial"][row], intact["first"][row], intact["last"][row] = True, begin, end
+        intact["records"][row] = min(int(intact["records"][row]), end - begin + 1)
+    cut = np.array([row for row, _, _ in parts], np.int64)
+    chosen = chosen[np.argsort(intact["first"][chosen], kind="stable")]
+    return BatchSelection(chosen, np.flatnonzero(wrong), np.sort(rest[repeated]), np.sort(rest[~repeated]), cut)
 
 
 def _neighbours(intact: NDArray[np.void]) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Rows, Rows]:
@@ -82,20 +90,39 @@ def _misplaced(
     judged = (before | begins_file) & has_next & (end <= following)
     outside = (first < end) | (last >= following)
     wrong = judged & outside & (last - first < following - end)
-    wrong |= last - base > MAX_INT32  # indexes have no more bits for an offset in its segment
+    wrong &= ~_is_near_past_last(intact)
+    # Indexes have no more bits for an offset in its segment; but cleaners before 1.0 left such (KAFKA-6264), in order.
+    bases = np.append(np.sort(base_offsets), _NONE)
+    end_of_file = bases[np.searchsorted(bases[:-1], base, side="right")]
+    is_in_order = (before | begins_file) & (end <= first) & (last < np.where(has_next, following, end_of_file))
+    wrong |= (last - base > MAX_INT32) & ~is_in_order
     if checkpointed_end is not None:
         # With no batch after it, nothing speaks for a leap to where the log has never been.
         wrong |= before & ~has_next & (first > end) & (first >= checkpointed_end)
     return wrong
 
 
+def _is_near_past_last(intact: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Whether a batch, or the one before or after it, has records past its last offset: their base offset is wrong as
+    well, but it is what a broker has assigned."""
+    near = intact["past_last"].copy()
+    near[1:] |= intact["past_last"][:-1]
+    near[:-1] |= intact["past_last"][1:]
+    return near
+
+
 def _is_supported(intact: NDArray[np.void]) -> NDArray[np.bool_]:
     """Whether a neighbour in the file goes on where a batch ends, or ends where it begins."""
     before, has_next, end, following = _neighbours(intact)
-    return (before & (end == intact["first"])) | (has_next & (following == intact["last"] + 1))
+    goes_on = (before & (end == intact["first"])) | (has_next & (following == intact["last"] + 1))
+    return goes_on | intact["past_last"]
 
 
-def _take_each_offset_once(intact: NDArray[np.void], rows: Rows, supported: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _take_each_offset_once(
+    intact: NDArray[np.void], rows: Rows, supported: NDArray[np.bool_], parts: list[tuple[int, int, int]]
+) -> NDArray[np.bool_]:
+    """Which of some rows are taken. ``parts`` gets those of which only some offsets are (row, first, last): a consumer
+    takes the rest of a batch, from the first offset that is missing."""
     taken = np.zeros(len(rows), np.bool_)
     spans: list[tuple[int, int]] = []
     order = np.lexsort((rows, ~supported[rows]))
@@ -105,7 +132,23 @@ def _take_each_offset_once(intact: NDArray[np.void], rows: Rows, supported: NDAr
         if not place or spans[place - 1][1] < first:
             insort(spans, (first, last))
             taken[at] = True
+        elif supported[rows[at]] and (part := _first_free(spans, first, last)) is not None:
+            insort(spans, part)
+            taken[at] = True
+            parts.append((int(rows[at]), *part))
     return taken
+
+
+def _first_free(spans: list[tuple[int, int]], first: int, last: int) -> tuple[int, int] | None:
+    """The first run of offsets from ``first`` to ``last`` that are in none of the spans, which are in order."""
+    place = max(0, bisect_right(spans, (first, MAX_INT64)) - 1)
+    for begin, end in spans[place:]:
+        if begin > last or first < begin:
+            break
+        first = max(first, end + 1)
+    following = bisect_right(spans, (first, MAX_INT64))
+    last = min(last, spans[following][0] - 1) if following < len(spans) else last
+    return (first, last) if first <= last else None
 
 
 def _identity(intact: NDArray[np.void], row: int) -> tuple[int, ...]:

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding, RefusedError
 from brokerless.format import layouts
-from brokerless.format.read.batch_headers import read_headers
-from brokerless.format.write.encoder import Encoder
-from brokerless.jobs.recovered.intact_batches import decode_batch
 from brokerless.jobs.recovered.open_files import OpenFiles
+from brokerless.jobs.recovered.partial_batches import part_of_batch
 from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.commit.types import StagedPartition
@@ -163,18 +161,7 @@ def _intact_bytes(group: NDArray[np.void], files: OpenFiles, max_batch_bytes: in
                 at = int(group["position"][row]) - position
                 header = buffer[at : at + layouts.BATCH_V2_SIZE].view(layouts.BATCH_V2)
                 header["magic"], header["partition_leader_epoch"] = layouts.MAGIC_V2, group["epoch"][row]
-        yield _part(buffer, int(group["last"][start]), max_batch_bytes) if group["partial"][start] else buffer
-
-
-def _part(buffer: NDArray[np.uint8], last: int, max_batch_bytes: int) -> NDArray[np.uint8]:
-    """A v2 batch of the records that another one has up to ``last``, where it breaks off or is cut, uncompressed."""
-    batch = read_headers(buffer, np.zeros(1, np.int64))
-    columns = decode_batch(buffer, batch, max_batch_bytes)
-    assert columns is not None
-    rows = int(np.searchsorted(columns.offset[: columns.rows], last, side="right"))
-    header = batch.v2.copy()
-    header["count"] = rows
-    header["last_offset_delta"] = last - int(batch.entry_offset[0])
-    if not batch.timestamp_type[0]:
-        header["max_timestamp"] = columns.timestamp[:rows].max()
-    return Encoder().encode(columns, np.array([0, rows], np.int64), header)
+        if group["partial"][start]:
+            first, last = int(group["first"][start]), int(group["last"][start])
+            buffer = part_of_batch(buffer, first, last, max_batch_bytes)
+        yield buffer

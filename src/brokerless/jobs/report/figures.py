@@ -80,8 +80,8 @@ class _Reading:
 
     def _add(self, chunk: Chunk) -> None:
         start = self.partition.start_offset or 0
-        if (chunk.batches.last_offset < start).any():
-            chunk = chunk.take(chunk.batches.last_offset >= start)
+        if (chunk.batches.end_of_records < start).any():
+            chunk = chunk.take(chunk.batches.end_of_records >= start)
         batches = chunk.batches
         if not len(batches):
             return

@@ -116,7 +116,7 @@ def _carve_file(
     done: Callable[[int], object],
 ) -> Iterator[Carved]:
     found: list[NDArray[np.void]] = [np.zeros(0, INTACT_BATCH)]
-    for each in find_intact_batches(files.get(number), carving.max_batch_bytes):
+    for each in find_intact_batches(files.get(number), carving.max_batch_bytes, is_log=False):
         if not isinstance(each, Region):
             found.append(each)
         done(each.size if isinstance(each, Region) else int(each["size"].sum()))
@@ -146,7 +146,7 @@ def group(intact: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64
     goes_on[1:] = (
         intact["follows"][1:]
         & (intact["first"][1:] > intact["last"][:-1])
-        & (intact["epoch"][1:] >= intact["epoch"][:-1])
+        & ((intact["epoch"][1:] >= intact["epoch"][:-1]) | (intact["epoch"][1:] < 0))  # v0 and v1 have none
         & (intact["last"][1:] - intact["first"][:-1] <= MAX_INT32)
     )
     runs = np.cumsum(~goes_on) - 1

@@ -1,0 +1,91 @@
+"""What a real consumer of the newest Kafka gets of any logs: one broker is started on all of them.
+
+Each case becomes a partition of one topic, and gets one more segment with one record, so that it shows whether a
+consumer comes past the case's own files.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from brokerless.bounds import MAX_INT64
+from brokerless.format.read.batch_headers import read_headers
+from brokerless.format.read.batch_scan import scan_batches
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.jars import check, run
+from tests.kafka.producers import Consumed
+from tests.log.odd_logs import Files, batch, log_name
+
+TOPIC = "cases"
+LAST = b"after the case"
+
+
+@dataclass(frozen=True)
+class ConsumedCase:
+    """``records``: all that the consumer got, before it threw ``error``, or stayed at an offset for ever (``stopped``).
+    ``passed``: whether it got the record after the case, which is not among them."""
+
+    records: list[Consumed]
+    error: str | None
+    stopped: int | None
+    passed: bool
+
+
+def end_offset(files: Files) -> int | None:
+    """The offset after all batches that the chains of sizes lead to, or None where there can be no segment after it."""
+    end = max(int(name[:20]) for name in files) + 1
+    for data in files.values():
+        buffer = np.frombuffer(data, np.uint8)
+        batches = read_headers(buffer, scan_batches(buffer).positions)
+        if len(batches):
+            deltas = np.maximum(batches.count, 0)
+            end = max(end, int(batches.last_offset.max()) + 1, int((batches.entry_offset + deltas).max()))
+    return end if 0 <= end < MAX_INT64 >> 1 else None
+
+
+def consume_cases(directory: Path, cases: Sequence[Files], recovered: Sequence[bool]) -> list[dict[str, ConsumedCase]]:
+    """For each case and isolation level what the consumer gets. ``recovered``: whether the broker recovers a log at
+    its start, and so cuts what it cannot read, and writes its indexes; else it takes the files as they are."""
+    broker = KafkaBroker(directory)
+    with broker:
+        broker.create_topic(TOPIC, len(cases), retention_ms=-1, message_timestamp_type="CreateTime")
+    for number, (files, is_recovered) in enumerate(zip(cases, recovered, strict=True)):
+        partition = broker.log_dir / f"{TOPIC}-{number}"
+        for path in partition.iterdir():
+            if path.name != "partition.metadata":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        end = end_offset(files)
+        assert end is not None
+        for name, data in {**files, log_name(end): batch(end, [(b"", LAST)])}.items():
+            (partition / name).write_bytes(data)
+            if not is_recovered:
+                for suffix in (".index", ".timeindex"):
+                    partition.joinpath(name).with_suffix(suffix).touch()
+    for path in broker.log_dir.glob("*checkpoint"):
+        path.unlink()
+    with broker:
+        broker.wait_for_leaders(TOPIC, len(cases))
+        text = check(run("ConsumeCases", broker.bootstrap, TOPIC, str(len(cases)), helper=True))
+    found: list[dict[str, ConsumedCase]] = [{} for _ in cases]
+    for line in map(json.loads, text.splitlines()):
+        records = [_consumed(each) for each in line["records"]]
+        passed = bool(records) and records[-1].value == LAST
+        case = ConsumedCase(records[:-1] if passed else records, line["error"], line["stopped"], passed)
+        found[line["partition"]][line["isolation"]] = case
+    return found
+
+
+def _consumed(line: dict[str, object]) -> Consumed:
+    def content(text: object) -> bytes | None:
+        return None if text is None else base64.b64decode(str(text))
+
+    headers = tuple((name, content(value)) for name, value in line["headers"])  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType]
+    offset, timestamp = int(str(line["offset"])), int(str(line["timestamp"]))
+    return Consumed(offset, timestamp, content(line["key"]), content(line["value"]), headers)

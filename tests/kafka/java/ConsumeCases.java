@@ -1,0 +1,84 @@
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+
+/**
+ * What Kafka's consumer (check.crcs) makes of each partition of a topic, whatever is in its files. Arguments: bootstrap
+ * servers, topic, number of partitions. Standard output: for each partition and isolation level a JSON object with
+ * "records" (as {@code Consume} prints them), "error" (null, or what the consumer threw), and "stopped" (the offset it
+ * asked for in vain, before the end; null where it came to the end).
+ */
+public class ConsumeCases {
+    static final int THREADS = 8;
+    static final Duration POLL = Duration.ofMillis(100);
+    /** Polls without a record or progress after which it is believed that none comes. */
+    static final int PATIENCE = 12;
+
+    public static void main(String[] args) throws Exception {
+        int partitions = Integer.parseInt(args[2]);
+        ObjectMapper json = new ObjectMapper();
+        ExecutorService pool = Executors.newFixedThreadPool(THREADS);
+        List<Future<Object>> found = new ArrayList<>();
+        for (int number = 0; number < partitions; number++)
+            for (String isolation : List.of("read_uncommitted", "read_committed")) {
+                TopicPartition partition = new TopicPartition(args[1], number);
+                found.add(pool.submit(() -> consume(args[0], partition, isolation)));
+            }
+        for (Future<Object> each : found) System.out.println(json.writeValueAsString(each.get()));
+        pool.shutdown();
+    }
+
+    static Object consume(String bootstrap, TopicPartition partition, String isolation) {
+        Map<String, Object> settings = Map.of(
+                "bootstrap.servers", bootstrap, "isolation.level", isolation, "enable.auto.commit", "false",
+                "auto.offset.reset", "none", "fetch.max.wait.ms", "50", "check.crcs", "true",
+                "retry.backoff.ms", "20", "max.partition.fetch.bytes", String.valueOf(64 << 20),
+                "fetch.max.bytes", String.valueOf(64 << 20));
+        List<Object> records = new ArrayList<>();
+        String error = null;
+        Long stopped = null;
+        try (KafkaConsumer<byte[], byte[]> consumer =
+                new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            consumer.assign(List.of(partition));
+            long at = consumer.beginningOffsets(List.of(partition)).get(partition);
+            long end = consumer.endOffsets(List.of(partition)).get(partition);
+            consumer.seek(partition, at);
+            int idle = 0;
+            try {
+                while (at < end && idle < PATIENCE) {
+                    ConsumerRecords<byte[], byte[]> got = consumer.poll(POLL);
+                    for (ConsumerRecord<byte[], byte[]> record : got) records.add(Consume.line(record));
+                    long now = consumer.position(partition);
+                    idle = got.isEmpty() && now <= at ? idle + 1 : 0;
+                    at = now;
+                }
+            } catch (Exception thrown) {
+                error = thrown.toString();
+                if (thrown.getCause() != null) error += " | " + thrown.getCause();
+            }
+            stopped = at < end ? at : null;
+        } catch (Exception thrown) {
+            error = "before the first record: " + thrown;
+        }
+        Map<String, Object> line = new LinkedHashMap<>();
+        line.put("partition", partition.partition());
+        line.put("isolation", isolation);
+        line.put("records", records);
+        line.put("error", error);
+        line.put("stopped", stopped);
+        return line;
+    }
+}

@@ -1,0 +1,92 @@
+"""Each offset once, as a consumer gets it, whatever part of a log is read, and by whatever means.
+
+What a consumer gets is what the real one got in ``tests/kafka/test_consumed_cases.py``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.log.odd_logs import batch, log_name, numbered, write_odd_log
+
+import brokerless
+from brokerless import Finding
+from brokerless.log.offset_checks import repeated_offsets
+from brokerless.log.storage.paths import open_file
+
+CONSUMED = {
+    "last-offset-delta-zero": [2, 3, 4, 5, 8, 9, 10, 11, 14, 15, 16, 17, 18],
+    "overlapping-batches": [*range(40)],
+    "overlapping-wrappers": [*range(100, 125)],
+}
+
+
+def read(path: Path, **options: Any) -> tuple[list[int], list[Finding]]:
+    found: list[Finding] = []
+    batches = brokerless.open(path).records(["offset"], on_damage=found.append, **options)
+    return [offset for each in batches for offset in each.column("offset").to_pylist()], found
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("name", CONSUMED)
+def test_any_range_has_each_offset_once(name: str, jobs: int, tmp_path: Path) -> None:
+    path, consumed = write_odd_log(name, tmp_path), CONSUMED[name]
+    offsets, found = read(path, jobs=jobs)
+    assert offsets == consumed
+    assert "offset-overlap" in {each.kind for each in found}
+    assert {each.severity for each in found} == {"warning"}
+    for start in range(consumed[0], consumed[-1] + 2):
+        for end in (start + 1, start + 5):
+            offsets, _ = read(path, jobs=jobs, start_offset=start, end_offset=end)
+            assert offsets == [each for each in consumed if start <= each < end]
+
+
+@pytest.mark.parametrize("name", CONSUMED)
+def test_segments_count_what_records_yields(name: str, tmp_path: Path) -> None:
+    found: list[Finding] = []
+    (partition,) = brokerless.open(write_odd_log(name, tmp_path)).partitions
+    (row,) = partition.segments(on_damage=found.append).to_pylist()
+    assert row["records"] == len(CONSUMED[name])
+    assert (row["firstOffset"], row["lastOffset"]) == (CONSUMED[name][0], CONSUMED[name][-1])
+    assert "offset-overlap" in {each.kind for each in found}
+    assert partition.end_offset == CONSUMED[name][-1] + 1
+
+
+def test_records_past_the_last_offset_are_reported_for_each_batch(tmp_path: Path) -> None:
+    (partition,) = brokerless.open(write_odd_log("last-offset-delta-zero", tmp_path)).partitions
+    for found in (list(partition.verify()), read(tmp_path)[1]):
+        positions = [each.offset for each in found if each.kind == "records-past-last-offset"]
+        assert positions == [2, 4, 8, 14]
+
+
+def test_the_offsets_that_earlier_batches_have(tmp_path: Path) -> None:
+    parts = [(0, 10), (20, 30), (5, 25), (40, 50), (0, 60), (12, 14)]
+    made = [batch(first, numbered(first, end)) for first, end in parts]
+    path = tmp_path / log_name(0)
+    path.write_bytes(b"".join(made))
+    positions = [sum(map(len, made[:row])) for row in range(len(made))]
+    with open_file(str(path)) as file:
+        assert repeated_offsets(file) == {
+            positions[2]: [(5, 10), (20, 25)],
+            positions[4]: [(0, 30), (40, 50)],
+            positions[5]: [(12, 14)],
+        }
+    offsets, _ = read(path)
+    assert sorted(offsets) == [*range(60)]
+
+
+def test_a_batch_far_ahead_hides_nothing(tmp_path: Path) -> None:
+    """A damaged base offset, which no checksum covers."""
+    path = tmp_path / log_name(0)
+    path.write_bytes(b"".join(batch(each, numbered(0, 10)) for each in (0, 1 << 40, 10, 20)))
+    offsets, found = read(path)
+    assert offsets == [*range(10), *range(1 << 40, (1 << 40) + 10), *range(10, 30)]
+    assert found == []
+
+
+@pytest.mark.parametrize("name", ["wrong-inner-crc-v0", "wrong-inner-crc-v1"])
+def test_a_message_with_a_wrong_checksum_is_left_out_alone(name: str, tmp_path: Path) -> None:
+    offsets, found = read(write_odd_log(name, tmp_path))
+    assert offsets == [0, 1, 3, 4]
+    assert [(each.kind, each.severity) for each in found] == [("message-checksum-mismatch", "error")]

@@ -46,6 +46,18 @@ class Source:
     storage_options: StorageOptions | None
 
 
+def open_directory(
+    path: str, include: Collection[Include] | Include, storage_options: StorageOptions | None
+) -> LogDirectory:
+    """What there is to read in a path, with what is in remote storage only; as :func:`resolve`."""
+    found = resolve(path, include, storage_options, read_setting)
+    if all(each.start_offset == 0 for each in found.partitions if each.topic is not None):
+        return found
+    from brokerless.internals.remote.storage import with_remote_findings
+
+    return with_remote_findings(found, storage_options)
+
+
 def read_setting(directory: str, topic: str, name: str, storage_options: StorageOptions | None) -> str | None:
     """A topic's setting by the cluster's metadata beside its partition; see :func:`read_topic_setting`."""
     from brokerless.internals.topic_settings import read_topic_setting

@@ -22,7 +22,7 @@ from brokerless.arrow import table_of
 from brokerless.clock import Time, milliseconds
 from brokerless.errors import Finding, UnreadableError
 from brokerless.kafka_names import Isolation
-from brokerless.log.directory import LogDirectory, resolve
+from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.paths import StorageOptions
@@ -59,7 +59,7 @@ def open(
 
     Raises :class:`UnreadableError` if there is nothing at this path or nothing that is a log.
     """
-    return Log(resolve(os.fspath(path), include, storage_options, jobs.read_setting), storage_options)
+    return Log(jobs.open_directory(os.fspath(path), include, storage_options), storage_options)
 
 
 @dataclass(frozen=True)

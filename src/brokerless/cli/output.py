@@ -23,6 +23,10 @@ CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 """Exit codes: all is well; damage was met; a wrong command line or a path that cannot be opened; Ctrl-C; SIGTERM."""
 
 
+_MISSING = ("truncated-batch", "remote-offsets")
+"""Kinds of warnings about something that is not in the output."""
+
+
 class Output:
     """One command's output. ``exit_code`` only rises, with damage and unreadable paths. ``is_terminal``: whether stdout
     is one."""
@@ -58,9 +62,9 @@ class Output:
             self._report(finding)
 
     def damage(self, finding: Finding) -> None:
-        """A damaged place, reported after what was read before it. An error changes the exit code, and so does a
-        cut-off end: Kafka's reader ignores it, but something that was requested is missing."""
-        if finding.severity == "error" or finding.kind == "truncated-batch":
+        """A damaged place, reported after what was read before it. An error changes the exit code, and so do a cut-off
+        end and what is in remote storage: something that was requested is missing."""
+        if finding.severity == "error" or finding.kind in _MISSING:
             self.exit_code = max(self.exit_code, FINDINGS)
         self._report(finding)
 

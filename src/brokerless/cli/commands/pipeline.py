@@ -65,6 +65,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    from brokerless.internals.remote.storage import REMOTE_OFFSETS
     from brokerless.jobs.pipeline.job import follow, run_pipeline
     from brokerless.jobs.pipeline.settings import load_settings, make_settings
     from brokerless.views.jobs.pipeline import run_lines, run_objects
@@ -83,7 +84,7 @@ def run(options: Namespace) -> int:
         elif every_s is None or each.is_new:
             for line in run_lines(each, settings.to):
                 output.line(line)
-        if each.counts["error"] or each.ranges:
+        if each.counts["error"] or each.ranges or any(found.kind == REMOTE_OFFSETS for found in each.findings):
             output.exit_code = max(output.exit_code, FINDINGS)
         output.flush()
     return output.end()

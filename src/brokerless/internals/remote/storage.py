@@ -8,7 +8,7 @@ Nothing here reads an object store. Sources: ``RemoteLogMetadataCache``, ``Remot
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from brokerless.errors import BrokerlessError, Finding
@@ -16,8 +16,8 @@ from brokerless.internals.cluster import Cluster, read_cluster
 from brokerless.internals.entries import decode_entry, read_entries
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.log import names
-from brokerless.log.directory import PartitionPath
-from brokerless.log.storage.paths import StorageOptions, parent_directory
+from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.storage.paths import StorageOptions, list_directory, parent_directory
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, open_partitions
 
 _TOPIC = 2
@@ -140,6 +140,36 @@ def remote_finding(partition: PartitionPath, storage_options: StorageOptions | N
         return None
     storage = _storage_of(above) if storage_options is None else load_remote_storage(above, storage_options)
     return storage.finding(partition)
+
+
+def with_remote_findings(directory: LogDirectory, storage_options: StorageOptions | None = None) -> LogDirectory:
+    """Return what was listed with a warning for each partition of which offsets are in remote storage only, so that
+    whoever reads it reports them. The metadata is read only where there is a ``__remote_log_metadata`` next to
+    partitions that do not begin at offset 0."""
+    chosen = [each for each in directory.partitions if each.topic is not None and each.start_offset != 0]
+    above = parent_directory(directory.path) if directory.kind == "partition" else directory.path
+    if not chosen or above is None or not _has_remote_metadata(directory, above, storage_options):
+        return directory
+    storage = _storage_of(above) if storage_options is None else load_remote_storage(above, storage_options)
+    found = {each.path: storage.finding(each) for each in chosen}
+    return replace(
+        directory,
+        partitions=tuple(
+            each if (finding := found.get(each.path)) is None
+            else replace(each, findings=(*each.findings, replace(finding, severity="warning")))
+            for each in directory.partitions
+        ),
+    )  # fmt: skip
+
+
+def _has_remote_metadata(directory: LogDirectory, above: str, storage_options: StorageOptions | None) -> bool:
+    if directory.kind == "log-directory":
+        return any(each.topic == REMOTE_LOG_METADATA for each in directory.partitions)
+    try:
+        entries = list_directory(above, storage_options)
+    except BrokerlessError:
+        return False
+    return any(each.name.startswith(f"{REMOTE_LOG_METADATA}-") for each in entries)
 
 
 def load_remote_storage(log_directory: str, storage_options: StorageOptions | None = None) -> RemoteStorage:

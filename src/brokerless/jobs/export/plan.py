@@ -12,6 +12,7 @@ from brokerless.interchange import export_directory, export_state
 from brokerless.interchange.export_state import ExportState, RefusedTopicError
 from brokerless.interchange.table_formats.column_types import file_type
 from brokerless.interchange.table_formats.store import open_store
+from brokerless.internals.remote.storage import REMOTE_OFFSETS
 from brokerless.jobs.export.tables import PlannedTables
 from brokerless.jobs.export.tasks import Export, ExportTask, tasks_of
 from brokerless.jobs.named_partitions import by_name
@@ -89,6 +90,7 @@ def plan(
         topic_id = topic_ids[each.topic or ""] or (None if before is None else before.topic_id)
         own = [replace(task, layout=replace(task.layout, topic=each.topic, topic_id=topic_id)) for task in own]
         unchanged += not own
+        findings += () if own else (finding for finding in each.findings if finding.kind == REMOTE_OFFSETS)
         tasks += own
     if tables is not None:
         tasks = tables.plan(tasks, tuple(named.values()), export, topic_ids, storage_options)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.internals.remote.storage import with_remote_findings
 from brokerless.internals.topic_settings import read_topic_setting
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.run.types import Say, ignore
@@ -30,14 +31,18 @@ def find_log_directories(settings: Settings) -> list[LogDirectory]:
         for pattern_match in paths.expand(path, settings.storage_options):
             own = _find(pattern_match, settings.to, settings.storage_options, _DEPTH)
             if not own:  # said by what lists it
-                own = [resolve(pattern_match, (), settings.storage_options, read_topic_setting)]
+                own = [_resolve(pattern_match, settings.storage_options)]
             found.update((paths.full_path(each.path), each) for each in own)
     return list(found.values())
 
 
+def _resolve(path: str, storage_options: StorageOptions | None) -> LogDirectory:
+    return with_remote_findings(resolve(path, (), storage_options, read_topic_setting), storage_options)
+
+
 def _find(path: str, to: str, storage_options: StorageOptions | None, depth: int) -> list[LogDirectory]:
     try:
-        return [resolve(path, (), storage_options, read_topic_setting)]
+        return [_resolve(path, storage_options)]
     except UnreadableError:
         if not depth or not paths.is_directory(path, storage_options):
             return []

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from brokerless.errors import Finding, UsageError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.interchange.parquet_files import ParquetFile
+from brokerless.internals.remote.storage import REMOTE_OFFSETS
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.named_partitions import topic_ids_of
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
@@ -210,8 +211,9 @@ def salvage(
         owned = [replace(task, owner=owner) for task in tasks]
         name = "brokerless salvage"
 
-        def take(_: int, value: SalvageTaskResult) -> SalvageTaskResult:
-            for finding in value.findings:
+        def take(index: int, value: SalvageTaskResult) -> SalvageTaskResult:
+            elsewhere = (finding for paths in tasks[index].paths for finding in paths.findings)
+            for finding in (*value.findings, *(each for each in elsewhere if each.kind == REMOTE_OFFSETS)):
                 report(finding)
             if isinstance(value.unfinished, StagedPartition):
                 return replace(value, result=replace(value.result, base_offsets=value.unfinished.base_offsets))

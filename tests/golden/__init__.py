@@ -121,6 +121,21 @@ def of_type(lines: list[dict[str, Any]], type_: str, file: str | None = None) ->
     return (line for line in lines if line["type"] == type_ and (file is None or line["file"] == file))
 
 
+def first_at_their_offsets(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The ``record`` lines of one file without those whose offsets an intact batch before has. Kafka's file reader
+    yields these as well, but a consumer gets each offset once (``tests/kafka/test_consumed_cases.py``)."""
+    first: dict[int, set[int]] = {}
+    seen: list[tuple[int, int]] = []
+    records = list(of_type(lines, "record"))
+    for batch in of_type(lines, "batch"):
+        own = {each["offset"] for each in records if each["batchPosition"] == batch["position"]}
+        first[batch["position"]] = {each for each in own if not any(one <= each <= two for one, two in seen)}
+        if batch["isValid"] and batch["baseOffset"] is not None:
+            last = max(batch["lastOffset"], batch["baseOffset"] + (batch.get("count") or 0) - 1)
+            seen.append((batch["baseOffset"], last))
+    return [each for each in records if each["offset"] in first[each["batchPosition"]]]
+
+
 BROKERS = ("clean", "unclean", "old-formats")
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UnreadableError
+from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.decoder import Decoder
 from brokerless.format.read.resync import find_next_batch as find_in_file
@@ -92,6 +93,10 @@ def _verify_chunk(
     intact = chunk.batches.take(valid)
     overlaps.follow(intact, chunk.base)
     report_past_last(chunk.take(valid), path, findings.append)
+    for row in np.flatnonzero(intact.magic > layouts.MAGIC_V2).tolist():
+        text = "a batch of a format that no Kafka has: its file reader takes it for v2, but a consumer throws there"
+        place = path, chunk.base + int(intact.positions[row]), int(intact.entry_offset[row])
+        findings.append(Finding("error", "magic-unknown", *place, text, "at most 2", str(int(intact.magic[row]))))
     for decoded in all_decoded(decoder, chunk, intact):
         findings.extend(damage_finding(path, damage) for damage in decoded.damages)
         findings.extend(overlaps.rows(decoded)[1])

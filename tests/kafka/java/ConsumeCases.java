@@ -45,7 +45,7 @@ public class ConsumeCases {
         Map<String, Object> settings = Map.of(
                 "bootstrap.servers", bootstrap, "isolation.level", isolation, "enable.auto.commit", "false",
                 "auto.offset.reset", "none", "fetch.max.wait.ms", "50", "check.crcs", "true",
-                "retry.backoff.ms", "20", "max.partition.fetch.bytes", String.valueOf(64 << 20),
+                "default.api.timeout.ms", "20000", "max.partition.fetch.bytes", String.valueOf(64 << 20),
                 "fetch.max.bytes", String.valueOf(64 << 20));
         List<Object> records = new ArrayList<>();
         String error = null;

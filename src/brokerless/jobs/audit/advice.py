@@ -24,6 +24,7 @@ ADVICE = {
     "checksum-mismatch": _SAVE,
     "batch-size-invalid": _SAVE,
     "record-invalid": _SAVE,
+    "magic-unknown": "brokerless salvage writes the batch as v2, which is what its records are",
     "record-count-mismatch": _SAVE,
     "message-invalid": _SAVE,
     "message-checksum-mismatch": "a consumer stops there: " + _SAVE,

@@ -158,3 +158,59 @@ def test_every_method_reports_it_or_raises(
     assert [each.file for each in errors] == [str(path)]
     with pytest.raises(BrokerlessError, match=str(path)):
         METHODS[name](brokerless.open(data), None)
+
+
+def lose_first_log(directory: Path) -> Path:
+    return _lose(directory, min)
+
+
+def lose_last_log(directory: Path) -> Path:
+    return _lose(directory, max)
+
+
+def lose_all_logs(directory: Path) -> Path:
+    for log in directory.rglob("*.log"):
+        log.unlink()
+    return directory / LOST
+
+
+def _lose(directory: Path, which: Callable[[list[Path]], Path]) -> Path:
+    log = which(sorted((directory / LOST).glob("*.log")))
+    log.unlink()
+    return log
+
+
+LOSSES: list[Callable[[Path], Path]] = [lose_first_log, lose_last_log, lose_all_logs]
+LOSING = {
+    name: words
+    for name, words in COMMANDS.items()
+    if name not in {"cat --tail", "cat --grep", "ls --segments", "restart", "cluster", "trim"}
+}
+"""Not those that look at the end of what is left, or at what a broker does with it."""
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+@pytest.mark.parametrize("name", LOSING)
+def test_a_log_that_is_gone_while_its_index_is_there_is_missing_to_every_command(
+    name: str, lose: Callable[[Path], Path], data: Path, run: Run, tmp_path: Path
+) -> None:
+    """Kafka renames all files of a segment before it deletes them, so that the log was lost, or left out of a copy."""
+    path = lose(data)
+    places = {"DATA": str(data), "OUT": str(tmp_path / "out"), "KEYS": str(tmp_path / "keys")}
+    result = run(*(places.get(each, each) for each in LOSING[name]))
+    if name == "sql findings":
+        assert "the log of this segment is missing" in result.out.decode()
+        return
+    assert result.exit_code == 1, result.err
+    text = result.err + result.out.decode(errors="replace") + _page(tmp_path / "out")
+    assert path.name in text or LOST in text  # some name the partition, with the offsets that are lost
+
+
+def test_salvage_counts_what_was_in_it_as_lost(data: Path, run: Run, tmp_path: Path) -> None:
+    """The first segment had offsets 0..424, as the broker that wrote it made the next one begin at 425."""
+    assert sorted(int(log.stem) for log in (data / LOST).glob("*.log"))[:2] == [0, 425]
+    lose_first_log(data)
+    result = run("salvage", data / LOST, "--to", tmp_path / "out", "--json")
+    (row,) = result.json
+    assert (result.exit_code, row["startOffset"]) == (1, 425)
+    assert [(loss["firstOffset"], loss["lastOffset"]) for loss in row["losses"]] == [(0, 424)]

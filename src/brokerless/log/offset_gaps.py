@@ -8,7 +8,9 @@ copied to its end.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -20,14 +22,16 @@ from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath, SegmentPaths, deleted_segments
 from brokerless.log.index.readers import load_offset_index, load_time_index
-from brokerless.log.live_segments import ReplacedError, open_listed
+from brokerless.log.live_segments import PAUSE_S, ReplacedError, open_listed
 from brokerless.log.positions import last_indexed
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import Report, ignore, scan, scan_headers
-from brokerless.log.storage.paths import File, StorageOptions, directory_name
+from brokerless.log.storage.paths import DirectoryEntry, File, StorageOptions, directory_name, exists, join
 
 MISSING = "missing-segment"
 """The kind of a finding about such a hole."""
+MISSING_LOG = "missing-log"
+"""The kind of a finding about a segment of which only an index is left."""
 _MOST_OFFSETS = MAX_INT32
 """A batch whose offset is further from its segment's base has to begin another one (``LogSegment.shouldRoll``, 4.1.1):
 such a jump is of who wrote the log, as no lost segment would have so many offsets."""
@@ -58,8 +62,14 @@ def check_head(
     storage_options: StorageOptions | None = None,
     requested: Range = EVERYTHING,
 ) -> None:
-    """Reports what is missing before the first segment, if it is in ``requested``."""
+    """Reports what is missing before the first segment, and logs of which only an index is left, as far as these are in
+    ``requested``."""
     _report_within(missing_head(partition, storage_options), report, requested)
+    for lost, finding in missing_logs(partition, storage_options):
+        is_after = requested.end_offset is not None and lost.start >= requested.end_offset
+        is_before = requested.start_offset is not None and lost.stop <= requested.start_offset
+        if not is_before and not is_after:
+            report(finding)
 
 
 def check_end(
@@ -146,6 +156,43 @@ def missing_head(partition: PartitionPath, storage_options: StorageOptions | Non
         "offset, and this is its first segment; look for those before it on another replica"
     )
     return _finding(first, start, text)
+
+
+def missing_logs(
+    partition: PartitionPath, storage_options: StorageOptions | None = None
+) -> Iterator[tuple[range, Finding]]:
+    """Yield the offsets, as far as they are known, of each segment whose log is gone although one of its indexes has
+    entries, and a finding. Who deletes a segment renames all of its files first (``LogSegment.changeFileSuffixes``,
+    4.4.0), so that the log was lost, or left out of a copy."""
+    known: dict[int, tuple[int, DirectoryEntry]] = {}
+    for entry in partition.orphaned_files if partition.state == "live" else ():
+        file = names.parse_segment_file(entry.name)
+        if file is None or file.state != "live" or file.kind not in ("offset-index", "time-index"):
+            continue
+        load = load_offset_index if file.kind == "offset-index" else load_time_index
+        index = load(entry.path, file.offset, storage_options)
+        last = int(index.offsets[-1]) if index.is_valid and len(index.offsets) else -1
+        if file.offset <= last <= file.offset + _MOST_OFFSETS and last >= partition.log_start_offset:
+            known[file.offset] = max(known.get(file.offset, (-1, entry)), (last, entry), key=lambda each: each[0])
+    for base, (last, entry) in sorted(known.items()):
+        if _is_still_there(partition, base, entry, storage_options):
+            log = join(partition.path, names.segment_file(base, "log"))
+            text = (
+                f"the log of this segment is missing, although {entry.name} has entries up to offset {last}; look for "
+            )
+            text += "it on another replica"
+            expected = f"offsets {base} to {last}"
+            finding = Finding("error", MISSING_LOG, log, None, base, text, expected, "no such file")
+            yield range(max(base, partition.log_start_offset), last + 1), finding
+
+
+def _is_still_there(
+    partition: PartitionPath, base_offset: int, entry: DirectoryEntry, storage_options: StorageOptions | None
+) -> bool:
+    """Whether an index is without its log a moment later, too: a broker renames one file after the other."""
+    time.sleep(PAUSE_S)
+    log = join(partition.path, names.segment_file(base_offset, "log"))
+    return exists(entry.path, storage_options) and not exists(log, storage_options)
 
 
 def missing_end(partition: PartitionPath, storage_options: StorageOptions | None = None) -> Finding | None:

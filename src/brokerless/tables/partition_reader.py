@@ -226,9 +226,11 @@ class PartitionReader:
     def transactions(self, *, on_damage: OnDamage | None = None) -> pa.Table:
         """One row for each transaction that did not end before the log start offset, in the order in which they ended
         (schema :data:`schemas.TRANSACTIONS`). ``on_damage`` as in :meth:`records`."""
+        from brokerless.log.offset_gaps import check_head
         from brokerless.log.partition import transactions_of
         from brokerless.tables.record_batches import RowSource, transactions_table
 
+        check_head(self.paths, on_damage or raise_errors, self.storage_options)
         source = RowSource(self.path, self.topic, self.partition)
         every = transactions_of(self.paths, self.storage_options, on_damage or raise_errors, is_all_read=True)
         return transactions_table(every.since(self.start_offset or 0), source)

@@ -46,6 +46,7 @@ ADVICE = {
     "offset-gap": "look for these offsets on another replica; in a compacted topic they may be gone rightly",
     "missing-segment": _REPLACE + "continue with what is left",
     "missing-log-end": _REPLACE + "continue with what is left",
+    "missing-log": _REPLACE + "continue with what is left",
     "segment-overlap": _ONCE,
     "leader-epoch-order": _REPLACE + "compare it with what was produced",
     "sequence-gap": _PRODUCER,

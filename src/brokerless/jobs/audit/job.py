@@ -45,7 +45,7 @@ from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, check_names
 from brokerless.log.live_segments import open_segments
-from brokerless.log.offset_gaps import missing_head, missing_offsets, missing_segment
+from brokerless.log.offset_gaps import missing_head, missing_logs, missing_offsets, missing_segment
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Chunk, graded_within_log
 from brokerless.log.segment_summary import SegmentSummary, add_chunk
@@ -307,6 +307,9 @@ def _findings(
     for finding in check_names(partition):
         if finding.kind != UNKNOWN:  # which is reported of the log directory
             yield finding
+    for offsets, finding in missing_logs(partition, storage_options):
+        follower.gaps.pass_over(offsets)
+        yield finding
     if (missing := missing_head(partition, storage_options)) is not None:
         yield missing
     last_offset: int | None = None

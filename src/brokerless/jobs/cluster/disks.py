@@ -12,6 +12,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import MetaProperties
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.storage.paths import join
 from brokerless.tables.partition_reader import PartitionReader
 
@@ -78,6 +79,7 @@ def load_disk(directory: LogDirectory, max_batch_bytes: int | None = None) -> Di
                 metadata = load_replica(paths, max_batch_bytes)
                 findings += metadata.damage
             else:
+                findings += (finding for _, finding in missing_logs(paths))
                 replicas.append(_load_partition(paths, paths.topic, paths.partition))
         except UnreadableError as error:
             findings.append(Finding("error", "unreadable-file", paths.path, None, None, str(error)))

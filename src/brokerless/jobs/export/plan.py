@@ -21,6 +21,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import PartitionPath
+from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.typed.records import resolve_types
@@ -91,6 +92,7 @@ def plan(
         own = [replace(task, layout=replace(task.layout, topic=each.topic, topic_id=topic_id)) for task in own]
         unchanged += not own
         findings += () if own else (finding for finding in each.findings if finding.kind == REMOTE_OFFSETS)
+        findings += (finding for _, finding in missing_logs(each, storage_options))
         tasks += own
     if tables is not None:
         tasks = tables.plan(tasks, tuple(named.values()), export, topic_ids, storage_options)

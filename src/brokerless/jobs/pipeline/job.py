@@ -33,6 +33,7 @@ from brokerless.jobs.run.types import NONE, Done, Place, Say, Sized, Spark, igno
 from brokerless.log import names
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.segment import Report
 from brokerless.log.storage import paths
 from brokerless.text import readable
@@ -188,8 +189,8 @@ class _Run:
                 for topic, reason in result.refused.items():
                     self._refuse(next(own[0] for own in copies.values() if own[0].topic == topic), reason)
                 for each in partitions:
-                    if each.unreadable is not None:
-                        self._record_met(each, [each.unreadable], ())
+                    lost = [finding for _, finding in missing_logs(each, settings.storage_options)]
+                    self._record_met(each, [*lost, *(() if each.unreadable is None else (each.unreadable,))], ())
                 for each in gone_partitions(copies, self._ledger, settings, directories):
                     self._record_met(each, [each.findings[0]], ())
                 self._export(copies_left, exported, place)

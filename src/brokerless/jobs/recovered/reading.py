@@ -20,6 +20,7 @@ from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_lead
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import ReplacedError, list_again
+from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.segment import SHRUNK, Report, ignore
 from brokerless.log.storage.paths import StorageOptions
 
@@ -73,6 +74,8 @@ class RecoveredLog:
     begin: int
     start: int
     end: int
+    lost: tuple[range, ...] = ()
+    """Offsets of segments of which only an index is left."""
 
     def is_compacted(self, saved: NDArray[np.void]) -> bool:
         gaps = are_side_by_side(saved)[1:] & (saved["first"][1:] > saved["last"][:-1] + 1)
@@ -80,8 +83,9 @@ class RecoveredLog:
 
     def losses(self, saved: NDArray[np.void], regions: Regions) -> Iterator[Loss]:
         """What is missing if these batches are saved."""
-        end = max(self.end, _indexed_end(self.files))
-        return find_losses(saved, regions, self.start, end, self.is_compacted(saved))
+        end = max([self.end, _indexed_end(self.files), *(each.stop for each in self.lost)])
+        start = min([self.start, *(each.start for each in self.lost)])
+        return find_losses(saved, regions, start, end, self.is_compacted(saved))
 
     def with_unsaved(
         self, saved: NDArray[np.void], taken: NDArray[np.bool_], shrunk: Collection[tuple[str, int | None]] = ()
@@ -157,7 +161,8 @@ def find_log(
     start = max(begin, files.checkpointed_start or 0)
     # What was deleted is to be seen if it was asked for.
     start = start if begin == min(live, default=begin) and start <= end else begin
-    return RecoveredLog(files, intact, choice, saved, regions.items, begin, start, end)
+    lost = tuple(offsets for offsets, _ in missing_logs(files.paths[0], files.storage_options))
+    return RecoveredLog(files, intact, choice, saved, regions.items, begin, start, end, lost)
 
 
 def recorded_epochs(files: PartitionFiles, end: int) -> Epochs:

@@ -27,6 +27,7 @@ from brokerless.jobs.size.places import Place, places_of
 from brokerless.jobs.size.result import TopicSize, codec_name, sum_estimates
 from brokerless.jobs.size.sample import MOST_BYTES, SHARE, WHOLE, Sample, read_sample
 from brokerless.log.directory import PartitionPath
+from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.ordered_threads import processors
 
@@ -212,6 +213,7 @@ def _crossovers(sample: Sample, contents: Contents) -> dict[tuple[int, str], int
 
 def _run_whole(task: SizeTask, places: list[Place], findings: list[Finding], done: Done) -> SizeTaskResult:
     (partition,) = task.partitions
+    findings += (finding for _, finding in missing_logs(partition, task.storage_options))
     measured = measure_partition(
         partition, task.choices, findings.append, done, task.storage_options, task.settings.max_batch_bytes,
         with_contents=task.with_contents,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from brokerless.errors import UnreadableError
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import open_listed
+from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.positions import last_indexed, position_of_offset
 from brokerless.log.ranges import Range, from_log_start
 from brokerless.log.segment import Report, ignore, scan_headers
@@ -40,6 +41,9 @@ def places_of(
     """All segments of some partitions, from their log start offsets up to their last batches. ``report``: called with
     what is after those, such as the zeros of a preallocated file."""
     found: list[Place] = []
+    for partition in partitions:
+        for _, finding in missing_logs(partition, storage_options):
+            report(finding)
     is_any_remote = any(is_remote(each.path) for each in partitions)
     ends = side_by_side(lambda each: _end_of_batches(each, storage_options, report), partitions, is_any_remote)
     for partition, end in zip(partitions, ends, strict=True):

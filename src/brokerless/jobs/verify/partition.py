@@ -21,7 +21,7 @@ from brokerless.jobs.segment_checks import (
 )
 from brokerless.log.directory import PartitionPath, SegmentPaths, check_names
 from brokerless.log.live_segments import open_segments
-from brokerless.log.offset_gaps import missing_head, missing_segment
+from brokerless.log.offset_gaps import missing_head, missing_logs, missing_segment
 from brokerless.log.partition import transactions_of
 from brokerless.log.ranges import Range
 from brokerless.log.seek import log_start_after_end
@@ -54,6 +54,7 @@ def check_directory(partition: PartitionPath, storage_options: StorageOptions | 
     """Findings by the names in a partition's directory, and whether it has its first segments and its log start
     offset."""
     yield from check_names(partition)
+    yield from (finding for _, finding in missing_logs(partition, storage_options))
     for finding in (missing_head(partition, storage_options), log_start_after_end(partition, storage_options)):
         if finding is not None:
             yield finding

@@ -308,7 +308,8 @@ def _findings(
         if finding.kind != UNKNOWN:  # which is reported of the log directory
             yield finding
     for offsets, finding in missing_logs(partition, storage_options):
-        follower.gaps.pass_over(offsets)
+        if not partition.segments or offsets.start < partition.segments[0].base_offset:
+            follower.gaps.pass_over(offsets)
         yield finding
     if (missing := missing_head(partition, storage_options)) is not None:
         yield missing

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.golden import broker_data
+from tests.jobs.filtered import filtered_log
 from tests.jobs.tables import FORMATS, delta, exported, iceberg, table
 
 from brokerless.interchange.table_formats.catalog import TableFormat
@@ -38,3 +39,30 @@ def test_tasks_write_files_and_the_driver_commits_once(
         int(row["kafka"]["timestamp"].timestamp() * 1000) for row in rows
     ]
     assert exported(SOURCE, tmp_path, form, spark=spark) == []
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_spark_finds_the_same_with_and_without_statistics(
+    spark: SparkSession, tmp_path: Path, form: TableFormat
+) -> None:
+    source, decoding = filtered_log(tmp_path, "double")
+    exported(source, tmp_path / "out", form, decoding=decoding)
+    if form == "iceberg":
+        files = [each.file.file_path for each in iceberg(tmp_path / "out", "t").scan().plan_files()]
+    else:
+        files = delta(tmp_path / "out", "t").file_uris()
+    spark.read.option("recursiveFileLookup", "true").parquet(*files).createOrReplaceTempView("filtered")
+    conditions = ["key IS NULL", "value.d IS NOT NULL", "valueError IS NULL"]
+    for name in ("key", "value.d", "value.e"):
+        values = ("NaN", "5", "6", "0", "-Infinity")
+        conditions += [f"{name} {each} double('{value}')" for each in ("=", "<", ">=") for value in values]
+    query = " UNION ALL ".join(
+        f"SELECT {at} AS at, count(*) AS n FROM filtered WHERE {each}" for at, each in enumerate(conditions)
+    )
+    found: list[dict[int, int]] = []
+    for pushes in ("true", "false"):
+        spark.conf.set("spark.sql.parquet.filterPushdown", pushes)
+        found.append({row.at: row.n for row in spark.sql(query).collect()})
+    spark.conf.unset("spark.sql.parquet.filterPushdown")
+    assert {conditions[at] for at in found[0] if found[0][at] != found[1][at]} == set()
+    assert len(found[0]) == len(conditions)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from brokerless.arrow import column_of_numbers, is_valid, numbers
 from brokerless.interchange.export_state import file_name
 from brokerless.interchange.input_splits import TOPIC, TOPIC_ID
+from brokerless.interchange.parquet_bounds import columns_with_bounds, nan_columns
 from brokerless.interchange.table_formats.data_files import DataTarget, OpenDataFile, data_file_name
 from brokerless.log.storage import file_tree
 from brokerless.log.storage.paths import StorageOptions
@@ -90,6 +91,7 @@ class ParquetFiles:
         self._size = 0
         self._open: dict[int, _OpenParquetFile] = {}
         self._written: list[ParquetFile] = []
+        self._with_nan: set[int] = set()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """``batch``: columns of :data:`SCHEMA`, or of the table, in the order of offsets. Raises
@@ -126,11 +128,15 @@ class ParquetFiles:
     def _write(self, day: int) -> None:
         waiting = self._waiting.pop(day)
         self._size -= waiting.size
+        nan = nan_columns(waiting.batches)
+        self._with_nan |= nan
+        if day in self._open and not nan <= self._open[day].without_bounds:
+            self._close(day)  # in another file, the column has no bounds
         parquet = self._open.pop(day, None)
         if parquet is None:
             if len(self._open) >= _OPEN:
                 self._close(next(iter(self._open)))  # the one that was not written to for longest
-            parquet = _OpenParquetFile(self._layout, day, int(_offsets(waiting.batches[0])[0]))
+            parquet = _OpenParquetFile(self._layout, day, int(_offsets(waiting.batches[0])[0]), self._with_nan)
         self._open[day] = parquet
         parquet.write(waiting.batches)
         if parquet.size >= self._layout.file_bytes:
@@ -151,9 +157,10 @@ class _RowGroup:
 
 
 class _OpenParquetFile:
-    """One file that is being written."""
+    """One file that is being written. ``without_bounds``: the numbers of columns that may get a NaN."""
 
-    def __init__(self, layout: ParquetLayout, day: int, first_offset: int) -> None:
+    def __init__(self, layout: ParquetLayout, day: int, first_offset: int, without_bounds: set[int]) -> None:
+        self.without_bounds = frozenset(without_bounds)
         self._day = None if day == _NO_DAY else day
         self._first_offset = self._last_offset = first_offset
         self._records = 0
@@ -177,6 +184,7 @@ class _OpenParquetFile:
         if layout.topic is not None and layout.topic_id is not None:
             schema = schema.with_metadata({TOPIC: layout.topic, TOPIC_ID: layout.topic_id})
         own: Any = {} if layout.table is None else {"metadata_collector": self._footer, "store_schema": False}
+        own["write_statistics"] = columns_with_bounds(schema, without_bounds) if without_bounds else True
         with storage_errors(self._path):
             self._writer = pq.ParquetWriter(self._sink, schema, compression=layout.codec, **own)
 

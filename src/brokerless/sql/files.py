@@ -51,8 +51,11 @@ def _write(reader: pa.RecordBatchReader, file: BinaryIO, format: Format) -> int:
         case "parquet":
             import pyarrow.parquet as pq
 
+            from brokerless.interchange.parquet_bounds import columns_with_bounds, float_columns
+
             try:
-                with pq.ParquetWriter(file, reader.schema, compression="zstd") as writer:
+                bounds = columns_with_bounds(reader.schema, float_columns(reader.schema))
+                with pq.ParquetWriter(file, reader.schema, compression="zstd", write_statistics=bounds) as writer:
                     for batch in reader:
                         writer.write_batch(batch)
                         rows += batch.num_rows

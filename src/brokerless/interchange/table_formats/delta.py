@@ -8,6 +8,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
@@ -40,6 +41,12 @@ from brokerless.log.storage.paths import StorageOptions
 _APPLICATION = "brokerless"
 """The transaction of every export: of two at the same time, Delta takes one. Its version is the number of partitions;
 those of ``brokerless/N`` are the offsets where the next run goes on."""
+_CONSTRAINT = "delta.constraints."
+_RULES = {
+    "delta.invariants": "an invariant",
+    "delta.generationExpression": "an expression",
+    "delta.identity.start": "the identity",
+}
 _TRIES = 10
 _LOG = "_delta_log"
 _LOG_FILE = re.compile(r"_delta_log/[0-9]{20}\.json")
@@ -47,6 +54,10 @@ _CHECKPOINT = re.compile(r"_delta_log/[0-9]{20}\.checkpoint.*\.parquet")
 _LOG_LIMIT = 1 << 30
 _EPOCH = date(1970, 1, 1)
 _STATISTICS = ("partition", "offset", "timestamp")
+BOUNDED = "delta.dataSkippingStatsColumns"
+"""Of the columns that it names, a table's files are to have statistics; deltalake takes those that are absent for
+nulls, and finds no row by them."""
+_BOUNDS = ",".join(f"kafka.{name}" for name in _STATISTICS)
 
 
 class DeltaTables:
@@ -75,7 +86,8 @@ class DeltaTables:
                 return None
             state = self._state(table, topic)
             self._check_partitions(table, topic)
-            return TableState(state, _columns(table))
+            self._check_rules(table, topic)
+            return TableState(state, _columns(table), is_outdated=not _is_bounded(table))
 
     def open_table(self, name: str) -> Any:
         """The ``deltalake.DeltaTable`` of this name; None if there is none."""
@@ -97,11 +109,28 @@ class DeltaTables:
                 self.create(name, pa.schema(columns), state.topic, [DATE])
                 table = self.open_table(name)
             if EXPORT not in table.metadata().configuration:  # or a run was killed before that
-                properties = {TOPIC: state.topic, EXPORT: export_state.dump(state)}
+                properties = {TOPIC: state.topic, EXPORT: export_state.dump(state), BOUNDED: _BOUNDS}
                 table.alter.set_table_properties(properties, raise_if_not_exists=False)
+            elif not _is_bounded(table):
+                table.alter.set_table_properties({BOUNDED: _BOUNDS}, raise_if_not_exists=False)
             _evolve(table, schema)
             self._check_partitions(table, state.topic)
             return DataTarget("delta", state.topic, self._path(name), schema, self._options)
+
+    def renew(self, topic: str) -> None:
+        """Gives a topic's table of an earlier version what it lacks."""
+        with self._errors(topic):
+            table = self.open_table(table_name(topic))
+            if table is not None:
+                table.alter.set_table_properties({BOUNDED: _BOUNDS}, raise_if_not_exists=False)
+
+    def missing_files(self, topic: str) -> list[str]:
+        """The data files of a local table that it lists and that are not there."""
+        with self._errors(topic):
+            table = self.open_table(table_name(topic))
+            if table is None or paths.is_remote(self.describe(topic)):
+                return []
+            return [each for each in table.file_uris() if not Path(paths.local(each)).exists()]
 
     def commit(self, target: DataTarget, files: Sequence[ParquetFile], before: ExportState, after: ExportState) -> None:
         """Adds files to a topic's table, and records what is exported now, in one commit. Raises
@@ -168,27 +197,49 @@ class DeltaTables:
             text = f"{where}: the table is partitioned in another way than by day; export to another one"
             raise RefusedTopicError(topic, text)
 
+    def _check_rules(self, table: Any, topic: str) -> None:
+        """Refuses a table with rules for its rows, which every writer has to keep and this one does not check."""
+        names = [each for each in table.metadata().configuration if each.startswith(_CONSTRAINT)]
+        rules = [f"the constraint {each.removeprefix(_CONSTRAINT)}" for each in names]
+        for each in table.schema().fields:
+            kinds = sorted(_RULES[name] for name in each.metadata if name in _RULES)
+            rules += [f"{kind} of {each.name}" for kind in [*kinds, *([] if each.nullable else ["NOT NULL"])]]
+        if rules:
+            text = f"{self.describe(topic)}: the table has rules for its rows that an export does not check"
+            advice = "drop them, or export to another directory"
+            raise RefusedTopicError(topic, f"{text} ({', '.join(rules)}); {advice}")
+
     def _state(self, table: Any, topic: str) -> ExportState:
         """Of the newest commit that has it. After a restore, that is one of the restored version or before; where the
         log of such commits was cleaned up, their transactions are there still."""
         where, metadata = self.describe(topic), table.metadata()
         check_topic(where, topic, metadata.configuration.get(TOPIC, metadata.name))
-        if (found := metadata.configuration.get(EXPORT)) is None:
-            return ExportState(topic, None, True, "read_uncommitted")
-        initial = replace(export_state.parse(found.encode(), topic, where), partitions={})
+        found, later = metadata.configuration.get(EXPORT), None
         ceiling, limit = table.version(), 8
+        is_restored = False
         while True:
             history = table.history(limit)
             for each in history:
-                if each["version"] > ceiling:
-                    continue
                 if EXPORT in each:
-                    return export_state.parse(each[EXPORT].encode(), topic, where)
-                if each["operation"] == "RESTORE":
-                    ceiling = self._restored(each, topic)
+                    later = later or each[EXPORT]
+                    if each["version"] <= ceiling:
+                        return export_state.parse(each[EXPORT].encode(), topic, where)
+                if each["version"] <= ceiling and each["operation"] == "RESTORE":
+                    ceiling, is_restored = self._restored(each, topic), True
             if len(history) < limit:
                 break
-            ceiling, limit = table.version(), limit * 8
+            ceiling, limit, is_restored = table.version(), limit * 8, False
+        if found is None and later is None:
+            return ExportState(topic, None, True, "read_uncommitted")
+        initial = replace(export_state.parse((found or later or "").encode(), topic, where), partitions={})
+        if is_restored:
+            if history[-1]["version"] == 0:
+                return initial  # there was nothing in it yet
+            raise RefusedTopicError(
+                topic,
+                f"{where}: the table was restored to version {ceiling}, of which its log does not say any more what "
+                "was exported; restore it to a later one, or export to another directory",
+            )
         count = table.transaction_version(_APPLICATION) or 0
         offsets = {number: table.transaction_version(f"{_APPLICATION}/{number}") for number in range(count)}
         known = {number: Exported(offset) for number, offset in offsets.items() if offset is not None}
@@ -237,6 +288,12 @@ def _paths_in_checkpoint(path: str) -> set[str]:
 def _columns(table: Any) -> pa.Schema:
     schema = pa.schema(table.schema().to_arrow())
     return pa.schema([plain_field(each) for each in schema if each.name != DATE])
+
+
+def _is_bounded(table: Any) -> bool:
+    """Whether readers expect statistics of those columns alone that all files have some of."""
+    named = table.metadata().configuration.get(BOUNDED)
+    return named is not None and {each.strip() for each in named.split(",")} <= set(_BOUNDS.split(","))
 
 
 def _evolve(table: Any, schema: pa.Schema) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -94,6 +94,18 @@ class IcebergTables:
             self._evolve(table, schema)
             return self._target(table, state.topic, schema)
 
+    def renew(self, topic: str) -> None:
+        """A table of an earlier version lacks nothing."""
+
+    def missing_files(self, topic: str) -> list[str]:
+        """The data files of a local table that its newest snapshot lists and that are not there."""
+        with self._errors(topic):
+            table = self.open_table(table_name(topic))
+            if table is None or paths.is_remote(_data_directory(table)):
+                return []
+            files = [_local(each) for each in arrow.values(table.inspect.files().column("file_path"))]
+            return [each for each in files if not Path(each).exists()]
+
     def commit(self, target: DataTarget, files: Sequence[ParquetFile], before: ExportState, after: ExportState) -> None:
         """Adds files to a topic's table, and records what is exported now, in one commit. Raises
         :class:`AnotherExportError` where the table does not say ``before`` any more."""
@@ -182,14 +194,18 @@ class IcebergTables:
         none; where those of exports have expired, the table's properties do."""
         check_topic(self.describe(topic), topic, table.properties.get(TOPIC))
         where, snapshot = self.describe(topic), table.current_snapshot()
-        newest = export_state.parse(table.properties.get(EXPORT, "").encode(), topic, where)
         while snapshot is not None:
             if (found := _summary(snapshot).get(EXPORT)) is not None:
                 return export_state.parse(found.encode(), topic, where)
             parent = snapshot.parent_snapshot_id
             snapshot = None if parent is None else table.snapshot_by_id(parent)
-        was_rolled_back = any(EXPORT in _summary(each) for each in table.metadata.snapshots)
-        return replace(newest, partitions={}) if was_rolled_back else newest
+        said = [_summary(each)[EXPORT] for each in table.metadata.snapshots if EXPORT in _summary(each)]
+        text = table.properties.get(EXPORT) or (said[-1] if said else None)
+        if text is None:
+            advice = f"put its property {EXPORT} back, or export to another directory or namespace"
+            raise RefusedTopicError(topic, f"{where}: the table does not say any more what was exported; {advice}")
+        newest = export_state.parse(text.encode(), topic, where)
+        return replace(newest, partitions={}) if said else newest  # said, and rolled back to before
 
     def _evolve(self, table: Any, schema: pa.Schema) -> None:
         now = _columns(table)
@@ -284,14 +300,19 @@ def data_file(table: Any, location: str, footer: Any, size: int, partition: Any)
 
     schema = table.schema()
     modes = compute_statistics_plan(schema, table.metadata.properties)
+    mapping = parquet_path_to_id_mapping(schema)
+    for number in _without_statistics(footer, mapping):
+        modes[number] = replace(modes[number], mode=MetricsMode(MetricModeTypes.NONE))
     for number, each in modes.items():
         # pyiceberg counts alone what is within a struct; its own readers and others prune by bounds there.
         if each.mode.type == MetricModeTypes.COUNTS and _is_in_structs(schema, each.column_name):
             is_text = str(each.iceberg_type) in ("string", "binary")
             mode = MetricsMode(MetricModeTypes.TRUNCATE, 16) if is_text else MetricsMode(MetricModeTypes.FULL)
             modes[number] = replace(each, mode=mode)
+    for number in _unlimited_texts(footer, mapping, modes):
+        modes[number] = replace(modes[number], mode=MetricsMode(MetricModeTypes.COUNTS))
     statistics = data_file_statistics_from_parquet_metadata(
-        parquet_metadata=footer, stats_columns=modes, parquet_column_mapping=parquet_path_to_id_mapping(schema)
+        parquet_metadata=footer, stats_columns=modes, parquet_column_mapping=mapping
     )
     return DataFile.from_args(
         content=DataFileContent.DATA,
@@ -305,6 +326,32 @@ def data_file(table: Any, location: str, footer: Any, size: int, partition: Any)
         key_metadata=None,
         **statistics.to_serialized_dict(),
     )
+
+
+def _columns_of(footer: Any, mapping: dict[str, int]) -> Iterator[tuple[int, Any]]:
+    """The statistics of each row group's columns, by field IDs."""
+    for group in range(footer.num_row_groups):
+        row_group = footer.row_group(group)
+        for column in map(row_group.column, range(row_group.num_columns)):
+            yield mapping[column.path_in_schema], column.statistics
+
+
+def _without_statistics(footer: Any, mapping: dict[str, int]) -> set[int]:
+    return {number for number, own in _columns_of(footer, mapping) if own is None}
+
+
+def _unlimited_texts(footer: Any, mapping: dict[str, int], modes: dict[int, Any]) -> set[int]:
+    """Columns of text for whose upper bound pyiceberg would make a character that no text has: U+D7FF and one."""
+    from pyiceberg.utils.truncate import truncate_upper_bound_text_string
+
+    found: set[int] = set()
+    for number, own in _columns_of(footer, mapping):
+        if own is None or not own.has_min_max or not isinstance(own.max, str):
+            continue
+        bound = truncate_upper_bound_text_string(own.max, modes[number].mode.length)
+        if bound is not None and any(0xD800 <= ord(each) < 0xE000 for each in bound):
+            found.add(number)
+    return found
 
 
 def _is_in_structs(schema: Any, name: str) -> bool:

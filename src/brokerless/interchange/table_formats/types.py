@@ -19,10 +19,12 @@ class AnotherExportError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What a table says was exported, and its columns."""
+    """What a table says was exported, and its columns. ``is_outdated``: it lacks what ``renew`` of its store gives it,
+    without which readers find less than there is."""
 
     state: ExportState
     schema: pa.Schema
+    is_outdated: bool = False
 
 
 def check_topic(where: str, topic: str, found: str | None) -> None:

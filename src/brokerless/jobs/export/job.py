@@ -48,7 +48,8 @@ def export(
     for finding in plan.findings:
         report(finding)
     left_over = _left_over(plan)
-    if not plan.tasks and not left_over:
+    is_outdated = plan.tables is not None and bool(plan.tables.outdated)
+    if not (plan.tasks or left_over or is_outdated):
         return
     start = partial(job.run, run, spark=spark, done=done, say=say, name="brokerless export", processes=processes)
     target = DirectoryTarget(plan) if plan.tables is None else TableTarget(plan.tables)
@@ -59,6 +60,7 @@ def export(
         for each in left_over:
             file_tree.remove_unfinished(each)
         if plan.tables is not None:
+            plan.tables.renew()
             plan = replace(plan, tasks=tuple(plan.tables.prepared(plan.tasks)))
         commit = ExportCommit(plan, report, target)
         commit.begin()

@@ -98,8 +98,8 @@ def plan(
         tasks = tables.plan(tasks, tuple(named.values()), export, topic_ids, storage_options)
     elif export.decoding is not None:
         tasks = _typed(tasks, named.values(), export.decoding, export.max_batch_bytes, storage_options)
-    if tables is None and not export.allow_removed:
-        findings += _removed(to, manifests, named.values(), to_storage_options)
+    if not export.allow_removed:
+        findings += _removed(to, manifests, named.values(), to_storage_options) if tables is None else tables.missing()
     return ExportPlan(
         to, tuple(tasks), manifests, topic_ids, export, to_storage_options, unchanged, tuple(findings), tables
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
-from brokerless.errors import Finding
+from brokerless.errors import BrokerlessError, Finding, UnreadableError, UnwritableError
 from brokerless.interchange.export_state import ExportState, RefusedTopicError
 from brokerless.interchange.parquet_files import SCHEMA
 from brokerless.interchange.table_formats.catalog import TableFormat, table_name
@@ -25,6 +26,9 @@ from brokerless.typed.resolve import resolve_topic
 from brokerless.typed.schema_source import load_registry
 from brokerless.typed.topic_type import Decoding, SideType, TopicType
 
+Refuse = Callable[[str, str], None]
+"""What is called for a topic that cannot be in its table, with the reason."""
+
 
 @dataclass(slots=True)
 class PlannedTables:
@@ -37,6 +41,8 @@ class PlannedTables:
     schemas: dict[str, pa.Schema] = field(default_factory=dict[str, pa.Schema])
     names: dict[str, str] = field(default_factory=dict[str, str])
     targets: dict[str, DataTarget] = field(default_factory=dict[str, DataTarget])
+    refuse: Refuse | None = None
+    """Is called for a topic that its table cannot get; without it, that ends the export."""
 
     def load(self, topic: str) -> ExportState | None:
         """What a topic's table says was exported. Raises :class:`RefusedTopicError` where another topic has its name,
@@ -44,8 +50,33 @@ class PlannedTables:
         other = self.names.setdefault(table_name(topic).casefold(), topic)
         if other != topic:
             raise RefusedTopicError(topic, same_table(other, topic))
-        self.states[topic] = found = self.store.load(topic)
+        with for_topic(topic):
+            self.states[topic] = found = self.store.load(topic)
         return None if found is None else found.state
+
+    def missing(self) -> Iterator[Finding]:
+        """Tables of which data files are gone."""
+        for topic in (topic for topic, state in self.states.items() if state is not None):
+            with for_topic(topic):
+                gone = self.store.missing_files(topic)
+            if gone:
+                text = (
+                    f"{len(gone)} data files that the table lists are not there ({gone[0]}), so that readers fail; put "
+                    "them back, or take them out of the table with its own tools and export with --allow-removed; to "
+                    "write again what the log still has, export to another directory or namespace"
+                )
+                yield Finding("error", "exported-files-missing", self.store.describe(topic), None, None, text)
+
+    @property
+    def outdated(self) -> list[str]:
+        """The topics whose tables an earlier version made, and which :meth:`renew` is for."""
+        return [topic for topic, state in self.states.items() if state is not None and state.is_outdated]
+
+    def renew(self) -> None:
+        """Gives tables of earlier versions what readers need."""
+        for topic in self.outdated:
+            with self.refusing(topic):
+                self.store.renew(topic)
 
     def plan(
         self,
@@ -64,6 +95,7 @@ class PlannedTables:
         for topic in topics:
             own = [task for task in tasks if task.topic == topic]
             known = self.states[topic]
+            self._check_columns(topic, known)
             state = ExportState(topic, topic_ids[topic], True, export.isolation, is_decoded=decoding is not None)
             state = state if known is None else known.state
             topic_type, records = None, SCHEMA
@@ -93,15 +125,45 @@ class PlannedTables:
     def prepared(self, tasks: Sequence[ExportTask]) -> list[ExportTask]:
         """Makes or evolves the tables, and returns the tasks with the places that their files go to."""
         for topic, state in self.begun.items():
-            self.targets[topic] = self.store.prepare(state, self.schemas[topic])
-            now = self.store.load(topic)
-            if now is None or now.state != state:
-                raise AnotherExportError(f"{self.store.describe(topic)}: another export has been here meanwhile")
+            with self.refusing(topic):
+                target = self.store.prepare(state, self.schemas[topic])
+                now = self.store.load(topic)
+                if now is None or now.state != state:
+                    raise AnotherExportError(f"{self.store.describe(topic)}: another export has been here meanwhile")
+                self.targets[topic] = target
         return [
             replace(task, layout=replace(task.layout, directory=target.directory, table=target))
             for task in tasks
-            for target in [self.targets[task.topic]]
+            for target in [self.targets.get(task.topic)]
+            if target is not None
         ]
+
+    @contextmanager
+    def refusing(self, topic: str) -> Generator[None]:
+        """What a topic's table raises refuses the topic, if that is wanted; others go on."""
+        try:
+            yield
+        except BrokerlessError as error:
+            if self.refuse is None:
+                raise
+            self.refuse(topic, str(error))
+
+    def _check_columns(self, topic: str, known: TableState | None) -> None:
+        lacking = [] if known is None else [name for name in ("key", "value") if name not in known.schema.names]
+        if lacking:
+            where = self.store.describe(topic)
+            text = f"{where}: the table has no column {' and no column '.join(lacking)} any more"
+            advice = "rename it back or add it again, or export to another directory or namespace"
+            raise RefusedTopicError(topic, f"{text}; {advice}")
+
+
+@contextmanager
+def for_topic(topic: str) -> Generator[None]:
+    """A table that cannot be read or written concerns its topic alone."""
+    try:
+        yield
+    except (UnreadableError, UnwritableError) as error:
+        raise RefusedTopicError(topic, str(error)) from error
 
 
 def same_table(other: str, topic: str) -> str:

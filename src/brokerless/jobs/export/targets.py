@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -92,15 +92,17 @@ class TableTarget:
     def __init__(self, tables: PlannedTables) -> None:
         self._tables = tables
         self._pending: dict[str, _Pending] = {}
+        self._refused: set[str] = set()
 
     def begin(self, plan: ExportPlan) -> dict[str, ExportState]:
         manifests: dict[str, ExportState] = {}
-        for topic, before in self._tables.begun.items():
+        for topic in self._tables.targets:
+            before = self._tables.begun[topic]
             own = replace(before, topic_id=plan.topic_ids[topic] or before.topic_id)
             tasks = [task for task in plan.tasks if task.topic == topic]
             target = self._tables.targets[topic]
             if target.is_local and plan.directory:  # which is locked; elsewhere, another run may be at work
-                target.clean(before, partial(self._tables.store.listed_files, topic))
+                self._try(topic, partial(target.clean, before, partial(self._tables.store.listed_files, topic)))
             for task in tasks:
                 if task.partition not in own.partitions:
                     own = own.with_partition(task.partition, Exported(task.start))
@@ -124,7 +126,7 @@ class TableTarget:
         if pending.left:
             return []
         self._commit(partition.topic)
-        return pending.done
+        return [] if partition.topic in self._refused else pending.done
 
     def end(self) -> None:
         for topic, pending in self._pending.items():
@@ -136,13 +138,23 @@ class TableTarget:
                 file_tree.remove_unfinished(target.directory)
 
     def _commit(self, topic: str) -> None:
-        pending, target = self._pending[topic], self._tables.targets[topic]
+        pending = self._pending[topic]
         after = replace(
             pending.latest,
             partitions={number: _recorded(each) for number, each in pending.latest.partitions.items()},
         )
-        if not pending.files and after == pending.state:
-            return
+        if topic in self._refused or (not pending.files and after == pending.state):
+            return  # end() removes the files
+        self._try(topic, partial(self._commit_files, topic, after))
+
+    def _try(self, topic: str, do: Callable[[], None]) -> None:
+        self._refused.add(topic)
+        with self._tables.refusing(topic):
+            do()
+            self._refused.remove(topic)
+
+    def _commit_files(self, topic: str, after: ExportState) -> None:
+        pending, target = self._pending[topic], self._tables.targets[topic]
         for each in pending.files:
             target.publish(each.unfinished or each.name, each.name)
         files, before = pending.files, pending.state

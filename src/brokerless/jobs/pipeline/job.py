@@ -7,7 +7,7 @@ any moment is continued by the next one. Each run does what is new and nothing e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -38,6 +38,7 @@ from brokerless.log.segment import Report
 from brokerless.log.storage import paths
 from brokerless.text import readable
 
+_FILES_MISSING = "exported-files-missing"
 STAGES = ("find", "verify", "export", "maintain", "report")
 Phase = Callable[[str, int], AbstractContextManager[Done]]
 """Shows people what is done: of a text and the bytes to read, what is called with bytes that were read."""
@@ -164,6 +165,9 @@ class _Run:
         stamp = datetime.fromtimestamp(started_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S")
         self._result = PipelineRun(f"{stamp}.{started_ms % 1000:03d}Z-{uuid4().hex[:8]}", started_ms)
         self._ledger = Ledger(settings.to, settings.to_storage_options)
+        self._outdated: set[str] = set()
+        self._firsts: dict[str, PartitionPath] = {}
+        """Of each topic the partition that findings of the whole topic are listed with."""
 
     def run(self, spark: Spark, is_following: bool) -> PipelineRun:
         result, settings = self._result, self._settings
@@ -174,8 +178,10 @@ class _Run:
             result.log_directories, result.partitions = len(directories), len(copies)
             result.interrupted = self._ledger.interrupted(settings.form)
             partitions = [each for own in copies.values() for each in own]
+            self._firsts = {each.topic or "": each for each in reversed(partitions)}
             checks = plan_checks(partitions, self._ledger, settings) if settings.verify else []
             exported = self._exported(copies)
+            outdated = self._outdated
             copies_left = {name: own for name, own in copies.items() if own[0].topic not in result.refused}
             wave = self._wave(copies_left, exported, {})
         with self._started(spark, [*checks, *wave.values()]) as place:
@@ -187,7 +193,7 @@ class _Run:
                     self._found(each)
             with self._stage("export"):
                 for topic, reason in result.refused.items():
-                    self._refuse(next(own[0] for own in copies.values() if own[0].topic == topic), reason)
+                    self._refuse(topic, reason)
                 for each in partitions:
                     lost = [finding for _, finding in missing_logs(each, settings.storage_options)]
                     self._record_met(each, [*lost, *(() if each.unreadable is None else (each.unreadable,))], ())
@@ -195,11 +201,13 @@ class _Run:
                     self._record_met(each, [each.findings[0]], ())
                 self._export(copies_left, exported, place)
                 self._list_left_out(copies_left, exported, found)
+                self._forget("topic-refused", self._firsts.keys() - result.refused.keys())
         with self._stage("maintain"):
             self._ledger.flush()
             is_table_changed = bool(result.exported) and self._ledger.has_ranges
             if self._ledger.is_changed or result.interrupted or is_table_changed:
                 tables.save_findings(settings, self._ledger)
+            tables.renew(settings, outdated - {each.topic for each in result.exported}, self._say)
             if result.is_new or not is_following:
                 tables.maintain(settings, {each.topic for each in result.exported}, self._say)
             listed = [segment.log.path for each in partitions for segment in each.segments]
@@ -228,11 +236,12 @@ class _Run:
     def _exported(self, copies: Copies) -> dict[str, Exported]:
         """How far each partition is in its table."""
         topics = {each.topic or "" for own in copies.values() for each in own}
-        states, refused = tables.load_states(self._settings, topics)
-        self._result.refused |= refused
+        loaded = tables.load_states(self._settings, topics)
+        self._result.refused |= loaded.refused
+        self._outdated = loaded.outdated
         found: dict[str, Exported] = {}
         for name, own in copies.items():
-            state = states.get(own[0].topic or "")
+            state = loaded.states.get(own[0].topic or "")
             exported = None if state is None else state.partitions.get(own[0].partition or 0)
             if exported is not None:
                 found[name] = exported
@@ -246,6 +255,7 @@ class _Run:
         chosen = {
             name: next_copy(own, tried.get(name, ()), exported.get(name), self._ledger, options)
             for name, own in copies.items()
+            if own[0].topic not in self._result.refused
         }
         return {name: each for name, each in chosen.items() if each is not None}
 
@@ -260,6 +270,7 @@ class _Run:
             done = self._export_wave(list(wave.values()), place, met.append)
             self._result.exported += [each for each in done if each.has_more]
             exported.update(self._exported({name: copies[name] for name in wave}))
+            self._record_tables({each.topic or "" for each in wave.values()} - self._result.refused.keys(), met)
             left_out = {each.source: each.left_out for each in done}
             for name, partition in wave.items():
                 is_reached = self._is_reached(copies[name], exported.get(name))
@@ -308,14 +319,34 @@ class _Run:
                 )  # fmt: skip
                 break
             except RefusedTopicError as error:
-                self._refuse(next(each for each in wave if each.topic == error.topic), str(error))
+                self._refuse(error.topic, str(error))
                 wave = [each for each in wave if each.topic != error.topic]
+        if planned.tables is not None:
+            planned.tables.refuse = self._refuse
         with self._phase("exporting", sum(task.size for task in planned.tasks)) as done:
             return list(export(planned, report, spark=place, done=done, say=self._say))
 
-    def _refuse(self, partition: PartitionPath, reason: str) -> None:
-        self._result.refused[partition.topic or ""] = reason
+    def _refuse(self, topic: str, reason: str) -> None:
+        self._result.refused[topic] = reason
+        partition = self._firsts[topic]
         self._record_met(partition, [Finding("error", "topic-refused", partition.path, None, None, reason)], ())
+
+    def _record_tables(self, topics: Iterable[str], met: Iterable[Finding]) -> None:
+        """What an export says of whole tables; what earlier ones said and this one did not is no finding any more."""
+        found = list(met)
+        for topic in topics:
+            place = tables.place_of(self._settings, topic)
+            own = [each for each in found if each.file == place]
+            if _FILES_MISSING not in {each.kind for each in own}:
+                self._forget(_FILES_MISSING, {topic})
+            self._record_met(self._firsts[topic], own, ())
+
+    def _forget(self, kind: str, topics: Collection[str]) -> None:
+        """Findings of earlier runs that are none any more."""
+        for each in list(self._ledger.entries.values()):
+            findings = tuple(found for found in each.findings if found.kind != kind)
+            if each.topic in topics and findings != each.findings:
+                self._ledger.add(replace(each, findings=findings))
 
     def _record_met(
         self, partition: PartitionPath | Checked, met: Iterable[Finding], left_out: Iterable[Offsets]

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from brokerless import arrow
 from brokerless.clock import epoch_ms
+from brokerless.interchange.parquet_bounds import columns_with_bounds, floats_without_bounds
 from brokerless.interchange.table_formats.iceberg import data_file
 from brokerless.interchange.table_formats.rows import DATE
 from brokerless.log.storage import paths
@@ -92,7 +93,15 @@ def _merged(table: Any, files: list[Any]) -> Any:
     schema = schema_to_pyarrow(table.schema())
     path = f"{files[0].file_path.rpartition('/')[0]}/merged-{uuid4().hex}.parquet"
     output = table.io.new_output(path)
-    with output.create() as sink, pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+    with_nan: set[str] = set()
+    for each in files:
+        with table.io.new_input(each.file_path).open() as source:
+            with_nan |= floats_without_bounds(pq.read_metadata(source))
+    bounds: Any = [each for each in columns_with_bounds(schema, ()) if each not in with_nan]
+    with (
+        output.create() as sink,
+        pq.ParquetWriter(sink, schema, compression="zstd", write_statistics=bounds) as writer,
+    ):
         for each in files:
             with table.io.new_input(each.file_path).open() as source:
                 file = pq.ParquetFile(source)
@@ -158,6 +167,15 @@ def maintain_delta(table: Any, file_bytes: int, keep_s: int) -> None:
     filters: list[Any] = [[(DATE, "in", dated)]] if dated else []
     filters += [[(DATE, "=", "")]] if "" in merged and is_by_day else []  # that is null, and "in" takes none
     for each in filters or [None]:
-        table.optimize.compact(each, target_size=file_bytes)
+        table.optimize.compact(each, target_size=file_bytes, writer_properties=_delta_properties(table))
     hours = -(-keep_s // 3600)
     table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)
+
+
+def _delta_properties(table: Any) -> Any:
+    """Without bounds in merged files where any file has none for a column, as it has a NaN. deltalake takes no paths
+    of columns within structs, so that it is all of them or none."""
+    from deltalake import ColumnProperties, WriterProperties
+
+    with_nan = any(floats_without_bounds(each.metadata) for each in table.to_pyarrow_dataset().get_fragments())
+    return WriterProperties(default_column_properties=ColumnProperties(statistics_enabled="NONE")) if with_nan else None

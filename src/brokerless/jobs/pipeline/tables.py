@@ -5,21 +5,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from brokerless.bounds import MAX_INT64
-from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.errors import BrokerlessError, Finding, UsageError
 from brokerless.interchange import export_state
 from brokerless.interchange.export_state import ExportState, RefusedTopicError
 from brokerless.interchange.table_formats.catalog import table_name
-from brokerless.interchange.table_formats.store import open_store
+from brokerless.interchange.table_formats.store import Tables, open_store
+from brokerless.interchange.table_formats.types import TableState
 from brokerless.jobs.export.job import Export
 from brokerless.jobs.export.plan import check_options
-from brokerless.jobs.export.tables import same_table
+from brokerless.jobs.export.tables import for_topic, same_table
 from brokerless.jobs.pipeline.ledger import PRIVATE, DamagedRange, Ledger
 from brokerless.jobs.pipeline.maintenance import maintain_delta, maintain_iceberg
 from brokerless.jobs.pipeline.schemas import DAMAGED, FINDINGS, RUNS
@@ -39,6 +40,16 @@ _KEEP_OWN_S = 86_400
 """Older states of the pipeline's own tables say nothing that the newest does not."""
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedStates:
+    """How far topics are in their tables, and of the others why they cannot be in one. ``outdated``: those whose tables
+    lack what :func:`renew` gives them."""
+
+    states: dict[str, ExportState | None]
+    refused: dict[str, str]
+    outdated: set[str]
+
+
 def export_settings(settings: Settings) -> Export:
     return Export(
         settings.by_date or settings.form != "parquet", settings.isolation, settings.compression, settings.file_bytes,
@@ -52,25 +63,42 @@ def target_options(settings: Settings) -> StorageOptions | None:
 
 
 def load_state(settings: Settings, topic: str) -> ExportState | None:
-    """How far a topic is in its table; None for one without a table. Raises :class:`UnreadableError`, and
-    :class:`UsageError` for a table that is not the topic's."""
-    if settings.form == "parquet":
-        return export_state.load(settings.to, topic, settings.to_storage_options)
-    found = open_store(settings.form, settings.to, settings.catalog, settings.table_options).load(topic)
-    return None if found is None else found.state
+    """How far a topic is in its table; None for one without a table. Raises :class:`RefusedTopicError` for a table that
+    cannot be read, or is not the topic's."""
+    found = _load(settings, topic)
+    return found.state if isinstance(found, TableState) else found
 
 
-def load_states(settings: Settings, topics: Iterable[str]) -> tuple[dict[str, ExportState | None], dict[str, str]]:
+def _load(settings: Settings, topic: str) -> ExportState | TableState | None:
+    with for_topic(topic):
+        if settings.form == "parquet":
+            return export_state.load(settings.to, topic, settings.to_storage_options)
+        return _store(settings).load(topic)
+
+
+def renew(settings: Settings, topics: Iterable[str], say: Say) -> None:
+    """Gives tables of earlier versions what readers need. ``say`` is called for one that this failed for."""
+    for topic in sorted(topics):
+        try:
+            _store(settings).renew(topic)
+        except BrokerlessError as error:
+            say(f"{topic}: its table stays as an earlier version made it: {error}")
+
+
+def load_states(settings: Settings, topics: Iterable[str]) -> LoadedStates:
     """How far topics are in their tables; and why some cannot be in one, while the others can. Raises
     :class:`UsageError` for tables that were made with other settings, also where nothing is new."""
     export = export_settings(settings)
     states: dict[str, ExportState | None] = {}
     refused: dict[str, str] = {}
+    outdated: set[str] = set()
     for topic in sorted(set(topics)):
         try:
-            states[topic] = state = load_state(settings, topic)
+            found = _load(settings, topic)
+            states[topic] = state = found.state if isinstance(found, TableState) else found
+            outdated |= {topic} if isinstance(found, TableState) and found.is_outdated else set()
             if state is not None:
-                check_options(_place_of(settings, topic), state, export)
+                check_options(place_of(settings, topic), state, export)
         except RefusedTopicError as error:
             refused[topic] = str(error)
     names: dict[str, str] = {}
@@ -78,7 +106,8 @@ def load_states(settings: Settings, topics: Iterable[str]) -> tuple[dict[str, Ex
         other = topic if settings.form == "parquet" else names.setdefault(table_name(topic).casefold(), topic)
         if other != topic:
             refused[topic] = same_table(other, topic)
-    return {topic: state for topic, state in states.items() if topic not in refused}, refused
+    known = {topic: state for topic, state in states.items() if topic not in refused}
+    return LoadedStates(known, refused, outdated - refused.keys())
 
 
 def next_offsets(settings: Settings, partitions: Iterable[PartitionPath]) -> dict[str, dict[str, int]]:
@@ -126,7 +155,7 @@ def _known_states(settings: Settings, topics: Iterable[str]) -> dict[str, Export
     """How far topics are in their tables, of those that have one that says it."""
     found: dict[str, ExportState] = {}
     for topic in topics:
-        with suppress(UsageError, UnreadableError):
+        with suppress(UsageError):
             state = load_state(settings, topic)
             found |= {} if state is None else {topic: state}
     return found
@@ -153,7 +182,7 @@ def maintain(settings: Settings, topics: Iterable[str], say: Say) -> None:
     would exchange them for readers. ``say`` is called for a table that this failed for; it is as it was."""
     if settings.form == "parquet":
         return
-    store, own = open_store(settings.form, settings.to, settings.catalog, settings.table_options), _own_store(settings)
+    store, own = _store(settings), _own_store(settings)
     keep_s = settings.keep_snapshots_s
     names = [(store, table_name(topic), keep_s) for topic in sorted(topics)]
     names += [(own, name, min(keep_s, _KEEP_OWN_S)) for name in ("runs", *SCHEMAS)]
@@ -190,11 +219,16 @@ def _replace(settings: Settings, name: str, rows: pa.Table) -> None:
         write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite")
 
 
-def _place_of(settings: Settings, topic: str) -> str:
+def place_of(settings: Settings, topic: str) -> str:
     """Where a topic's table is, for people."""
     if settings.form == "parquet":
         return export_state.topic_directory(settings.to, topic)
-    return open_store(settings.form, settings.to, settings.catalog, settings.table_options).describe(topic)
+    return _store(settings).describe(topic)
+
+
+def _store(settings: Settings) -> Tables:
+    assert settings.form != "parquet"
+    return open_store(settings.form, settings.to, settings.catalog, settings.table_options)
 
 
 def _own_store(settings: Settings) -> Any:

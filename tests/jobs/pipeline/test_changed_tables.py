@@ -1,0 +1,247 @@
+"""Tables that others changed: what is wrong with one topic's table is that topic's finding, and the others go on."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from tests.cli.conftest import Run, run  # noqa: F401  # pyright: ignore[reportUnusedImport]
+from tests.jobs.pipeline.works import own_table
+from tests.jobs.tables import FORMATS, delta, exported, iceberg, log_of, table
+
+import brokerless
+from brokerless.errors import Finding, UnwritableError, UsageError
+from brokerless.interchange.table_formats.catalog import TableFormat
+from brokerless.interchange.table_formats.delta import DeltaTables
+from brokerless.interchange.table_formats.iceberg import IcebergTables
+from brokerless.jobs.pipeline.job import PipelineRun
+from brokerless.jobs.pipeline.ledger import PRIVATE
+from brokerless.typed.topic_type import Decoding
+
+pytestmark = pytest.mark.xdist_group("exported")
+each_format = pytest.mark.parametrize("form", FORMATS)
+
+
+class Pipeline:
+    """Runs over the topics a, t and zz, of which somebody changes the table of t."""
+
+    def __init__(self, directory: Path, form: TableFormat, is_decoded: bool = True) -> None:
+        self.logs, self.to, self.count = directory / "logs", directory / "to", 0
+        self.form: TableFormat = form
+        self.decoding = Decoding() if is_decoded else None
+        assert self.run().refused == {}
+
+    def run(self) -> PipelineRun:
+        for topic in ("a", "t", "zz"):
+            log_of(self.logs / f"{topic}-0", [b'{"n":%d}' % self.count], first=self.count)
+        self.count += 1
+        return self.run_again()
+
+    def run_again(self) -> PipelineRun:
+        to = str(self.to)
+        return brokerless.pipeline([self.logs], to, form=self.form, decoding=self.decoding, report=False)
+
+    def rows(self, topic: str) -> int:
+        return len(table(self.to, topic, self.form))
+
+    def findings(self) -> list[str]:
+        """All that the pipeline's own table has, if there is one."""
+        root = self.to / ("kafka_pipeline" if self.form == "iceberg" else PRIVATE) / "findings"
+        return [row["kind"] for row in own_table(self.to, "findings", self.form)] if root.exists() else []
+
+    def check_refused(self, reason: str) -> PipelineRun:
+        """The next run refuses t alone, and says so once."""
+        done = self.run()
+        assert list(done.refused) == ["t"]
+        assert re.search(reason, done.refused["t"]), done.refused
+        assert (self.rows("a"), self.rows("zz")) == (self.count, self.count)
+        again = self.run_again()
+        assert (list(again.refused), again.findings) == (["t"], [])
+        assert self.findings() == ["topic-refused"]
+        return done
+
+    def check_goes_on(self) -> None:
+        """The next run has all records of t, and no finding is left."""
+        assert self.run().refused == {}
+        assert [self.rows(topic) for topic in ("a", "t", "zz")] == [self.count] * 3
+        assert self.findings() == []
+
+
+def rename(to: Path, form: TableFormat, old: str, new: str | None) -> None:
+    """Renames a column of t, or drops it."""
+    if form == "iceberg":
+        with iceberg(to, "t").update_schema() as schema:
+            if new is None:
+                schema.delete_column(old)
+            else:
+                schema.rename_column(old, new)
+        return
+    own = delta(to, "t")
+    data = pa.table(own.to_pyarrow_table())
+    kept = data.drop_columns(old) if new is None else data.rename_columns({old: new})
+    configuration = own.metadata().configuration
+    write_deltalake(
+        own, kept, mode="overwrite", schema_mode="overwrite", partition_by=["date"], configuration=configuration
+    )
+
+
+@each_format
+@pytest.mark.parametrize("new", ["other", None])
+def test_a_column_that_is_gone(form: TableFormat, new: str | None, tmp_path: Path) -> None:
+    own = Pipeline(tmp_path, form)
+    rename(own.to, form, "value", new)
+    own.check_refused("the table has no column value any more; rename it back or add it again")
+    if new is not None:
+        rename(own.to, form, new, "value")
+        own.check_goes_on()
+
+
+@each_format
+def test_a_table_without_its_metadata(form: TableFormat, tmp_path: Path) -> None:
+    own = Pipeline(tmp_path, form)
+    if form == "iceberg":
+        (metadata,) = [Path(iceberg(own.to, "t").metadata_location.removeprefix("file://"))]
+    else:
+        metadata = sorted((own.to / "t" / "_delta_log").glob("*.json"))[-1]
+    there = metadata.read_bytes()
+    metadata.unlink() if form == "iceberg" else metadata.write_bytes(b"{")
+    own.check_refused(r"(?i)no such file|not found|json|parse|invalid")
+    metadata.write_bytes(there)
+    own.check_goes_on()
+
+
+def test_a_table_of_iceberg_without_the_property(tmp_path: Path) -> None:
+    own = Pipeline(tmp_path, "iceberg")
+    with iceberg(own.to, "t").transaction() as transaction:
+        transaction.remove_properties("brokerless.export")
+    own.check_goes_on()  # the snapshot says it as well
+    changed = iceberg(own.to, "t")
+    with changed.transaction() as transaction:
+        transaction.remove_properties("brokerless.export")
+    changed = iceberg(own.to, "t")
+    with changed.transaction() as transaction:
+        transaction.update_snapshot().fast_append().commit()
+    changed = iceberg(own.to, "t")
+    older = [each.snapshot_id for each in changed.metadata.snapshots][:-1]
+    changed.maintenance.expire_snapshots().by_ids(older).commit()
+    own.check_refused("does not say any more what was exported; put its property brokerless.export back")
+
+
+def test_a_table_of_delta_with_rules_that_nobody_would_check(tmp_path: Path) -> None:
+    own = Pipeline(tmp_path, "delta")
+    delta(own.to, "t").alter.add_constraint({"small": "kafka.offset < 1"})
+    own.check_refused(r"rules for its rows that an export does not check \(the constraint small\); drop them")
+    delta(own.to, "t").alter.drop_constraint("small")
+    own.check_goes_on()
+
+
+@each_format
+def test_a_commit_that_fails_is_its_topics(form: TableFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Pipeline(tmp_path, form)
+    store = IcebergTables if form == "iceberg" else DeltaTables
+    root = own.to / "t" if form == "delta" else own.to / "kafka" / "t" / "data"
+    left = root / "date=2023-11-14" / f"partition-0-{99:020d}-brokerless-{'0' * 32}.parquet"
+    for name in ("commit", "prepare", "listed_files"):
+        works: Any = getattr(store, name)
+
+        def fails(self: Any, *args: Any, works: Any = works) -> Any:
+            topics = [getattr(each, "topic", each) for each in args]
+            if "t" in topics:
+                raise UnwritableError(f"{self.describe('t')}: no space")
+            return works(self, *args)
+
+        if name == "listed_files":  # it is read only where a killed run left something
+            left.write_bytes(b"x")
+        monkeypatch.setattr(store, name, fails)
+        own.check_refused("no space")
+        monkeypatch.undo()
+        own.check_goes_on()
+    assert not left.exists()
+
+
+@each_format
+def test_an_export_of_topics_ends_where_one_cannot_be_written(
+    form: TableFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: Any, *__: Any) -> None:
+        raise UnwritableError("no space")
+
+    monkeypatch.setattr(IcebergTables if form == "iceberg" else DeltaTables, "commit", fails)
+    with pytest.raises(UnwritableError, match="no space"):
+        exported(log_of(tmp_path / "logs" / "t-0", [b"a"]), tmp_path / "out", form)
+
+
+@pytest.mark.parametrize("is_decoded", [True, False])
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_delta_that_was_restored_to_any_version(version: int, is_decoded: bool, tmp_path: Path) -> None:
+    own = Pipeline(tmp_path, "delta", is_decoded)
+    own.run()
+    assert [each["operation"] for each in reversed(delta(own.to, "t").history())][:3] == [
+        "CREATE TABLE", "SET TBLPROPERTIES", "WRITE"
+    ]  # fmt: skip
+    delta(own.to, "t").restore(version)
+    assert own.rows("t") == (version == 2)
+    assert own.run_again().refused == {}
+    assert own.rows("t") == 2
+    own.check_goes_on()
+    delta(own.to, "t").restore(version)
+    own.check_goes_on()
+    offsets = [row["kafka"]["offset"] for row in table(own.to, "t", "delta")]
+    assert offsets == list(range(own.count))
+
+
+def test_delta_that_was_restored_to_what_its_log_has_no_more(tmp_path: Path) -> None:
+    own = Pipeline(tmp_path, "delta")
+    own.run()
+    table_ = delta(own.to, "t")
+    for version in (1, 2, 3):  # of which an engine keeps checkpoints alone
+        DeltaTable(str(own.to / "t"), version=version).create_checkpoint()
+    table_.restore(1)
+    for each in sorted((own.to / "t" / "_delta_log").glob("*.json"))[:2]:
+        each.unlink()
+    own.check_refused("restored to version 1, of which its log does not say any more what was exported")
+
+
+@each_format
+def test_data_files_that_somebody_deleted(form: TableFormat, tmp_path: Path, run: Run) -> None:  # noqa: F811
+    source, to = log_of(tmp_path / "logs" / "t-0", [b"a", b"b"], start_ms=1_700_006_400_000), tmp_path / "out"
+    exported(source, to, form)
+    file, *others = to.rglob("*.parquet")
+    assert pq.ParquetFile(file).metadata.num_rows == 2
+    assert not others
+    file.unlink()
+    findings: list[Finding] = []
+    assert exported(source, to, form, findings) == []
+    assert [(each.severity, each.kind) for each in findings] == [("error", "exported-files-missing")]
+    assert findings[0].message.startswith(f"1 data files that the table lists are not there ({file})")
+    assert run("export", source.parent, "--to", to, "--as", form).exit_code == 1
+    assert run("export", source.parent, "--to", to, "--as", form, "--allow-removed").exit_code == 0
+    exported(source, to, form, allow_removed=True)
+    log_of(source, [b"c"], first=2)
+    assert [each.records for each in exported(source, to, form, findings)] == [1]
+
+
+def test_data_files_that_somebody_deleted_are_a_pipelines_finding(tmp_path: Path) -> None:
+    for form in FORMATS:
+        own = Pipeline(tmp_path / form, form)
+        root = own.to / ("t" if form == "delta" else "kafka/t/data")
+        for each in root.rglob("*.parquet"):
+            each.unlink()
+        done = own.run()
+        assert [(each.kind, each.severity) for each in done.findings] == [("exported-files-missing", "error")]
+        assert own.rows("a") == 2
+        assert own.run_again().findings == []
+
+
+def test_a_table_that_is_gone_is_made_again(tmp_path: Path) -> None:
+    own = Pipeline(tmp_path, "delta")
+    shutil.rmtree(own.to / "t")
+    own.check_goes_on()
+    with pytest.raises(UsageError, match="keys and values decoded"):
+        exported(own.logs / "t-0", own.to, "delta")

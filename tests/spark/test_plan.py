@@ -24,6 +24,7 @@ from tests.log.whole_batches import batch as made
 
 from brokerless.errors import BrokerlessError, DamageError, UnreadableError, UsageError
 from brokerless.jobs.run.spark_worker import keep_what_is_loaded
+from brokerless.log import partition as log_partition
 from brokerless.spark.columns import choose_columns, default_schema
 from brokerless.spark.options import parse_options
 from brokerless.spark.plan import plan, tasks_of
@@ -355,6 +356,27 @@ def test_filters_leave_what_can_pass_them(filters: list[spark.Filter], is_wanted
             if not is_deleted and is_wanted(topic, int(partition), each["offset"], each["timestamp"]):
                 wanted[topic, int(partition), each["offset"]] += 1
     assert found == wanted
+
+
+def test_a_filter_of_times_passes_over_what_is_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the time index, as the option ``startingTimestamp`` does."""
+    starts: list[int] = []
+
+    def read_file(file: Any, reading: Any, report: Any, start: int, *rest: Any) -> Any:
+        starts.append(start)
+        return log_partition_read(file, reading, report, start, *rest)
+
+    log_partition_read = log_partition.read_file
+    monkeypatch.setattr(log_partition, "read_file", read_file)
+    options = parse_options({"path": str(DATA / "segments-0")})
+    reader = PushdownReader(options, choose_columns(default(), options))
+    records = kafkas("clean", "segments-0")
+    last = datetime.fromtimestamp(records[-1]["timestamp"] / 1000, UTC)
+    reader.pushFilters([spark.GreaterThanOrEqual(T, last)])
+    found = [row["offset"] for task in read(reader) for row in task]
+    assert found == [each["offset"] for each in records if each["timestamp"] >= records[-1]["timestamp"]]
+    assert len(starts) == 4
+    assert all(starts[:2])  # of segments that end before, their last batches are looked at
 
 
 def without_a_segment(to: Path) -> Path:

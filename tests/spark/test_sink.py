@@ -226,6 +226,11 @@ def test_rows_that_cannot_be_are_refused_with_their_place(
             {"topic": "t", "partition": 0},
             "column 'timestamp' is of type",
         ),
+        (
+            "'a' as value, timestamp_ntz'2024-07-01 00:00:00' as timestamp",
+            {"topic": "t", "partition": 0},
+            "the column 'timestamp' is a timestamp_ntz, which is no point in time",
+        ),
         ("'a' as value, array(1) as headers", {"topic": "t", "partition": 0}, "column 'headers' is of type"),
         ("'a' as value", {"partition": 0}, "there is no column 'topic'; say which topic it is .option topic"),
         ("'a' as value", {"topic": "t", "partitons": 3}, "there is no option 'partitons'; is 'partitions' meant?"),

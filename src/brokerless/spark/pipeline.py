@@ -16,7 +16,7 @@ if __name__ == "__main__":  # as a script, its directory would hide modules such
 import json
 from collections.abc import Sequence
 
-from brokerless.errors import BrokerlessError
+from brokerless.errors import BrokerlessError, Finding
 from brokerless.jobs.pipeline.job import follow, run_pipeline
 from brokerless.jobs.pipeline.settings import load_settings, make_settings
 
@@ -36,9 +36,9 @@ def main(arguments: Sequence[str]) -> int:
         try:
             every_s = settings.follow_s
             if every_s is None:
-                runs = iter([run_pipeline(settings, _print, spark=session, say=_print)])
+                runs = iter([run_pipeline(settings, _show, spark=session, say=_say)])
             else:
-                runs = follow(settings, every_s, _print, spark=session, say=_print)
+                runs = follow(settings, every_s, _show, spark=session, say=_say)
             is_clean = True
             for run in runs:
                 if every_s is None or run.is_new:
@@ -52,8 +52,14 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if is_clean else 1
 
 
-def _print(line: object) -> None:
-    print(line, file=sys.stderr)
+def _show(finding: Finding) -> None:
+    """As ``brokerless pipeline`` does."""
+    if finding.severity != "info":
+        _say(f"{finding.severity} {finding}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from brokerless.ordered_threads import read_ahead
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.spark.columns import SelectedColumns, corrupt_rows, to_spark
 from brokerless.spark.options import Options
-from brokerless.spark.split import ReadTask, Split, first_batch
+from brokerless.spark.split import ReadTask, Split, first_batch, start_of
 from brokerless.tables.joined import Size, joined
 from brokerless.tables.record_batches import (
     RowSource,
@@ -119,7 +119,7 @@ def _decoded(split: Split, options: Options, names: list[str], report: Report) -
 
 def _records(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:
     from brokerless.log.partition import Reading, read_file, read_partition
-    from brokerless.log.positions import highest_before, position_of_offset
+    from brokerless.log.positions import highest_before
 
     assert split.segment is not None
     storage = options.storage or None
@@ -143,9 +143,7 @@ def _records(split: Split, options: Options, names: list[str], report: Report) -
         yield from record_batches(pieces, split.topic, split.partition, schema)
         return
     with file:
-        start = split.start
-        if not start and split.bounds.start_offset is not None:
-            start = position_of_offset(file, split.segment, split.bounds.start_offset, storage)
+        start = start_of(file, split, storage)
         highest = highest_before(file, split.segment, start, storage)
         seen = _overlapping(split, storage)
         pieces = read_file(file, reading, _graded(split, report), start, split.end, seen, highest)

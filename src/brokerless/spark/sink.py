@@ -16,7 +16,7 @@ from typing import Any, NoReturn, cast
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, TimestampNTZType
 
 from brokerless import arrow
 from brokerless.errors import BrokerlessError, RefusedError, UsageError
@@ -125,6 +125,11 @@ def check(options: SinkOptions, schema: StructType) -> None:
     """Raises :class:`UsageError` for what can be known beforehand to go wrong: columns, options, or the directory."""
     found = pa.schema([field.with_name(column_name(field.name)) for field in arrow_schema(schema)])
     normalize(pa.RecordBatch.from_pylist([], found))
+    if any(column_name(each.name) == "timestamp" and isinstance(each.dataType, TimestampNTZType) for each in schema):
+        raise UsageError(
+            "the column 'timestamp' is a timestamp_ntz, which is no point in time without a time zone; cast it to "
+            "timestamp, which takes the session's"
+        )
     placement = options.placement
     if placement.topic is None and "topic" not in found.names:
         raise UsageError("there is no column 'topic'; say which topic it is (option topic)")

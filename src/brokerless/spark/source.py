@@ -44,8 +44,13 @@ class BrokerlessSource(DataSource):
         options = with_types(parse_options(self.options))
         frame = inspect.currentframe()
         asks = "" if frame is None or frame.f_back is None else frame.f_back.f_code.co_filename
-        wanted = _keeps_scans_apart() if options.push_filters is None else options.push_filters
-        takes_filters = wanted and _pushes_filters(asks)
+        takes_filters = _pushes_filters(asks) and options.push_filters is not False and _keeps_scans_apart()
+        if options.push_filters and _pushes_filters(asks) and not takes_filters:
+            raise UsageError(
+                "pushFilters: this Spark keeps one plan for all queries of a DataFrame, so that a second one would "
+                "miss rows; leave it out, and say what to read by options (subscribe, assign, startingOffsets, "
+                "startingTimestamp, ...)"
+            )
         return (PushdownReader if takes_filters else LogReader)(options, choose_columns(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name

@@ -92,13 +92,10 @@ def task_rounds(options: Options, total: int) -> int:
 
 def cut(whole: Split, size: int, max_records: int | None, storage: StorageOptions | None) -> Iterator[Split]:
     """Cuts a split of one segment into splits of about ``size`` bytes, and of at most ``max_records`` offsets."""
-    from brokerless.log.positions import position_of_offset
-
     assert whole.segment is not None
     with open_listed(whole.segment, not whole.is_followed, storage) as file:
-        start, end = whole.start, file.size if whole.end is None else min(whole.end, file.size)
-        if not start and whole.bounds.start_offset is not None:
-            start = position_of_offset(file, whole.segment, whole.bounds.start_offset, storage)
+        start = start_of(file, whole, storage)
+        end = file.size if whole.end is None else min(whole.end, file.size)
         ranges = _byte_ranges(file, whole.segment, start, end, size, storage)
         if not ranges:
             return
@@ -118,6 +115,21 @@ def cut(whole: Split, size: int, max_records: int | None, storage: StorageOption
                 yield part
             else:
                 yield from _cut_by_offsets(file, part, max_records)
+
+
+def start_of(file: File, split: Split, storage: StorageOptions | None) -> int:
+    """Where reading a split begins: that of a whole segment, at the first batch that its bounds may leave."""
+    from brokerless.log.positions import position_of_offset
+    from brokerless.log.seek import position_of_timestamp
+
+    start, bounds = split.start, split.bounds
+    if start or split.segment is None:
+        return start
+    if bounds.start_offset is not None:
+        start = position_of_offset(file, split.segment, bounds.start_offset, storage)
+    if bounds.start_timestamp is not None:
+        start = max(start, position_of_timestamp(file, split.segment, bounds.start_timestamp, storage))
+    return start
 
 
 def first_batch(file: File, position: int) -> tuple[int, int] | None:

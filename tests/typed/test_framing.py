@@ -3,10 +3,14 @@ serializers write."""
 
 from __future__ import annotations
 
+import io
+import json
 import zlib
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
+import fastavro
 import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import header_schema_id_serializer
@@ -140,3 +144,71 @@ def test_both_sides_have_ids_of_their_own() -> None:
     value = AvroSerializer(registry, V1)(ROW, VALUE)
     _, found = decoded([value], registry_of(registry), keys=[key])
     assert (found[0]["key"]["user"], found[0]["value"]["user"]) == ("k", "ann")
+
+
+def test_no_registry_gives_the_id_0() -> None:
+    """A long key, and a store's value that begins with a time, of 0."""
+    values = [(18_203).to_bytes(8, "big"), bytes(16), (1 << 24).to_bytes(8, "big")]
+    assert frames(values) == [(None, values[0]), (None, values[1]), (Frame("confluent", 1), b"\0\0\0")]
+
+
+@pytest.mark.parametrize("place", ["header", "value"])
+def test_apicurios_json(tmp_path: Path, place: str) -> None:
+    """Avro's JSON encoding, by fastavro's writer; the header says it."""
+    fixed = {"type": "fixed", "name": "ns.F", "size": 2}
+    inner = {"type": "record", "name": "ns.R", "fields": [{"name": "x", "type": ["null", "ns.F", "double"]}]}
+    types = [
+        "null", "boolean", "int", "long", "float", "double", "bytes", "string", fixed, inner,
+        {"type": "enum", "name": "E", "symbols": ["A", "B"]}, {"type": "array", "items": ["null", "string", "ns.R"]},
+        {"type": "map", "values": "long"}, ["null", "int"], {"type": "long", "logicalType": "timestamp-millis"},
+    ]  # fmt: skip
+    schema = {
+        "type": "record",
+        "name": "T",
+        "fields": [{"name": f"f{at}", "type": each} for at, each in enumerate(types)],
+    }
+    parsed = fastavro.parse_schema(schema)
+    rows: list[list[Any]] = [
+        [
+            None,
+            True,
+            1,
+            1 << 60,
+            0.5,
+            -1.5,
+            b"\xff\0",
+            "é",
+            b"ab",
+            {"x": None},
+            "B",
+            ["a", None, {"x": b"cd"}],
+            {"k": 1},
+            5,
+            7,
+        ],
+        [None, False, -1, 0, 0.0, 1e300, b"", "", b"\xff\xfe", {"x": 2.5}, "A", [], {}, None, -1],
+    ]  # fmt: skip
+    binary, text = list[bytes](), list[bytes]()
+    for row in rows:
+        value = {f"f{at}": each for at, each in enumerate(row)}
+        out, lines = io.BytesIO(), io.StringIO()
+        fastavro.schemaless_writer(out, parsed, value)
+        fastavro.json_writer(lines, parsed, [value])
+        binary.append(out.getvalue())
+        text.append(lines.getvalue().encode())
+    text += [b"{}", b"no JSON", text[0].replace(b'"B"', b'"C"')]
+    (tmp_path / "7.avsc").write_text(json.dumps(schema))
+    id_, json_ = (7).to_bytes(8, "big"), {"key": "apicurio.value.encoding", "value": b"JSON"}
+    named = {"key": "apicurio.value.globalId", "value": id_}
+    in_value = b"\0" + id_ if place == "value" else b""
+    headers = [[json_] if in_value else [json_, named] for _ in text]
+    headers += [[{**json_, "value": b"BINARY"}, *([] if in_value else [named])] for _ in binary]
+    _, found = decoded(
+        [in_value + each for each in [*text, *binary]], load_registry(str(tmp_path), []), headers=headers
+    )
+    assert [row["value"] for row in found[:2]] == [row["value"] for row in found[5:]]
+    assert (found[0]["value"]["f8"], found[0]["value"]["f3"]) == (b"ab", 1 << 60)
+    assert [row["valueError"] for row in found] == [
+        None, None, "field f0 is missing in JSON", "no JSON: Expecting value", "JSON that is no E", None, None
+    ]  # fmt: skip
+    assert [row["valueRaw"] for row in found[2:5]] == [in_value + each for each in text[2:]]

@@ -202,6 +202,21 @@ def _check_large(line: bytes) -> None:
         raise _LineError(f"of its {len(line)} bytes, more than {_MOST_OUTSIDE} are outside of strings")
 
 
+_KCAT = (
+    "jq -c '{topic, partition, offset, timestamp: .ts, key, value: .payload, "
+    "headers: [(.headers // []) as $h | range(0; $h | length; 2) | $h[.:. + 2]]}'"
+)
+_GUARDIAN = "jq -c '{topic, partition, offset, timestamp, key, value}', and --bytes base64"
+
+
+def _of_others(row: dict[str, Any]) -> str:
+    """Which columns there are, and how the lines of other tools get them."""
+    known = "; it has topic, partition, offset, timestamp, timestampType, key, value and headers"
+    if "payload" in row:
+        return f"{known}. Of kcat's lines: {_KCAT}"
+    return f"{known}. Of Guardian's: {_GUARDIAN}" if "timestamp_type" in row else f"{known}: rename or leave out others"
+
+
 def _row(line: bytes, mode: BytesMode) -> dict[str, Any]:
     """A line's members as they go into columns."""
     if len(line) > _LARGE:
@@ -213,12 +228,13 @@ def _row(line: bytes, mode: BytesMode) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise _LineError(f"this is not JSON: {error}" if line.strip() else "this line is empty") from None
     if not isinstance(members, dict):
-        raise _LineError("this is not a JSON object")
+        text = "; a file that is one array becomes lines by jq -c '.[] | values'" if line[:1] == b"[" else ""
+        raise _LineError(f"this is not a JSON object{text}")
     row = cast("dict[str, Any]", members)
     is_control = row.pop("control", None) is not None
     unknown = [name for name in row if name not in RECORDS.names]
     if unknown:
-        raise _LineError(f"a record has no {unknown[0]!r}")
+        raise _LineError(f"a record has no {unknown[0]!r}{_of_others(row)}")
     if "value" not in row:
         raise _LineError("there is no 'value' (null, if the record has none)")
     for name in ("key", "value"):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from brokerless.arrow import Column
 from brokerless.errors import UsageError
 from brokerless.schemas import RECORDS
 from brokerless.tables.record_batches import RowSource, records_batches
@@ -54,9 +55,14 @@ class RecordFilter:
         if isinstance(self.keys, bytes | str):
             raise UsageError("keys are a list, such as [b'user-17']")
         if self.key_regex is not None:
-            _search(pa.array([b""], pa.binary()), self.key_regex)
+            matches_regex(pa.array([b""], pa.binary()), self.key_regex)
         if self.where is not None:
             condition_match(self.where, "", 0)
+
+    @classmethod
+    def if_any(cls, **given: Any) -> RecordFilter | None:
+        """A filter by what is given, None where that is nothing."""
+        return cls(**given) if any(each is not None for each in given.values()) else None
 
     @property
     def columns(self) -> frozenset[str]:
@@ -84,11 +90,11 @@ class RecordFilter:
         fails on a record."""
         matches: list[Match] = []
         if self.keys is not None:
-            keys = pc.SetLookupOptions(pa.array([as_bytes(each) for each in self.keys], pa.binary()), skip_nulls=True)
-            matches.append(lambda decoded: _flags(pc.call_function("is_in", [_keys(decoded)], keys)))
+            keys = self.keys
+            matches.append(lambda decoded: is_in(_keys(decoded), keys))
         if self.key_regex is not None:
             regex = self.key_regex
-            matches.append(lambda decoded: _search(_keys(decoded), regex))
+            matches.append(lambda decoded: matches_regex(_keys(decoded), regex))
         if self.grep is not None:
             text = np.frombuffer(as_bytes(self.grep), np.uint8)
             matches.append(lambda decoded: _contains(decoded, text))
@@ -184,7 +190,14 @@ def _keys(decoded: DecodedRecords) -> pa.Array:
     return pa.concat_arrays(parts) if parts else pa.array([], pa.binary())
 
 
-def _search(keys: pa.Array, regex: str) -> NDArray[np.bool_]:
+def is_in(keys: Column, wanted: Sequence[bytes | str]) -> NDArray[np.bool_]:
+    """Which keys (binary) are among those that are wanted; no null is."""
+    own = pc.SetLookupOptions(pa.array([as_bytes(each) for each in wanted], pa.binary()), skip_nulls=True)
+    return _flags(pc.call_function("is_in", [keys], own))
+
+
+def matches_regex(keys: Column, regex: str) -> NDArray[np.bool_]:
+    """In which keys (binary) a regular expression of RE2 is found; raises :class:`UsageError` for one that is none."""
     try:
         options = pc.MatchSubstringOptions(regex)
         found = pc.call_function("match_substring_regex", [keys], options)

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.typed import framing, plain
-from brokerless.typed.framing import GLUE_ZLIB, NULL, UNFRAMED, Frame, Frames
+from brokerless.typed.framing import APICURIO_JSON, GLUE_ZLIB, NULL, UNFRAMED, Frame, Frames, registry_of
 from brokerless.typed.json.columns import json_decoder
-from brokerless.typed.payloads import PayloadDecoder, Reasons, rows_decoder
+from brokerless.typed.payloads import PayloadDecoder, Reasons, reason_of, rows_decoder
 from brokerless.typed.schema_types import decoder_of_schema
 from brokerless.typed.times import Moment, without_unreadable
 from brokerless.typed.topic_type import SCHEMA, UNFRAMED_VALUES, WINDOWS, SideType, TopicType
@@ -69,7 +69,7 @@ class SideDecoder:
 
     def __init__(self, side: SideType, name: str) -> None:
         self.side, self.name = side, name
-        self._by_id = {(each.framing.removesuffix("-zlib"), each.id): each for each in side.schemas}
+        self._by_id = {(registry_of(each.framing), each.id): each for each in side.schemas}
         self._decoders: dict[Any, PayloadDecoder | str] = {}
 
     def decode(self, column: Column, headers: Column | None, is_control: NDArray[np.uint8] | None = None) -> Any:
@@ -96,7 +96,7 @@ class SideDecoder:
                 reasons.update(dict.fromkeys(chosen.tolist(), decoder))
                 continue
             frame = Frame("", 0) if code == UNFRAMED else frames.known[code]
-            typed, failed = decoder(frame, *_inflated(frames, chosen, frame, reasons))
+            typed, failed = decoder(frame, *self._payloads(frames, chosen, frame, reasons))
             failed = {int(chosen[row]): reason for row, reason in failed.items()}
             parts.append(typed)
             places[chosen] = np.arange(at, at + len(chosen))
@@ -104,6 +104,25 @@ class SideDecoder:
             reasons = failed | reasons
         typed, unreadable = without_unreadable(self._assemble(parts, places, rows))
         return typed, *_failures(column, typed, unreadable | reasons)
+
+    def _payloads(self, frames: Frames, rows: NDArray[np.int64], frame: Frame, reasons: Reasons) -> Any:
+        """The payloads of some rows as their decoder takes them: data, starts and ends."""
+        if frame.framing == GLUE_ZLIB:
+            return _inflated(frames, rows, reasons)
+        used = self._by_id.get((registry_of(frame.framing), frame.id))
+        if frame.framing != APICURIO_JSON or used is None or used.schema is None or used.schema.type != "AVRO":
+            return frames.data, frames.starts[rows], frames.ends[rows]
+        from brokerless.typed.avro.json_encoding import from_json
+        from brokerless.typed.avro.schema import parse_schema
+
+        type_, found = parse_schema(used.schema), list[bytes]()
+        for row, payload in zip(rows.tolist(), framing.payloads(frames, rows), strict=True):
+            try:
+                found.append(from_json(type_, payload))
+            except (ValueError, RecursionError, OverflowError) as error:
+                found.append(b"")
+                reasons[row] = reason_of(error)
+        return _joined(found)
 
     def _assemble(self, parts: list[Column], places: NDArray[np.int64], rows: int) -> Column:
         if not parts:
@@ -114,7 +133,7 @@ class SideDecoder:
         return whole.take(arrow.column_of_numbers(pa.int64(), places, places < 0))
 
     def _decoder(self, frame: Frame | None) -> PayloadDecoder | str:
-        key = None if frame is None else (frame.framing.removesuffix("-zlib"), frame.id)
+        key = None if frame is None else (registry_of(frame.framing), frame.id)
         if key not in self._decoders:
             self._decoders[key] = self._make(key)
         return self._decoders[key]
@@ -163,10 +182,13 @@ def _unframed(column: Column) -> Frames:
     return Frames([], codes, arrow.data(column), bounds[:-1], bounds[1:])
 
 
-def _inflated(frames: Frames, rows: NDArray[np.int64], frame: Frame, reasons: Reasons) -> Any:
-    """The payloads of some rows: data, starts and ends; those that Glue's serializer compressed are inflated."""
-    if frame.framing != GLUE_ZLIB:
-        return frames.data, frames.starts[rows], frames.ends[rows]
+def _joined(payloads: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    ends = np.cumsum([0, *map(len, payloads)], dtype=np.int64)
+    return np.frombuffer(b"".join(payloads), np.uint8), ends[:-1], ends[1:]
+
+
+def _inflated(frames: Frames, rows: NDArray[np.int64], reasons: Reasons) -> Any:
+    """The payloads of some rows that Glue's serializer compressed."""
     found: list[bytes] = []
     left = _MAX_INFLATED
     for row, payload in zip(rows.tolist(), framing.payloads(frames, rows), strict=True):
@@ -181,8 +203,7 @@ def _inflated(frames: Frames, rows: NDArray[np.int64], frame: Frame, reasons: Re
             reasons.setdefault(row, "zlib data that is cut off, or a batch of them that inflates to more than 128 MiB")
         found.append(data)
         left -= len(data)
-    ends = np.cumsum([0, *map(len, found)], dtype=np.int64)
-    return np.frombuffer(b"".join(found), np.uint8), ends[:-1], ends[1:]
+    return _joined(found)
 
 
 def _failures(column: Column, typed: Column, reasons: Reasons) -> tuple[Column, Column]:

@@ -3,13 +3,14 @@
 Confluent: a zero byte, then the id as int32 (``AbstractKafkaSchemaSerDe``); or in the header ``__key_schema_id`` or
 ``__value_schema_id`` the same, or a one byte and a GUID of 16 bytes (``HeaderSchemaIdSerializer``, 8.0), and then no
 bytes of it in the value. Apicurio: a zero byte, then the id as int64, whose first four bytes are zero for small ids, as
-no id of Confluent's is; or headers ``apicurio.value.globalId`` and ``contentId``. AWS Glue: a three byte, a byte for
-the compression (0 none, 5 zlib), and the UUID of the schema's version.
+no id of Confluent's is; or headers ``apicurio.value.globalId`` and ``contentId``; ``apicurio.value.encoding`` says
+where Avro is JSON. AWS Glue: a three byte, a byte for the compression (0 none, 5 zlib), and the UUID of the schema's
+version.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 import numpy as np
@@ -20,6 +21,7 @@ from brokerless import arrow
 from brokerless.arrow import Column
 
 CONFLUENT, APICURIO, GLUE, GLUE_ZLIB = "confluent", "apicurio", "glue", "glue-zlib"
+APICURIO_JSON = "apicurio-json"
 NULL, UNFRAMED = -2, -1
 
 
@@ -46,6 +48,11 @@ class Frames:
     ends: NDArray[np.int64]
 
 
+def registry_of(framing: str) -> str:
+    """The registry whose framing it is, whatever form its payloads have."""
+    return framing.removesuffix("-zlib").removesuffix("-json")
+
+
 def find_frames(column: Column, side: str, headers: Column | None = None) -> Frames:
     """The frames of a column of bytes; ``side`` is ``key`` or ``value``, ``headers`` those of the same records."""
     rows = len(column)
@@ -60,11 +67,13 @@ def find_frames(column: Column, side: str, headers: Column | None = None) -> Fra
         zero = np.flatnonzero((first == 0) & (lengths >= 5))
         if len(zero):
             numbers = _big_endian(data, starts[zero] + 1, 4)
-            is_wide = (numbers == 0) & (lengths[zero] >= 9)
-            _add(known, codes, zero[~is_wide], numbers[~is_wide], CONFLUENT)
-            starts[zero[~is_wide]] += 5
-            wide = zero[is_wide]
-            _add(known, codes, wide, _big_endian(data, starts[wide] + 1, 8), APICURIO)
+            narrow = zero[numbers != 0]  # no registry gives the id 0: a whole number of 8 bytes, say
+            _add(known, codes, narrow, numbers[numbers != 0], CONFLUENT)
+            starts[narrow] += 5
+            wide = zero[(numbers == 0) & (lengths[zero] >= 9)]
+            numbers = _big_endian(data, starts[wide] + 1, 8)
+            wide, numbers = wide[numbers != 0], numbers[numbers != 0]
+            _add(known, codes, wide, numbers, APICURIO)
             starts[wide] += 9
         three = np.flatnonzero((first == 3) & (lengths >= 18))
         if len(three):
@@ -111,7 +120,8 @@ def _from_headers(
     of_rows = arrow.ends(headers)
     keys, values = headers.values.field(0), headers.values.field(1)
     first, last = int(of_rows[0]), int(of_rows[-1])
-    if first == last or not any(name in arrow.data(keys).tobytes() for name in names):
+    encoding, in_json = f"apicurio.{side}.encoding".encode(), set[int]()
+    if first == last or not any(name in arrow.data(keys).tobytes() for name in (*names, encoding)):
         return
     places: dict[Frame, int] = {}
     row = 0
@@ -119,6 +129,8 @@ def _from_headers(
         while of_rows[row + 1] <= at:
             row += 1
         name = keys[at].as_buffer().to_pybytes()
+        if name == encoding and values[at].as_py() == b"JSON":
+            in_json.add(row)
         frame = _header_frame(names.get(name), values[at].as_py())
         if frame is not None:
             if frame not in places:
@@ -126,6 +138,13 @@ def _from_headers(
                 known.append(frame)
             codes[row] = places[frame]
             starts[row] = bounds[row]
+    for row in sorted(in_json):
+        if codes[row] >= 0 and known[codes[row]].framing == APICURIO:
+            frame = replace(known[codes[row]], framing=APICURIO_JSON)
+            if frame not in places:
+                places[frame] = len(known)
+                known.append(frame)
+            codes[row] = places[frame]
 
 
 def _header_frame(framing: str | None, value: bytes | None) -> Frame | None:

@@ -142,7 +142,7 @@ class SideScan:
                 if code in (NULL, UNFRAMED):
                     self.counts["null" if code == NULL else "unframed"] += count
                 else:
-                    self.ids[frames.known[code].framing.removesuffix("-zlib"), frames.known[code].id] += count
+                    self.ids[framing.registry_of(frames.known[code].framing), frames.known[code].id] += count
                     self.counts["framed"] += count
                     self._add_messages(frames, code)
             if self.format == "auto":
@@ -194,8 +194,10 @@ class SideScan:
             if not self.is_json:
                 try:
                     value.decode()
+                    self.is_text = value[:1] != b"\0"  # with which a number begins, but no text
                 except UnicodeDecodeError:
                     self.is_text = False
+                if not self.is_text:
                     return
 
     def _add_json(self, value: bytes) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from brokerless import arrow
 from brokerless.errors import Finding
 from brokerless.log.names import is_internal
 from brokerless.log.storage.paths import StorageOptions
-from brokerless.tables.partition_reader import PartitionReader
+from brokerless.tables.partition_reader import PartitionReader, first_rows
+from brokerless.typed.framing import CONFLUENT
 from brokerless.typed.records import shared_ids
 from brokerless.typed.registry import Registry
 from brokerless.typed.resolve import resolve_topic
@@ -19,6 +22,8 @@ from brokerless.typed.schema_source import TOPIC, load_registry
 from brokerless.typed.topic_type import Decoding, SideType, TopicType, UsedSchema
 
 Row = dict[str, Any]
+_LOOKED_AT = 1000
+_DAY = 86_400_000
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,31 @@ def report_schemas(
         found[topic] = resolve_topic(
             topic, own, asked, registry, max_batch_bytes=max_batch_bytes, on_damage=findings.append
         )
+        if _begin_with_times(found[topic].value, own):
+            found[topic] = replace(found[topic], value=_without_ids(found[topic].value))
         findings += shared_ids(found[topic], own[0].path)
         done(sum(each.paths.size for each in own))
     return SchemaReport(registry.source, registry, found, tuple(findings))
+
+
+def _begin_with_times(side: SideType, partitions: Sequence[PartitionReader]) -> bool:
+    """Whether values are those of Kafka Streams' stores with timestamps: the record's time in 8 bytes, then the value.
+    Its first byte is zero, and the next four look like an id."""
+    if not side.schemas or any(each.schema is not None or each.framing != CONFLUENT for each in side.schemas):
+        return False
+    looked_at = 0
+    for each in partitions:
+        for batch in first_rows(each.records(["value", "timestamp"], on_damage=lambda _: None), _LOOKED_AT):
+            times = arrow.numbers(batch.column("timestamp"), np.int64).tolist()
+            for value, time in zip(arrow.values(batch.column("value")), times, strict=True):
+                if value is not None:
+                    looked_at += 1
+                    if len(value) < 8 or abs(int.from_bytes(value[:8], "big") - time) > _DAY:
+                        return False
+    return looked_at > 0
+
+
+def _without_ids(side: SideType) -> SideType:
+    counts = dict(side.counts)
+    counts["unframed"] = counts.get("unframed", 0) + counts.pop("framed", 0)
+    return replace(side, schemas=(), counts=tuple(sorted(counts.items())))

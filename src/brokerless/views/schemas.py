@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from brokerless.typed.usage import SchemaReport
 
 _MOST_FIELDS = 40
+_PLAIN = ("bytes", "string")
+"""Formats that say the type."""
 
 
 def report_rows(report: SchemaReport) -> Iterator[dict[str, Any]]:
@@ -39,8 +41,10 @@ def report_lines(report: SchemaReport) -> Iterator[str]:
         yield ""
     yield "types:"
     for row in report.types():
-        yield f"  {row['topic'] or '-'} {row['side']}: {row['format']}"
         fields = row["fields"]
+        is_whole = bool(fields) and fields[0]["name"] is None and row["format"] not in _PLAIN
+        type_ = f", {fields[0]['type']}" if is_whole else ""
+        yield f"  {row['topic'] or '-'} {row['side']}: {row['format']}{type_}"
         for each in fields[:_MOST_FIELDS] if fields[0:1] and fields[0]["name"] is not None else ():
             yield f"    {each['name']}: {each['type']}"
         if len(fields) > _MOST_FIELDS:

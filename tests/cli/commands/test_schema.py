@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 from tests.cli.conftest import Run
+from tests.log.whole_batches import batch
 from tests.typed.logs import write_log
 from tests.typed.registries import client, registry_records
 from tests.typed.test_decode import V1, V2, V3, VALUE
@@ -108,3 +110,38 @@ def test_an_export_has_typed_columns_and_does_not_mix_with_bytes(run: Run, log: 
     refused = run("export", log, "-t", "orders", "--to", tmp_path / "out")
     assert refused.exit_code == 2
     assert "with keys and values decoded" in refused.err
+
+
+def test_whole_numbers_and_times_before_values_are_no_ids(run: Run, tmp_path: Path) -> None:
+    """A long as key, and what Kafka Streams' stores with timestamps write: neither is Confluent's framing."""
+
+    def store(name: str, moved_ms: int) -> None:
+        (tmp_path / f"{name}-0").mkdir()
+        with (tmp_path / f"{name}-0" / "00000000000000000000.log").open("wb") as file:
+            for offset in range(5):
+                time = 1_713_000_000_000 + offset * (5 << 24)
+                value = (time + moved_ms).to_bytes(8, "big") + b"{}"
+                file.write(batch(offset, 1, time, value, key=(0xFFF0 + offset).to_bytes(8, "big")).tobytes())
+
+    store("app-store-changelog", 0)
+    done = run("schema", tmp_path, "--json")
+    assert done.exit_code == 0
+    assert {(row["side"], row["format"], row["framed"], row["unframed"]) for row in done.json} == {
+        ("key", "bytes", 0, 5), ("value", "bytes", 0, 5)
+    }  # fmt: skip
+    store("other", 400 * 86_400_000)
+    done = run("schema", tmp_path, "-t", "other", "--json")
+    assert done.exit_code == 1
+    assert {row["framing"] for row in done.json if row["table"] == "uses"} == {"confluent"}
+
+
+def test_types_of_what_is_no_record_are_shown(run: Run, tmp_path: Path) -> None:
+    registry, topics = client(), dict[str, list[tuple[bytes | None, bytes | None]]]()
+    for name, schema, value in (("long", '"long"', 5), ("list", '{"type":"array","items":"string"}', ["a"])):
+        context = SerializationContext(name, MessageField.VALUE)
+        topics[name] = [(b"k", AvroSerializer(registry, schema)(value, context))]
+    log = write_log(tmp_path / "log", {"_schemas": registry_records(registry), **topics})
+    lines = [line.strip() for line in run("schema", log).lines]
+    assert "long value: schema, int64" in lines
+    assert "list value: schema, list<item: string>" in lines
+    assert "long key: string" in lines

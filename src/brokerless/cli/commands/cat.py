@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from brokerless.tables.prepared_records import Prepare, Selection
     from brokerless.tables.record_filter import RecordFilter
     from brokerless.typed.topic_type import TopicType
+    from brokerless.views.records.printed_filter import PrintedFilter
 
 View = Callable[["pa.RecordBatch"], "Iterable[bytes | memoryview]"]
 
@@ -43,7 +44,8 @@ DESCRIPTION = """\
 Records in offset order: one per line for people, by a template, or as JSON Lines.
 
 With --key, --key-regex, --grep, --header or --where, only records for which all of these hold. They are looked for in
-all partitions side by side, and printed as they are found: in offset order within each partition.
+all partitions side by side, and printed as they are found: in offset order within each partition. With --decode, the
+first three look at what is printed; --header and --where at the record's bytes.
 
 Where there is much to read, all processors read, and the output is the same; --jobs 1 leaves it to one.
 
@@ -98,7 +100,8 @@ def run(options: Namespace) -> int:
         raise UsageError("--redact and --decode exclude each other; use one of them")
     output = Output()
     selection = filter_of(options)
-    run = _Run(options, selection, clock.now(), output.is_terminal, secrets.token_bytes(32))
+    within, printed = (selection, None) if decoding(options) is None else _of_printed(selection)
+    run = _Run(options, within, clock.now(), output.is_terminal, secrets.token_bytes(32), printed)
     for check in (_view, _ranges):  # what is wrong with options is reported before anything is read
         check(run)
     partitions = output.partitions(options)
@@ -132,13 +135,15 @@ def run(options: Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What is the same for all partitions. ``key``: of the hashes of ``--redact``."""
+    """What is the same for all partitions. ``key``: of the hashes of ``--redact``. ``selection``: by bytes;
+    ``printed``: by what is printed, where that is decoded."""
 
     options: Namespace
     selection: RecordFilter | None
     now: int
     to_terminal: bool
     key: bytes
+    printed: PrintedFilter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +182,7 @@ def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
 
     in_threads = prepare if task.topic_type is None else None
     try:
-        for batch, text in _read(task.run, partition, columns, damages.append, done, task.jobs, in_threads):
+        for batch, text in _read(task, partition, columns, damages.append, done, in_threads):
             yield from damages
             damages.clear()
             shown = batch if left is None else batch.slice(0, left)
@@ -252,6 +257,34 @@ def _view(run: _Run) -> tuple[list[str], View]:
     return _COLUMNS, lambda batch: text.records(contents(batch), said(batch))
 
 
+def _of_printed(selection: RecordFilter | None) -> tuple[RecordFilter | None, PrintedFilter | None]:
+    """What of a filter looks at records, and what looks at what is printed of their keys and values."""
+    if selection is None:
+        return None, None
+    from brokerless.tables.record_filter import RecordFilter
+    from brokerless.views.records.printed_filter import PrintedFilter
+
+    of_records = RecordFilter.if_any(header=selection.header, where=selection.where)
+    is_of_text = any(each is not None for each in (selection.keys, selection.key_regex, selection.grep))
+    return of_records, PrintedFilter(selection) if is_of_text else None
+
+
+def _printed_records(task: _PrintTask, columns: list[str]) -> Callable[[pa.RecordBatch], pa.RecordBatch] | None:
+    """What selects records by what is printed of them, if that is wanted and they are decoded."""
+    printed, topic_type = task.run.printed, task.topic_type
+    if printed is None or topic_type is None:
+        return None
+    import pyarrow as pa
+
+    from brokerless.typed.decode import decode_batch
+
+    def select(batch: pa.RecordBatch) -> pa.RecordBatch:
+        found = printed.matches(decode_batch(topic_type, batch))
+        return batch.filter(pa.array(found)).select(columns)
+
+    return select
+
+
 def _types(run: _Run, partitions: Sequence[Partition]) -> dict[str | None, TopicType]:
     """The types of each topic, by the records that are to be printed; empty where nothing is decoded."""
     requested = decoding(run.options)
@@ -263,11 +296,11 @@ def _types(run: _Run, partitions: Sequence[Partition]) -> dict[str | None, Topic
     def read(own: Sequence[PartitionReader], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for each in own:
             with suppress(UnreadableError):  # which is reported when it is printed
-                read = _read(
-                    run, cast("Partition", each), list(names), lambda _: None, lambda _: None, run.options.jobs
-                )
+                task = _PrintTask(run, each.paths, each.storage_options, None, run.options.jobs)
+                read = _read(task, cast("Partition", each), list(names), lambda _: None, lambda _: None)
                 batches = (batch for batch, _ in read)
-                yield from batches if run.options.limit is None else first_rows(batches, run.options.limit)
+                limit = None if run.printed else run.options.limit
+                yield from batches if limit is None else first_rows(batches, limit)
 
     return resolve_types(partitions, requested, read)
 
@@ -284,23 +317,26 @@ def _ranges(run: _Run) -> Selection:
 
 
 def _read(
-    run: _Run,
+    task: _PrintTask,
     partition: Partition,
     columns: list[str],
     report: OnDamage,
     done: Done,
-    jobs: int | None,
     prepare: Prepare | None = None,
 ) -> Iterator[tuple[pa.RecordBatch, Any]]:
     """The records of a partition that are to be printed, and what ``prepare`` made of them, if it was called."""
     from brokerless.tables.partition_reader import read_prepared
     from brokerless.views.records.tail import tail
 
-    options = run.options
+    run, options, jobs = task.run, task.run.options, task.jobs
     ranges = _ranges(run)
-    how = (options.isolation, options.control, run.selection, options.limit, options.max_batch_bytes)
+    select = _printed_records(task, columns)
+    limit = options.limit if select is None else None
+    how = (options.isolation, options.control, run.selection, limit, options.max_batch_bytes)
+    names = columns if select is None else [*dict.fromkeys([*columns, "key", "value", "headers"])]
     if options.tail is None:
-        yield from read_prepared(partition, columns, ranges, *how, report, done, jobs, prepare)
+        for batch, text in read_prepared(partition, names, ranges, *how, report, done, jobs, prepare):
+            yield (batch, text) if select is None else (select(batch), None)
         return
     findings: list[Finding] = []
 
@@ -308,8 +344,8 @@ def _read(
         findings.clear()  # read again, from an earlier place
         start = max((each for each in (start, ranges[0]) if each is not None), default=None)
         requested = (start, *ranges[1:])
-        pairs = read_prepared(partition, columns, requested, *how, findings.append, lambda _: None, jobs)
-        return (batch for batch, _ in pairs)
+        pairs = read_prepared(partition, names, requested, *how, findings.append, lambda _: None, jobs)
+        return (batch if select is None else select(batch) for batch, _ in pairs)
 
     for batch in tail(options.tail, partition.batches(["lastOffset", "count"], on_damage=lambda _: None), read):
         yield batch, None

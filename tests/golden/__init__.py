@@ -121,6 +121,11 @@ def of_type(lines: list[dict[str, Any]], type_: str, file: str | None = None) ->
     return (line for line in lines if line["type"] == type_ and (file is None or line["file"] == file))
 
 
+CONSUMERS_THROW = ("message-checksum-mismatch", "magic-unknown")
+"""Kinds of errors at which a consumer throws, though Kafka's file reader does not
+(``tests/kafka/test_consumed_cases.py``)."""
+
+
 def first_at_their_offsets(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The ``record`` lines of one file without those whose offsets an intact batch before has. Kafka's file reader
     yields these as well, but a consumer gets each offset once (``tests/kafka/test_consumed_cases.py``)."""

@@ -235,13 +235,14 @@ def repeated_offsets(file: File) -> dict[int, list[Offsets]]:
 
 
 def first_offsets(chunk: Chunk) -> NDArray[np.int64]:
-    """The first offset of each batch; wrapper messages, whose own is their last one, are looked into."""
+    """The first offset of each batch; wrapper messages, whose own is their last one, are looked into. Of one that does
+    not decode, it is the offset after its last one."""
     if not chunk.batches.is_wrapper.any():
         return chunk.batches.entry_offset
     from brokerless.format.read.wrappers import inspect_wrappers
 
     inside = inspect_wrappers(chunk.buffer, chunk.batches)
-    return np.where(inside.has_base_offset, inside.base_offset, chunk.batches.entry_offset)
+    return np.where(inside.has_base_offset, inside.base_offset, chunk.batches.entry_offset + 1)
 
 
 def report_past_last(chunk: Chunk, path: str, report: Report) -> None:

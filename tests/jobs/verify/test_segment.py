@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.golden import Case, broker_data, cases, of_type
+from tests.golden import CONSUMERS_THROW, Case, broker_data, cases, of_type
 
 import brokerless
 from brokerless.jobs.segment_checks import verify_file
@@ -31,7 +31,7 @@ def test_the_first_error_is_where_kafkas_reader_first_throws(category: str) -> N
             if is_silent:  # an end that cannot be a batch is an error all the same
                 errors = [each for each in errors if each.kind != "no-batches"]
             # At these it is a consumer that throws, not the reader (tests/kafka/test_consumed_cases.py).
-            errors = [each for each in errors if each.kind not in ("message-checksum-mismatch", "magic-unknown")]
+            errors = [each for each in errors if each.kind not in CONSUMERS_THROW]
             found = errors[0].position if errors else None
             assert found == first_error(case, log.name), (log, findings)
             assert all(finding.file == str(log) for finding in findings)

@@ -81,7 +81,7 @@ def check(kind: str, data: pa.Table, dataset: Any) -> None:
         for each in conditions:
             assert scan.filter(each).collect().height == frame.filter(each).height, str(each)
         for compare, _ in OPERATORS.values():
-            for each in values:  # Polars may ask Arrow, for which NaN is not above all numbers
+            for each in values[:4]:  # Polars may ask Arrow, for which NaN is not above all numbers
                 wanted = {frame.filter(compare(column, each)).height, data.filter(compare(field, each)).num_rows}
                 assert scan.filter(compare(column, each)).collect().height in wanted, (path, str(compare), each)
 

@@ -54,6 +54,7 @@ def test_one_new_node_takes_all_disks_with_damaged_metadata_or_none(known: Known
     )
     for each in cut:
         cut_metadata(each)
+        cut_small_files(each)
     for each in bare:
         shutil.rmtree(each / METADATA)
     processes: list[RebuiltNode] = []
@@ -67,6 +68,13 @@ def test_one_new_node_takes_all_disks_with_damaged_metadata_or_none(known: Known
         of_directories = ("cluster_id", "topic_ids", "replicas", "end_offsets", "committed", "records")
         assert differences(processes[1], known, compared=of_directories, replicas=replicas) == []
     assert complaints(processes) == []
+
+
+def cut_small_files(disk: Path) -> None:
+    """Empties one file that a start parses, and cuts another, in each partition of a topic (KAFKA-16814)."""
+    for partition in disk.glob("orders-*"):
+        (partition / "partition.metadata").write_bytes(b"")
+        (partition / "leader-epoch-checkpoint").write_text("0\n3\n0 0\n")
 
 
 def cut_metadata(disk: Path) -> None:

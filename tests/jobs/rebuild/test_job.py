@@ -420,3 +420,54 @@ def test_a_version_that_cannot_express_the_state_is_refused(tmp_path: Path) -> N
         row for row in tables(tmp_path / "to" / "node-1", "features")["features"] if row["name"] == "metadata.version"
     ]
     assert features["featureLevel"] == 33
+
+
+@pytest.mark.parametrize("data", ["copy", "link"])
+def test_small_files_that_a_start_parses_are_written_again(tmp_path: Path, data: Any) -> None:
+    source = disk(tmp_path / "disk")
+    whole = contents(source)
+    break_small_files(source)
+    rebuilt = brokerless.rebuild(source, tmp_path / "to", data=data, apply=True)
+    assert [(each.kind, each.severity) for each in rebuilt.findings] == [("checkpoint-corrupt", "warning")]
+    after = contents(tmp_path / "to" / "node-1")
+    for name in (
+        "orders-0/partition.metadata",
+        "__consumer_offsets-0/partition.metadata",
+        "orders-1/leader-epoch-checkpoint",
+    ):
+        assert after[name].strip() == whole[name].strip()
+
+
+def test_a_checkpoint_of_epochs_that_stays_in_place_is_an_error(tmp_path: Path) -> None:
+    source = disk(tmp_path / "disk")
+    break_small_files(source)
+    rebuilt = brokerless.rebuild(source, tmp_path / "to", data="in-place")
+    (finding,) = rebuilt.findings
+    assert (finding.kind, finding.severity) == ("checkpoint-corrupt", "error")
+    assert "give --data copy" in finding.message
+
+
+def break_small_files(source: Path) -> None:
+    """As after a power cut (KAFKA-16814, KAFKA-16541)."""
+    (source / "orders-0" / "partition.metadata").write_bytes(b"")
+    (source / "__consumer_offsets-0" / "partition.metadata").unlink()
+    (source / "orders-1" / "leader-epoch-checkpoint").write_text("0\n3\n0 0\n")
+
+
+def test_settings_that_a_kafka_refuses_are_reported_with_the_remedy(tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "brokerless", "internals", str(DEMO / METADATA), "--json"]
+    rows = [json.loads(row) for row in subprocess.run(line, capture_output=True, check=True).stdout.splitlines()]
+    of_any_version = [each for each in rows if each["table"] != "features" or each["name"] == "metadata.version"]
+    setting = {"table": "configs", "resourceType": "topic", "resourceName": "orders"}
+    refused = {**setting, "name": "segment.bytes", "value": "16384"}
+    file = tmp_path / "edited.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in [*of_any_version, refused]))
+    severities = {}
+    for version in ("3.9", "4.4"):
+        rebuilt = brokerless.rebuild(DEMO, tmp_path / "to", source=file, metadata_version=version)
+        (finding,) = [each for each in rebuilt.findings if each.kind == "setting-refused"]
+        assert finding.found == "segment.bytes=16384"
+        assert "Kafka 4.4.0" in finding.message
+        assert "kafka-configs" in finding.message
+        severities[version] = finding.severity
+    assert severities == {"3.9": "warning", "4.4": "error"}

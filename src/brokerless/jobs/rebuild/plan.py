@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from brokerless import clock
@@ -16,12 +16,14 @@ from brokerless.internals.metadata_records import Record, cluster_records
 from brokerless.internals.metadata_versions import (
     DYNAMIC_QUORUM,
     KRAFT_VERSION,
+    LEVELS,
     METADATA_VERSION,
     NEWEST,
     features_of,
     first_level_of,
     level_name,
 )
+from brokerless.internals.remote.storage import topic_settings
 from brokerless.jobs.cluster.disks import Disk
 from brokerless.jobs.cluster.metadata_replicas import MetadataReplica, best_of, compare_replicas
 from brokerless.jobs.rebuild.adopted_topics import adopt_topics
@@ -38,6 +40,7 @@ from brokerless.jobs.rebuild.replicas import (
     HeldReplica,
     Place,
     assigned,
+    broken_epochs,
     held_replicas,
     largest_producer_id,
     left_out,
@@ -45,6 +48,8 @@ from brokerless.jobs.rebuild.replicas import (
 from brokerless.jobs.rebuild.server_properties import server_properties
 from brokerless.jobs.rebuild.table_rows import is_tables, load_tables
 from brokerless.jobs.restart.directory_files import check_directory_ids
+from brokerless.jobs.restart.refused_settings import refused_settings
+from brokerless.jobs.restart.replicas import ClusterState
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import random_id
 from brokerless.log.storage.paths import exists, full_path, join, read_bytes
@@ -181,12 +186,14 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     rebuild_partitions(cluster, nodes, held, ids, of_disks, to, findings.append)
     held = assigned(held, cluster, findings.append)
     findings += left_out(disks, cluster, held)
+    findings += broken_epochs(held, in_place=options.data == "in-place")
     level = _level(cluster, options.level, disks, options.max_batch_bytes)
     is_dynamic = options.quorum == "dynamic" if options.quorum else state.is_dynamic
     if is_dynamic and level < DYNAMIC_QUORUM:
         raise UsageError(f"a dynamic quorum needs metadata version 3.9 or newer, and this is {level_name(level)}")
     cluster.features[METADATA_VERSION] = level
     cluster.features.pop(KRAFT_VERSION, None)
+    findings += _refused_settings(cluster, level, state.origin.partition(",")[0])
     used = largest_producer_id(held, thorough=cluster.next_producer_id is None)
     if used >= (cluster.next_producer_id or 0):
         cluster.next_producer_id = (used // _PRODUCER_ID_BLOCK + 1) * _PRODUCER_ID_BLOCK
@@ -335,6 +342,17 @@ def _level(
                 text = f"metadata version {level_name(level)} is of a Kafka that does not know {name} {feature_level}"
                 raise UsageError(f"{text}; give --metadata-version {level_name(since)} or a newer one")
     return level
+
+
+def _refused_settings(cluster: Cluster, level: int, path: str) -> Iterator[Finding]:
+    """Settings at which a Kafka ends that starts with this metadata version, with the remedy."""
+    version = next((each for each, (least, most) in LEVELS.items() if least <= level <= most), None)
+    if version is None:
+        return
+    remedy = "change it before the upgrade with kafka-configs, or here in the tables of the cluster"
+    state = ClusterState(topic_settings=topic_settings(cluster), features=cluster.features)
+    for each in refused_settings(state, path, version):
+        yield replace(each, message=f"{each.message}; {remedy}")
 
 
 def _voters(nodes: Sequence[Node], directories: Sequence[TargetDirectory]) -> list[Row]:

@@ -17,8 +17,10 @@ from pathlib import Path
 from brokerless import clock
 from brokerless.errors import UnreadableError
 from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import Epochs, assign_batches, leader_epoch_checkpoint, load_leader_epochs
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, recorded_offset
 from brokerless.log.checkpoint.partition_metadata import partition_metadata
+from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.commit.commit import discard
 from brokerless.log.commit.partition_writer import scratch_directory, unfinished_name
 from brokerless.log.commit.types import StagedPartition
@@ -26,6 +28,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import PAUSE_S, TRIES
 from brokerless.log.recovery.plan import apply_recovery, plan_recovery
+from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import lock_directory, was_clean_shutdown
@@ -57,9 +60,9 @@ def copy_partition(
     storage_options: StorageOptions | None = None,
 ) -> StagedPartition:
     """Copies a partition whose log is intact, under a name that readers pass over; ``end_offset`` is where that ends.
-    ``topic_id``: of one that has no ``partition.metadata``. ``cleaned_until``: the offset up to which it was compacted,
-    for the cleaner's checkpoint. ``link``: logs of segments that were flushed and are not the last become hard links to
-    the source's files; both have to be local, and on one file system.
+    ``topic_id``: of one that has no ``partition.metadata`` that can be read. ``cleaned_until``: the offset up to which
+    it was compacted, for the cleaner's checkpoint. ``link``: logs of segments that were flushed and are not the last
+    become hard links to the source's files; both have to be local, and on one file system.
 
     Raises UsageError if a broker runs on ``directory``, UnreadableError, UnwritableError.
     """
@@ -77,8 +80,9 @@ def copy_partition(
             path.mkdir()
             linked = _unchanging(source, None if clean else recovery_point or 0) if link else frozenset[str]()
             _copy_current(source, path, storage_options, linked)
-            if source.partition_metadata is None:
+            if topic_id_of(source.partition_metadata, storage_options) is None:
                 write_file(path / names.PARTITION_METADATA, partition_metadata(topic_id))
+            _mend_epochs(path)
             recorded = PartitionOffsets(end_offset, checkpoints.log_start_offset, end_offset, checkpoints.cleaner)
             start_offset = max(source.segments[0].base_offset if source.segments else 0, recorded.log_start_offset or 0)
             if topic == names.CLUSTER_METADATA:
@@ -101,6 +105,21 @@ def copy_partition(
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
             raise
+
+
+def _mend_epochs(path: Path) -> None:
+    """Writes a ``leader-epoch-checkpoint`` that a broker cannot parse, and ends at, again from the batches."""
+    checkpoint = path / names.LEADER_EPOCH_CHECKPOINT
+    if not checkpoint.exists() or all(
+        each.severity != "error" for each in load_leader_epochs(str(checkpoint)).findings
+    ):
+        return
+    epochs: Epochs = ()
+    for log in sorted(path.glob("*.log")):
+        with open_file(str(log), None) as file:
+            for chunk in scan_headers(file, ignore):
+                epochs = assign_batches(epochs, chunk.batches)
+    write_file(checkpoint, leader_epoch_checkpoint(epochs))
 
 
 def _unchanging(source: PartitionPath, recovery_point: int | None) -> frozenset[str]:

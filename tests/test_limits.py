@@ -170,7 +170,8 @@ def record_of_headers(mebi: int) -> bytes:
 
 @cache
 def bombs() -> dict[str, bytes]:
-    message = struct.pack(">qiIbbqii", 0, 22, 0, 1, 0, 0, -1, -1)
+    body = struct.pack(">bbqii", 1, 0, 0, -1, -1)
+    message = struct.pack(">qiI", 0, 22, zlib.crc32(body)) + body
     return {
         "4 GiB": write_batch(zstd_zeros(1 << 15), attributes=4, count=2**31 - 1),
         "64 GiB behind a record": write_batch(
@@ -231,8 +232,9 @@ def test_bombs_take_less_than_512_mib(ask: Ask, tmp_path: Path) -> None:
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_one_huge_record_after_another_is_read_in_bounded_memory(ask: Ask, codec: str, tmp_path: Path) -> None:
     record = write_record(b"key", np.random.default_rng(1).bytes(1000) * (64 << 10))
-    batch = write_batch(COMPRESS[codec](record), attributes=list(COMPRESS).index(codec))
-    found = measure(ask, [write(tmp_path / "huge", batch * 3)], ["records", "verify"])
+    payload, attributes = COMPRESS[codec](record), list(COMPRESS).index(codec)
+    batches = b"".join(write_batch(payload, attributes=attributes, base_offset=offset) for offset in range(3))
+    found = measure(ask, [write(tmp_path / "huge", batches)], ["records", "verify"])
     assert of_each(found, "records", "rows") == {"huge": 3}
     assert_peaks(found, 512)
 

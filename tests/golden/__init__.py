@@ -132,12 +132,15 @@ def first_at_their_offsets(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     first: dict[int, set[int]] = {}
     seen: list[tuple[int, int]] = []
     records = list(of_type(lines, "record"))
+    broken = {line["position"] for line in of_type(lines, "error")}
     for batch in of_type(lines, "batch"):
         own = {each["offset"] for each in records if each["batchPosition"] == batch["position"]}
         first[batch["position"]] = {each for each in own if not any(one <= each <= two for one, two in seen)}
         if batch["isValid"] and batch["baseOffset"] is not None:
-            last = max(batch["lastOffset"], batch["baseOffset"] + (batch.get("count") or 0) - 1)
-            seen.append((batch["baseOffset"], last))
+            base, last = batch["baseOffset"], batch["lastOffset"]
+            if batch["position"] in broken or (batch.get("count") or 0) > last - base + 1:
+                last = max(own, default=base - 1)
+            seen.append((base, last))
     return [each for each in records if each["offset"] in first[each["batchPosition"]]]
 
 

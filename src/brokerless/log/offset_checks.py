@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT64
 from brokerless.errors import Finding
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.ranges import Span
@@ -18,7 +19,7 @@ from brokerless.log.storage.paths import File
 from brokerless.offset_spans import Span as Offsets
 
 if TYPE_CHECKING:  # it imports kernels
-    from brokerless.format.read.decoder import DecodedRecords
+    from brokerless.format.read.decoder import DecodedRecords, Decoder
 
 
 def not_above(path: str, position: int, first: int, highest: int, text: str | None = None) -> Finding:
@@ -209,13 +210,17 @@ OVERLAP = "offset-overlap"
 
 
 def repeated_offsets(file: File) -> dict[int, list[Offsets]]:
-    """The offsets of each intact batch of a file (by position) that intact batches before it have."""
+    """The offsets of each intact batch of a file (by position) that intact batches before it have. Of one that breaks
+    off inside, no offset counts that cannot be read."""
+    from brokerless.format.read.decoder import Decoder
+
     repeated: dict[int, list[Offsets]] = {}
     seen: list[Offsets] = []
+    decoder = Decoder(keys=False, values=False, headers=False)
     for chunk in scan(file, ignore):
         intact = chunk.take(check_checksums(chunk, file.path, ignore))
         firsts = first_offsets(intact)
-        ends = intact.batches.end_of_records + 1
+        ends = _ends_of_read_records(intact, firsts, decoder)
         for position, first, end in zip(intact.positions.tolist(), firsts.tolist(), ends.tolist(), strict=True):
             if not seen or first > seen[-1][1]:
                 seen.append((first, end))
@@ -232,6 +237,30 @@ def repeated_offsets(file: File) -> dict[int, list[Offsets]]:
                     bounds = [(first, end), *touching]
                     seen[low:high] = [(min(each[0] for each in bounds), max(each[1] for each in bounds))]
     return repeated
+
+
+def _ends_of_read_records(chunk: Chunk, firsts: NDArray[np.int64], decoder: Decoder) -> NDArray[np.int64]:
+    """The offset after each batch; after its last record, where it breaks off, or its header may say too much."""
+    broken: set[int] = set()
+    ends = firsts.copy()
+    for decoded in all_pieces(decoder, chunk):
+        broken |= {damage.position for damage in decoded.damages}
+        has_rows = decoded.given > 0
+        lasts = decoded.columns.offset[np.cumsum(decoded.given)[has_rows] - 1]
+        rows = np.searchsorted(chunk.positions, decoded.positions[has_rows])
+        ends[rows] = np.maximum(ends[rows], lasts + 1)
+        del decoded  # free it before the next is decoded
+    uncertain = np.isin(chunk.positions, list(broken)) | chunk.batches.goes_past_last_offset
+    return np.where(uncertain, ends, chunk.batches.end_of_records + 1)
+
+
+def all_pieces(decoder: Decoder, chunk: Chunk) -> Iterator[DecodedRecords]:
+    """What a decoder makes of a chunk, to the last record."""
+    yield from decoder.decode(chunk.buffer, chunk.batches, chunk.base)
+    if (rest := decoder.flush()) is not None:
+        last = [rest]
+        del rest
+        yield last.pop()
 
 
 def first_offsets(chunk: Chunk) -> NDArray[np.int64]:
@@ -269,16 +298,17 @@ def repeated_records(file: File, start_offset: int = 0) -> Iterator[tuple[Findin
     decoder = Decoder(keys=False, values=False, headers=False)
     for chunk in scan(file, ignore) if repeated else ():
         for row in np.flatnonzero(np.isin(chunk.positions, list(repeated))).tolist():
-            one, position = chunk.batches.take(slice(row, row + 1)), int(chunk.positions[row])
-            decoded = [*decoder.decode(chunk.buffer, one)]
-            decoded += [] if (rest := decoder.flush()) is None else [rest]
-            offsets = np.concatenate(
-                [np.zeros(0, np.int64), *(each.columns.offset[: each.columns.rows] for each in decoded)]
-            )
-            is_repeated = np.zeros(len(offsets), np.bool_)
-            for first, end in repeated[position]:
-                is_repeated |= (offsets >= first) & (offsets < end)
-            left_out = offsets[is_repeated]
-            if len(left_out):
-                count = 0 if one.is_control[0] else int((left_out >= start_offset).sum())
-                yield overlaps(file.path, position, int(left_out.min()), int(left_out.max())), count
+            one, position = chunk.take(np.arange(len(chunk.batches)) == row), int(chunk.positions[row])
+            count, least, most = 0, MAX_INT64, -1
+            for decoded in all_pieces(decoder, one):
+                offsets = decoded.columns.offset[: decoded.columns.rows]
+                is_repeated = np.zeros(len(offsets), np.bool_)
+                for first, end in repeated[position]:
+                    is_repeated |= (offsets >= first) & (offsets < end)
+                if is_repeated.any():
+                    left_out = offsets[is_repeated]
+                    least, most = min(least, int(left_out.min())), max(most, int(left_out.max()))
+                    count += int((left_out >= start_offset).sum())
+                del decoded, offsets
+            if least <= most:
+                yield overlaps(file.path, position, least, most), 0 if one.batches.is_control[0] else count

@@ -21,6 +21,7 @@ from brokerless.format.read.resync import find_next_batch
 from brokerless.format.read.wrappers import Damage, inspect_wrappers
 from brokerless.format.write.column_slices import concat_columns
 from brokerless.jobs.recovered.damaged_regions import Region
+from brokerless.log.partition import all_decoded
 from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, scan
 from brokerless.log.storage.paths import File
 
@@ -217,7 +218,9 @@ class _Finder:
         first = np.where(inside.has_base_offset, inside.base_offset, batches.entry_offset)
         intact["position"], intact["size"] = batches.positions + chunk.base, batches.sizes
         intact["first"], intact["last"], intact["records"] = first, batches.end_of_records, inside.count
-        intact["partial"] = intact["past_last"] = batches.goes_past_last_offset
+        for row in np.flatnonzero(batches.goes_past_last_offset).tolist():
+            intact["last"][row] = self._last_offset(chunk, batches.take(slice(row, row + 1)))
+        intact["partial"] = intact["past_last"] = intact["last"] > batches.last_offset
         intact["epoch"], intact["checksum"], intact["magic"] = (
             batches.partition_leader_epoch,
             batches.checksum,
@@ -236,6 +239,14 @@ class _Finder:
         self._after = int(intact["last"][-1]) + 1
         self._has_wrappers = bool(batches.is_wrapper[-1])
         return intact
+
+    def _last_offset(self, chunk: Chunk, batch: Batches) -> int:
+        """The highest offset of a batch's records, which its header does not say."""
+        last = int(batch.last_offset[0])
+        for decoded in all_decoded(self._decoder, chunk, batch):
+            last = max(last, int(decoded.columns.offset[: decoded.columns.rows].max(initial=last)))
+            del decoded
+        return last
 
     def _region(self, end: int, kind: str, text: str, batches: Batches | None = None, row: int = 0) -> Region:
         offset = None if batches is None else int(batches.entry_offset[row])

@@ -203,7 +203,7 @@ class ExportReader:
             return
         with open_file(finding.file, self.storage_options) as file:
             header = read_headers(file.read(position, 1 << 10), np.zeros(1, np.int64))
-        last = int(header.end_of_records[0])
+        last = int(header.last_offset[0])
         first = self._given[position] + 1 if position in self._given else finding.offset
         self.left_out.append((min(last, first if first is not None and first >= 0 else last), last))
 

@@ -26,7 +26,15 @@ from brokerless.log.live_segments import PAUSE_S, ReplacedError, open_listed
 from brokerless.log.positions import last_indexed
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import Report, ignore, scan, scan_headers
-from brokerless.log.storage.paths import DirectoryEntry, File, StorageOptions, directory_name, exists, join
+from brokerless.log.storage.paths import (
+    DirectoryEntry,
+    File,
+    StorageOptions,
+    directory_name,
+    exists,
+    join,
+    parent_directory,
+)
 
 MISSING = "missing-segment"
 """The kind of a finding about such a hole."""
@@ -174,6 +182,9 @@ def missing_logs(
         last = int(index.offsets[-1]) if index.is_valid and len(index.offsets) else -1
         if file.offset <= last <= file.offset + _MOST_OFFSETS and last >= partition.log_start_offset:
             known[file.offset] = max(known.get(file.offset, (-1, entry)), (last, entry), key=lambda each: each[0])
+    above = parent_directory(partition.path) if known else None
+    if above is not None and exists(join(above, names.COMMIT_JOURNAL), storage_options):
+        return  # a commit was cut short: what it had removed or not yet put in place is for the next one to settle
     for base, (last, entry) in sorted(known.items()):
         if _is_still_there(partition, base, entry, storage_options):
             log = join(partition.path, names.segment_file(base, "log"))

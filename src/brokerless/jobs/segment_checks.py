@@ -29,8 +29,8 @@ from brokerless.log.index.checks import SegmentBatches, check_offset_index, chec
 from brokerless.log.index.readers import load_offset_index, load_time_index, load_transaction_index
 from brokerless.log.live_segments import PAUSE_S, TRIES, OpenSegment, has_changed, is_unchanged, segment_now
 from brokerless.log.offset_checks import OVERLAP, FileOverlaps, not_above, report_past_last
-from brokerless.log.partition import all_decoded, damage_finding
-from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, check_checksums, is_zero, scan
+from brokerless.log.partition import damage_finding
+from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, all_decoded, check_checksums, is_zero, scan
 from brokerless.log.storage.paths import File, StorageOptions, exists, is_remote, open_file
 
 Watch = Callable[[Chunk, str], Iterable[Finding]]

@@ -14,7 +14,7 @@ from brokerless.bounds import MAX_INT64
 from brokerless.errors import Finding
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.ranges import Span
-from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
+from brokerless.log.segment import Chunk, Report, all_decoded, check_checksums, ignore, scan
 from brokerless.log.storage.paths import File
 from brokerless.offset_spans import Span as Offsets
 
@@ -243,7 +243,7 @@ def _ends_of_read_records(chunk: Chunk, firsts: NDArray[np.int64], decoder: Deco
     """The offset after each batch; after its last record, where it breaks off, or its header may say too much."""
     broken: set[int] = set()
     ends = firsts.copy()
-    for decoded in all_pieces(decoder, chunk):
+    for decoded in all_decoded(decoder, chunk, chunk.batches):
         broken |= {damage.position for damage in decoded.damages}
         has_rows = decoded.given > 0
         lasts = decoded.columns.offset[np.cumsum(decoded.given)[has_rows] - 1]
@@ -252,15 +252,6 @@ def _ends_of_read_records(chunk: Chunk, firsts: NDArray[np.int64], decoder: Deco
         del decoded  # free it before the next is decoded
     uncertain = np.isin(chunk.positions, list(broken)) | chunk.batches.goes_past_last_offset
     return np.where(uncertain, ends, chunk.batches.end_of_records + 1)
-
-
-def all_pieces(decoder: Decoder, chunk: Chunk) -> Iterator[DecodedRecords]:
-    """What a decoder makes of a chunk, to the last record."""
-    yield from decoder.decode(chunk.buffer, chunk.batches, chunk.base)
-    if (rest := decoder.flush()) is not None:
-        last = [rest]
-        del rest
-        yield last.pop()
 
 
 def first_offsets(chunk: Chunk) -> NDArray[np.int64]:
@@ -300,7 +291,7 @@ def repeated_records(file: File, start_offset: int = 0) -> Iterator[tuple[Findin
         for row in np.flatnonzero(np.isin(chunk.positions, list(repeated))).tolist():
             one, position = chunk.take(np.arange(len(chunk.batches)) == row), int(chunk.positions[row])
             count, least, most = 0, MAX_INT64, -1
-            for decoded in all_pieces(decoder, one):
+            for decoded in all_decoded(decoder, one, one.batches):
                 offsets = decoded.columns.offset[: decoded.columns.rows]
                 is_repeated = np.zeros(len(offsets), np.bool_)
                 for first, end in repeated[position]:

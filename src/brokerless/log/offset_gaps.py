@@ -74,9 +74,7 @@ def check_head(
     ``requested``."""
     _report_within(missing_head(partition, storage_options), report, requested)
     for lost, finding in missing_logs(partition, storage_options):
-        is_after = requested.end_offset is not None and lost.start >= requested.end_offset
-        is_before = requested.start_offset is not None and lost.stop <= requested.start_offset
-        if not is_before and not is_after:
+        if _is_requested(lost, requested):
             report(finding)
 
 
@@ -93,13 +91,14 @@ def check_end(
 
 
 def _report_within(finding: Finding | None, report: Report, requested: Range) -> None:
-    if finding is None:
-        return
-    missing = missing_offsets(finding)
+    if finding is not None and _is_requested(missing_offsets(finding), requested):
+        report(finding)
+
+
+def _is_requested(missing: range, requested: Range) -> bool:
     is_after = requested.end_offset is not None and missing.start >= requested.end_offset
     is_before = requested.start_offset is not None and missing.stop <= requested.start_offset
-    if not is_before and not is_after:
-        report(finding)
+    return not is_before and not is_after
 
 
 def is_gap(end_offset: int, base_offset: int, start_offset: int | None = None) -> bool:
@@ -185,25 +184,16 @@ def missing_logs(
     above = parent_directory(partition.path) if known else None
     if above is not None and exists(join(above, names.COMMIT_JOURNAL), storage_options):
         return  # a commit was cut short: what it had removed or not yet put in place is for the next one to settle
+    if known:
+        time.sleep(PAUSE_S)  # a broker renames one file of a segment after the other
     for base, (last, entry) in sorted(known.items()):
-        if _is_still_there(partition, base, entry, storage_options):
-            log = join(partition.path, names.segment_file(base, "log"))
-            text = (
-                f"the log of this segment is missing, although {entry.name} has entries up to offset {last}; look for "
-            )
-            text += "it on another replica"
+        log = join(partition.path, names.segment_file(base, "log"))
+        if exists(entry.path, storage_options) and not exists(log, storage_options):
+            text = f"the log of this segment is missing, although {entry.name} has entries up to offset {last}"
+            text += "; look for it on another replica"
             expected = f"offsets {base} to {last}"
             finding = Finding("error", MISSING_LOG, log, None, base, text, expected, "no such file")
             yield range(max(base, partition.log_start_offset), last + 1), finding
-
-
-def _is_still_there(
-    partition: PartitionPath, base_offset: int, entry: DirectoryEntry, storage_options: StorageOptions | None
-) -> bool:
-    """Whether an index is without its log a moment later, too: a broker renames one file after the other."""
-    time.sleep(PAUSE_S)
-    log = join(partition.path, names.segment_file(base_offset, "log"))
-    return exists(entry.path, storage_options) and not exists(log, storage_options)
 
 
 def missing_end(partition: PartitionPath, storage_options: StorageOptions | None = None) -> Finding | None:

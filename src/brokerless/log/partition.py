@@ -29,7 +29,7 @@ from brokerless.log.positions import highest_before, position_of_offset
 from brokerless.log.producer.transactions import Transactions, find_transactions
 from brokerless.log.ranges import EVERYTHING, Range, Span, is_past, reaches_end
 from brokerless.log.seek import position_of_timestamp
-from brokerless.log.segment import SHRUNK, Chunk, Report, check_checksums, ignore, scan, within_log
+from brokerless.log.segment import SHRUNK, Chunk, Report, all_decoded, check_checksums, ignore, scan, within_log
 from brokerless.log.storage.paths import File, LocalFile, StorageOptions
 from brokerless.log.storage.read_ahead import SPACE, ReadAhead, Window
 from brokerless.ordered_threads import Turn, in_order, turns
@@ -330,15 +330,6 @@ class _Decoded:
 def _both(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
     """The rows that both select; None selects all."""
     return other if one is None else one if other is None else one & other
-
-
-def all_decoded(decoder: Decoder, chunk: Chunk, chosen: Batches) -> Iterator[DecodedRecords]:
-    """The records of a chunk, to the last one."""
-    yield from decoder.decode(chunk.buffer, chosen, chunk.base)
-    if (rest := decoder.flush()) is not None:
-        last = [rest]
-        del rest
-        yield last.pop()
 
 
 def stable_range(reading: Reading) -> Range:

@@ -24,7 +24,7 @@ from brokerless.log.storage.header_reader import header_reader, without_cut_head
 from brokerless.log.storage.paths import File, LocalFile
 
 if TYPE_CHECKING:  # it imports kernels, which headers do without
-    from brokerless.format.read.decoder import Damage
+    from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
 
 Report = Callable[[Finding], None]
 Windows = Callable[[int, int, int], tuple[NDArray[np.uint8], int]]
@@ -329,6 +329,15 @@ def check_checksums(chunk: Chunk, path: str, report: Report) -> NDArray[np.bool_
         for finding in check(chunk, valid, computed, path):
             report(finding)
     return valid
+
+
+def all_decoded(decoder: Decoder, chunk: Chunk, chosen: Batches) -> Iterator[DecodedRecords]:
+    """Yield what a decoder makes of some batches of a chunk, to the last record."""
+    yield from decoder.decode(chunk.buffer, chosen, chunk.base)
+    if (rest := decoder.flush()) is not None:
+        last = [rest]
+        del rest
+        yield last.pop()
 
 
 def ignore(finding: Finding) -> None:

@@ -132,16 +132,6 @@ def _start_offset(segment: RemoteSegment) -> int:
     return segment.start_offset
 
 
-def remote_finding(partition: PartitionPath, storage_options: StorageOptions | None = None) -> Finding | None:
-    """What of a partition is in remote storage only, by the metadata in the same log directory; None if nothing is, or
-    there is no metadata."""
-    above = None if partition.topic is None else parent_directory(partition.path)
-    if above is None or partition.topic == names.CLUSTER_METADATA:
-        return None
-    storage = _storage_of(above) if storage_options is None else load_remote_storage(above, storage_options)
-    return storage.finding(partition)
-
-
 def with_remote_findings(directory: LogDirectory, storage_options: StorageOptions | None = None) -> LogDirectory:
     """Return what was listed with a warning for each partition of which offsets are in remote storage only, so that
     whoever reads it reports them. The metadata is read only where there is a ``__remote_log_metadata`` next to

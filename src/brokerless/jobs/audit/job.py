@@ -17,7 +17,7 @@ from brokerless import clock
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.records import TOPICS
-from brokerless.internals.remote.storage import load_remote_storage
+from brokerless.internals.remote.storage import REMOTE_OFFSETS, load_remote_storage
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.audit.epochs import LeaderEpochCheck
 from brokerless.jobs.audit.gaps import GapCheck
@@ -197,8 +197,10 @@ def audit_directory(
             yield finding
     yield from starting
     if directory.kind == "log-directory" and not is_remote(directory.path):
-        storage = load_remote_storage(directory.path)
-        yield from filter(None, map(storage.finding, directory.partitions))
+        reported = {each.path for each in directory.partitions for one in each.findings if one.kind == REMOTE_OFFSETS}
+        others = [each for each in directory.partitions if each.start_offset != 0 and each.path not in reported]
+        if others:
+            yield from filter(None, map(load_remote_storage(directory.path).finding, others))
     yield from compare_topic_ids(
         (each.topic, *each.topic_id)
         for each in audits

@@ -21,8 +21,7 @@ from brokerless.format.read.resync import find_next_batch
 from brokerless.format.read.wrappers import Damage, inspect_wrappers
 from brokerless.format.write.column_slices import concat_columns
 from brokerless.jobs.recovered.damaged_regions import Region
-from brokerless.log.partition import all_decoded
-from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, scan
+from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, all_decoded, scan
 from brokerless.log.storage.paths import File
 
 INTACT_BATCH = np.dtype(

@@ -72,7 +72,7 @@ class LogTracker:
 
         ``committed``: at the last stable offset; by default as the options say. Partitions of ``start`` that are not
         there any more end where they were. ``ids``: of the topics of ``start``; one that has another ID now was deleted
-        and made again, which is lost data, and begins anew."""
+        and made again, which is lost data, and begins at its first offset."""
         committed = self.options.committed if committed is None else committed
         return self._again(lambda is_last: self._ends(start, ids or {}, committed, is_last))
 

@@ -172,11 +172,13 @@ def test_an_export_to_there_goes_on_and_makes_an_interrupted_run_good(
     source, target = tmp_path / "segments-0", s3.url("interrupted")
     shutil.copytree(data / "segments-0", source)
     logs = sorted(source.glob("*.log"))
-    last = logs[-1].read_bytes()
-    logs[-1].unlink()
+    late = {path: path.read_bytes() for path in source.glob(f"{logs[-1].stem}.*")}
+    for path in late:
+        path.unlink()
     assert run("export", source, "--to", target, "--by-date").exit_code == 0
     before = table(download(s3, target, tmp_path / "first"))
-    logs[-1].write_bytes(last)
+    for path, content in late.items():
+        path.write_bytes(content)
 
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt

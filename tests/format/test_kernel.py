@@ -25,6 +25,7 @@ def nowhere_to_write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     told = [each for each in everywhere if "UserProvided" in each.__name__]
     monkeypatch.setattr(numba.core.caching.CacheImpl, "_locator_classes", told)
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr("brokerless.format.kernel.unkept", "")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 

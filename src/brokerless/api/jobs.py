@@ -12,7 +12,7 @@ from brokerless.api.results import LogAudit, LogRestart
 from brokerless.clock import Time, milliseconds
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.kafka_names import Isolation
-from brokerless.log.directory import LogDirectory, PartitionPath, resolve
+from brokerless.log.directory import LogDirectory, PartitionPath, may_have_remote_offsets, resolve
 from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.paths import StorageOptions
@@ -51,7 +51,7 @@ def open_directory(
 ) -> LogDirectory:
     """What there is to read in a path, with what is in remote storage only; as :func:`resolve`."""
     found = resolve(path, include, storage_options, read_setting)
-    if all(each.start_offset == 0 for each in found.partitions if each.topic is not None):
+    if not may_have_remote_offsets(found, storage_options):
         return found
     from brokerless.internals.remote.storage import with_remote_findings
 

@@ -15,12 +15,11 @@ from functools import cache, lru_cache
 from typing import Any, Literal
 
 from brokerless.internals.messages import Cursor, Message, UnreadableMessageError, decode, message, messages
-from brokerless.log.names import CLUSTER_METADATA
+from brokerless.log.names import CLUSTER_METADATA, REMOTE_LOG_METADATA
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 SHARE_GROUP_STATE = "__share_group_state"
-REMOTE_LOG_METADATA = "__remote_log_metadata"
 TOPICS = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, REMOTE_LOG_METADATA, CLUSTER_METADATA)
 
 _FRAME_VERSION = 1

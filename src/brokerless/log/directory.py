@@ -206,6 +206,22 @@ def _resolve_directory(
     )
 
 
+def may_have_remote_offsets(directory: LogDirectory, storage_options: StorageOptions | None = None) -> bool:
+    """Whether offsets of a partition may be in remote storage, by names alone: it does not begin at offset 0, and there
+    is a partition of ``__remote_log_metadata`` next to it."""
+    if all(each.start_offset == 0 for each in directory.partitions if each.topic is not None):
+        return False
+    if directory.kind != "partition":
+        return any(each.topic == names.REMOTE_LOG_METADATA for each in directory.partitions)
+    above = parent_directory(directory.path)
+    try:
+        entries = [] if above is None else list_directory(above, storage_options)
+    except UnreadableError:
+        return False
+    found = (names.parse_partition_directory(each.name) for each in entries)
+    return any(each is not None and each.topic == names.REMOTE_LOG_METADATA for each in found)
+
+
 def describe_partition(path: str, entries: Sequence[DirectoryEntry]) -> PartitionPath:
     """Sorts what is in a partition's directory; topic and partition are by its name, null if that is foreign."""
     live: dict[SegmentFileKind, dict[int, DirectoryEntry]] = {}

@@ -44,8 +44,9 @@ CLUSTER_METADATA = "__cluster_metadata"
 """The topic of KRaft's own log."""
 CLUSTER_METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 """Its ID, in every cluster (``Uuid.METADATA_TOPIC_ID``)."""
+REMOTE_LOG_METADATA = "__remote_log_metadata"
 INTERNAL_TOPICS = frozenset(
-    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__remote_log_metadata", CLUSTER_METADATA}
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", REMOTE_LOG_METADATA, CLUSTER_METADATA}
 )
 """Kafka's own topics (``Topic.isInternal``, 4.1, and the two that only brokers and controllers use). A name that merely
 begins with ``__`` is a user's, such as those of Debezium's heartbeats."""

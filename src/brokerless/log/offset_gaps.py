@@ -172,9 +172,12 @@ def missing_logs(
     entries, and a finding. Who deletes a segment renames all of its files first (``LogSegment.changeFileSuffixes``,
     4.4.0), so that the log was lost, or left out of a copy."""
     known: dict[int, tuple[int, DirectoryEntry]] = {}
-    for entry in partition.orphaned_files if partition.state == "live" else ():
-        file = names.parse_segment_file(entry.name)
+    orphaned = [(names.parse_segment_file(each.name), each) for each in partition.orphaned_files]
+    renamed = {file.offset for file, _ in orphaned if file is not None and file.kind == "log"}
+    for file, entry in orphaned if partition.state == "live" else ():
         if file is None or file.state != "live" or file.kind not in ("offset-index", "time-index"):
+            continue
+        if file.offset in renamed:  # whoever deletes or replaces the segment is at it, or was stopped
             continue
         load = load_offset_index if file.kind == "offset-index" else load_time_index
         index = load(entry.path, file.offset, storage_options)

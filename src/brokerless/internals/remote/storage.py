@@ -16,8 +16,8 @@ from brokerless.internals.cluster import Cluster, read_cluster
 from brokerless.internals.entries import decode_entry, read_entries
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.log import names
-from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.log.storage.paths import StorageOptions, list_directory, parent_directory
+from brokerless.log.directory import LogDirectory, PartitionPath, may_have_remote_offsets
+from brokerless.log.storage.paths import StorageOptions, parent_directory
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, open_partitions
 
 _TOPIC = 2
@@ -134,12 +134,11 @@ def _start_offset(segment: RemoteSegment) -> int:
 
 def with_remote_findings(directory: LogDirectory, storage_options: StorageOptions | None = None) -> LogDirectory:
     """Return what was listed with a warning for each partition of which offsets are in remote storage only, so that
-    whoever reads it reports them. The metadata is read only where there is a ``__remote_log_metadata`` next to
-    partitions that do not begin at offset 0."""
-    chosen = [each for each in directory.partitions if each.topic is not None and each.start_offset != 0]
+    whoever reads it reports them. Where :func:`may_have_remote_offsets` says no, the metadata is not read."""
     above = parent_directory(directory.path) if directory.kind == "partition" else directory.path
-    if not chosen or above is None or not _has_remote_metadata(directory, above, storage_options):
+    if above is None or not may_have_remote_offsets(directory, storage_options):
         return directory
+    chosen = [each for each in directory.partitions if each.topic is not None and each.start_offset != 0]
     storage = _storage_of(above) if storage_options is None else load_remote_storage(above, storage_options)
     found = {each.path: storage.finding(each) for each in chosen}
     return replace(
@@ -150,16 +149,6 @@ def with_remote_findings(directory: LogDirectory, storage_options: StorageOption
             for each in directory.partitions
         ),
     )  # fmt: skip
-
-
-def _has_remote_metadata(directory: LogDirectory, above: str, storage_options: StorageOptions | None) -> bool:
-    if directory.kind == "log-directory":
-        return any(each.topic == REMOTE_LOG_METADATA for each in directory.partitions)
-    try:
-        entries = list_directory(above, storage_options)
-    except BrokerlessError:
-        return False
-    return any(each.name.startswith(f"{REMOTE_LOG_METADATA}-") for each in entries)
 
 
 def load_remote_storage(log_directory: str, storage_options: StorageOptions | None = None) -> RemoteStorage:

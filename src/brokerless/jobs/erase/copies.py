@@ -21,7 +21,6 @@ from brokerless.log.segment import ignore as ignore_finding
 from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, is_remote, list_directory, local, open_file
 
 REMOTE_STORAGE = "remote.storage.enable"
-REMOTE_LOG_METADATA = "__remote_log_metadata"
 _CHANGELOG = "-changelog"
 _DIRECTORIES = {
     "delete": "a partition's directory that waits for its deletion",
@@ -73,7 +72,7 @@ def find_copies(
             if read is not None and read(partition.path, topic, REMOTE_STORAGE, storage_options) == "true":
                 found.append(Copy(topic, "tiered storage: segments that were moved there are not changed"))
         for each in directory.partitions:
-            if each.topic == REMOTE_LOG_METADATA and each.size:
+            if each.topic == names.REMOTE_LOG_METADATA and each.size:
                 what = "metadata of segments in tiered storage, which are not changed"
                 found.append(Copy(each.path, what))
     return found

@@ -17,12 +17,12 @@ def client() -> Any:
 
 
 def registry_records(found: Any) -> list[tuple[bytes, bytes]]:
-    """The records that a registry would have in ``_schemas`` for what a client knows."""
+    """The records that a registry would have in ``_schemas`` for what a client knows; older clients know no GUID."""
     records: list[tuple[bytes, bytes]] = []
     for subject in found.get_subjects():
         for version in found.get_versions(subject):
             each = found.get_version(subject, version)
-            records.append(schema_record(subject, version, each.schema_id, each.schema, each.guid))
+            records.append(schema_record(subject, version, each.schema_id, each.schema, getattr(each, "guid", None)))
     return records
 
 

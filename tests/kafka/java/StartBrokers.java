@@ -1,5 +1,6 @@
 import java.io.FileInputStream;
 import java.io.InputStream;
+import java.time.Duration;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
@@ -85,7 +86,8 @@ public class StartBrokers {
         Map<String, String> found = new TreeMap<>();
         Map<String, Object> settings = Map.of(
                 "bootstrap.servers", servers, "default.api.timeout.ms", 5000, "request.timeout.ms", 5000);
-        try (Admin admin = Admin.create(settings)) {
+        Admin admin = Admin.create(settings);
+        try {
             var names = admin.listTopics(new ListTopicsOptions().listInternal(true)).names().get();
             for (TopicDescription topic : admin.describeTopics(names).allTopicNames().get().values()) {
                 for (var partition : topic.partitions()) {
@@ -114,6 +116,8 @@ public class StartBrokers {
                 }
                 found.put(at.toString(), text);
             }
+        } finally {
+            admin.close(Duration.ofSeconds(1)); // without a limit it may wait for ever for partitions that nobody leads
         }
         StringBuilder text = new StringBuilder();
         found.forEach((name, offsets) -> text.append(' ').append(name).append('=').append(offsets));

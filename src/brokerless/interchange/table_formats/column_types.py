@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.interchange.table_formats.catalog import TableFormat
+from brokerless.interchange.table_formats.times_of_day import TIME_OF_DAY
 
 MAX_FIELDS = 1000
 """Of one struct: more than that are keys of data, such as ids, and no columns."""
 _NAME = re.compile(r"[\w@$#:/-]{1,255}")
-_NANOSECONDS, _TIME = "ns", pa.time64("us")
+_NANOSECONDS = "ns"
 
 
 def stored_type(type_: Any, form: TableFormat) -> pa.DataType:
-    """The type that a table has for values of a type.
+    """The type that a table has for values of a type, with times of day of their own (see ``times_of_day``).
 
-    Times of day are whole numbers, in microseconds, as neither Delta nor Spark's reader of Iceberg has a type for them;
-    other times are in microseconds. A struct whose fields' names a table cannot have is JSON text: two that differ only
+    Times are in microseconds. A struct whose fields' names a table cannot have is JSON text: two that differ only
     by case, a dot or a space in one. In Delta, which cannot widen a column, whole numbers are long and floats double.
     """
     t = pa.types
@@ -42,7 +42,7 @@ def stored_type(type_: Any, form: TableFormat) -> pa.DataType:
     if t.is_timestamp(type_):
         return pa.timestamp("us", type_.tz)
     if t.is_time(type_):
-        return pa.int64()
+        return TIME_OF_DAY
     if t.is_integer(type_):
         return pa.int64() if form == "delta" or type_.bit_width == 64 else pa.int32()
     if t.is_floating(type_):
@@ -155,7 +155,7 @@ def convert(column: Any, type_: Any) -> Column:
         if t.is_timestamp(type_) and column.type.unit == _NANOSECONDS:
             own = arrow.numbers(column, np.int64) // 1000  # down, before 1970 as well, as Spark and Java do
             return arrow.column_of_numbers(type_, own, ~arrow.is_valid(column))
-        whole = column.cast(_TIME) if t.is_time(column.type) else column
+        whole = column.cast(TIME_OF_DAY) if t.is_time(column.type) else column
         return whole.cast(type_)
     if column.offset:
         column = pa.concat_arrays([column, column.slice(0, 0)])

@@ -26,6 +26,7 @@ from brokerless.interchange.table_formats.catalog import table_name
 from brokerless.interchange.table_formats.column_types import plain_field
 from brokerless.interchange.table_formats.data_files import DataTarget
 from brokerless.interchange.table_formats.rows import DATE
+from brokerless.interchange.table_formats.times_of_day import TIMES, dump, physical_schema, with_times
 from brokerless.interchange.table_formats.types import (
     COMMIT,
     EXPORT,
@@ -87,7 +88,9 @@ class DeltaTables:
             state = self._state(table, topic)
             self._check_partitions(table, topic)
             self._check_rules(table, topic)
-            return TableState(state, _columns(table), is_outdated=not _is_bounded(table))
+            times = table.metadata().configuration.get(TIMES)
+            schema = with_times(_columns(table), times)
+            return TableState(state, schema, times is not None, is_outdated=not _is_bounded(table))
 
     def open_table(self, name: str) -> Any:
         """The ``deltalake.DeltaTable`` of this name; None if there is none."""
@@ -100,6 +103,7 @@ class DeltaTables:
 
     def prepare(self, state: ExportState, schema: pa.Schema) -> DataTarget:
         """Makes the table of a topic, or evolves it to ``schema``, and returns where its files go."""
+        times, schema = dump(schema), physical_schema(schema)
         with self._errors(state.topic):
             name = table_name(state.topic)
             file_tree.refuse_link(self._path(name))
@@ -108,11 +112,14 @@ class DeltaTables:
                 columns = [*schema, pa.field(DATE, pa.date32())]
                 self.create(name, pa.schema(columns), state.topic, [DATE])
                 table = self.open_table(name)
-            if EXPORT not in table.metadata().configuration:  # or a run was killed before that
-                properties = {TOPIC: state.topic, EXPORT: export_state.dump(state), BOUNDED: _BOUNDS}
-                table.alter.set_table_properties(properties, raise_if_not_exists=False)
+            configuration = table.metadata().configuration
+            properties = {} if configuration.get(TIMES) == times else {TIMES: times}
+            if EXPORT not in configuration:  # or a run was killed before that
+                properties |= {TOPIC: state.topic, EXPORT: export_state.dump(state), BOUNDED: _BOUNDS}
             elif not _is_bounded(table):
-                table.alter.set_table_properties({BOUNDED: _BOUNDS}, raise_if_not_exists=False)
+                properties[BOUNDED] = _BOUNDS
+            if properties:
+                table.alter.set_table_properties(properties, raise_if_not_exists=False)
             _evolve(table, schema)
             self._check_partitions(table, state.topic)
             return DataTarget("delta", state.topic, self._path(name), schema, self._options)

@@ -21,6 +21,7 @@ from brokerless.interchange.table_formats.catalog import Catalog, table_name
 from brokerless.interchange.table_formats.column_types import plain_field
 from brokerless.interchange.table_formats.data_files import DataTarget
 from brokerless.interchange.table_formats.rows import DATE
+from brokerless.interchange.table_formats.times_of_day import TIMES, dump, physical_schema, with_times
 from brokerless.interchange.table_formats.types import (
     COMMIT,
     EXPORT,
@@ -70,7 +71,8 @@ class IcebergTables:
                 return None
             state = self._state(table, topic)
             self._check_partitions(table, topic)
-            return TableState(state, _columns(table))
+            times = table.properties.get(TIMES)
+            return TableState(state, with_times(_columns(table), times), times is not None)
 
     def open_table(self, name: str) -> Any:
         """The ``pyiceberg.table.Table`` of this name in the namespace; None if there is none."""
@@ -85,13 +87,15 @@ class IcebergTables:
 
     def prepare(self, state: ExportState, schema: pa.Schema) -> DataTarget:
         """Makes the table of a topic, or evolves it to ``schema``, and returns where its files go."""
+        times, schema = dump(schema), physical_schema(schema)
         with self._errors(state.topic):
             name = table_name(state.topic)
             table = self.open_table(name)
             if table is None:
-                self.create(name, schema, {TOPIC: state.topic, EXPORT: export_state.dump(state)}, is_by_day=True)
+                properties = {TOPIC: state.topic, EXPORT: export_state.dump(state), TIMES: times}
+                self.create(name, schema, properties, is_by_day=True)
                 table = self.open_table(name)
-            self._evolve(table, schema)
+            self._evolve(table, schema, {} if table.properties.get(TIMES) == times else {TIMES: times})
             return self._target(table, state.topic, schema)
 
     def renew(self, topic: str) -> None:
@@ -140,7 +144,7 @@ class IcebergTables:
             if table is None:
                 self.create(name, rows.schema, {})
                 table = self.open_table(name)
-            self._evolve(table, rows.schema)
+            self._evolve(table, rows.schema, {})
             table.append(rows, snapshot_properties=properties or {})
 
     def create(self, name: str, schema: pa.Schema, properties: dict[str, str], *, is_by_day: bool = False) -> None:
@@ -207,12 +211,17 @@ class IcebergTables:
         newest = export_state.parse(text.encode(), topic, where)
         return replace(newest, partitions={}) if said else newest  # said, and rolled back to before
 
-    def _evolve(self, table: Any, schema: pa.Schema) -> None:
+    def _evolve(self, table: Any, schema: pa.Schema, properties: dict[str, str]) -> None:
         now = _columns(table)
-        if all(each.name in now.names and now.field(each.name).type == each.type for each in schema):
+        is_same = all(each.name in now.names and now.field(each.name).type == each.type for each in schema)
+        if is_same and not properties:
             return
-        with table.update_schema() as update:
-            update.union_by_name(schema)
+        with table.transaction() as transaction:
+            if properties:
+                transaction.set_properties(properties)
+            if not is_same:
+                with transaction.update_schema() as update:
+                    update.union_by_name(schema)
 
     def _check_partitions(self, table: Any, topic: str) -> None:
         spec = [(each.name, str(each.transform)) for each in table.spec().fields]

@@ -17,6 +17,7 @@ from brokerless.interchange.table_formats.column_types import MAX_FIELDS, decode
 from brokerless.interchange.table_formats.data_files import DataTarget
 from brokerless.interchange.table_formats.rows import table_schema
 from brokerless.interchange.table_formats.store import Tables
+from brokerless.interchange.table_formats.times_of_day import with_assumed_times
 from brokerless.interchange.table_formats.types import AnotherExportError, TableState
 from brokerless.jobs.export.tasks import Export, ExportTask
 from brokerless.log.directory import PartitionPath
@@ -108,7 +109,9 @@ class PlannedTables:
                 state = _with_formats_found(state, decoding, topic_type)
                 records = topic_type.schema(SCHEMA)
             schema = table_schema(records, form)
-            schema = schema if known is None else _evolved(known.schema, schema, records, form)
+            if known is not None:
+                now = known.schema if known.has_times else with_assumed_times(known.schema, records)
+                schema = _evolved(now, schema, records, form)
             if topic_type is not None:
                 wide = tuple(_too_wide(topic_type, self.store.describe(topic)))
                 own[-1] = replace(own[-1], findings=(*own[-1].findings, *wide))

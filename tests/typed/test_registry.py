@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.schema_registry_client import Schema
 from tests.typed.registries import client, schema_record
@@ -109,3 +110,40 @@ def test_schemas_that_import_each_other_end() -> None:
     assert schema is not None
     assert [name for name, _ in schema.imports] == ["b"]
     assert schema.imports[0][1].imports == ()
+
+
+OLD_KEYS: tuple[dict[str, Any], ...] = (
+    {"subject": "orders-value", "version": 1, "magic": 1, "keytype": "SCHEMA"},
+    {"magic": 0, "keytype": "SCHEMA", "subject": "orders-value", "version": 1},
+    {"keytype": "SCHEMA", "subject": "orders-value", "version": 1, "magic": 0},
+    {"keytype": "SCHEMA", "subject": "orders-value", "version": 1},
+)
+"""As Confluent's older registries wrote them (its issues 2961 and 4420), and Karapace (347)."""
+
+
+@pytest.mark.parametrize("key", OLD_KEYS)
+def test_a_schema_under_an_older_key_comes_back_when_it_was_deleted(key: dict[str, Any]) -> None:
+    (new, value), tombstone = version("orders-value", 1, 7, V1), None
+    old = json.dumps(key).encode(), value
+    registry = read_registry([old, (new, value), (new, tombstone), version("users-value", 1, 8, V2)])
+    assert versions(registry, "orders") == []
+    assert registry.returning() == [("orders-value", 1)]
+    assert registry.undeletable() == []
+    compacted = read_registry([old, version("users-value", 1, 8, V2)])  # and then the tombstone is cleaned away
+    assert versions(compacted, "orders") == [("orders-value", 1, False)]
+    assert compacted.returning() == []
+    assert compacted.undeletable() == [("orders-value", 1)]
+    ended = read_registry([old, (new, value), (new, None), (old[0], None), version("users-value", 1, 8, V2)])
+    assert (ended.returning(), ended.undeletable()) == ([], [])
+    found = compacted.find(7)
+    assert found is not None
+    assert found.text == V1
+
+
+def test_keys_of_one_form_are_no_trouble() -> None:
+    for key in OLD_KEYS:
+        own = json.dumps(key).encode()
+        registry = read_registry([(own, version("orders-value", 1, 7, V1)[1])])
+        assert (registry.returning(), registry.undeletable()) == ([], [])
+        registry = read_registry([(own, version("orders-value", 1, 7, V1)[1]), (own, None)])
+        assert (registry.returning(), registry.undeletable()) == ([], [])

@@ -17,6 +17,10 @@ TYPES = ("AVRO", "PROTOBUF", "JSON")
 DEFAULT_CONTEXT = "."
 
 
+KeyForm = tuple[tuple[str, ...], str]
+"""The names of a key's members in their order, and its magic: Kafka compacts by bytes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reference:
     """A schema that another one imports by ``name``: a version of a subject."""
@@ -46,7 +50,8 @@ class Registry:
     """All that is known of schemas. ``by_id``: the first version with an id of a context; ``sharing``: all of them.
     ``settings``: of a subject (``""``: of all), what CONFIG and MODE records say. ``problems``: records that were
     passed over, and why. ``is_topic``: whether its ids are those of a ``_schemas``; ``is_empty``: whether there was no
-    record of a registry, not even one that deletes a schema."""
+    record of a registry, not even one that deletes a schema. ``forms``: of each version, the forms of its records' keys
+    in their order, and whether the last record of that form has a value; ``form``: of the newest key."""
 
     source: str | None = None
     is_topic: bool = True
@@ -59,6 +64,20 @@ class Registry:
     by_guid: dict[str, Schema] = field(default_factory=dict[str, Schema])
     settings: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     problems: list[str] = field(default_factory=list[str])
+    forms: dict[tuple[str, int], dict[KeyForm, bool]] = field(
+        default_factory=dict[tuple[str, int], "dict[KeyForm, bool]"]
+    )
+    form: KeyForm | None = None
+
+    def returning(self) -> list[tuple[str, int]]:
+        """The versions that were deleted for good by a key of another form than their own: compaction takes the two for
+        different keys, so that a registry has them again once the deletion is cleaned away."""
+        return [at for at, forms in self.forms.items() if not list(forms.values())[-1] and any(forms.values())]
+
+    def undeletable(self) -> list[tuple[str, int]]:
+        """The versions whose key has another form than the newest key: a registry that writes that form cannot delete
+        them for good, and where it did they are back."""
+        return [at for at, forms in self.forms.items() if all(forms.values()) and self.form not in forms]
 
     def subjects(self) -> dict[str, list[Schema]]:
         """The versions of each subject, in order, deleted ones as well."""
@@ -159,6 +178,10 @@ def _apply(registry: Registry, key: Mapping[str, Any], value: Mapping[str, Any] 
     kind = key.get("keytype")
     if kind == "SCHEMA":
         subject, version = _text(key, "subject"), _number(key, "version")
+        registry.form = form = tuple(key), str(key.get("magic"))
+        forms = registry.forms.setdefault((subject, version), {})
+        forms.pop(form, None)
+        forms[form] = value is not None
         if value is None:  # deleted for good; its id is used for nothing else
             gone = registry.versions.pop((subject, version), None)
             if gone is not None:

@@ -29,8 +29,8 @@ _DAY = 86_400_000
 @dataclass(frozen=True)
 class SchemaReport:
     """What there is of schemas. ``source``: where they were found, None for nowhere. ``topics``: the types of each
-    topic, by all its records; ``findings``: the damage due to which some records are not counted, and ids that are
-    several schemas."""
+    topic, by all its records; ``findings``: the damage due to which some records are not counted, ids that are several
+    schemas, and schemas that cannot be deleted for good."""
 
     source: str | None
     registry: Registry
@@ -132,7 +132,7 @@ def report_schemas(
         if not is_internal(each.topic) and each.topic != TOPIC:
             topics.setdefault(each.topic, []).append(each)
     found: dict[str | None, TopicType] = {}
-    findings: list[Finding] = []
+    findings = list(_undeletable(registry))
     for topic, own in topics.items():
         found[topic] = resolve_topic(
             topic, own, asked, registry, max_batch_bytes=max_batch_bytes, on_damage=findings.append
@@ -142,6 +142,20 @@ def report_schemas(
         findings += shared_ids(found[topic], own[0].path)
         done(sum(each.paths.size for each in own))
     return SchemaReport(registry.source, registry, found, tuple(findings))
+
+
+def _undeletable(registry: Registry) -> Iterator[Finding]:
+    """A warning where keys of schemas have another form than those that the registry writes now."""
+    for found, what in (
+        (registry.returning(), "was deleted for good by a key of another form than its own"),
+        (registry.undeletable(), "has a key of another form than newer ones, which does not go when it is deleted"),
+    ):
+        if found:
+            subject, version = found[0]
+            more = f" (one of {len(found)})" if len(found) > 1 else ""
+            text = f"the schema {subject} {version}{more} {what}: it is back when the registry starts again"
+            advice = f"to delete it, write a record to {TOPIC} with exactly the bytes of its key and without a value"
+            yield Finding("warning", "schema-key-form", registry.source or "", None, None, f"{text}; {advice}")
 
 
 def _begin_with_times(side: SideType, partitions: Sequence[PartitionReader]) -> bool:

@@ -31,7 +31,7 @@ def report_lines(report: SchemaReport) -> Iterator[str]:
         yield from _indented(table(names, [_subject(row) for row in subjects], right=("version", "id", "records")))
         yield ""
     else:
-        yield "no schemas: there is no topic _schemas beside the logs; give them with --schemas"
+        yield _without_subjects(report)
         yield ""
     uses = report.uses()
     if uses:
@@ -49,6 +49,16 @@ def report_lines(report: SchemaReport) -> Iterator[str]:
             yield f"    {each['name']}: {each['type']}"
         if len(fields) > _MOST_FIELDS:
             yield f"    and {len(fields) - _MOST_FIELDS} more"
+
+
+def _without_subjects(report: SchemaReport) -> str:
+    if report.source is None:
+        return "no schemas: there is no topic _schemas beside the logs; give them with --schemas"
+    deleted = len(report.registry.by_id)
+    if not deleted:
+        return f"no schemas in {report.source}: no record of it is of one"
+    what = "its one schema was" if deleted == 1 else f"its {deleted:,} schemas were"
+    return f"no subjects in {report.source}: {what} deleted for good; what was written by them is still decoded"
 
 
 def _indented(lines: Any) -> Iterator[str]:

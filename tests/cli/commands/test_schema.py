@@ -145,3 +145,25 @@ def test_types_of_what_is_no_record_are_shown(run: Run, tmp_path: Path) -> None:
     assert "long value: schema, int64" in lines
     assert "list value: schema, list<item: string>" in lines
     assert "long key: string" in lines
+
+
+def test_schemas_that_were_all_deleted_are_said_to_be_and_still_decode(run: Run, tmp_path: Path) -> None:
+    registry = client()
+    value = AvroSerializer(registry, V1)(ROWS[0][1], VALUE)
+    ((key, schema),) = registry_records(registry)
+    old = json.dumps({"subject": "orders-value", "version": 1, "magic": 0, "keytype": "SCHEMA"}).encode()
+    for name, records, line in (
+        ("gone", [(key, schema), (key, None)], "its one schema was deleted for good"),
+        ("none", [(b'{"keytype":"NOOP","magic":0}', None)], "no record of it is of one"),
+    ):
+        log = write_log(tmp_path / name, {"_schemas": records, "orders": [(b"k", value)]})
+        first = run("schema", log).lines[0]
+        assert first.startswith(f"no {'subjects' if name == 'gone' else 'schemas'} in {log / '_schemas-0'}: ")
+        assert line in first
+    (row,) = run("cat", tmp_path / "gone", "-t", "orders", "--decode", "--json").json
+    assert (row["value"]["user"], row.get("valueError")) == ("ann", None)
+    assert run("sql", "select value.user from orders", tmp_path / "gone", "--json").json == [{"user": "ann"}]
+    log = write_log(tmp_path / "back", {"_schemas": [(old, schema), (key, None)], "orders": [(b"k", value)]})
+    result = run("schema", log)
+    assert result.exit_code == 0
+    assert "the schema orders-value 1 was deleted for good by a key of another form than its own" in result.err

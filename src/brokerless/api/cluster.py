@@ -10,6 +10,7 @@ from brokerless.errors import UsageError
 from brokerless.log.directory import LogDirectory, resolve
 
 if TYPE_CHECKING:
+    from brokerless.internals.groups.positions import ResetTo
     from brokerless.jobs.cluster.job import ClusterDescription
     from brokerless.jobs.rebuild.plan import Data, Quorum, Rebuild
 
@@ -41,6 +42,7 @@ def rebuild(
     without_metadata: bool = False,
     adopt: bool = False,
     cluster_id: str | None = None,
+    reset_positions: ResetTo | None = None,
     apply: bool = False,
     max_batch_bytes: int | None = None,
 ) -> Rebuild:
@@ -51,6 +53,7 @@ def rebuild(
     ``metadata_version``: such as ``"4.0"``; that of the old cluster by default. ``quorum``: ``"static"`` or
     ``"dynamic"``. ``source``: a log, a ``.checkpoint`` or tables as JSON Lines to take the state from;
     ``without_metadata``: from directories alone. ``adopt``: topics that only the disks have, too.
+    ``reset_positions``: ``"end"`` or ``"start"`` of what is left, where positions of groups are set that are past it.
 
     Of the result, ``cluster``, ``nodes`` and ``directories`` are what is written, ``lost`` and ``findings`` what is
     not. Raises :class:`UsageError`, :class:`UnreadableError` and :class:`UnwritableError`.
@@ -69,6 +72,7 @@ def rebuild(
         adopt=adopt,
         cluster_id=cluster_id,
         max_batch_bytes=max_batch_bytes,
+        reset_to=reset_positions,
     )
     return run(_directories(paths), os.fspath(to), options, apply=apply)
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from brokerless.errors import UsageError, raise_errors
 from brokerless.internals.cluster import cluster_rows, read_cluster
 from brokerless.internals.entries import RawRecord, decode_entry, internal_topic, last_by_key, read_entries
-from brokerless.internals.groups import group_rows
+from brokerless.internals.groups.state import group_rows
 from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE, InternalRecord
 from brokerless.internals.schemas import HISTORY, STATE
 from brokerless.internals.transactional_ids import transactional_id_rows

@@ -104,6 +104,7 @@ def directory_row(restart: DirectoryRestart) -> dict[str, Any]:
             }
             for each in restart.remote_deletions
         ],
+        "lostPositions": [each.row() for each in restart.lost_positions],
         "kafkaVersion": restart.version,
     }
 
@@ -120,6 +121,7 @@ def directory_lines(restart: DirectoryRestart, shown: Collection[str] = ()) -> I
         *(_promotion(path, replaced) for path, replaced in restart.promoted),
         *map(_overwriting, restart.overwritten),
         *map(_completion, restart.completed),
+        *_positions(restart),
         *(f"warning: {show_name(str(each))}" for each in restart.warnings),
     ]
     if restart.unknown is not None:
@@ -150,6 +152,19 @@ def _promotion(path: str, replaced: str | None) -> str:
 def _overwriting(path: str) -> str:
     text = "was being moved from a directory that is gone: the broker begins that empty, and truncates this to it"
     return f"lost: {_name(path)} {text}; copy it, or give it its partition's name in that directory, before the start"
+
+
+_POSITIONS = 20
+"""Lost positions that are shown; there is one for each group and partition."""
+
+
+def _positions(restart: DirectoryRestart) -> Iterator[str]:
+    lost = restart.lost_positions
+    yield from (f"lost: {show_name(str(each))}" for each in lost[:_POSITIONS])
+    if len(lost) > _POSITIONS:
+        yield f"... and {format_number(len(lost) - _POSITIONS)} more positions of groups (--json has all)"
+    if lost:
+        yield "rebuild --reset-positions writes such positions at the end or the start of what is left"
 
 
 def _place(topic: str, partition: int) -> str:

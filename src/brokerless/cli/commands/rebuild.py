@@ -27,6 +27,9 @@ A mapping file names the nodes of the new cluster where they are not those of th
   {"nodes": [{"id": 1, "was": 3, "roles": ["broker", "controller"], "disks": ["/mnt/disk3"], "rack": "a",
               "listeners": {"PLAINTEXT": "kafka1:9092", "CONTROLLER": "kafka1:9093"}}]}
 
+Positions of groups past the end of what is left of a partition are listed as lost; --reset-positions sets them to its
+end or start.
+
 The exit code is 0, 1 if anything is lost or there are warnings or errors, and 2 if nothing can be done.
 """
 EXAMPLES = """\
@@ -34,6 +37,7 @@ EXAMPLES = """\
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --map nodes.json --data link --apply
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --json > state.jsonl
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --from state.jsonl --metadata-version 4.0 --apply
+  brokerless rebuild /mnt/disk* --to /srv/rebuilt --reset-positions end --apply
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --undo
 """
 
@@ -59,6 +63,8 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--without-metadata", action="store_true", help=help_of_without)
     help_of_adopt = "also take in topics that the disks have, and the metadata does not know"
     parser.add_argument("--adopt", action="store_true", help=help_of_adopt)
+    help_of_reset = "set positions of groups past the end of a partition to the end or start of what is left of it"
+    parser.add_argument("--reset-positions", choices=("end", "start"), help=help_of_reset)
     help_of_id = "the cluster id, where no disk has one; a random one by default"
     parser.add_argument("--cluster-id", metavar="ID", help=help_of_id)
     parser.add_argument("--apply", action="store_true", help="write it; without it, nothing is changed")
@@ -98,6 +104,7 @@ def run(options: Namespace) -> int:
         adopt=options.adopt,
         cluster_id=options.cluster_id,
         max_batch_bytes=options.max_batch_bytes,
+        reset_to=options.reset_positions,
     )
     size = sum(each.size for directory in directories for each in directory.partitions) if options.apply else None
     with progress("writing" if options.apply else "reading", size) as done:

@@ -25,14 +25,15 @@ What a broker would do to these logs if it started now: a dry run of Kafka's own
 
 For each partition: the bytes that it would cut, the segments that it would delete, the indexes that it would rebuild,
 and the offsets that consumers would lose. For the directory: whether the broker starts on it at all or is refused (by
-meta.properties, checkpoints, names, or KRaft's own log), which partitions become stray, which begin empty, and which
-transactions the coordinator ends. Several paths are taken as the log.dirs of one broker. What retention deletes soon
-after a start, as records are old, is said as well; it does not change the exit code.
+meta.properties, checkpoints, names, or KRaft's own log), which partitions become stray, which begin empty, which
+transactions the coordinator ends, and which positions of groups are past the end of a partition then. Several paths are
+taken as the log.dirs of one broker. What retention deletes soon after a start, as records are old, is said as well; it
+does not change the exit code.
 
 Settings and records in the cluster's metadata are checked as the Kafka that starts checks them.
 
 The exit code is 0 if nothing would be lost, 1 if anything would be cut, deleted, stray, refused, not served or begun
-empty, or if that is not known, and 2 for a path that cannot be opened.
+empty, if positions are past an end, or if that is not known, and 2 for a path that cannot be opened.
 """
 EXAMPLES = """\
   brokerless restart /var/lib/kafka

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from brokerless.errors import Finding, UnreadableError
 from brokerless.jobs.cluster.metadata_replicas import MetadataReplica, load_replica
-from brokerless.jobs.directory_state import load_directory_state, running_broker
+from brokerless.jobs.directory_state import DirectoryState, load_directory_state, running_broker
 from brokerless.jobs.restart.directory_files import load_properties
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import MetaProperties
@@ -34,7 +34,8 @@ class DiskReplica:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """One log directory. ``properties``: None without a ``meta.properties``. ``metadata``: None without a replica."""
+    """One log directory. ``properties``: None without a ``meta.properties``. ``metadata``: None without a replica.
+    ``checkpoints``: and the mark of a clean stop."""
 
     path: str
     properties: MetaProperties | None
@@ -43,6 +44,7 @@ class Disk:
     replicas: tuple[DiskReplica, ...]
     metadata: MetadataReplica | None
     findings: tuple[Finding, ...]
+    checkpoints: DirectoryState = field(default_factory=DirectoryState)
 
     @property
     def node_id(self) -> int | None:
@@ -84,7 +86,7 @@ def load_disk(directory: LogDirectory, max_batch_bytes: int | None = None) -> Di
         except UnreadableError as error:
             findings.append(Finding("error", "unreadable-file", paths.path, None, None, str(error)))
     return Disk(
-        directory.path, properties, is_running, state.was_clean, tuple(replicas), metadata, tuple(findings)
+        directory.path, properties, is_running, state.was_clean, tuple(replicas), metadata, tuple(findings), state
     )  # fmt: skip
 
 

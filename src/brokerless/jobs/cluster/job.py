@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from brokerless.errors import Finding, UsageError
 from brokerless.internals.cluster import Cluster, cluster_rows, read_cluster
-from brokerless.internals.records import CONSUMER_OFFSETS, REMOTE_LOG_METADATA
+from brokerless.internals.groups.positions import GroupPosition, lost_positions, read_positions
+from brokerless.internals.records import CONSUMER_OFFSETS, REMOTE_LOG_METADATA, SHARE_GROUP_STATE
 from brokerless.internals.remote.storage import read_remote_storage, topic_settings
 from brokerless.internals.schemas import STATE
 from brokerless.internals.tables import state_rows
@@ -24,6 +25,7 @@ from brokerless.schemas import NAME, TIMESTAMP
 from brokerless.tables.partition_reader import PartitionReader
 
 Row = dict[str, Any]
+Place = tuple[str, int]
 
 SCHEMAS: Mapping[str, pa.Schema] = {
     "cluster": pa.schema(
@@ -153,8 +155,11 @@ def describe_cluster(
         "topics": list(_topic_rows(disks, cluster)),
         "partitions": list(_partition_rows(disks, cluster)),
         **{name: state[name] for name in ("configs", "acls", "users", "quotas", "features")},
-        **state_rows(_group_partitions(disks), ("groups", "offsets"), lambda _: None, max_batch_bytes),
+        **state_rows(
+            _longest_replicas(disks, CONSUMER_OFFSETS), ("groups", "offsets"), lambda _: None, max_batch_bytes
+        ),
     }
+    findings += _lost_positions(disks, cluster, max_batch_bytes)
     return ClusterDescription(rows, tuple(disks), (*remote, *findings))
 
 
@@ -329,9 +334,36 @@ def _partition_rows(disks: Sequence[Disk], cluster: Cluster) -> Iterator[Row]:
         }
 
 
-def _group_partitions(disks: Sequence[Disk]) -> Iterator[PartitionReader]:
-    """Of each partition of ``__consumer_offsets``, the replica with the longest log."""
-    found = [each for _, each in _live(disks) if each.topic == CONSUMER_OFFSETS]
+def _lost_positions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: int | None) -> Iterator[Finding]:
+    """Positions of groups past the end of the longest replica; of a partition that no disk has, past 0."""
+    ids = {each.topic: each.topic_id for _, each in _live(disks) if each.topic_id is not None}
+    ids |= {name: topic_id for topic_id, name in cluster.topics.items()}
+    limits: dict[Place, tuple[int, int]] = {}
+    for _, each in _live(disks):
+        if each.topic_id == ids.get(each.topic):
+            place, end = (each.topic, each.partition), each.end_offset or 0
+            if place not in limits or end > limits[place][1]:
+                limits[place] = each.start_offset or 0, end
+    known = {
+        (cluster.topics.get(topic_id, ""), number)
+        for topic_id, partitions in cluster.partitions.items()
+        for number in partitions
+    }
+
+    def limits_of(position: GroupPosition) -> tuple[int, int] | None:
+        place = position.topic, position.partition
+        return limits.get(place, (0, 0) if place in known else None)
+
+    own = [each for topic in (CONSUMER_OFFSETS, SHARE_GROUP_STATE) for each in _longest_replicas(disks, topic)]
+    topics = {topic_id: name for name, topic_id in ids.items()}
+    paths = {(each.topic, each.partition): each.path for each in own}
+    for each in lost_positions(read_positions(own, topics, lambda _: None, max_batch_bytes), limits_of):
+        yield each.finding(paths[each.position.source])
+
+
+def _longest_replicas(disks: Sequence[Disk], topic: str) -> Iterator[PartitionReader]:
+    """Of each partition of a topic, the replica with the longest log."""
+    found = [each for _, each in _live(disks) if each.topic == topic]
     found.sort(key=lambda each: (each.partition, -(each.end_offset or 0)))
     for number, each in enumerate(found):
         if not number or found[number - 1].partition != each.partition:

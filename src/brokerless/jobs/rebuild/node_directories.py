@@ -11,7 +11,9 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from brokerless.errors import UsageError
+from brokerless.internals.groups.positions import ResetTo
 from brokerless.internals.metadata_snapshot import snapshot_batches
+from brokerless.jobs.rebuild.group_positions import in_sync, reset_positions
 from brokerless.jobs.rebuild.plan import Rebuild, TargetDirectory
 from brokerless.jobs.rebuild.replicas import HeldReplica
 from brokerless.jobs.rebuild.unfinished import UNFINISHED, inodes, record_names
@@ -76,10 +78,22 @@ def _write(rebuild: Rebuild, target: TargetDirectory, path: Path, done: Done) ->
         )
         done(replica.size)
     commit(path, staged)
+    if rebuild.reset_to is not None:
+        _reset_positions(rebuild, rebuild.reset_to, target, path)
     write_file(path / names.CLEAN_SHUTDOWN, NO_BROKER)
     if target.is_first:
         write_metadata(rebuild, path)
     write_properties(rebuild, target, path)
+
+
+def _reset_positions(rebuild: Rebuild, reset_to: ResetTo, target: TargetDirectory, path: Path) -> None:
+    """All in-sync replicas get the same records, as if a leader had written them."""
+    ids = {name: topic_id for topic_id, name in rebuild.cluster.topics.items()}
+    for topic, number in sorted({each.position.source for each in rebuild.positions}):
+        there = in_sync(rebuild.cluster, rebuild.held, (ids[topic], number))
+        if any(target.disk is not None and each.disk.path == target.disk.path for each in there):
+            own = [each for each in rebuild.positions if each.position.source == (topic, number)]
+            reset_positions(path, (topic, number), own, reset_to, rebuild.now_ms)
 
 
 def held_in(rebuild: Rebuild, target: TargetDirectory) -> Iterator[HeldReplica]:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from brokerless import clock
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.internals.cluster import Cluster, read_cluster
+from brokerless.internals.groups.positions import LostPosition, ResetTo
 from brokerless.internals.metadata_records import Record, cluster_records
 from brokerless.internals.metadata_versions import (
     DYNAMIC_QUORUM,
@@ -27,6 +28,7 @@ from brokerless.internals.remote.storage import topic_settings
 from brokerless.jobs.cluster.disks import Disk
 from brokerless.jobs.cluster.metadata_replicas import MetadataReplica, best_of, compare_replicas
 from brokerless.jobs.rebuild.adopted_topics import adopt_topics
+from brokerless.jobs.rebuild.group_positions import positions_past_end
 from brokerless.jobs.rebuild.nodes import (
     PROTOCOLS,
     Node,
@@ -66,6 +68,7 @@ ELR_FEATURE, _MIN_INSYNC = "eligible.leader.replicas.version", "min.insync.repli
 """With the one, a cluster has the other as a default of all brokers (``Formatter``, 4.4.0; KIP-966)."""
 _PRODUCER_ID_BLOCK = 1000
 """``ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE``."""
+_MOST_POSITIONS = 20
 _LOST = ("configs of topics and brokers", "ACLs", "SCRAM users", "quotas", "delegation tokens", "feature levels")
 
 
@@ -74,7 +77,8 @@ class RebuildOptions:
     """``data``: how partitions get to the new directories. ``mapping``: path of a mapping file. ``level``: the metadata
     version, None for the old one's. ``quorum``: voters in each node's configuration, or in the metadata (KIP-853); None
     for that of the old cluster. ``source``: a log, snapshot or tables as JSON Lines to take the state from, in place of
-    the disks'. ``without_metadata``: from directories alone. ``adopt``: topics that only the disks have, too."""
+    the disks'. ``without_metadata``: from directories alone. ``adopt``: topics that only the disks have, too.
+    ``reset_to``: where positions of groups are set that are past the end of a partition; None leaves them."""
 
     data: Data = "copy"
     mapping: str | None = None
@@ -85,6 +89,7 @@ class RebuildOptions:
     adopt: bool = False
     cluster_id: str | None = None
     max_batch_bytes: int | None = None
+    reset_to: ResetTo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,10 @@ class Rebuild:
     origin: str
     data: Data
     is_applied: bool = False
+    positions: tuple[LostPosition, ...] = ()
+    """Of groups, past the end of their partition."""
+    reset_to: ResetTo | None = None
+    now_ms: int = 0
 
     def records(self) -> list[Record]:
         """The records of the snapshot. Raises :class:`UsageError` for what this metadata version cannot express."""
@@ -150,6 +159,8 @@ class _State:
 def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Rebuild:
     """What would be written into ``to``, and what is lost. Raises :class:`UsageError` for disks of several clusters and
     for what cannot be written, and UnreadableError."""
+    if options.reset_to is not None and options.data == "in-place":
+        raise UsageError("in place no log is changed, and positions are in logs; give --data copy or link")
     findings: list[Finding] = [
         each for disk in disks for each in disk.findings if disk.metadata is None or each not in disk.metadata.damage
     ]
@@ -187,6 +198,9 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     held = assigned(held, cluster, findings.append)
     findings += left_out(disks, cluster, held)
     findings += broken_epochs(held, in_place=options.data == "in-place")
+    positions = tuple(positions_past_end(disks, cluster, held, options.max_batch_bytes))
+    findings += (_position_finding(*each, options.reset_to) for each in positions)
+    lost += [str(each) for each, _ in positions[:_MOST_POSITIONS] if options.reset_to is None]
     level = _level(cluster, options.level, disks, options.max_batch_bytes)
     is_dynamic = options.quorum == "dynamic" if options.quorum else state.is_dynamic
     if is_dynamic and level < DYNAMIC_QUORUM:
@@ -203,9 +217,17 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
         max(state.offset, *marks, 0) + 1, state.epoch + 1, state.timestamp_ms,
         tuple(_voters(nodes, directories)) if is_dynamic else None,
         held, tuple(lost), tuple(findings), state.origin, options.data,
+        positions=tuple(each for each, _ in positions), reset_to=options.reset_to, now_ms=clock.now(),
     )  # fmt: skip
     rebuild.records()  # refused here, before anything is written
     return rebuild
+
+
+def _position_finding(position: LostPosition, path: str, reset_to: ResetTo | None) -> Finding:
+    found = position.finding(path)
+    if reset_to is None:
+        return replace(found, message=f"{found.message}; --reset-positions sets it to the end or the start of this")
+    return replace(found, severity="info", message=f"{position}; it is set to the {reset_to} of what is left")
 
 
 def _state(disks: Sequence[Disk], options: RebuildOptions, findings: list[Finding]) -> _State:

@@ -11,6 +11,7 @@ Sources: ``LogManager.loadLogs``, ``LogLoader``, ``KafkaMetadataLog`` (4.1.1, 4.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,9 +19,11 @@ import numpy as np
 
 from brokerless import clock
 from brokerless.errors import Finding, UnreadableError
+from brokerless.internals.groups.positions import LostPosition
 from brokerless.internals.remote.storage import read_remote_storage
-from brokerless.jobs.directory_state import Lines
+from brokerless.jobs.directory_state import DirectoryState, Lines, load_directory_state
 from brokerless.jobs.restart import directory_files, replicas
+from brokerless.jobs.restart.group_positions import positions_past_end
 from brokerless.jobs.restart.metadata_log import KnownState, emptied_at, read_known_state
 from brokerless.jobs.restart.partition_files import unloadable
 from brokerless.jobs.restart.refused_settings import refused_settings
@@ -87,6 +90,12 @@ def plan_directories(
     served = {at: each for at, each in served.items() if each.path not in {**stray, **places.unserved}}
     remote = _remote_deletions(state, node, partitions, served, places)
     completed = tuple(completions(map(PartitionReader, served.values()), set(served), now_ms, max_batch_bytes))
+    positions: tuple[LostPosition, ...] = ()
+    if state is not None:
+        emptied = {(each.topic, each.partition) for each in loaded if each.path in stray}
+        emptied |= {place for place, _ in places.created}
+        limits_after = RecoveredLimits({each.path: load_directory_state(each) for each in own}, now_ms).after
+        positions = tuple(positions_past_end(state, node, served, emptied, limits_after, max_batch_bytes))
     return [
         DirectoryRestart(
             each.path,
@@ -105,6 +114,7 @@ def plan_directories(
             known_state.restarts_cluster,
             remote if each is own[0] else (),
             kafka,
+            positions if each is own[0] else (),
         )
         for each, path in zip(own, properties, strict=True)
     ]
@@ -151,6 +161,36 @@ def _remote_deletions(
     storage = read_remote_storage(state.topics, state.topic_settings, readers, lambda _: None)
     unserved = {(each.topic or "", each.partition or 0) for each in partitions if each.path in places.unserved}
     return tuple(remote_deletions(storage, state.partitions, node.node_id, served, unserved))
+
+
+class RecoveredLimits:
+    """Where the logs of some directories start and end after a start of a broker."""
+
+    def __init__(self, states: Mapping[str, DirectoryState], now_ms: int | None = None) -> None:
+        """``states``: of the directories, by their paths."""
+        self._states = {path.rstrip("/"): each for path, each in states.items()}
+        self._now_ms = now_ms
+        self._known: dict[str, tuple[int, int] | None] = {}
+
+    def after(self, partition: PartitionPath, offset: int) -> tuple[int, int] | None:
+        """Return the first offset of a partition and the one after its last. ``offset``: one that may be past the end:
+        where headers have it, and it was not flushed, the log is recovered in a dry run. None where that fails."""
+        state = self._states[partition.path.rstrip("/").rpartition("/")[0]]
+        lines = state.of(partition)
+        flushed = _offset(lines, names.RECOVERY_POINT_CHECKPOINT) or 0
+        reader = PartitionReader(partition)
+        limits = reader.start_offset or 0, reader.end_offset or 0
+        if state.was_clean or offset > limits[1] or offset <= flushed:
+            return limits
+        if partition.path not in self._known:
+            self._known[partition.path] = self._recovered(partition, lines)
+        return self._known[partition.path]
+
+    def _recovered(self, partition: PartitionPath, lines: Lines) -> tuple[int, int] | None:
+        with suppress(UnreadableError):
+            restart = plan_restart(partition, lines, self._now_ms, clean=False)
+            return None if restart.refused else (restart.log_start_offset, restart.log_end_offset)
+        return None
 
 
 def _path(directory: LogDirectory) -> str:

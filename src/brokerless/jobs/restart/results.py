@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from brokerless.errors import Finding
+from brokerless.internals.groups.positions import LostPosition
 from brokerless.jobs.restart.remote_deletions import RemoteDeletion
 from brokerless.jobs.restart.retention_forecast import Retention, Settings
 from brokerless.jobs.restart.transactions import Completion
@@ -119,10 +120,12 @@ class DirectoryRestart:
     """Segments of tiered topics in remote storage that the start deletes; reported of the node's first directory."""
     version: str = ""
     """Of the Kafka that starts."""
+    lost_positions: tuple[LostPosition, ...] = ()
+    """Positions of groups past the end of a partition after the start; reported of the node's first directory."""
 
     @property
     def is_harmless(self) -> bool:
         """Whether all that can be read now is served afterwards."""
         is_replaced = any(replaced is not None for _, replaced in self.promoted)
         lost = self.refused, self.stray, self.unserved, self.created, self.deleted, self.remote_deletions
-        return self.unknown is None and not is_replaced and not any(lost)
+        return self.unknown is None and not is_replaced and not any((*lost, self.lost_positions))

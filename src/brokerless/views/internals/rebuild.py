@@ -96,7 +96,7 @@ def _topic_lines(rebuild: Rebuild) -> Iterator[str]:
 
 
 def rebuild_rows(rebuild: Rebuild) -> Iterator[Row]:
-    """The tables of the rebuilt cluster, which ``--from`` takes again, and ``nodes``, ``lost`` and ``findings``."""
+    """The tables of the rebuilt cluster, which ``--from`` takes again, and what is not of the metadata."""
     for name, rows in cluster_rows(rebuild.cluster).items():
         yield from ({"table": name, **row} for row in rows)
     for node in rebuild.nodes:
@@ -108,5 +108,6 @@ def rebuild_rows(rebuild: Rebuild) -> Iterator[Row]:
             "table": "directories", "path": each.path, "nodeId": each.node_id, "directoryId": each.directory_id,
             "disk": source, "isNew": each.is_new, "partitions": sum(1 for _ in held_in(rebuild, each)),
         }  # fmt: skip
+    yield from ({"table": "positions", **each.row(), "resetTo": rebuild.reset_to} for each in rebuild.positions)
     yield from ({"table": "lost", "what": each} for each in rebuild.lost)
     yield from ({"table": "findings", **each.as_dict()} for each in rebuild.findings)

@@ -1,0 +1,200 @@
+"""Positions of groups in partitions, and those past a partition's end, from where a group does not go on.
+
+Consumers commit offsets to ``__consumer_offsets``; the share coordinator has the start offset of a share group, and the
+states of records after it, in ``__share_group_state``. Where a log ends before a position, a share group gets none of
+the records that are written below it, and other groups go by ``auto.offset.reset`` or end with a
+LogTruncationException. Sources: ``OffsetMetadataManager``, ``ShareCoordinatorShard``, ``SharePartition`` (4.4.0),
+KIP-320, KIP-932.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from brokerless.errors import Finding
+from brokerless.internals.entries import decode_entry, last_by_key, read_entries
+from brokerless.internals.message_encoder import encode
+from brokerless.internals.messages import ZERO_UUID, messages
+from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from brokerless.tables.partition_reader import OnDamage, PartitionReader
+
+Row = dict[str, Any]
+ResetTo = Literal["start", "end"]
+
+SNAPSHOT, UPDATE = "SHARE_SNAPSHOT", "SHARE_UPDATE"
+_NO_OFFSET, _NO_EPOCH = -1, -1
+_NAMES = {CONSUMER_OFFSETS: "group", SHARE_GROUP_STATE: "share group"}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPosition:
+    """A group's position in a partition: the offset from which it goes on, of a share group the one up to which it has
+    got records. ``source``: the topic and partition that has it; ``key``, ``version`` and ``value``: of its record, of
+    a share group that of a snapshot."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    source: tuple[str, int]
+    key: bytes
+    version: int
+    value: Row
+
+    @property
+    def is_shared(self) -> bool:
+        return self.source[0] == SHARE_GROUP_STATE
+
+
+@dataclass(frozen=True, slots=True)
+class LostPosition:
+    """A position past the end of its partition, of which ``start_offset <= offset < end_offset`` is left."""
+
+    position: GroupPosition
+    start_offset: int
+    end_offset: int
+
+    def __str__(self) -> str:
+        at = self.position
+        group = f"{_NAMES[at.source[0]]} {at.group!r}"
+        return f"{group} is at offset {at.offset} of {at.topic}-{at.partition}, which ends at {self.end_offset}"
+
+    def finding(self, path: str) -> Finding:
+        """Return the warning; ``path``: of what was read."""
+        at = self.position
+        text = f"{self}, so that it goes on by auto.offset.reset or ends with a LogTruncationException"
+        if at.is_shared:
+            text = f"{self}, so that it gets none of the records that are written before its own"
+        expected, found = f"up to offset {self.end_offset}", f"offset {at.offset}"
+        return Finding("warning", "position-past-end", path, None, None, text, expected, found)
+
+    def row(self) -> Row:
+        """Return it for programs."""
+        at = self.position
+        return {
+            "group": at.group,
+            "isShareGroup": at.is_shared,
+            "topic": at.topic,
+            "partition": at.partition,
+            "offset": at.offset,
+            "startOffset": self.start_offset,
+            "endOffset": self.end_offset,
+        }
+
+    def record(self, reset_to: ResetTo, now_ms: int) -> tuple[bytes, bytes]:
+        """Return the key and value of the record that sets it to the end or the start of what is left."""
+        at = self.position
+        offset = self.end_offset if reset_to == "end" else self.start_offset
+        if not at.is_shared:
+            value = {**at.value, "offset": offset, "commitTimestamp": now_ms}
+            if "leaderEpoch" in value:  # with one, a consumer would look for where the logs diverged
+                value["leaderEpoch"] = _NO_EPOCH
+        else:
+            start = min(at.value["startOffset"], offset)
+            value = {
+                **at.value,
+                "snapshotEpoch": at.value["snapshotEpoch"] + 1,
+                "startOffset": start,
+                "stateBatches": _within(at.value["stateBatches"], start, offset) if reset_to == "end" else [],
+                "writeTimestamp": now_ms,
+            }
+            value.pop("deliveryCompleteCount", None)  # it is counted again
+        layout = messages(at.source[0]).values[int.from_bytes(at.key[:2], "big")]
+        return at.key, at.version.to_bytes(2, "big") + encode(layout, at.version, value)
+
+
+def read_positions(
+    partitions: Iterable[PartitionReader],
+    topics: Mapping[str, str],
+    on_damage: OnDamage,
+    max_batch_bytes: int | None = None,
+) -> Iterator[GroupPosition]:
+    """Yield the positions that some partitions of Kafka's own topics have; others are passed over. ``topics``: names by
+    ID; positions in topics that had the name before are left out."""
+    ids = {name: topic_id for topic_id, name in topics.items()}
+    for each in partitions:
+        if each.topic == CONSUMER_OFFSETS:
+            yield from _committed(each, ids, on_damage, max_batch_bytes)
+        elif each.topic == SHARE_GROUP_STATE:
+            yield from _shared(each, topics, on_damage, max_batch_bytes)
+
+
+def lost_positions(
+    positions: Iterable[GroupPosition], limits_of: Callable[[GroupPosition], tuple[int, int] | None]
+) -> Iterator[LostPosition]:
+    """Yield those past the end of their partition. ``limits_of``: where the partition of a position starts and ends;
+    None where that is not known."""
+    for each in positions:
+        limits = limits_of(each)
+        if limits is not None and each.offset > limits[1]:
+            yield LostPosition(each, *limits)
+
+
+def _committed(
+    partition: PartitionReader, ids: Mapping[str, str], on_damage: OnDamage, max_batch_bytes: int | None
+) -> Iterator[GroupPosition]:
+    found: dict[tuple[str, str, int], GroupPosition] = {}
+    for entry in last_by_key(partition, CONSUMER_OFFSETS, on_damage, max_batch_bytes):
+        record = decode_entry(entry, CONSUMER_OFFSETS, on_damage)
+        if record.type not in ("OFFSET_COMMIT", "LEGACY_OFFSET_COMMIT") or record.payload is None or entry.key is None:
+            continue
+        key, data = record.key_data, record.payload["data"]
+        topic_id = data.get("topicId", ZERO_UUID)
+        if topic_id not in (ZERO_UUID, ids.get(key["topic"])):
+            continue
+        source = CONSUMER_OFFSETS, partition.partition or 0
+        place = key["group"], key["topic"], key["partition"]
+        version = int(record.payload["version"])
+        found[place] = GroupPosition(*place, data["offset"], source, entry.key, version, data)
+    yield from found.values()
+
+
+def _shared(
+    partition: PartitionReader, topics: Mapping[str, str], on_damage: OnDamage, max_batch_bytes: int | None
+) -> Iterator[GroupPosition]:
+    states: dict[tuple[str, str, int], Row] = {}
+    keys: dict[tuple[str, str, int], tuple[bytes, int]] = {}
+    for entry in read_entries(partition, SHARE_GROUP_STATE, on_damage, max_batch_bytes=max_batch_bytes):
+        record = decode_entry(entry, SHARE_GROUP_STATE, on_damage)
+        if record.problem is not None or record.type not in (SNAPSHOT, UPDATE) or entry.key is None:
+            continue
+        place = record.key_data["groupId"], record.key_data["topicId"], record.key_data["partition"]
+        if record.payload is None:
+            states.pop(place, None)
+        elif record.type == SNAPSHOT:
+            states[place] = record.payload["data"]
+            keys[place] = entry.key, int(record.payload["version"])
+        elif place in states:
+            states[place] = _updated(states[place], record.payload["data"])
+    for (group, topic_id, number), state in states.items():
+        last = max((each["lastOffset"] for each in state["stateBatches"]), default=_NO_OFFSET)
+        if topic_id in topics and state["startOffset"] != _NO_OFFSET:
+            offset = max(state["startOffset"], last + 1)
+            source = SHARE_GROUP_STATE, partition.partition or 0
+            key, version = keys[group, topic_id, number]
+            yield GroupPosition(group, topics[topic_id], number, offset, source, key, version, state)
+
+
+def _updated(state: Row, update: Row) -> Row:
+    """A snapshot's state after an update; batches of offsets that both have stay in the order of the log
+    (``ShareCoordinatorShard.merge``)."""
+    start = state["startOffset"] if update["startOffset"] == _NO_OFFSET else update["startOffset"]
+    epoch = state["leaderEpoch"] if update["leaderEpoch"] == _NO_EPOCH else update["leaderEpoch"]
+    batches = [each for each in (*state["stateBatches"], *update["stateBatches"]) if each["lastOffset"] >= start]
+    return {**state, "startOffset": start, "leaderEpoch": epoch, "stateBatches": batches}
+
+
+def _within(batches: Iterable[Row], start_offset: int, end_offset: int) -> list[Row]:
+    """Batches of offsets within a range, sorted; of offsets that several have, the last one counts."""
+    found: list[Row] = []
+    for new in batches:
+        first, last = max(new["firstOffset"], start_offset), min(new["lastOffset"], end_offset - 1)
+        if first > last:
+            continue
+        before = [{**each, "lastOffset": min(each["lastOffset"], first - 1)} for each in found]
+        after = [{**each, "firstOffset": max(each["firstOffset"], last + 1)} for each in found]
+        found = [each for each in (*before, *after) if each["firstOffset"] <= each["lastOffset"]]
+        found.append({**new, "firstOffset": first, "lastOffset": last})
+    return sorted(found, key=lambda each: each["firstOffset"])

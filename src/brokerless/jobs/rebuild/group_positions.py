@@ -1,0 +1,85 @@
+"""Positions of groups past the ends that partitions have in the rebuilt cluster, and the records that set them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from brokerless.format.write.builder import BatchAttributes, BatchBuilder
+from brokerless.internals.cluster import Cluster
+from brokerless.internals.groups.positions import (
+    GroupPosition,
+    LostPosition,
+    ResetTo,
+    lost_positions,
+    read_positions,
+)
+from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from brokerless.jobs.cluster.disks import Disk
+from brokerless.jobs.rebuild.replicas import HeldReplica, Place
+from brokerless.jobs.restart.job import RecoveredLimits
+from brokerless.log.commit.log_opener import open_log
+from brokerless.log.segment import ignore
+from brokerless.tables.partition_reader import PartitionReader
+
+_BATCH_SIZE = 1 << 16
+
+
+def positions_past_end(
+    disks: Sequence[Disk],
+    cluster: Cluster,
+    held: Mapping[Place, Sequence[HeldReplica]],
+    max_batch_bytes: int | None = None,
+) -> Iterator[tuple[LostPosition, str]]:
+    """Yield the positions past the end of what the in-sync replicas of a partition have, and the path of the partition
+    that has each."""
+    ids = {name: topic_id for topic_id, name in cluster.topics.items()}
+    limits_after = RecoveredLimits({each.path: each.checkpoints for each in disks}).after
+
+    def limits_of(position: GroupPosition) -> tuple[int, int] | None:
+        place = ids.get(position.topic, ""), position.partition
+        if position.partition not in cluster.partitions.get(place[0], {}):
+            return None
+        there = in_sync(cluster, held, place)
+        return limits_after(there[0].replica.paths, position.offset) if there else (0, 0)
+
+    own = [
+        there[0].replica.paths
+        for place in held
+        if cluster.topics.get(place[0]) in (CONSUMER_OFFSETS, SHARE_GROUP_STATE)
+        if (there := in_sync(cluster, held, place))
+    ]
+    paths = {(each.topic, each.partition): each.path for each in own}
+    positions = read_positions(map(PartitionReader, own), cluster.topics, ignore, max_batch_bytes)
+    for each in lost_positions(positions, limits_of):
+        yield each, paths[each.position.source]
+
+
+def in_sync(cluster: Cluster, held: Mapping[Place, Sequence[HeldReplica]], place: Place) -> list[HeldReplica]:
+    """Return the replicas of a partition that are in sync in the rebuilt cluster."""
+    isr = cluster.partitions[place[0]][place[1]]["isr"]
+    return [each for each in held.get(place, ()) if each.node in isr]
+
+
+def reset_positions(
+    directory: Path, source: tuple[str, int], positions: Sequence[LostPosition], reset_to: ResetTo, now_ms: int
+) -> None:
+    """Append the records that set positions to the end or the start of what is left to a partition of Kafka's own
+    topics, whose log needs no recovery. Raises as :func:`open_log`."""
+    if not positions:
+        return
+    with open_log(directory, *source) as log:
+        epoch = log.leader_epochs[-1][0] if log.leader_epochs else 0
+        builder = None
+        for each in positions:
+            key, value = each.record(reset_to, now_ms)
+            if builder is None or not builder.has_room_for(now_ms, key, value):
+                if builder is not None:
+                    log.append(np.frombuffer(builder.close(), np.uint8))
+                attributes = BatchAttributes(base_offset=log.log_end_offset, partition_leader_epoch=epoch)
+                builder = BatchBuilder(_BATCH_SIZE, attributes=attributes)
+            builder.append(now_ms, key, value)
+        if builder is not None:
+            log.append(np.frombuffer(builder.close(), np.uint8))

@@ -1,0 +1,45 @@
+"""Finds positions of groups past the ends that partitions have after a start.
+
+Only partitions without another replica are known: a replica elsewhere may have more, and lead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from brokerless.internals.groups.positions import GroupPosition, LostPosition, lost_positions, read_positions
+from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from brokerless.jobs.restart.replicas import BrokerNode, ClusterState
+from brokerless.log.directory import PartitionPath
+from brokerless.log.segment import ignore
+from brokerless.tables.partition_reader import PartitionReader
+
+Place = tuple[str, int]
+Limits = tuple[int, int]
+
+
+def positions_past_end(
+    state: ClusterState,
+    node: BrokerNode,
+    served: Mapping[Place, PartitionPath],
+    emptied: Collection[Place],
+    limits_after: Callable[[PartitionPath, int], Limits | None],
+    max_batch_bytes: int | None = None,
+) -> Iterator[LostPosition]:
+    """Yield the positions in partitions of this node that end before them. ``served``: the partitions that are loaded
+    and served; ``emptied``: those that begin empty. ``limits_after``: where the log of a partition starts and ends
+    after the start, as far as that matters for an offset."""
+    ids = {name: topic_id for topic_id, name in state.topics.items()}
+
+    def limits_of(position: GroupPosition) -> Limits | None:
+        place = position.topic, position.partition
+        row = state.partitions.get((ids.get(position.topic, ""), position.partition))
+        if row is None or list(row["replicas"]) != [node.node_id]:
+            return None
+        if place in emptied:
+            return 0, 0
+        return limits_after(served[place], position.offset) if place in served else None
+
+    own = [each for each in served.values() if each.topic in (CONSUMER_OFFSETS, SHARE_GROUP_STATE)]
+    positions = read_positions(map(PartitionReader, own), state.topics, ignore, max_batch_bytes)
+    yield from lost_positions(positions, limits_of)

@@ -1,0 +1,54 @@
+"""Positions of groups past the ends that partitions have after a start, in dry runs on the demo's disk."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from brokerless.cli import main
+from brokerless.jobs.restart.job import plan_directories
+from brokerless.log.directory import resolve
+
+DEMO = Path(__file__).parents[3] / "demo" / "data"
+
+
+def copied(target: Path) -> Path:
+    return Path(shutil.copytree(DEMO, target))
+
+
+def test_a_position_in_a_partition_that_begins_empty_is_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disk = copied(tmp_path / "disk")
+    shutil.rmtree(disk / "orders-2")
+    assert main(["restart", str(disk)]) == 1
+    text = capsys.readouterr().out
+    assert "lost: group 'shipping' is at offset 500 of orders-2, which ends at 0" in text
+    assert "rebuild --reset-positions" in text
+    main(["restart", str(disk), "--json"])
+    row = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert [(each["group"], each["offset"], each["endOffset"]) for each in row["lostPositions"]] == [
+        ("shipping", 500, 0)
+    ]
+
+
+def test_a_position_after_what_a_recovery_cuts_is_lost_and_one_before_it_is_not(tmp_path: Path) -> None:
+    disk = copied(tmp_path / "disk")
+    (whole,) = plan_directories([resolve(str(disk))])
+    assert not whole.lost_positions
+    assert whole.is_harmless
+    (disk / ".kafka_cleanshutdown").unlink()
+    (disk / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    (unclean,) = plan_directories([resolve(str(disk))])
+    assert not unclean.lost_positions
+    log = disk / "orders-2" / f"{452:020}.log"
+    data = bytearray(log.read_bytes())
+    data[9] ^= 1
+    log.write_bytes(data)
+    (cut,) = plan_directories([resolve(str(disk))])
+    (lost,) = cut.lost_positions
+    assert lost.end_offset < lost.position.offset == 500
+    assert not cut.is_harmless

@@ -1,12 +1,13 @@
 """The constants of docs/scale.md, measured on this machine: ``python -m benchmarks.scale``. One JSON line for each.
 
-Takes some 15 minutes, 1 GB in .cache and 300,000 hard links. Each figure is of a process of its own.
+Takes some 20 minutes, 1 GB in .cache and 500,000 hard links. Each figure is of a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import resource
@@ -48,8 +49,9 @@ SEGMENT_IN_S3 = 192 << 20
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["requests", "planning", "reading"], help="a part of it")
+    parser.add_argument("--only", choices=["requests", "planning", "reading", "clusters"], help="a part of it")
     parser.add_argument("--partitions", type=int, default=2000, help=f"of about {DEEP} segments each, for planning")
+    parser.add_argument("--replicas", type=int, default=20_000, help="of one disk, for cluster, restart and rebuild")
     parser.add_argument("--gigabytes", type=int, default=10, help="to read")
     parser.add_argument("--records", type=int, default=data.RECORDS, help="of the data set that is read")
     parser.add_argument("--step", nargs="+", help=argparse.SUPPRESS)
@@ -59,7 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     data.CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=data.CACHE) as scratch:
-        for name, measure in (("requests", requests), ("planning", planning), ("reading", reading)):
+        parts = {"requests": requests, "planning": planning, "reading": reading, "clusters": clusters}
+        for name, measure in parts.items():
             if options.only in (name, None):
                 measure(Path(scratch) / name, options)
 
@@ -227,8 +230,49 @@ def count_tasks(directory: str) -> dict[str, Any]:
             "coreSecondsForEachTask": float(f"{(slow - quick) * TASKS / (many - few):.3g}")}  # fmt: skip
 
 
+def clusters(scratch: Path, options: argparse.Namespace) -> None:
+    """A killed broker's disk with many partitions: what it is of, what a start does, and a cluster made of it."""
+    disk = write_disk(scratch / "disk", options.replicas)
+    for name in ("cluster", "restart", "rebuild"):
+        print_line(f"many-partitions-{name}", {"partitions": options.replicas, **step("run_on_disk", name, str(disk))})
+
+
+def write_disk(disk: Path, replicas: int) -> Path:
+    """Writes the partitions as hard links to one of the demo's, all but its last segment flushed."""
+    demo = ROOT / "demo" / "data"
+    first = disk.parent / "first"
+    shutil.copytree(demo / "users-0", first)
+    disk.mkdir()
+    shutil.copy(demo / "meta.properties", disk)
+    for number in range(replicas):
+        shutil.copytree(first, disk / f"users-{number}", copy_function=os.link)
+    last = int(max(first.glob("*.log")).stem)
+    lines = "".join(f"users {number} {last}\n" for number in range(replicas))
+    (disk / "recovery-point-offset-checkpoint").write_text(f"0\n{replicas}\n{lines}")
+    return disk
+
+
+def run_on_disk(name: str, disk: str) -> dict[str, Any]:
+    """Runs a command on a disk as users do."""
+    from brokerless.cli import main as run
+
+    to = f"{disk}-rebuilt"
+    words = {
+        "cluster": ["cluster", disk],
+        "restart": ["restart", disk],
+        "rebuild": ["rebuild", disk, "--to", to, "--data", "link", "--apply"],
+    }
+    start, cpu = time.perf_counter(), time.process_time()
+    nowhere = Path(os.devnull).open("w")  # noqa: SIM115
+    with nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        code = run(words[name])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    figures = {"seconds": since(start, time.perf_counter()), "cpu": since(cpu, time.process_time()), "peakInMiB": peak}
+    return {"exitCode": code, **figures}
+
+
 STEPS: dict[str, Callable[..., dict[str, Any]]] = {
-    each.__name__: each for each in (ask_s3, plan_files, count_in_spark, read_in_spark, count_tasks)
+    each.__name__: each for each in (ask_s3, plan_files, count_in_spark, read_in_spark, count_tasks, run_on_disk)
 }
 
 

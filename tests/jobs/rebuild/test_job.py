@@ -104,6 +104,18 @@ def _restart(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
+def test_all_is_synced_before_a_directory_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[bool, int]] = []
+
+    def sync(_: int) -> None:
+        scratch = tmp_path / "to" / ".brokerless-rebuild"
+        seen.append(((tmp_path / "to" / "node-1").exists(), len(list(scratch.glob("node-1/*/*.log")))))
+
+    monkeypatch.setattr("brokerless.log.storage.own_files.sync_file_system", sync)
+    brokerless.rebuild(disk(tmp_path / "disk"), tmp_path / "to", apply=True)
+    assert seen == [(False, len(_logs(DEMO)))]
+
+
 def test_the_last_segment_is_never_a_link_for_a_broker_appends_to_it(tmp_path: Path) -> None:
     source = disk(tmp_path / "disk")
     brokerless.rebuild(source, tmp_path / "to", data="link", apply=True)

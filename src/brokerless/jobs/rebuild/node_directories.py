@@ -27,6 +27,7 @@ from brokerless.log.read_progress import Done
 from brokerless.log.storage.atomic import rename, replacing, sync_directory, write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import NO_BROKER
+from brokerless.log.storage.own_files import synced_together
 
 METADATA = names.partition_directory(names.CLUSTER_METADATA, 0)
 
@@ -48,8 +49,9 @@ def write_new_directories(rebuild: Rebuild, to: Path, done: Done) -> dict[str, i
     scratch = to / UNFINISHED
     scratch.mkdir()
     new = [Path(each.path) for each in rebuild.directories if each.is_new]
-    for target in (each for each in rebuild.directories if each.is_new):
-        _write(rebuild, target, scratch / Path(target.path).name, done)
+    with synced_together(scratch):
+        for target in (each for each in rebuild.directories if each.is_new):
+            _write(rebuild, target, scratch / Path(target.path).name, done)
     named = inodes(scratch / path.name for path in new)
     record_names(to, named)
     for path in new:

@@ -13,6 +13,7 @@ import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from brokerless.errors import UsageError
@@ -20,7 +21,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.text_files import Findings, format_checkpoint, parse_entries, parse_integer, read_lines
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.file_lock import file_lock
-from brokerless.log.storage.paths import StorageOptions, containing_directory, exists, join
+from brokerless.log.storage.paths import StorageOptions, containing_directory, exists, is_remote, join, local
 
 _FILES = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT, names.HIGH_WATERMARK_CHECKPOINT)
 
@@ -86,7 +87,20 @@ def recorded_offset(
     path = join(log_directory, checkpoint)
     if not exists(path, storage_options):
         return None
-    return load_offset_checkpoint(path, storage_options).offsets.get((topic, partition or 0))
+    return _loaded(path, storage_options).get((topic, partition or 0))
+
+
+def _loaded(path: str, storage_options: StorageOptions | None) -> Mapping[tuple[str, int], int]:
+    if is_remote(path):
+        return load_offset_checkpoint(path, storage_options).offsets
+    state = Path(local(path)).stat()
+    return _unchanged(path, state.st_ino, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=64)
+def _unchanged(path: str, *_: int) -> Mapping[tuple[str, int], int]:
+    """The offsets in a file that is still the same one: each of thousands of partitions looks for its line."""
+    return load_offset_checkpoint(path).offsets
 
 
 def write_checkpoints(log_directory: Path | Destination, lines: Mapping[tuple[str, int], PartitionOffsets]) -> None:

@@ -32,6 +32,7 @@ from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import lock_directory, was_clean_shutdown
+from brokerless.log.storage.own_files import sync
 from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, list_directory, local, open_file
 from brokerless.log.storage.write_errors import unwritable
 
@@ -185,6 +186,6 @@ def _copy(entry: DirectoryEntry, target: Path, storage_options: StorageOptions |
                 raise UnreadableError(f"{entry.path}: the file was cut while it was copied; run this again")
             copy.write(block.data)
         copy.flush()
-        os.fsync(copy.fileno())
+        sync(copy.fileno())
     if entry.modified is not None:  # by which retention goes where there are no timestamps
         os.utime(target, ns=(entry.modified * 1_000_000, entry.modified * 1_000_000))

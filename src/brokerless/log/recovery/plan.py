@@ -37,7 +37,7 @@ from brokerless.log.recovery.orphaned_files import OrphanedFiles, plan_orphaned_
 from brokerless.log.recovery.segment import SegmentRecovery, recover_segment
 from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage.atomic import sync_directory, write_file
-from brokerless.log.storage.own_files import open_own
+from brokerless.log.storage.own_files import open_own, sync
 from brokerless.log.storage.paths import DirectoryEntry, list_directory, open_file
 from brokerless.log.storage.segment_files import SegmentFiles
 from brokerless.log.write.active_segment import SegmentState
@@ -278,7 +278,7 @@ def _rewrite(directory: Path, segment: RecoveredSegment) -> None:
     try:
         if result.is_cut:
             os.ftruncate(descriptor, result.state.size)
-        os.fsync(descriptor)
+        sync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -287,4 +287,4 @@ def _replace(path: Path, content: bytes) -> None:
     with os.fdopen(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
         file.write(content)
         file.flush()
-        os.fsync(file.fileno())
+        sync(file.fileno())

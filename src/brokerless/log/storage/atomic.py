@@ -14,7 +14,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import BinaryIO
 
-from brokerless.log.storage.own_files import create, open_directory
+from brokerless.log.storage.own_files import create, open_directory, sync
 
 SUFFIX = ".tmp"
 """What Kafka adds to the name of a file that is not complete yet; one that remains is replaced by the next attempt."""
@@ -54,9 +54,9 @@ def _replacing_in(directory: int, path: Path) -> Generator[BinaryIO]:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            sync(file.fileno())
         os.replace(beside, path.name, src_dir_fd=directory, dst_dir_fd=directory)
-        os.fsync(directory)
+        sync(directory)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(beside, dir_fd=directory)
@@ -75,6 +75,6 @@ def sync_directory(path: str | Path) -> None:
     """Makes durable what was created, renamed or removed in a directory (``Utils.flushDir``). Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        sync(descriptor)
     finally:
         os.close(descriptor)

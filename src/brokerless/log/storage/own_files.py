@@ -7,12 +7,14 @@ Only the path that the user gives may have links in it. Local paths only.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import shutil
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from brokerless.errors import UnreadableError, UnwritableError
@@ -25,6 +27,43 @@ _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 """A pipe under one of our names would keep a blocking open waiting for ever."""
 _LINK = "this is a symbolic link, and links are not followed here; remove it, or move what it leads to here"
 _OTHER = "this is not a regular file; move it away"
+
+
+_is_together: ContextVar[bool] = ContextVar("_is_together", default=False)
+
+
+def sync(descriptor: int) -> None:
+    """Makes durable what was written to a file, or renamed in a directory; within :func:`synced_together` its end
+    does. Raises OSError."""
+    if not _is_together.get():
+        os.fsync(descriptor)
+
+
+@contextmanager
+def synced_together(root: str | Path) -> Generator[None]:
+    """Makes durable, at its end and at once, what this thread writes on the file system of ``root`` meanwhile: for many
+    new files that nobody sees before, each of which would wait for the disk. Raises OSError."""
+    token = _is_together.set(True)
+    try:
+        yield
+    finally:
+        _is_together.reset(token)
+    descriptor = os.open(root, _DIRECTORY)
+    try:
+        sync_file_system(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_file_system(descriptor: int) -> None:
+    """Writes out a whole file system, where the system can (syncfs of Linux, which reports errors), else all of them.
+    Raises OSError."""
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if syncfs is None:
+        os.sync()
+    elif syncfs(descriptor) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 @contextmanager
@@ -42,7 +81,7 @@ def open_directory(root: str | Path, *inner: str, make: bool = False) -> Generat
             if make:
                 with suppress(FileExistsError):
                     os.mkdir(name, dir_fd=descriptor)
-                    os.fsync(descriptor)
+                    sync(descriptor)
             following = _open_inner(descriptor, name, path)
             os.close(descriptor)
             descriptor = following

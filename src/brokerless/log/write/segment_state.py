@@ -18,6 +18,7 @@ from brokerless.log import names
 from brokerless.log.index.readers import TimeIndex, load_offset_index, load_time_index, load_transaction_index
 from brokerless.log.segment import Report, ignore, scan_headers
 from brokerless.log.storage.atomic import sync_directory
+from brokerless.log.storage.own_files import sync
 from brokerless.log.storage.paths import File, open_file
 from brokerless.log.storage.segment_files import SegmentFiles
 from brokerless.log.write.active_segment import (
@@ -66,7 +67,7 @@ def sync_file(path: Path) -> None:
     except FileNotFoundError:
         return
     try:
-        os.fsync(descriptor)
+        sync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -19,6 +19,7 @@ from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log import names
 from brokerless.log.config import LogConfig
+from brokerless.log.storage.own_files import sync
 from brokerless.log.write.active_segment import Placement, SegmentState, limits_of
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -127,7 +128,7 @@ class SegmentWriter:
         """Syncs the log, then its indexes (``LogSegment.flush``)."""
         for descriptor in (self._log, self._offsets, self._times, self._transactions):
             if descriptor is not None:
-                os.fsync(descriptor)
+                sync(descriptor)
 
     def close(self) -> None:
         """Closes the files as they are. Nothing happens if they are closed already."""

@@ -41,16 +41,21 @@ def export(
     from brokerless.interchange.parquet_files import FILE_BYTES
     from brokerless.interchange.table_formats.catalog import Catalog
     from brokerless.jobs.export.job import Export, export, plan
+    from brokerless.jobs.export.plan import plan_topics
     from brokerless.typed.topic_type import decoding_of
 
     directory = source.directory
     bytes_ = bound(max_batch_bytes)
     parquet_bytes, typed = file_bytes or FILE_BYTES, decoding_of(decode)
-    own = catalog if isinstance(catalog, Catalog) else Catalog(catalog)
+    own_catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog)
     settings = Export(
-        by_date, isolation, compression, parquet_bytes, bytes_, dry_run, allow_removed, typed, as_, own
+        by_date, isolation, compression, parquet_bytes, bytes_, dry_run, allow_removed, typed, as_, own_catalog
     )  # fmt: skip
     is_whole = directory.kind == "log-directory"
     partitions = [each for each in directory.partitions if not (is_whole and is_internal(each.topic))]
-    planned = plan(partitions, [directory.path], to, settings, source.storage_options, storage_options)
+    paths, own = [directory.path], source.storage_options
+    if on_damage is None:
+        planned = plan(partitions, paths, to, settings, own, storage_options)
+    else:
+        planned = plan_topics(partitions, paths, to, settings, on_damage, own, storage_options)
     return list(export(planned, on_damage or raise_errors, spark=spark, processes=1))

@@ -15,7 +15,7 @@ from tests.s3 import S3, s3
 
 from brokerless.api.log import open as open_log
 from brokerless.api.pipeline import pipeline
-from brokerless.errors import UsageError
+from brokerless.errors import Finding, UsageError
 from brokerless.interchange.table_formats.catalog import Catalog
 from brokerless.jobs.pipeline import maintenance
 
@@ -32,6 +32,28 @@ def test_deltas_tables_in_s3_go_on(s3: S3, tmp_path: Path, monkeypatch: pytest.M
     assert [each.records for each in open_log(source).export(to, as_="delta")] == [1]
     found = pa.table(DeltaTable(f"{to}/orders").to_pyarrow_table())
     assert [row["value"] for row in rows(found.to_pylist())] == [b"a", b"b", b"c"]
+    check_deleted_files(s3, source, to, as_="delta")
+
+
+def check_deleted_files(s3: S3, source: Path, to: str | None, **settings: Any) -> None:
+    """Files that somebody deleted are an error of each run, until that is accepted; others are no trouble."""
+    file_system = s3.file_system()
+    files = [each for each in file_system.find(f"{s3.bucket}/{(to or '').partition('bucket/')[2]}")
+             if each.endswith(".parquet") and "/orders/" in each]  # fmt: skip
+    assert len(files) == 3
+    found: list[Finding] = []
+    for number in range(3):
+        assert open_log(source).export(to, on_damage=found.append, **settings) == []
+        texts = [each.message.partition(", so that")[0] for each in found]
+        if not number:
+            assert texts == []
+            file_system.rm(files[:1])
+        if number == 1:
+            assert texts == [f"1 data files that the table lists are not there (s3://{files[0]})"]
+            assert (found[0].severity, found[0].kind) == ("error", "exported-files-missing")
+            settings["allow_removed"] = True
+            found.clear()
+    assert found == []
 
 
 def test_a_pipeline_in_s3_with_a_catalogue_of_glue_keeps_no_files_that_no_snapshot_has(
@@ -73,6 +95,7 @@ def test_icebergs_tables_in_s3_are_in_a_catalogue(s3: S3, tmp_path: Path) -> Non
     found = load_catalog("prod", **properties).load_table("kafka.orders")
     assert found.location() == f"{to}/kafka/orders"
     assert [row["value"] for row in rows(found.scan().to_arrow().to_pylist())] == [b"a", b"b", b"c"]
+    check_deleted_files(s3, source, to, as_="iceberg", catalog=catalog)
     # The catalogue decides where its tables are.
     raw = Catalog("prod", properties, namespace="raw")
     assert [each.records for each in open_log(source).export(None, as_="iceberg", catalog=raw)] == [3]

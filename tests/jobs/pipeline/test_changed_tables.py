@@ -166,7 +166,7 @@ def test_a_commit_that_fails_is_its_topics(form: TableFormat, tmp_path: Path, mo
 
 
 @each_format
-def test_an_export_of_topics_ends_where_one_cannot_be_written(
+def test_an_export_of_one_topic_ends_where_it_cannot_be_written(
     form: TableFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(_: Any, *__: Any) -> None:

@@ -51,7 +51,9 @@ Each topic's directory, or table, records what was exported: another run exports
 repairs what an interrupted run left. A damaged batch is left out and reported; a later run on a copy that has it intact
 fills it in.
 
-The exit code is 0, 1 if there is damage, and 2 for a path that cannot be opened.
+Of several topics, one that cannot go where it should is reported, and the others go on.
+
+The exit code is 0, 1 if there is damage or a topic is left out, and 2 for a path that cannot be opened.
 """
 EXAMPLES = """\
   brokerless export /var/lib/kafka --to exported --topic orders
@@ -85,7 +87,8 @@ def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.interchange.parquet_files import FILE_BYTES
     from brokerless.interchange.table_formats.catalog import Catalog
-    from brokerless.jobs.export.job import Export, export, plan
+    from brokerless.jobs.export.job import Export, export
+    from brokerless.jobs.export.plan import plan_topics
 
     requested = Export(
         options.by_date,
@@ -109,7 +112,7 @@ def run(options: Namespace) -> int:
     if internal:
         output.say(f"left out Kafka's own topics; name them with --topic to export them: {', '.join(internal)}")
         partitions = [each for each in partitions if each.topic not in internal]
-    planned = plan(partitions, options.paths, options.to, requested)
+    planned = plan_topics(partitions, options.paths, options.to, requested, output.damage)
     exported: list[ExportedPartition] = []
     with progress("reading", sum(task.size for task in planned.tasks)) as done:
         for each in export(planned, output.damage, spark=options.spark, done=done, say=output.say):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
@@ -159,6 +160,37 @@ def remove_remote(target: DataTarget, name: str) -> None:
         load_file_io(dict(target.settings), url).delete(url)
     else:
         _delta_storage(target).delete_file(name)
+
+
+def missing_remote(target: DataTarget, urls: Iterable[str]) -> list[str]:
+    """Those of a table's data files in an object store, of which its directory is listed once, that are not there.
+    Files elsewhere are not looked for."""
+    root = f"{target.directory.rstrip('/')}/"
+    names = [each.removeprefix(root) for each in urls if each.startswith(root)]
+    there = _listed(target) if names else frozenset[str]()
+    return [root + each for each in names if there is not None and each not in there and unquote(each) not in there]
+
+
+def _listed(target: DataTarget) -> frozenset[str] | None:
+    """The paths of all files in a table's directory; None where its storage has no way to list them."""
+    from pyarrow.fs import FileSelector, PyFileSystem
+
+    if target.form == "delta":
+        from deltalake.fs import DeltaStorageHandler
+
+        storage: Any = PyFileSystem(DeltaStorageHandler(target.directory, dict(target.settings)))
+        return frozenset(each.path for each in storage.get_file_info(FileSelector("", recursive=True)))
+    from pyiceberg.io import load_file_io
+
+    directory: Any = load_file_io(dict(target.settings), target.directory).new_input(target.directory.rstrip("/"))
+    if hasattr(directory, "_filesystem"):
+        root = f"{directory._path}/"
+        infos = directory._filesystem.get_file_info(FileSelector(directory._path, allow_not_found=True, recursive=True))
+        return frozenset(each.path.removeprefix(root) for each in infos)
+    if not hasattr(directory, "_fs"):
+        return None
+    root = f"{directory._fs._strip_protocol(target.directory)}/"
+    return frozenset(each.removeprefix(root) for each in directory._fs.find(target.directory))
 
 
 def _delta_storage(target: DataTarget) -> Any:

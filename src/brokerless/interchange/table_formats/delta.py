@@ -24,7 +24,7 @@ from brokerless.interchange.export_state import Exported, ExportState, RefusedTo
 from brokerless.interchange.parquet_files import ParquetFile
 from brokerless.interchange.table_formats.catalog import table_name
 from brokerless.interchange.table_formats.column_types import plain_field
-from brokerless.interchange.table_formats.data_files import DataTarget
+from brokerless.interchange.table_formats.data_files import DataTarget, missing_remote
 from brokerless.interchange.table_formats.rows import DATE
 from brokerless.interchange.table_formats.times_of_day import TIMES, dump, physical_schema, with_times
 from brokerless.interchange.table_formats.types import (
@@ -132,11 +132,14 @@ class DeltaTables:
                 table.alter.set_table_properties({BOUNDED: _BOUNDS}, raise_if_not_exists=False)
 
     def missing_files(self, topic: str) -> list[str]:
-        """The data files of a local table that it lists and that are not there."""
+        """The data files that a table lists and that are not there."""
         with self._errors(topic):
-            table = self.open_table(table_name(topic))
-            if table is None or paths.is_remote(self.describe(topic)):
+            table, path = self.open_table(table_name(topic)), self.describe(topic)
+            if table is None:
                 return []
+            if paths.is_remote(path):
+                target = DataTarget("delta", topic, path, _columns(table), self._options)
+                return missing_remote(target, table.file_uris())
             return [each for each in table.file_uris() if not Path(paths.local(each)).exists()]
 
     def commit(self, target: DataTarget, files: Sequence[ParquetFile], before: ExportState, after: ExportState) -> None:

@@ -19,7 +19,7 @@ from brokerless.interchange.export_state import ExportState, RefusedTopicError
 from brokerless.interchange.parquet_files import ParquetFile
 from brokerless.interchange.table_formats.catalog import Catalog, table_name
 from brokerless.interchange.table_formats.column_types import plain_field
-from brokerless.interchange.table_formats.data_files import DataTarget
+from brokerless.interchange.table_formats.data_files import DataTarget, missing_remote
 from brokerless.interchange.table_formats.rows import DATE
 from brokerless.interchange.table_formats.times_of_day import TIMES, dump, physical_schema, with_times
 from brokerless.interchange.table_formats.types import (
@@ -102,12 +102,16 @@ class IcebergTables:
         """A table of an earlier version lacks nothing."""
 
     def missing_files(self, topic: str) -> list[str]:
-        """The data files of a local table that its newest snapshot lists and that are not there."""
+        """The data files that the newest snapshot of a table lists and that are not there."""
         with self._errors(topic):
             table = self.open_table(table_name(topic))
-            if table is None or paths.is_remote(_data_directory(table)):
+            if table is None:
                 return []
             files = [_local(each) for each in arrow.values(table.inspect.files().column("file_path"))]
+            directory = _data_directory(table)
+            if paths.is_remote(directory):
+                settings = {name: str(value) for name, value in table.io.properties.items()}
+                return missing_remote(DataTarget("iceberg", topic, directory, _columns(table), settings), files)
             return [each for each in files if not Path(each).exists()]
 
     def commit(self, target: DataTarget, files: Sequence[ParquetFile], before: ExportState, after: ExportState) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from brokerless.errors import Finding
+from brokerless.errors import BrokerlessError, Finding, UnwritableError
 from brokerless.interchange import parquet_files
 from brokerless.interchange.export_state import ExportState, Offsets
 from brokerless.interchange.parquet_files import ParquetFile
@@ -27,7 +28,7 @@ _ADVICE = (
 class ExportTaskResult:
     """What a task made. ``missing``: what the log does not have. ``is_complete``: False where something
     could not be read that may be readable another time; nothing was kept then. ``failures`` and ``cut``: what its
-    values' columns do not have."""
+    values' columns do not have. ``refusal``: why nothing could be written."""
 
     files: tuple[ParquetFile, ...]
     next_offset: int
@@ -37,6 +38,7 @@ class ExportTaskResult:
     missing: tuple[Span, ...] = ()
     failures: Failures = field(default_factory=Failures)
     cut: Cut = field(default_factory=dict[str, tuple[int, int]])
+    refusal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ class ExportedPartition:
 
 
 class FilesTarget(Protocol):
-    """What finished files become: visible, with the state that records them."""
+    """What finished files become: visible, with the state that records them. ``begin`` takes away what an interrupted
+    run left, and records what this one is about to write."""
 
     def begin(self, plan: ExportPlan) -> dict[str, ExportState]: ...
     def publish(self, task: ExportTask, files: Sequence[ParquetFile], state: ExportState) -> None: ...
@@ -88,18 +91,17 @@ class FilesTarget(Protocol):
 class ExportCommit:
     """Commits tasks in the order of each partition's offsets, whatever order they end in."""
 
-    def __init__(self, plan: ExportPlan, report: Report, target: FilesTarget) -> None:
+    def __init__(
+        self, plan: ExportPlan, report: Report, target: FilesTarget, manifests: dict[str, ExportState] | None = None
+    ) -> None:
+        """``manifests``: what the target's ``begin`` returned; None in a dry run."""
         self._plan, self._report, self._target = plan, report, target
-        self._manifests: dict[str, ExportState] = {}
+        self._manifests = manifests or {}
         self._early: dict[int, ExportTaskResult] = {}
         self._committed: set[int] = set()
         self._stopped: set[tuple[str, int]] = set()
         self._so_far: dict[tuple[str, int], ExportedPartition] = {}
         self._failures: dict[tuple[str, int], tuple[Failures, Cut]] = {}
-
-    def begin(self) -> None:
-        """Takes away what an interrupted run left, and records what this one is about to write."""
-        self._manifests = self._target.begin(self._plan)
 
     def end(self) -> None:
         """Takes away what was finished and is not committed, as the export was given up."""
@@ -122,7 +124,9 @@ class ExportCommit:
             self._committed.add(index)
             if tasks[index].is_last:
                 done = self._so_far.pop(_name(tasks[index]))
-                undecoded = tuple(self._undecoded(tasks[index]))
+                undecoded = (
+                    () if tasks[index].topic in self._plan.refusals.topics else tuple(self._undecoded(tasks[index]))
+                )
                 for finding in undecoded:
                     self._report(finding)
                 done = replace(done, findings=done.findings + undecoded)
@@ -138,6 +142,16 @@ class ExportCommit:
             tables = self._plan.tables
             table = None if tables is None else tables.store.describe(task.topic)
             so_far = ExportedPartition(*name, task.source.path, begin, begin, begin, table=table)
+        refusals = self._plan.refusals
+        if result.refusal is not None and task.topic not in refusals.topics:
+            with refusals.refusing(task.topic):
+                raise UnwritableError(result.refusal)
+        if task.topic in refusals.topics:
+            for each in result.files:
+                with suppress(BrokerlessError):  # the target cannot be written to
+                    parquet_files.discard_file(each, task.layout)
+            self._so_far[name] = so_far
+            return
         if name in self._stopped:
             for each in result.files:
                 parquet_files.discard_file(each, task.layout)
@@ -149,7 +163,11 @@ class ExportCommit:
         failures.add(result.failures)
         self._failures[name] = failures, add_cut(cut, result.cut)
         if not self._plan.export.dry_run:
-            self._publish(task, result)
+            self._so_far[name] = so_far
+            with refusals.refusing(task.topic):
+                self._publish(task, result)
+            if task.topic in refusals.topics:
+                return
         is_fill = task.mark is not None
         if not result.is_complete and not is_fill:
             self._stopped.add(name)

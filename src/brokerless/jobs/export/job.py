@@ -12,13 +12,14 @@ from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import Finding, UnreadableError, UnwritableError
 from brokerless.interchange import export_directory, export_state
 from brokerless.interchange.parquet_files import ParquetFile, ParquetFiles
 from brokerless.interchange.table_formats.rows import RowMaker
 from brokerless.jobs.export.commit import ExportCommit, ExportedPartition, ExportTaskResult
 from brokerless.jobs.export.plan import ExportPlan, plan
 from brokerless.jobs.export.reading import ExportReader, NotReadableError
+from brokerless.jobs.export.refusals import reason_of
 from brokerless.jobs.export.targets import DirectoryTarget, TableTarget
 from brokerless.jobs.export.tasks import Export, ExportTask
 from brokerless.jobs.run import job
@@ -43,7 +44,8 @@ def export(
     what it is in is committed, and when a partition is done with one for each cause that left values undecoded; what it
     raises ends the export. For the others, see :func:`job.run`.
 
-    Raises :class:`UsageError` if another export was here meanwhile, :class:`UnwritableError` where the target fails.
+    Raises, where the plan has no ``refuse``, :class:`UsageError` if another export was here meanwhile and
+    :class:`UnwritableError` where the target fails.
     """
     for finding in plan.findings:
         report(finding)
@@ -57,13 +59,15 @@ def export(
         yield from _commit_each(ExportCommit(plan, report, target), start(plan.tasks))
         return
     with export_directory.only_export(plan.directory) if plan.directory else nullcontext():
-        for each in left_over:
-            file_tree.remove_unfinished(each)
+        for topic in left_over:
+            with plan.refusals.refusing(topic):
+                file_tree.remove_unfinished(export_state.topic_directory(plan.directory, topic))
         if plan.tables is not None:
             plan.tables.renew()
             plan = replace(plan, tasks=tuple(plan.tables.prepared(plan.tasks)))
-        commit = ExportCommit(plan, report, target)
-        commit.begin()
+        manifests = target.begin(plan)
+        plan = replace(plan, tasks=tuple(task for task in plan.tasks if task.topic in manifests))
+        commit = ExportCommit(plan, report, target, manifests)
         try:
             yield from _commit_each(commit, start(plan.tasks))
         finally:
@@ -71,13 +75,12 @@ def export(
 
 
 def _left_over(plan: ExportPlan) -> list[str]:
-    """The directories of topics with nothing new in which a run was killed after it had committed all of them."""
+    """The topics with nothing new for which a run was killed after it had committed all of them."""
     if plan.export.dry_run or plan.tables is not None:
         return []
     changed = {task.topic for task in plan.tasks}
     topics = [topic for topic, state in plan.manifests.items() if state is not None and topic not in changed]
-    directories = [export_state.topic_directory(plan.directory, topic) for topic in topics]
-    return [each for each in directories if file_tree.has_unfinished(each)]
+    return [each for each in topics if file_tree.has_unfinished(export_state.topic_directory(plan.directory, each))]
 
 
 def _commit_each(commit: ExportCommit, results: Generator[tuple[int, ExportTaskResult]]) -> Iterator[ExportedPartition]:
@@ -87,7 +90,7 @@ def _commit_each(commit: ExportCommit, results: Generator[tuple[int, ExportTaskR
 
 
 def run(task: ExportTask, done: Done) -> ExportTaskResult:
-    """Reads a task's records and writes its files, which nobody sees yet. Raises :class:`UnwritableError`."""
+    """Reads a task's records and writes its files, which nobody sees yet."""
     records = ExportReader(
         task.source,
         task.start,
@@ -113,6 +116,9 @@ def run(task: ExportTask, done: Done) -> ExportTaskResult:
         if isinstance(error, UnreadableError):  # in the middle of a file; what of it came is not known
             records.findings.append(Finding("error", "unreadable-file", task.source.path, None, None, str(error)))
         return ExportTaskResult((), task.start, tuple(records.findings), ((task.start, None),), is_complete=False)
+    except (UnwritableError, OSError) as error:
+        output.abandon()
+        return ExportTaskResult((), task.start, (), (), is_complete=False, refusal=reason_of(error))
     except BaseException:
         output.abandon()
         raise

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from brokerless.errors import Finding, UsageError
 from brokerless.interchange import export_directory, export_state
@@ -13,6 +14,7 @@ from brokerless.interchange.export_state import ExportState, RefusedTopicError
 from brokerless.interchange.table_formats.column_types import file_type
 from brokerless.interchange.table_formats.store import open_store
 from brokerless.internals.remote.storage import REMOTE_OFFSETS
+from brokerless.jobs.export.refusals import OF_TOPIC, Refusals, Refuse, as_findings
 from brokerless.jobs.export.tables import PlannedTables
 from brokerless.jobs.export.tasks import Export, ExportTask, tasks_of
 from brokerless.jobs.named_partitions import by_name
@@ -22,16 +24,19 @@ from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import PartitionPath
 from brokerless.log.offset_gaps import missing_logs
+from brokerless.log.segment import Report
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.partition_reader import PartitionReader
-from brokerless.typed.records import resolve_types
-from brokerless.typed.topic_type import Decoding, TopicType
+from brokerless.typed.resolve import resolve_topic
+from brokerless.typed.schema_source import load_registry
+from brokerless.typed.topic_type import TopicType
 
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
     """What is to be done. ``unchanged``: how many partitions have nothing new. ``findings``: of those of which nothing
-    can be read. ``tables``: where the tables are, and the columns of each topic's, if these are what is written."""
+    can be read. ``tables``: where the tables are, and the columns of each topic's, if these are what is written.
+    ``refusals``: the topics that it goes on without."""
 
     directory: str
     tasks: tuple[ExportTask, ...]
@@ -42,6 +47,7 @@ class ExportPlan:
     unchanged: int = 0
     findings: tuple[Finding, ...] = ()
     tables: PlannedTables | None = None
+    refusals: Refusals = field(default_factory=Refusals)
 
 
 def plan(
@@ -51,8 +57,11 @@ def plan(
     export: Export,
     storage_options: StorageOptions | None = None,
     to_storage_options: StorageOptions | None = None,
+    refuse: Refuse | None = None,
 ) -> ExportPlan:
     """What is new in partitions, which are in ``sources``, the paths that were given; nothing is written yet.
+    ``refuse`` is called for each topic that cannot go where it should, now and when the plan is executed; others go on.
+    Without it, the first one ends the export.
 
     Raises :class:`UsageError` for what cannot be exported to ``directory``: partitions that come twice or are of
     unknown names, another topic of the same name, another layout or isolation than before. ``directory`` is None only
@@ -64,63 +73,102 @@ def plan(
     elif export.form != "iceberg":
         raise UsageError("give a directory to write to")
     _check(export)
-    tables = None
+    tables, refusals = None, Refusals(refuse)
     if export.form != "parquet":
-        tables = PlannedTables(open_store(export.form, to or None, export.catalog, to_storage_options))
+        tables = PlannedTables(
+            open_store(export.form, to or None, export.catalog, to_storage_options), refusals=refusals
+        )
         export = replace(export, by_date=True)
     manifests: dict[str, ExportState | None] = {}
     topic_ids: dict[str, str | None] = {}
     named = by_name(partitions, "export one of them")
     for each in named.values():
         topic = each.topic or ""
-        if topic not in manifests:
-            manifests[topic] = (
-                export_state.load(to, topic, to_storage_options) if tables is None else tables.load(topic)
-            )
-        known = topic_id_of(each.partition_metadata, storage_options)
-        where = export_state.topic_directory(to, topic) if tables is None else tables.store.describe(topic)
-        _check_same(where, each, known or topic_ids.get(topic), topic_ids.get(topic), manifests, export)
-        topic_ids[topic] = known or topic_ids.get(topic)
+        if topic in refusals.topics:
+            continue
+        with refusals.refusing(topic, OF_TOPIC):
+            if topic not in manifests:
+                manifests[topic] = (
+                    export_state.load(to, topic, to_storage_options) if tables is None else tables.load(topic)
+                )
+            known = topic_id_of(each.partition_metadata, storage_options)
+            where = export_state.topic_directory(to, topic) if tables is None else tables.store.describe(topic)
+            _check_same(where, each, known or topic_ids.get(topic), topic_ids.get(topic), manifests, export)
+            topic_ids[topic] = known or topic_ids.get(topic)
+    named = {name: each for name, each in named.items() if (each.topic or "") not in refusals.topics}
     tasks: list[ExportTask] = []
     findings: list[Finding] = []
     unchanged = 0
     for each in named.values():
-        before = manifests[each.topic or ""]
+        topic, own = each.topic or "", list[ExportTask]()
+        before = manifests[topic]
         exported = None if before is None else before.partitions.get(each.partition or 0)
-        own = list(tasks_of(each, exported, to, export, storage_options, to_storage_options, findings))
-        topic_id = topic_ids[each.topic or ""] or (None if before is None else before.topic_id)
+        with refusals.refusing(topic, OF_TOPIC):
+            own = list(tasks_of(each, exported, to, export, storage_options, to_storage_options, findings))
+        topic_id = topic_ids[topic] or (None if before is None else before.topic_id)
         own = [replace(task, layout=replace(task.layout, topic=each.topic, topic_id=topic_id)) for task in own]
         unchanged += not own
         findings += () if own else (finding for finding in each.findings if finding.kind == REMOTE_OFFSETS)
         findings += (finding for _, finding in missing_logs(each, storage_options))
         tasks += own
+    tasks = [task for task in tasks if task.topic not in refusals.topics]
     if tables is not None:
         tasks = tables.plan(tasks, tuple(named.values()), export, topic_ids, storage_options)
     elif export.decoding is not None:
-        tasks = _typed(tasks, named.values(), export.decoding, export.max_batch_bytes, storage_options)
+        tasks = _typed(tasks, named.values(), export, refusals, storage_options)
     if not export.allow_removed:
         findings += _removed(to, manifests, named.values(), to_storage_options) if tables is None else tables.missing()
     return ExportPlan(
-        to, tuple(tasks), manifests, topic_ids, export, to_storage_options, unchanged, tuple(findings), tables
+        to, tuple(tasks), manifests, topic_ids, export, to_storage_options, unchanged, tuple(findings), tables, refusals
     )
+
+
+def plan_topics(
+    partitions: Sequence[PartitionPath],
+    sources: Sequence[str],
+    directory: str | os.PathLike[str] | None,
+    export: Export,
+    report: Report,
+    storage_options: StorageOptions | None = None,
+    to_storage_options: StorageOptions | None = None,
+) -> ExportPlan:
+    """The same for people: topics that cannot go where they should are findings, and ``report`` is called with them;
+    but where no topic can, the reason is raised."""
+    make = partial(plan, partitions, sources, directory, export, storage_options, to_storage_options)
+    topics, refused = {each.topic or "" for each in partitions}, dict[str, str]()
+    planned = make(refused.__setitem__) if len(topics) > 1 else make()
+    if refused.keys() == topics:
+        return make()
+    if len(topics) > 1:
+        planned.refusals.refuse = refuse = as_findings(partitions, report)
+        for topic, reason in refused.items():
+            refuse(topic, reason)
+    return planned
 
 
 def _typed(
     tasks: list[ExportTask],
     partitions: Iterable[PartitionPath],
-    decoding: Decoding,
-    max_batch_bytes: int,
+    export: Export,
+    refusals: Refusals,
     storage_options: StorageOptions | None,
 ) -> list[ExportTask]:
     """The tasks with the types of their topics, which all records of those decide."""
-    topics = {task.topic for task in tasks}
+    decoding, topics = export.decoding, list(dict.fromkeys(task.topic for task in tasks))
+    if decoding is None or not topics:
+        return tasks
     readers = [PartitionReader(each, storage_options) for each in partitions if (each.topic or "") in topics]
-    types = resolve_types(readers, decoding, max_batch_bytes=max_batch_bytes)
-    own = {topic or "": _in_files(found) for topic, found in types.items()}
+    registry = load_registry(decoding.schemas, readers)
     typed: list[ExportTask] = []
-    for task in tasks:
-        layout = replace(task.layout, schema=own[task.topic].schema(task.layout.schema))
-        typed.append(replace(task, topic_type=own[task.topic], layout=layout))
+    for topic in topics:
+        of_topic = [each for each in readers if (each.topic or "") == topic]
+        with refusals.refusing(topic, OF_TOPIC):
+            own = _in_files(
+                resolve_topic(of_topic[0].topic, of_topic, decoding, registry, max_batch_bytes=export.max_batch_bytes)
+            )
+            for task in (task for task in tasks if task.topic == topic):
+                layout = replace(task.layout, schema=own.schema(task.layout.schema))
+                typed.append(replace(task, topic_type=own, layout=layout))
     return typed
 
 

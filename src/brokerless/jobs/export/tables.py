@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
-from brokerless.errors import BrokerlessError, Finding, UnreadableError, UnwritableError
+from brokerless.errors import Finding
 from brokerless.interchange.export_state import ExportState, RefusedTopicError
 from brokerless.interchange.parquet_files import SCHEMA
 from brokerless.interchange.table_formats.catalog import TableFormat, table_name
@@ -19,16 +18,15 @@ from brokerless.interchange.table_formats.rows import table_schema
 from brokerless.interchange.table_formats.store import Tables
 from brokerless.interchange.table_formats.times_of_day import with_assumed_times
 from brokerless.interchange.table_formats.types import AnotherExportError, TableState
+from brokerless.jobs.export.refusals import OF_TOPIC, Refusals, for_topic
 from brokerless.jobs.export.tasks import Export, ExportTask
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.partition_reader import PartitionReader
+from brokerless.typed.registry import Registry
 from brokerless.typed.resolve import resolve_topic
 from brokerless.typed.schema_source import load_registry
 from brokerless.typed.topic_type import Decoding, SideType, TopicType
-
-Refuse = Callable[[str, str], None]
-"""What is called for a topic that cannot be in its table, with the reason."""
 
 
 @dataclass(slots=True)
@@ -42,8 +40,7 @@ class PlannedTables:
     schemas: dict[str, pa.Schema] = field(default_factory=dict[str, pa.Schema])
     names: dict[str, str] = field(default_factory=dict[str, str])
     targets: dict[str, DataTarget] = field(default_factory=dict[str, DataTarget])
-    refuse: Refuse | None = None
-    """Is called for a topic that its table cannot get; without it, that ends the export."""
+    refusals: Refusals = field(default_factory=Refusals)
 
     def load(self, topic: str) -> ExportState | None:
         """What a topic's table says was exported. Raises :class:`RefusedTopicError` where another topic has its name,
@@ -57,8 +54,10 @@ class PlannedTables:
 
     def missing(self) -> Iterator[Finding]:
         """Tables of which data files are gone."""
-        for topic in (topic for topic, state in self.states.items() if state is not None):
-            with for_topic(topic):
+        there = [topic for topic, state in self.states.items() if state is not None]
+        for topic in (each for each in there if each not in self.refusals.topics):
+            gone: list[str] = []
+            with self.refusals.refusing(topic, OF_TOPIC), for_topic(topic):
                 gone = self.store.missing_files(topic)
             if gone:
                 text = (
@@ -71,12 +70,13 @@ class PlannedTables:
     @property
     def outdated(self) -> list[str]:
         """The topics whose tables an earlier version made, and which :meth:`renew` is for."""
-        return [topic for topic, state in self.states.items() if state is not None and state.is_outdated]
+        found = [topic for topic, state in self.states.items() if state is not None and state.is_outdated]
+        return [topic for topic in found if topic not in self.refusals.topics]
 
     def renew(self) -> None:
         """Gives tables of earlier versions what readers need."""
         for topic in self.outdated:
-            with self.refusing(topic):
+            with self.refusals.refusing(topic):
                 self.store.renew(topic)
 
     def plan(
@@ -90,45 +90,57 @@ class PlannedTables:
         """The tasks with the types that their topics' tables have, or get."""
         topics = list(dict.fromkeys(task.topic for task in tasks))
         readers = [PartitionReader(each, storage_options) for each in partitions if each.topic in topics]
-        decoding, form = export.decoding, _form(export)
+        decoding = export.decoding
         registry = None if decoding is None or not topics else load_registry(decoding.schemas, readers)
         planned: list[ExportTask] = []
         for topic in topics:
             own = [task for task in tasks if task.topic == topic]
-            known = self.states[topic]
-            self._check_columns(topic, known)
-            state = ExportState(topic, topic_ids[topic], True, export.isolation, is_decoded=decoding is not None)
-            state = state if known is None else known.state
-            topic_type, records = None, SCHEMA
-            if decoding is not None and registry is not None:
-                of_topic = [each for each in readers if each.topic == topic]
-                topic_type = resolve_topic(
-                    topic, of_topic, _with_formats(decoding, state), registry, batches=_new_records(own, of_topic),
-                    known=None if known is None else {name: known.schema.field(name).type for name in ("key", "value")},
-                )  # fmt: skip
-                state = _with_formats_found(state, decoding, topic_type)
-                records = topic_type.schema(SCHEMA)
-            schema = table_schema(records, form)
-            if known is not None:
-                now = known.schema if known.has_times else with_assumed_times(known.schema, records)
-                schema = _evolved(now, schema, records, form)
-            if topic_type is not None:
-                wide = tuple(_too_wide(topic_type, self.store.describe(topic)))
-                own[-1] = replace(own[-1], findings=(*own[-1].findings, *wide))
-                topic_type = _into(topic_type, schema, form)
-                records = topic_type.schema(SCHEMA)
-            self.begun[topic], self.schemas[topic] = state, schema
-            target = DataTarget(form, topic, "", schema)  # where it is, is known when the table is there
-            planned += [
-                replace(task, topic_type=topic_type, layout=replace(task.layout, schema=records, table=target))
-                for task in own
-            ]
+            of_topic = [each for each in readers if each.topic == topic]
+            with self.refusals.refusing(topic, OF_TOPIC):
+                planned += self._plan_topic(topic_ids[topic], own, of_topic, export, registry)
         return planned
+
+    def _plan_topic(
+        self,
+        topic_id: str | None,
+        own: list[ExportTask],
+        readers: Sequence[PartitionReader],
+        export: Export,
+        registry: Registry | None,
+    ) -> list[ExportTask]:
+        topic, decoding, form = own[0].topic, export.decoding, _form(export)
+        known = self.states[topic]
+        self._check_columns(topic, known)
+        state = ExportState(topic, topic_id, True, export.isolation, is_decoded=decoding is not None)
+        state = state if known is None else known.state
+        topic_type, records = None, SCHEMA
+        if decoding is not None and registry is not None:
+            topic_type = resolve_topic(
+                topic, readers, _with_formats(decoding, state), registry, batches=_new_records(own, readers),
+                known=None if known is None else {name: known.schema.field(name).type for name in ("key", "value")},
+            )  # fmt: skip
+            state = _with_formats_found(state, decoding, topic_type)
+            records = topic_type.schema(SCHEMA)
+        schema = table_schema(records, form)
+        if known is not None:
+            now = known.schema if known.has_times else with_assumed_times(known.schema, records)
+            schema = _evolved(now, schema, records, form)
+        if topic_type is not None:
+            wide = tuple(_too_wide(topic_type, self.store.describe(topic)))
+            own[-1] = replace(own[-1], findings=(*own[-1].findings, *wide))
+            topic_type = _into(topic_type, schema, form)
+            records = topic_type.schema(SCHEMA)
+        self.begun[topic], self.schemas[topic] = state, schema
+        target = DataTarget(form, topic, "", schema)  # where it is, is known when the table is there
+        return [
+            replace(task, topic_type=topic_type, layout=replace(task.layout, schema=records, table=target))
+            for task in own
+        ]
 
     def prepared(self, tasks: Sequence[ExportTask]) -> list[ExportTask]:
         """Makes or evolves the tables, and returns the tasks with the places that their files go to."""
         for topic, state in self.begun.items():
-            with self.refusing(topic):
+            with self.refusals.refusing(topic):
                 target = self.store.prepare(state, self.schemas[topic])
                 now = self.store.load(topic)
                 if now is None or now.state != state:
@@ -141,16 +153,6 @@ class PlannedTables:
             if target is not None
         ]
 
-    @contextmanager
-    def refusing(self, topic: str) -> Generator[None]:
-        """What a topic's table raises refuses the topic, if that is wanted; others go on."""
-        try:
-            yield
-        except BrokerlessError as error:
-            if self.refuse is None:
-                raise
-            self.refuse(topic, str(error))
-
     def _check_columns(self, topic: str, known: TableState | None) -> None:
         lacking = [] if known is None else [name for name in ("key", "value") if name not in known.schema.names]
         if lacking:
@@ -158,15 +160,6 @@ class PlannedTables:
             text = f"{where}: the table has no column {' and no column '.join(lacking)} any more"
             advice = "rename it back or add it again, or export to another directory or namespace"
             raise RefusedTopicError(topic, f"{text}; {advice}")
-
-
-@contextmanager
-def for_topic(topic: str) -> Generator[None]:
-    """A table that cannot be read or written concerns its topic alone."""
-    try:
-        yield
-    except (UnreadableError, UnwritableError) as error:
-        raise RefusedTopicError(topic, str(error)) from error
 
 
 def same_table(other: str, topic: str) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from brokerless.errors import UsageError
+from brokerless.errors import BrokerlessError, UsageError
 from brokerless.interchange import export_state, parquet_files
 from brokerless.interchange.export_state import Exported, ExportState
 from brokerless.interchange.parquet_files import ParquetFile
@@ -32,34 +33,38 @@ class DirectoryTarget:
     def begin(self, plan: ExportPlan) -> dict[str, ExportState]:
         manifests: dict[str, ExportState] = {}
         for topic in dict.fromkeys(task.topic for task in plan.tasks):
-            now = export_state.load(plan.directory, topic, plan.storage_options)
-            if now != plan.manifests[topic]:
-                raise UsageError(f"{plan.directory}: another export of {topic} has been here meanwhile; run this again")
-            before = now or ExportState(
-                topic, None, plan.export.by_date, plan.export.isolation, is_decoded=plan.export.decoding is not None
-            )
-            own = replace(before, topic_id=plan.topic_ids[topic] or before.topic_id)
-            tasks = [task for task in plan.tasks if task.topic == topic]
-            export_state.clean(plan.directory, own, {task.partition for task in tasks}, plan.storage_options)
-            for number, each in own.partitions.items():
-                if each.filling and number in {task.partition for task in tasks}:
-                    own = own.with_partition(number, replace(each, filling=()))
-            there: Counter[int] | None = None  # all that is there is listed only if it matters
-            for task in tasks:
-                exported = own.partitions.get(task.partition, Exported(task.start, files=0))
-                if exported.files is None or plan.export.allow_removed:
-                    if there is None:
-                        there = export_state.count_files(plan.directory, topic, plan.storage_options)
-                    exported = replace(exported, files=there[task.partition])
-                if task.mark is None:
-                    exported = replace(exported, until=max(exported.until or 0, task.end))
-                else:
-                    exported = replace(exported, filling=(*exported.filling, (task.start, task.end)))
-                own = own.with_partition(task.partition, exported)
-            manifests[topic] = own
-            self._topics.append(topic)
-            export_state.save(own, plan.directory, plan.storage_options)
+            with plan.refusals.refusing(topic):
+                manifests[topic] = self._begin_topic(topic, [task for task in plan.tasks if task.topic == topic])
         return manifests
+
+    def _begin_topic(self, topic: str, tasks: list[ExportTask]) -> ExportState:
+        plan = self._plan
+        now = export_state.load(plan.directory, topic, plan.storage_options)
+        if now != plan.manifests[topic]:
+            raise UsageError(f"{plan.directory}: another export of {topic} has been here meanwhile; run this again")
+        before = now or ExportState(
+            topic, None, plan.export.by_date, plan.export.isolation, is_decoded=plan.export.decoding is not None
+        )
+        own = replace(before, topic_id=plan.topic_ids[topic] or before.topic_id)
+        export_state.clean(plan.directory, own, {task.partition for task in tasks}, plan.storage_options)
+        for number, each in own.partitions.items():
+            if each.filling and number in {task.partition for task in tasks}:
+                own = own.with_partition(number, replace(each, filling=()))
+        there: Counter[int] | None = None  # all that is there is listed only if it matters
+        for task in tasks:
+            exported = own.partitions.get(task.partition, Exported(task.start, files=0))
+            if exported.files is None or plan.export.allow_removed:
+                if there is None:
+                    there = export_state.count_files(plan.directory, topic, plan.storage_options)
+                exported = replace(exported, files=there[task.partition])
+            if task.mark is None:
+                exported = replace(exported, until=max(exported.until or 0, task.end))
+            else:
+                exported = replace(exported, filling=(*exported.filling, (task.start, task.end)))
+            own = own.with_partition(task.partition, exported)
+        self._topics.append(topic)
+        export_state.save(own, plan.directory, plan.storage_options)
+        return own
 
     def publish(self, task: ExportTask, files: Sequence[ParquetFile], state: ExportState) -> None:
         for each in files:
@@ -67,11 +72,13 @@ class DirectoryTarget:
         export_state.save(state, self._plan.directory, self._plan.storage_options)
 
     def finish(self, partition: ExportedPartition) -> Iterable[ExportedPartition]:
-        return [partition]
+        is_refused = partition.topic in self._plan.refusals.topics
+        return [] if is_refused and not partition.has_more else [partition]
 
     def end(self) -> None:
         for topic in self._topics:
-            file_tree.remove_unfinished(export_state.topic_directory(self._plan.directory, topic))
+            with suppress(BrokerlessError) if topic in self._plan.refusals.topics else nullcontext():
+                file_tree.remove_unfinished(export_state.topic_directory(self._plan.directory, topic))
 
 
 @dataclass(slots=True)
@@ -92,7 +99,6 @@ class TableTarget:
     def __init__(self, tables: PlannedTables) -> None:
         self._tables = tables
         self._pending: dict[str, _Pending] = {}
-        self._refused: set[str] = set()
 
     def begin(self, plan: ExportPlan) -> dict[str, ExportState]:
         manifests: dict[str, ExportState] = {}
@@ -102,7 +108,10 @@ class TableTarget:
             tasks = [task for task in plan.tasks if task.topic == topic]
             target = self._tables.targets[topic]
             if target.is_local and plan.directory:  # which is locked; elsewhere, another run may be at work
-                self._try(topic, partial(target.clean, before, partial(self._tables.store.listed_files, topic)))
+                with self._tables.refusals.refusing(topic):
+                    target.clean(before, partial(self._tables.store.listed_files, topic))
+            if topic in self._tables.refusals.topics:
+                continue
             for task in tasks:
                 if task.partition not in own.partitions:
                     own = own.with_partition(task.partition, Exported(task.start))
@@ -126,16 +135,17 @@ class TableTarget:
         if pending.left:
             return []
         self._commit(partition.topic)
-        return [] if partition.topic in self._refused else pending.done
+        return [] if partition.topic in self._tables.refusals.topics else pending.done
 
     def end(self) -> None:
         for topic, pending in self._pending.items():
             target = self._tables.targets[topic]
-            for each in pending.files:
-                target.remove(each.name)
-                target.remove(each.unfinished or each.name)
-            if target.is_local:
-                file_tree.remove_unfinished(target.directory)
+            with suppress(BrokerlessError) if topic in self._tables.refusals.topics else nullcontext():
+                for each in pending.files:
+                    target.remove(each.name)
+                    target.remove(each.unfinished or each.name)
+                if target.is_local:
+                    file_tree.remove_unfinished(target.directory)
 
     def _commit(self, topic: str) -> None:
         pending = self._pending[topic]
@@ -143,15 +153,10 @@ class TableTarget:
             pending.latest,
             partitions={number: _recorded(each) for number, each in pending.latest.partitions.items()},
         )
-        if topic in self._refused or (not pending.files and after == pending.state):
+        if topic in self._tables.refusals.topics or (not pending.files and after == pending.state):
             return  # end() removes the files
-        self._try(topic, partial(self._commit_files, topic, after))
-
-    def _try(self, topic: str, do: Callable[[], None]) -> None:
-        self._refused.add(topic)
-        with self._tables.refusing(topic):
-            do()
-            self._refused.remove(topic)
+        with self._tables.refusals.refusing(topic):
+            self._commit_files(topic, after)
 
     def _commit_files(self, topic: str, after: ExportState) -> None:
         pending, target = self._pending[topic], self._tables.targets[topic]

@@ -19,9 +19,10 @@ from uuid import uuid4
 from brokerless.clock import now
 from brokerless.errors import Finding
 from brokerless.interchange.export_directory import check_target, only_export
-from brokerless.interchange.export_state import Exported, Offsets, RefusedTopicError
+from brokerless.interchange.export_state import Exported, Offsets
 from brokerless.jobs.export.job import ExportedPartition, export, plan
 from brokerless.jobs.export.reading import NOT_PASSED
+from brokerless.jobs.export.refusals import KIND
 from brokerless.jobs.pipeline import tables
 from brokerless.jobs.pipeline.checks import check, gone_partitions, is_left_out, not_exported, plan_checks
 from brokerless.jobs.pipeline.copies import end_offset, next_copy
@@ -201,7 +202,7 @@ class _Run:
                     self._record_met(each, [each.findings[0]], ())
                 self._export(copies_left, exported, place)
                 self._list_left_out(copies_left, exported, found)
-                self._forget("topic-refused", self._firsts.keys() - result.refused.keys())
+                self._forget(KIND, self._firsts.keys() - result.refused.keys())
         with self._stage("maintain"):
             self._ledger.flush()
             is_table_changed = bool(result.exported) and self._ledger.has_ranges
@@ -311,25 +312,17 @@ class _Run:
 
     def _export_wave(self, wave: list[PartitionPath], place: Place, report: Report) -> list[ExportedPartition]:
         settings = self._settings
-        while True:
-            try:
-                planned = plan(
-                    wave, settings.paths, settings.to, tables.export_settings(settings),
-                    settings.storage_options, tables.target_options(settings),
-                )  # fmt: skip
-                break
-            except RefusedTopicError as error:
-                self._refuse(error.topic, str(error))
-                wave = [each for each in wave if each.topic != error.topic]
-        if planned.tables is not None:
-            planned.tables.refuse = self._refuse
+        planned = plan(
+            wave, settings.paths, settings.to, tables.export_settings(settings),
+            settings.storage_options, tables.target_options(settings), self._refuse,
+        )  # fmt: skip
         with self._phase("exporting", sum(task.size for task in planned.tasks)) as done:
             return list(export(planned, report, spark=place, done=done, say=self._say))
 
     def _refuse(self, topic: str, reason: str) -> None:
         self._result.refused[topic] = reason
         partition = self._firsts[topic]
-        self._record_met(partition, [Finding("error", "topic-refused", partition.path, None, None, reason)], ())
+        self._record_met(partition, [Finding("error", KIND, partition.path, None, None, reason)], ())
 
     def _record_tables(self, topics: Iterable[str], met: Iterable[Finding]) -> None:
         """What an export says of whole tables; what earlier ones said and this one did not is no finding any more."""

@@ -20,7 +20,8 @@ from brokerless.interchange.table_formats.store import Tables, open_store
 from brokerless.interchange.table_formats.types import TableState
 from brokerless.jobs.export.job import Export
 from brokerless.jobs.export.plan import check_options
-from brokerless.jobs.export.tables import for_topic, same_table
+from brokerless.jobs.export.refusals import for_topic
+from brokerless.jobs.export.tables import same_table
 from brokerless.jobs.pipeline.ledger import PRIVATE, DamagedRange, Ledger
 from brokerless.jobs.pipeline.maintenance import maintain_delta, maintain_iceberg
 from brokerless.jobs.pipeline.schemas import DAMAGED, FINDINGS, RUNS

@@ -61,7 +61,8 @@ class NewFile:
             if self.is_remote:
                 self.sink.discard()
             else:
-                self.sink.close()
+                with suppress(OSError):  # what is not written yet has no room on a full disk
+                    self.sink.close()
                 remove(self._directory, self.unfinished, None)
 
 

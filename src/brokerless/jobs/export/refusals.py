@@ -1,0 +1,79 @@
+"""Topics that cannot go where they should: each is a finding with a remedy, and all others go on."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from brokerless.errors import BrokerlessError, Finding, UnreadableError, UnwritableError
+from brokerless.interchange.export_state import RefusedTopicError
+from brokerless.log.directory import PartitionPath
+from brokerless.log.segment import Report
+
+KIND = "topic-refused"
+Refuse = Callable[[str, str], None]
+"""What is called for a topic that cannot be exported, with the reason."""
+
+_REMEDIES = (
+    ((errno.ENOSPC, errno.EDQUOT), "make room there"),
+    ((errno.EACCES, errno.EPERM, errno.EROFS), "let this user write there"),
+)
+_GOES_ON = "; the next run goes on where the last commit ended"
+
+OF_TOPIC = (RefusedTopicError, UnreadableError, UnwritableError, OSError)
+"""What concerns one topic while an export is planned; another error is one of the options."""
+
+
+@dataclass(slots=True)
+class Refusals:
+    """The topics that an export goes on without. ``refuse`` is called for each; without it, the first one ends the
+    export."""
+
+    refuse: Refuse | None = None
+    topics: set[str] = field(default_factory=set[str])
+
+    @contextmanager
+    def refusing(self, topic: str, kinds: tuple[type[Exception], ...] = (BrokerlessError, OSError)) -> Generator[None]:
+        """Refuses the topic for what is raised within; ``kinds``: for these errors alone."""
+        try:
+            yield
+        except kinds as error:
+            if self.refuse is None:
+                raise
+            self.topics.add(topic)
+            self.refuse(topic, reason_of(error))
+
+
+def reason_of(error: BaseException) -> str:
+    """What an error says, with what to do about a full disk or a missing right."""
+    text = str(error) or type(error).__name__
+    if isinstance(error, RefusedTopicError) or text.endswith(_GOES_ON):
+        return text
+    for numbers, remedy in _REMEDIES:
+        if any(os.strerror(number) in text for number in numbers):
+            return f"{text}; {remedy}{_GOES_ON}"
+    return text
+
+
+def as_findings(partitions: Iterable[PartitionPath], report: Report) -> Refuse:
+    """What reports refused topics as findings."""
+    firsts: dict[str, str] = {}
+    for each in partitions:
+        firsts.setdefault(each.topic or "", each.path)
+
+    def refuse(topic: str, reason: str) -> None:
+        report(Finding("error", KIND, firsts[topic], None, None, f"the topic {topic} was left out: {reason}"))
+
+    return refuse
+
+
+@contextmanager
+def for_topic(topic: str) -> Generator[None]:
+    """Makes what cannot be read or written the topic's own error."""
+    try:
+        yield
+    except (UnreadableError, UnwritableError, OSError) as error:
+        raise RefusedTopicError(topic, reason_of(error)) from error

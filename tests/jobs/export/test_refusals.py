@@ -1,0 +1,166 @@
+"""Topics that cannot go where they should: each is a finding with a remedy, and all others go on."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.conftest import Run, run  # noqa: F401  # pyright: ignore[reportUnusedImport]
+from tests.jobs.tables import log_of
+
+import brokerless
+from brokerless.errors import Finding, UnreadableError, UnwritableError, UsageError
+from brokerless.interchange.export_state import RefusedTopicError
+from brokerless.jobs.export.refusals import as_findings, reason_of
+from brokerless.log.directory import resolve
+
+pytestmark = pytest.mark.xdist_group("exported")
+FORMS = ("parquet", "iceberg", "delta")
+each_form = pytest.mark.parametrize("form", FORMS)
+
+
+def logs(root: Path, **values: bytes) -> Path:
+    for topic, value in values.items():
+        log_of(root / "logs" / f"{topic}-0", [value])
+    return root / "logs"
+
+
+def in_the_way(to: Path, form: str) -> Path:
+    """Something else where the topic t would go."""
+    place = to / ("topic=t/other.parquet" if form == "parquet" else f"t/_delta_log/{0:020d}.json")
+    place.parent.mkdir(parents=True)
+    place.write_text("{}\n")
+    return place
+
+
+def topics(to: Path) -> set[str]:
+    """The topics that have data files."""
+    found = {str(each.relative_to(to)) for each in to.rglob("partition-*.parquet")}
+    return {name for name in ("a", "t", "zz") if any(f"topic={name}/" in each or f"{name}/d" in each for each in found)}
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_others_go_on_when_one_is_refused(form: str, tmp_path: Path, run: Run) -> None:  # noqa: F811
+    source, to = logs(tmp_path, a=b"1", t=b"2", zz=b"3"), tmp_path / "to"
+    place = in_the_way(to, form)
+    result = run("export", source, "--to", to, "--as", form)
+    (line,) = result.err.splitlines()
+    assert line.startswith(f"{source / 't-0'}: the topic t was left out: ")
+    assert (result.exit_code, topics(to)) == (1, {"a", "zz"})
+    assert "2 records of 2 partitions in 2 files" in result.lines[-1]
+    place.unlink()
+    place.parent.rmdir()
+    assert (run("export", source, "--to", to, "--as", form).exit_code, topics(to)) == (0, {"a", "t", "zz"})
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_where_none_is_left_the_reason_is_an_error(form: Any, tmp_path: Path, run: Run) -> None:  # noqa: F811
+    source, to = logs(tmp_path, t=b"1"), tmp_path / "to"
+    in_the_way(to, form)
+    result = run("export", source, "--to", to, "--as", form)
+    assert (result.exit_code, result.err.count("\n")) == (2, 1)
+    with pytest.raises((UsageError, UnreadableError, UnwritableError)):
+        brokerless.open(source).export(to, as_=form, on_damage=lambda _: None)
+    logs(tmp_path, a=b"2")
+    with pytest.raises((UsageError, UnreadableError, UnwritableError)):
+        brokerless.open(source).export(to, as_=form)
+    assert topics(to) == set()
+    found: list[Finding] = []
+    (done,) = brokerless.open(source).export(to, as_=form, on_damage=found.append)
+    assert (done.topic, [(each.kind, each.severity) for each in found]) == ("a", [("topic-refused", "error")])
+
+
+LIMIT = 200_000
+"""Bytes of a file, after which the operating system refuses to write: as a full disk does, but for one topic alone."""
+
+
+@each_form
+@pytest.mark.parametrize("command", ["export", "pipeline"])
+def test_a_disk_that_is_full_for_one_topic(form: str, command: str, tmp_path: Path) -> None:
+    source, to = logs(tmp_path, a=b"1", t=random.Random(1).randbytes(10 * LIMIT), zz=b"3"), tmp_path / "to"
+    arguments = [sys.executable, "-m", "brokerless", command, str(source), "--to", str(to), "--as", form]
+    arguments += ["--no-report"] if command == "pipeline" else []
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
+
+    done = subprocess.run(arguments, preexec_fn=limited, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, topics(to)) == (1, {"a", "zz"}), done.stderr
+    assert done.stderr.count("File too large") + done.stdout.count("File too large") == 1
+    assert not [each for each in to.rglob("*") if "_unfinished" in each.parts and each.is_file()]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, topics(to)) == (0, {"a", "t", "zz"}), done.stderr
+    records = {name: sum(pq.ParquetFile(each).metadata.num_rows for each in files_of(to, name)) for name in topics(to)}
+    assert records == {"a": 1, "t": 1, "zz": 1}
+
+
+def files_of(to: Path, topic: str) -> list[Path]:
+    return [each for each in to.rglob("partition-*.parquet") if f"topic={topic}" in each.parts or topic in each.parts]
+
+
+def test_a_topic_that_fails_later_keeps_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two partitions the second one's name cannot be given: the first one is exported, and reported."""
+    from brokerless.interchange import parquet_files
+
+    source, to = logs(tmp_path, a=b"1", t=b"2"), tmp_path / "to"
+    log_of(source / "t-1", [b"4"])
+    publish = parquet_files.publish_file
+
+    def fails(written: Any, layout: Any) -> None:
+        if (layout.topic, layout.partition) == ("t", 1):
+            raise UnwritableError(f"{written.name}: {os.strerror(errno.EROFS)}")
+        publish(written, layout)
+
+    monkeypatch.setattr(parquet_files, "publish_file", fails)
+    found: list[Finding] = []
+    done = brokerless.open(source).export(to, on_damage=found.append)
+    assert [(each.topic, each.partition, each.records) for each in done] == [("a", 0, 1), ("t", 0, 1)]
+    assert [each.kind for each in found] == ["topic-refused"]
+    assert "let this user write there" in found[0].message
+    monkeypatch.undo()
+    (done,) = brokerless.open(source).export(to)
+    assert (done.topic, done.partition, done.records) == ("t", 1, 1)
+
+
+def test_files_that_are_gone_from_a_memory_of_fsspec(tmp_path: Path) -> None:
+    source, to = logs(tmp_path, a=b"1", t=b"2"), f"memory://{tmp_path.name}/out"
+    brokerless.open(source).export(to)
+    storage = fsspec.filesystem("memory")
+    (gone,) = [each for each in storage.find(to) if "topic=t/" in each and each.endswith(".parquet")]
+    storage.rm(gone)
+    found: list[Finding] = []
+    assert brokerless.open(source).export(to, on_damage=found.append) == []
+    assert [(each.kind, each.severity) for each in found] == [("exported-files-missing", "error")]
+
+
+def test_json_has_the_others(tmp_path: Path, run: Run) -> None:  # noqa: F811
+    source, to = logs(tmp_path, a=b"1", t=b"2"), tmp_path / "to"
+    in_the_way(to, "parquet")
+    result = run("export", source, "--to", to, "--json")
+    assert [json.loads(line)["topic"] for line in result.lines] == ["a"]
+
+
+def test_remedies() -> None:
+    full, right = os.strerror(errno.ENOSPC), os.strerror(errno.EACCES)
+    assert reason_of(UnwritableError(f"/x: {full}")).startswith(f"/x: {full}; make room there; the next run goes on")
+    assert "let this user write there" in reason_of(PermissionError(errno.EACCES, right))
+    once = reason_of(UnwritableError(f"/x: {full}"))
+    assert reason_of(UnwritableError(once)) == reason_of(RefusedTopicError("t", once)) == once
+    assert reason_of(UnwritableError("/x: another reason")) == "/x: another reason"
+    assert reason_of(OSError()) == "OSError"
+
+
+def test_a_finding_names_the_first_partition(tmp_path: Path) -> None:
+    source, found = logs(tmp_path, a=b"1", t=b"2"), list[Finding]()
+    as_findings(resolve(str(source)).partitions, found.append)("t", "reason")
+    assert [(each.file, each.message) for each in found] == [(str(source / "t-0"), "the topic t was left out: reason")]

@@ -73,7 +73,9 @@ OFFSET_CHECKPOINTS = (
 COMMIT_JOURNAL = ".brokerless-commit"
 COMMIT_LOCK = ".brokerless-lock"
 COMMITTED_QUERIES = ".brokerless-queries"
-"""Our own files in a log directory (``checkpoint/commit_journal.py``): Kafka ignores files that it does not know."""
+RUN_RECORD = ".brokerless-run"
+"""Our own files in a log directory (``checkpoint/commit_journal.py``, ``commit/run_record.py``): Kafka ignores files
+that it does not know."""
 LOG_DIRECTORY_FILES = frozenset(
     {
         META_PROPERTIES,
@@ -84,6 +86,7 @@ LOG_DIRECTORY_FILES = frozenset(
         COMMIT_JOURNAL,
         COMMIT_LOCK,
         COMMITTED_QUERIES,
+        RUN_RECORD,
     }
 )
 """What a log directory holds beside its partitions. ``bootstrap.checkpoint`` is a log of batches (KIP-630's snapshot

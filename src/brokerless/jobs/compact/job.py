@@ -25,11 +25,11 @@ from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.checkpoint.topic_ids import choose_topic_ids
-from brokerless.log.commit.commit import commit, refuse_existing, settle
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.node_files import complete, complete_directories
 from brokerless.log.commit.partition_copy import copy_partition
 from brokerless.log.commit.partition_writer import PartitionOutput, output_directory
+from brokerless.log.commit.run_record import commit_run, end_run, refuse_written, run_of
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
@@ -205,7 +205,8 @@ def _places(
         paths = {each.path for log in of_target for each in log.partitions}
         chosen = [each for each in partitions if each.path in paths]
         to = output_directory(target, sources, target_storage_options)
-        refuse_existing(to, by_name(chosen, "compact them one by one"), settle(to))
+        new = list(by_name(chosen, "compact them one by one"))
+        refuse_written(to, new, run_of("compact", (each.path for each in chosen)))
         ids = [(each.topic or "", topic_id_of_partition(each, storage_options), each.path) for each in chosen]
         node = complete_directories(of_target, {each.path for each in chosen}, to)
         topic_ids = choose_topic_ids(to, ids)
@@ -259,11 +260,15 @@ def compact(
             taken = list(results)
         for name, each in first_of.items():
             if each.directory is not None and staged[name]:
-                commit(each.directory, staged[name])
+                sources = (one.source.path for one in tasks if str(one.directory) == name)
+                commit_run(each.directory, staged[name], run_of("compact", sources))
         for each in first_of.values():
             if each.directory is not None and not any(one.damages for one in taken):
                 complete(each.directories, each.directory, say, each.storage_options)
     yield from taken
+    for each in first_of.values():
+        if each.directory is not None:
+            end_run(each.directory)
 
 
 def run_task(task: CompactTask, done: Done) -> CompactTaskResult:

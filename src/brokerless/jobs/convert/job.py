@@ -26,11 +26,12 @@ from brokerless.kafka_names import Isolation
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
 from brokerless.log.checkpoint.topic_ids import choose_topic_ids
-from brokerless.log.commit.commit import commit, refuse_existing, settle
+from brokerless.log.commit.commit import commit, refuse_existing
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.node_files import complete, complete_directories
 from brokerless.log.commit.partition_copy import copy_partition, files_of
 from brokerless.log.commit.partition_writer import PartitionOutput, output_directory
+from brokerless.log.commit.run_record import commit_run, end_run, refuse_written, run_of
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED, LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
@@ -184,8 +185,11 @@ def plan(
     """
     named = rewritten_topics(partitions, sources, named)
     to = output_directory(directory, sources, target_storage_options)
-    completed = frozenset() if conversion.dry_run else settle(to)
-    refuse_existing(to, by_name(partitions, "convert them one by one"), completed)
+    new = list(by_name(partitions, "convert them one by one"))
+    if conversion.dry_run:
+        refuse_existing(to, new)
+    else:
+        refuse_written(to, new, run_of("convert", (each.path for each in partitions)))
     own = [(each.topic or "", topic_id_of_partition(each, storage_options), each.path) for each in partitions]
     logs = [resolve(each, (), storage_options) for each in sources]
     directories = complete_directories(logs, {each.path for each in partitions}, to)
@@ -259,10 +263,12 @@ def convert(
                 return
             taken = list(results)
         if waiting:
-            commit(tasks[0].directory, waiting)
+            commit_run(tasks[0].directory, waiting, run_of("convert", (each.source.path for each in tasks)))
         if not dry_run and not any(result.damages for result in taken):
             complete(tasks[0].directories, tasks[0].directory, say, tasks[0].storage_options)
         yield from taken
+        if not dry_run:
+            end_run(tasks[0].directory)
 
 
 def run_task(task: ConvertTask, done: Done) -> ConvertTaskResult:

@@ -42,10 +42,11 @@ from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, truncate_from_end
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.topic_ids import choose_topic_ids
-from brokerless.log.commit.commit import commit, refuse_existing, settle
+from brokerless.log.commit.commit import refuse_existing
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.node_files import complete, complete_directories
 from brokerless.log.commit.partition_writer import output_directory
+from brokerless.log.commit.run_record import commit_run, end_run, refuse_written, run_of
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
@@ -152,7 +153,6 @@ def plan(
     two topics of that name, or ``directory`` is in what is read; and for a path that is given twice.
     """
     to = output_directory(directory, [log.path for log in logs])
-    completed = frozenset() if merge.dry_run else settle(to)
     _refuse_the_same_twice(logs)
     found: dict[tuple[str, int], list[tuple[PartitionPath, DirectoryState]]] = {}
     for log in logs:
@@ -163,7 +163,11 @@ def plan(
             found.setdefault((each.topic, each.partition), []).append((each, state))
     known = _topic_ids([each for replicas in found.values() for each in replicas], storage_options)
     places = sorted(found)
-    refuse_existing(to, [names.partition_directory(*place) for place in places], completed)
+    new = [names.partition_directory(*place) for place in places]
+    if merge.dry_run:
+        refuse_existing(to, new)
+    else:
+        refuse_written(to, new, run_of("merge", (each.path for replicas in found.values() for each, _ in replicas)))
     directories = complete_directories(logs, {each.path for replicas in found.values() for each, _ in replicas}, to)
     topic_ids = choose_topic_ids(to, [(topic, *known[topic]) for topic, _ in places])
     return [
@@ -217,10 +221,13 @@ def merge(
             values = list(taken)
         unfinished = [each.unfinished for each in values if each.unfinished is not None]
         if unfinished:
-            commit(tasks[0].directory, unfinished)
+            sources = (paths.path for task in tasks for each in task.replicas for paths in each.paths)
+            commit_run(tasks[0].directory, unfinished, run_of("merge", sources))
         if not tasks[0].merge.dry_run:
             complete(tasks[0].directories, tasks[0].directory, ignore, tasks[0].storage_options)
         yield from (value.result for value in values)
+        if not tasks[0].merge.dry_run:
+            end_run(tasks[0].directory)
 
 
 def run_task(task: MergeTask, done: Done) -> MergeTaskResult:

@@ -25,9 +25,10 @@ from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.jobs.salvage.tables import Table, Tables, check_tables, tables_of_job, write_table
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import random_id, topic_ids_there
-from brokerless.log.commit.commit import commit, refuse_existing, settle
+from brokerless.log.commit.commit import refuse_existing
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.commit.run_record import commit_run, end_run, refuse_written, run_of
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.segment import Report
@@ -74,12 +75,14 @@ class Carved:
 
 def check(carvings: Sequence[Carving]) -> None:
     """Raises :class:`brokerless.errors.UsageError` if their directory has carved partitions already."""
-    for each in carvings:
+    for each in carvings[:1]:  # all are carved into one directory
+        first = [names.partition_directory(TOPIC, 0)]
         if each.parquet:
             check_tables(each.directory, TOPIC, (0,))
+        elif each.dry_run:
+            refuse_existing(each.directory, first)
         else:
-            completed = frozenset() if each.dry_run else settle(each.directory)
-            refuse_existing(each.directory, [names.partition_directory(TOPIC, 0)], completed)
+            refuse_written(each.directory, first, run_of("carve", (each.path for each in carvings)))
 
 
 def carve(
@@ -103,8 +106,10 @@ def carve(
             except UnreadableError as error:
                 reason = str(error).removeprefix(f"{each.path}: ")
                 report(Finding("error", "unreadable-file", each.path, None, None, reason))
-        output.commit()
+        output.commit(run_of("carve", (each.path for each in carvings)))
     yield from carved
+    if not how.dry_run and not how.parquet:
+        end_run(how.directory)
 
 
 def _carve_file(
@@ -215,9 +220,9 @@ class _CarveOutput:
                 self._unfinished.append(output.finish())
         return taken, ()
 
-    def commit(self) -> None:
+    def commit(self, run: str) -> None:
         if self._unfinished:
-            commit(self._how.directory, self._unfinished)
+            commit_run(self._how.directory, self._unfinished, run)
 
 
 def _ignore(_: int) -> None:

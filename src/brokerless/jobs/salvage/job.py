@@ -37,10 +37,11 @@ from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.salvage.tables import Table, Tables, check_tables, tables_of_job, write_table
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import choose_topic_ids, new_topic_id
-from brokerless.log.commit.commit import commit, refuse_existing, settle
+from brokerless.log.commit.commit import refuse_existing
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.node_files import complete, complete_directories
 from brokerless.log.commit.partition_writer import output_directory
+from brokerless.log.commit.run_record import commit_run, end_run, refuse_written, run_of
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED, LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
@@ -158,7 +159,6 @@ def plan(
     name is not known, or ``directory`` is in what is read.
     """
     to = output_directory(directory, [log.path for log in logs], target_storage_options)
-    completed = frozenset() if salvage.dry_run or salvage.parquet else settle(to)
     tasks: list[SalvageTask] = []
     own: list[tuple[str, str | None, str]] = []
     for log in logs:
@@ -175,7 +175,10 @@ def plan(
             task = SalvageTask(source, topic, partition, to, None, salvage)
             tasks.append(task)
     if not salvage.parquet:
-        refuse_existing(to, [task.name for task in tasks], completed)
+        if salvage.dry_run:
+            refuse_existing(to, [task.name for task in tasks])
+        else:
+            refuse_written(to, [task.name for task in tasks], _run_of(tasks))
     else:
         topic_ids = {topic: topic_id for topic, topic_id, _ in own if topic_id is not None}
         for topic, partitions in _partitions(tasks).items():
@@ -229,10 +232,16 @@ def salvage(
             values = list(taken)
         unfinished = [each.unfinished for each in values if isinstance(each.unfinished, StagedPartition)]
         if unfinished:
-            commit(tasks[0].directory, unfinished)
+            commit_run(tasks[0].directory, unfinished, _run_of(tasks))
         if not how.dry_run:
             complete(tasks[0].directories, tasks[0].directory, say, tasks[0].source.storage_options)
         yield from (value.result for value in values)
+        if not how.dry_run and not how.parquet:
+            end_run(tasks[0].directory)
+
+
+def _run_of(tasks: Sequence[SalvageTask]) -> str:
+    return run_of("salvage", (each.path for task in tasks for each in task.paths))
 
 
 def run_task(task: SalvageTask, done: Done) -> SalvageTaskResult:

@@ -1,0 +1,120 @@
+"""Records which new partitions a run commits, until the run has ended: so that the same command may be repeated after a
+kill that comes between the two.
+
+The repeat removes what nobody has changed since, and writes it again, with the same report and exit code. Only
+partitions that the record names, of a run of the same command on the same sources, are removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from brokerless.errors import BrokerlessError, UnreadableError, UsageError
+from brokerless.log import names
+from brokerless.log.commit.commit import commit, refuse_existing, settle
+from brokerless.log.commit.partition_writer import unfinished_name
+from brokerless.log.commit.types import StagedPartition
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.directory_lock import is_only_holder
+from brokerless.log.storage.paths import full_path, read_bytes
+from brokerless.log.storage.write_errors import unwritable
+from brokerless.strict_json import WrongJsonError, as_integer, as_list, as_object, as_text, parse_object
+
+_LIMIT = 256 << 20
+_VERSION = 1
+Files = tuple[tuple[str, int], ...]
+
+
+def run_of(command: str, sources: Iterable[str]) -> str:
+    """Return by what a run is known for the same: its command and the paths that it reads."""
+    paths = sorted({full_path(each) for each in sources})
+    return hashlib.sha256(json.dumps([command, paths]).encode()).hexdigest()
+
+
+def commit_run(directory: Destination, partitions: Sequence[StagedPartition], run: str) -> None:
+    """Commits new partitions as :func:`commit`, and records them for a repeat of ``run`` until :func:`end_run`."""
+    record = {
+        "version": _VERSION,
+        "run": run,
+        "partitions": [{"name": each.name, "files": [list(file) for file in each.files]} for each in partitions],
+    }
+    with unwritable(directory):
+        directory.write(names.RUN_RECORD, json.dumps(record).encode())
+    try:
+        commit(directory, partitions)
+    except Exception:
+        with suppress(OSError, BrokerlessError):
+            directory.remove(names.RUN_RECORD)
+        raise
+
+
+def end_run(directory: Destination) -> None:
+    """Forgets what :func:`commit_run` recorded, as the run has ended. Raises UnwritableError."""
+    if directory.exists(names.RUN_RECORD):
+        with unwritable(directory):
+            directory.remove(names.RUN_RECORD)
+
+
+def refuse_written(directory: Destination, names_of_new: Sequence[str], run: str) -> None:
+    """Settles an interrupted commit, removes what a killed run of the same command has committed, and raises
+    :class:`UsageError` if one of the partitions is there even so; UnreadableError for a record that is not ours."""
+    completed = settle(directory)
+    recorded = _load(directory, run)
+    there = {name: files for name, files in recorded.items() if directory.exists(name)}
+    for name, files in there.items():
+        if directory.files(name) != files:
+            text = "an earlier run was killed after it had written this partition, and it was changed since"
+            raise UsageError(f"{directory.join(name)}: {text}; move it away, or write to another directory")
+    if recorded:
+        with unwritable(directory), directory.hold() as lock:
+            if not directory.is_remote and not is_only_holder(lock):
+                raise UsageError(f"{directory}: another process writes here; wait for it, and run this again")
+            for name in there:
+                _remove(directory, name)
+            directory.sync()
+            end_run(directory)
+    refuse_existing(directory, names_of_new, completed)
+
+
+def _remove(directory: Destination, name: str) -> None:
+    """Removes a partition that would be half there if a kill came meanwhile, under a name that readers pass over."""
+    parsed = names.parse_partition_directory(name)
+    assert parsed is not None
+    unfinished = unfinished_name(parsed.topic, parsed.partition, names.OF_COMMAND)
+    directory.move(name, unfinished)
+    directory.remove_directory(unfinished)
+
+
+def _load(directory: Destination, run: str) -> Mapping[str, Files]:
+    """The partitions of a recorded run, and their files; none where there is no record, or one of another run."""
+    if not directory.exists(names.RUN_RECORD):
+        return {}
+    path = directory.join(names.RUN_RECORD)
+    try:
+        document = parse_object(read_bytes(path, _LIMIT, directory.storage_options))
+        if document.get("version") != _VERSION:
+            raise WrongJsonError("it is of another version")
+        found = dict(as_list(document.get("partitions"), "partitions", _partition))
+        return found if as_text(document.get("run"), "run") == run else {}
+    except WrongJsonError as error:
+        text = f"this is not a record of a run of brokerless, and is to be removed: {error}"
+        raise UnreadableError(f"{path}: {text}") from error
+
+
+def _partition(value: Any, name: str) -> tuple[str, Files]:
+    found = as_object(value, name)
+    directory = as_text(found.get("name"), f"{name}.name")
+    parsed = names.parse_partition_directory(directory)
+    if parsed is None or parsed.state != "live":
+        raise WrongJsonError(f"{name}.name is no partition's")
+    return directory, as_list(found.get("files"), f"{name}.files", _file)
+
+
+def _file(value: Any, name: str) -> tuple[str, int]:
+    if not isinstance(value, list) or len(value) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        raise WrongJsonError(f"{name} is not a name and a size")
+    return as_text(value[0], name), as_integer(value[1], name)

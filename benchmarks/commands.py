@@ -11,7 +11,7 @@ from tests.kafka.jars import HELPERS, NEWEST, dump_tool
 
 from benchmarks.data import segment
 from benchmarks.jvm import command
-from benchmarks.measure import ROOT, Workload, cold_process
+from benchmarks.measure import ROOT, Pass, Workload, cold_process
 from brokerless.ordered_threads import processors
 
 BROKERLESS = [sys.executable, "-m", "brokerless"]
@@ -21,7 +21,7 @@ def workloads(records: int) -> Iterator[Workload]:
     yield Workload(
         name="dump-json",
         unit="records/s",
-        ours=lambda: cold_process([*BROKERLESS, "cat", "--json", str(segment("none", records))], records),
+        ours=lambda: dump("none", records),
         anchor=f"kafka-dump-log {NEWEST}",
         theirs=lambda: cold_process(
             command("Dump", dump_tool(), str(segment("none", records)), "--print-data-log", sources=HELPERS), records
@@ -30,13 +30,12 @@ def workloads(records: int) -> Iterator[Workload]:
         warm_up=0,
     )
     for codec in ("none", "lz4", "zstd"):
-        cat = [*BROKERLESS, "cat", "--json", str(segment(codec, records))]
         yield Workload(
             name=f"dump-json-all-cores-{codec}",
             unit="records/s",
-            ours=functools.partial(cold_process, cat, records),
+            ours=functools.partial(dump, codec, records),
             anchor="the same with --jobs 1",
-            theirs=functools.partial(cold_process, [*cat, "--jobs", "1"], records),
+            theirs=functools.partial(dump, codec, records, "--jobs", "1"),
             cores=processors(),
             runs=3,
             warm_up=0,
@@ -51,3 +50,7 @@ def workloads(records: int) -> Iterator[Workload]:
         seconds=0,
         warm_up=0,
     )
+
+
+def dump(codec: str, records: int, *options: str) -> Pass:
+    return cold_process([*BROKERLESS, "cat", "--json", str(segment(codec, records)), *options], records)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 from tests.kafka.jars import HELPERS, NEWEST, dump_tool
 
@@ -52,5 +53,6 @@ def workloads(records: int) -> Iterator[Workload]:
     )
 
 
-def dump(codec: str, records: int, *options: str) -> Pass:
+def dump(codec: str, records: int, *options: str) -> AbstractContextManager[Callable[[], Pass]]:
+    """A whole process that prints a data set as JSON, which is written first unless it is there."""
     return cold_process([*BROKERLESS, "cat", "--json", str(segment(codec, records)), *options], records)

@@ -313,3 +313,26 @@ def test_duckdb_and_polars_have_all_tables(demo: brokerless.Log, table: Any) -> 
     connection.register("it", dataset)
     assert connection.execute("SELECT count(*) FROM it").fetchone() == (whole.num_rows,)
     assert pl.scan_pyarrow_dataset(dataset).collect().height == whole.num_rows
+
+
+def test_arrow_writes_a_dataset(tmp_path: Path) -> None:
+    """Which takes what is not its own scanner as a stream."""
+    records = brokerless.open(DEMO).dataset("records")
+    ds.write_dataset(records.filter(ds.field("topic") == "orders"), tmp_path / "all", format="parquet")
+    found = ds.dataset(tmp_path / "all").to_table().sort_by([("partition", "ascending"), ("offset", "ascending")])
+    expected = records.to_table(filter=ds.field("topic") == "orders")
+    expected = expected.sort_by([("partition", "ascending"), ("offset", "ascending")])
+    assert found.num_rows == 3796
+    assert found.cast(expected.schema).equals(expected)
+    assert pa.table(records.filter(ds.field("topic") == "users")).num_rows == records.count_rows(
+        ds.field("topic") == "users"
+    )
+    with pytest.raises(UsageError, match=r"a topic is dataset\('records'\)\.filter"):
+        brokerless.open(DEMO).dataset("orders")  # type: ignore[arg-type]
+
+
+def test_what_a_prompt_prints_is_short() -> None:
+    log = brokerless.open(DEMO)
+    assert repr(log) == f"Log({DEMO!r}, partitions={len(log.partitions)})"
+    assert repr(log.plot) == f"Plots(partitions={len(log.partitions)})"
+    assert repr(log.partition("orders", 0)) == f"Partition({DEMO + '/orders-0'!r}, segments=4)"

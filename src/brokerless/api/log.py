@@ -169,6 +169,9 @@ class Log:
 
         write_report(self.directory, self.partitions, to, self.storage_options, max_batch_bytes=max_batch_bytes)
 
+    def __repr__(self) -> str:
+        return f"Log({self.path!r}, partitions={len(self.directory.partitions)})"
+
     def _repr_html_(self) -> str:
         paths = [each.paths for each in self.partitions]
         rows = [(each.topic, each.partition, each.state, len(each.segments), each.size, each.path) for each in paths]

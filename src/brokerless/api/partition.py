@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 class Partition(PartitionReader):
     """One partition's log: its segments, in order. ``topic`` and ``partition`` are None for a lone file."""
 
+    def __repr__(self) -> str:
+        return f"Partition({self.path!r}, segments={len(self.paths.segments)})"
+
     @property
     def _source(self) -> jobs.Source:
         is_file = any(segment.log.path == self.path for segment in self.paths.segments)

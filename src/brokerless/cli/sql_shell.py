@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from brokerless import arrow
 from brokerless.cli.output import Output
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.sql.session import name_of
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 HELP = """\
 Statements end with ; and may take several lines. Ctrl-C drops a line, or stops a query; Ctrl-D ends.
 .tables        all tables and topics, with their columns
+.schema NAME   the columns of a table or topic, with their types
 .help          this
-.quit          end"""
+.quit, .exit   end"""
 _PLAIN = re.compile("[a-z_][a-z0-9_]*")
-_COMMAND = re.compile(r"\.[a-z]+;?")
+_COMMAND = re.compile(r"\.[a-z]+( .*)?;?")
+_SCHEMA = re.compile(r"\.schema\s+(\S.*)")
 _WORDS = (
     *("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "HAVING", "JOIN", "LEFT JOIN", "USING", "AND", "OR"),
     *("NOT", "IN", "IS NULL", "BETWEEN", "LIKE", "AS", "DISTINCT", "CASE", "WHEN", "THEN", "ELSE", "END", "DESCRIBE"),
@@ -61,8 +64,20 @@ def answer(session: Session, command: str) -> Iterator[str]:
                 yield f"{quoted(name)}: {', '.join(map(quoted, columns))}"
         case ".help":
             yield HELP
+        case ".schema":
+            yield "write the table or topic after it: .schema records"
+        case other if (named := _SCHEMA.fullmatch(other)) is not None:
+            name = named[1].strip('"')
+            if name not in session.columns():
+                raise UsageError(f"there is no table or topic {name}; .tables lists them")
+            described = session.query(f"DESCRIBE {name_of(name)}")
+            for row in (row for batch in described or () for row in arrow.rows(batch)):
+                yield f"{quoted(row['column_name'])}: {row['column_type']}"
         case other:
-            yield f"there is no command {other}; there are .tables, .help and .quit"
+            yield (
+                f"there is no command {other}; there are .tables, .schema, .help and .quit (a file of statements is "
+                "brokerless sql -f FILE PATH, other forms of results are --json, --csv and -o)"
+            )
 
 
 def blocks(text: str) -> Iterator[str]:
@@ -116,7 +131,7 @@ def _prompt(session: Session) -> Any:
     except ImportError as error:
         raise UsageError("the shell needs prompt-toolkit: pip install 'brokerless[sql]'; or write a query") from error
     columns = session.columns()
-    names = {*_WORDS, ".tables", ".help", ".quit", *map(quoted, columns)}
+    names = {*_WORDS, ".tables", ".schema", ".help", ".quit", *map(quoted, columns)}
     names.update(quoted(each) for own in columns.values() for each in own)
 
     class Names(Completer):

@@ -57,6 +57,10 @@ class TableDataset(_ArrowDataset):
     def schema(self) -> pa.Schema:
         return self.rows.schema
 
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """All rows as Arrow's stream of C, which ``pyarrow.dataset.write_dataset`` and others read."""
+        return cast(Any, self.scanner().to_reader()).__arrow_c_stream__(requested_schema)
+
     def scanner(
         self,
         columns: Columns = None,

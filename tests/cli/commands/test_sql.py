@@ -346,13 +346,41 @@ def test_what_parquet_has_no_type_for_is_said(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "x.parquet").exists()
 
 
+def test_statements_in_a_file(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "q.sql"
+    file.write_text("SELECT 1 AS a;\n.schema topics\nSELECT 2 AS b;\n")
+    lines = run("sql", "-f", file, DEMO).lines
+    assert lines[0].strip() == "a"
+    assert any(line.startswith("topic: VARCHAR") for line in lines)
+    file.write_text("SELECT 1 AS a; SELECT 2 AS b")
+    assert run("sql", "-f", file, DEMO, "-o", tmp_path / "x.csv").exit_code == 0
+    assert (tmp_path / "x.csv").read_text() == "b\n2\n"
+    for arguments, reason in (
+        (("q", DEMO, "-f", file), "not both"), ((file, DEMO), f"are read with -f {file}"),
+        (("-f", tmp_path / "no.sql", DEMO), "no such file"),
+    ):  # fmt: skip
+        result = run("sql", *arguments)
+        assert (result.exit_code, reason in result.err) == (2, True), result.err
+    file.write_bytes(b"\xff")
+    assert "no text in UTF-8" in run("sql", "-f", file, DEMO).err
+
+
 def test_what_the_shell_answers(session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with session:
         tables = list(answer(session, ".tables"))
+        columns = list(answer(session, ".schema orders"))
+        assert list(answer(session, '.schema "orders";')) == columns
+        with pytest.raises(UsageError, match="there is no table or topic nothing"):
+            list(answer(session, ".schema nothing"))
+        assert list(answer(session, ".schema")) == ["write the table or topic after it: .schema records"]
+    assert {"key: BLOB", '"offset": BIGINT'} <= set(columns)
     assert any(line.startswith('records: key, value, topic, partition, "offset"') for line in tables)
     assert any(line.startswith("orders: ") for line in tables)
     assert next(answer(session, ".help")).startswith("Statements end with ;")
-    assert list(answer(session, ".x")) == ["there is no command .x; there are .tables, .help and .quit"]
+    (line,) = answer(session, ".x")
+    assert line.startswith(
+        "there is no command .x; there are .tables, .schema, .help and .quit (a file of statements is "
+    )
     assert [is_complete(text) for text in ("SELECT 1", "SELECT 1;", ".help", "")] == [False, True, True, True]
     assert completions(["orders", '"offset"', "SELECT"], "o") == ['"offset"', "orders"]
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brokerless import arrow
@@ -12,6 +13,7 @@ from brokerless.cli.options import add_isolation, add_max_batch_bytes, add_schem
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.values import count, size
 from brokerless.errors import UsageError
+from brokerless.log.storage.paths import read_bytes
 from brokerless.text import show_name
 
 if TYPE_CHECKING:
@@ -24,11 +26,12 @@ Queries a log by SQL, with DuckDB: tables of records, batches, segments, transac
 findings, and one view for each topic. Only columns and ranges of offset, timestamp, topic and partition that a query
 asks for are read.
 
-Without QUERY, statements are read from stdin; at a terminal there is a shell (.help, .tables, .quit) with history and
-completion. The result is a table; of more than 100 rows, the first. Times are in UTC. "offset" is a word of SQL and
-needs double quotes, and so do names such as "my-topic". text_of(value) and json_of(value) are null for bytes that are
-not UTF-8, or not JSON. Keys and values of a topic's view are typed where the registry's topic _schemas, or --schemas,
-has the subjects orders-key and orders-value. A query reads the log and nothing else, and changes nothing.
+Without QUERY, statements are read from -f FILE or stdin; at a terminal there is a shell (.help, .tables, .schema NAME,
+.quit) with history and completion. The result is a table; of more than 100 rows, the first. Times are in UTC. "offset"
+is a word of SQL and needs double quotes, and so do names such as "my-topic". text_of(value) and json_of(value) are null
+for bytes that are not UTF-8, or not JSON. Keys and values of a topic's view are typed where the registry's topic
+_schemas, or --schemas, has the subjects orders-key and orders-value. A query reads the log and nothing else, and
+changes nothing.
 
 This needs the extra sql: pip install 'brokerless[sql]'.
 
@@ -43,6 +46,7 @@ EXAMPLES = """\
   brokerless sql /var/lib/kafka
 """
 ROWS = 100
+_LIMIT = 16 << 20
 
 
 def add_paths(parser: ArgumentParser) -> None:
@@ -55,6 +59,7 @@ def add_paths(parser: ArgumentParser) -> None:
 
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
+    add("-f", "--file", metavar="FILE", help="read the statements from FILE in place of QUERY")
     add("--csv", action="store_true", help="CSV with a header, all rows")
     add("-o", "--output", metavar="FILE", help="write the result to FILE: .parquet, .arrow, .csv, .json or .jsonl")
     add("--format", choices=("parquet", "arrow", "csv", "json"), help="the format of FILE, whatever its ending")
@@ -72,6 +77,8 @@ def run(options: Namespace) -> int:
     from brokerless.sql.session import Session
 
     _check(options)
+    if options.file is not None:
+        options.query = _read(options.file)
     if options.output is not None and options.format is None:
         options.format = format_of(options.output)
     output = Output()
@@ -103,8 +110,19 @@ def _check(options: Namespace) -> None:
         raise UsageError("--json, --csv and -o FILE exclude each other; use one of them")
     if options.format is not None and options.output is None:
         raise UsageError("--format is that of a file; add -o FILE, or use --json or --csv")
-    if options.output is not None and options.query is None:
+    if options.file is not None and options.query is not None:
+        raise UsageError("write the query, or the file that has it, not both")
+    if options.query is not None and options.query.endswith(".sql") and Path(options.query).is_file():
+        raise UsageError(f"{options.query} is a file; its statements are read with -f {options.query}")
+    if options.output is not None and options.query is None and options.file is None:
         raise UsageError("-o FILE holds the result of one query; write it before the path")
+
+
+def _read(name: str) -> str:
+    try:
+        return read_bytes(name, _LIMIT).decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name}: this is no text in UTF-8") from error
 
 
 def _show_all(session: Session, text: str, options: Namespace, output: Output) -> None:

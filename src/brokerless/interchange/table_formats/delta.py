@@ -110,7 +110,7 @@ class DeltaTables:
             table = self.open_table(name)
             if table is None:
                 columns = [*schema, pa.field(DATE, pa.date32())]
-                self.create(name, pa.schema(columns), state.topic, [DATE])
+                self._create(name, pa.schema(columns), state.topic)
                 table = self.open_table(name)
             configuration = table.metadata().configuration
             properties = {} if configuration.get(TIMES) == times else {TIMES: times}
@@ -197,6 +197,17 @@ class DeltaTables:
             self._path(name), Schema.from_arrow(schema), [], partition_by=partition_by, name=topic,
             storage_options=self._options,
         )  # fmt: skip
+
+    def _create(self, name: str, schema: pa.Schema, topic: str) -> None:
+        try:
+            self.create(name, schema, topic, [DATE])
+        except Exception as error:
+            if self.open_table(name) is None:
+                raise
+            text = (
+                f"{self.describe(topic)}: another export has been here meanwhile, which made the table; run this again"
+            )
+            raise AnotherExportError(text) from error
 
     def _path(self, name: str) -> str:
         return paths.join(self._to, name)

@@ -26,6 +26,9 @@ class Plots:
 
     partitions: Sequence[PartitionReader]
 
+    def __repr__(self) -> str:
+        return f"Plots(partitions={len(self.partitions)})"
+
     @cached_property
     def figures(self) -> Figures:
         """The tables that the charts are made from: ``partitions``, ``segments``, ``throughput``, ``batchSizes``,

@@ -38,7 +38,7 @@ _TRIES = 4
 LOCAL = f"local[*,{_TRIES}]"
 """All processors of this machine."""
 _LOOK_UP = 0.1
-_PATIENCE = 20.0
+_PATIENCE = 45.0
 """Seconds without any executor, after which this is reported."""
 _STOPPING = 30.0
 """Seconds that are waited for tasks which were cancelled; Spark kills what has not ended by itself after two."""
@@ -267,9 +267,8 @@ class _ProgressReporter:
         jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(self._group)]
         stages = [tracker.getStageInfo(each) for job in jobs if job is not None for each in job.stageIds]
         if not any(stage is not None and stage.numActiveTasks + stage.numCompletedTasks for stage in stages):
-            self._say(
-                f"{self._context.master}: no executor has taken a task yet; has the cluster free cores and memory?"
-            )
+            why = "they may still be starting, or the cluster has no free cores and memory"
+            self._say(f"{self._context.master}: no executor has taken a task in {_PATIENCE:.0f} s; {why}")
 
 
 def _reason(raised: list[BaseException]) -> str:

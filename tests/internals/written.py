@@ -7,8 +7,13 @@ from pathlib import Path
 
 from tests.format.twin import write_batch, write_record
 
+import brokerless
+from brokerless.format.write.builder import BatchAttributes, BatchBuilder
+from brokerless.log import names
+
 Pair = tuple[bytes | None, bytes | None]
 
+METADATA = "__cluster_metadata-0"
 TRANSACTIONAL, CONTROL = 16, 32
 START = 1_700_000_000_000
 
@@ -64,3 +69,17 @@ def topic_record(name: str, topic_id: int) -> Pair:
 
 BEGIN, END, ABORT = ((None, bytes([1, type_, 0, 0])) for type_ in (23, 24, 25))
 """KRaft's records around a metadata transaction."""
+
+
+def append_values(directory: Path, *values: bytes) -> None:
+    """Adds records to the log of the cluster's metadata in a log directory, each in a batch."""
+    partition = brokerless.open(directory).partition(names.CLUSTER_METADATA, 0)
+    last = [row for batch in partition.batches() for row in batch.to_pylist()][-1]
+    log = max((directory / METADATA).glob("0*.log"))
+    data, offset = log.read_bytes()[: last["position"] + last["sizeInBytes"]], last["lastOffset"] + 1
+    for value in values:
+        attributes = BatchAttributes(base_offset=offset, partition_leader_epoch=last["partitionLeaderEpoch"])
+        batch = BatchBuilder(1 << 20, attributes=attributes)
+        batch.append(1_790_000_000_000, None, value)
+        data, offset = data + batch.close(), offset + 1
+    log.write_bytes(data)

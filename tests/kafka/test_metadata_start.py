@@ -7,20 +7,21 @@ import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import brokerless
-from brokerless.format.write.builder import BatchAttributes, BatchBuilder
 from brokerless.internals.metadata_records import Record, encode_record
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.restart.job import plan_directories, plan_restart
+from brokerless.jobs.restart.remedies import remedy_of
 from brokerless.jobs.restart.results import DirectoryRestart
 from brokerless.log import names
 from brokerless.log.directory import resolve
+from tests.internals.written import append_values
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.jars import NEWEST, OLD_FORMATS, check, run
 from tests.kafka.live import some_records
@@ -39,19 +40,6 @@ Change = Callable[[Path, Path], object]
 def append(*records: Record) -> Change:
     """Adds records to the metadata's log, each in a batch."""
     return lambda first, _: append_values(first, *(encode_record(*each) for each in records))
-
-
-def append_values(directory: Path, *values: bytes) -> None:
-    partition = brokerless.open(directory).partition(names.CLUSTER_METADATA, 0)
-    last = [row for batch in partition.batches() for row in batch.to_pylist()][-1]
-    log = max((directory / KRAFT).glob("0*.log"))
-    data, offset = log.read_bytes()[: last["position"] + last["sizeInBytes"]], last["lastOffset"] + 1
-    for value in values:
-        attributes = BatchAttributes(base_offset=offset, partition_leader_epoch=last["partitionLeaderEpoch"])
-        batch = BatchBuilder(1 << 20, attributes=attributes)
-        batch.append(1_790_000_000_000, None, value)
-        data, offset = data + batch.close(), offset + 1
-    log.write_bytes(data)
 
 
 def setting(name: str, value: str, resource: str = "plain", type_: int = 2) -> Change:
@@ -120,6 +108,11 @@ def snapshot_after_end(first: Path, _: Path) -> None:
     os.truncate(log, rows[len(rows) // 2]["position"] + 20)
 
 
+def make_properties_a_directory(_: Path, second: Path) -> None:
+    (second / names.META_PROPERTIES).unlink()
+    (second / names.META_PROPERTIES).mkdir()
+
+
 def large_segment(first: Path, _: Path) -> None:
     os.truncate(next((first / "plain-1").glob("*.log")), 1 << 31)
     (first / names.CLEAN_SHUTDOWN).unlink()
@@ -184,6 +177,9 @@ CASES: dict[str, Change] = {
     "second-without-meta-properties": lambda _, second: (second / names.META_PROPERTIES).unlink(),
     "second-with-empty-meta-properties": write(names.META_PROPERTIES, b"", at=1),
     "second-without-cluster-id": substitute("^cluster.id=.*\n", "", both=False),
+    "second-of-version-2": substitute("^version=.*", "version=2", both=False),
+    "second-with-directory": make_properties_a_directory,
+    "first-without-cluster-id": lambda first, second: substitute("^cluster.id=.*\n", "", both=False)(second, first),
     "empty-quorum-state": write(f"{KRAFT}/quorum-state", b""),
     "empty-partition-metadata": write("plain-1/partition.metadata", b""),
     "empty-leader-epochs": write("plain-1/leader-epoch-checkpoint", b""),
@@ -194,8 +190,8 @@ CASES: dict[str, Change] = {
     "topics-swapped": swap_topics,
     "id-of-other": give_id_of_other,
 }
-OFFLINE = "second-without-cluster-id"
-"""A directory that the broker leaves out, as it has another one."""
+OFFLINE = "second-without-cluster-id", "second-of-version-2", "second-with-directory"
+"""Directories that the broker leaves out, as it has another one."""
 NEWEST_ONLY = (
     *("fence", "unfence-of-unknown", "unregister-unknown", "unregister-controller", "topic-removed", "producer-ids"),
     *("partition-of-unknown", "acl-removed", "credential-removed", "token-removed", "end-of-nothing", "begin"),
@@ -213,6 +209,8 @@ class Started:
     answer: str
     before: set[str]
     after: set[str]
+    kinds: list[str] = field(default_factory=list[str])
+    """Of partitions that are refused."""
 
     @property
     def offsets(self) -> dict[str, str]:
@@ -247,12 +245,14 @@ def prepare(stopped: list[Path], directory: Path, version: str, change: Change) 
     logs = [resolve(str(path)) for path in paths]
     planned = plan_directories(logs, version=version)
     refused = [str(finding) for each in planned for finding in each.refused]
+    kinds: list[str] = []
     for log, of_directory in zip(logs, planned, strict=True):
         state = load_directory_state(log)
         for each in log.partitions:
             restart = plan_restart(each, state.of(each), clean=state.was_clean, directory=of_directory)
             refused += [restart.refused] if restart.refused else []
-    return broker, Started(planned, refused, "", {each.name for path in paths for each in path.iterdir()}, set())
+            kinds += [restart.refused_by] if restart.refused_by else []
+    return broker, Started(planned, refused, "", {each.name for path in paths for each in path.iterdir()}, set(), kinds)
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -280,7 +280,7 @@ def test_a_broker_ends_where_the_dry_run_predicts_it_and_starts_elsewhere(starte
     wrong = {
         name: (each.refused, each.answer)
         for name, each in started.items()
-        if bool(each.refused) == each.answer.startswith("started") and name != OFFLINE
+        if bool(each.refused) == each.answer.startswith("started")
     }
     assert not wrong
     assert sum(bool(each.refused) for each in started.values()) > 12
@@ -308,10 +308,23 @@ def test_one_wrong_topic_id_stops_other_partitions_too(started: dict[str, Starte
 
 
 def test_a_directory_whose_meta_properties_cannot_be_read_is_offline(started: dict[str, Started]) -> None:
-    first, second = started[OFFLINE].directories
-    assert (len(first.refused), len(second.refused)) == (0, 1)
-    assert started[OFFLINE].answer.startswith("started")
-    assert sum(offsets == "none" for offsets in started[OFFLINE].offsets.values()) >= PARTITIONS // 2
+    for name in OFFLINE:
+        first, second = started[name].directories
+        assert (first.offline, first.refused, second.refused) == (None, (), ())
+        assert second.offline is not None
+        assert not second.is_harmless
+        unserved = {Path(path).name for path in second.unserved}
+        nobody = {partition for partition, offsets in started[name].offsets.items() if offsets == "none"}
+        assert unserved == nobody
+        assert len(unserved) >= PARTITIONS // 2
+
+
+def test_each_cause_has_a_remedy(started: dict[str, Started]) -> None:
+    for each in started.values():
+        for planned in each.directories:
+            causes = *planned.refused, *planned.stray.values(), *planned.unserved.values(), *planned.warnings
+            assert all(remedy_of(cause) for cause in causes)
+        assert all(remedy_of(kind) for kind in each.kinds)
 
 
 def test_what_another_version_refuses_is_a_warning(started: dict[str, Started]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import brokerless
 from brokerless.internals.remote.storage import RemoteStorage, load_remote_storage
 from brokerless.jobs.cluster.job import describe_cluster
 from brokerless.jobs.restart.job import plan_directories
@@ -17,6 +18,7 @@ from tests.kafka.broker import KafkaBroker
 from tests.kafka.jars import NEWEST, OLD_FORMATS, compile_helpers
 from tests.kafka.live import some_records
 from tests.kafka.producers import produce_confluent
+from tests.kafka.rebuilt import RebuiltNode
 
 pytestmark = pytest.mark.xdist_group("remote_start")
 
@@ -74,6 +76,30 @@ def test_a_start_deletes_the_remote_segments_that_the_dry_run_predicts(
         "remote-segments-deleted",
         True,
     )
+    if version == NEWEST:
+        broker = rebuilt(broker, tmp_path, before)
     with broker:
         after = wait_for(broker.log_dir, [before[0], 0, 0], before)
     assert after == [before[0], 0, 0]
+
+
+def rebuilt(killed: KafkaBroker, root: Path, before: list[int]) -> RebuiltNode:
+    """A node on what is rebuilt, with exactly the settings that are printed, but for those that are not known."""
+    plan = brokerless.rebuild(killed.log_dir, root / "to", apply=True)
+    first, *others = plan.findings
+    assert first.kind == "remote-segments-deleted"
+    assert f"this start would delete {before[1] + before[2]} remote segments of tiered topics" in first.message
+    assert "remote-storage-settings" in {each.kind for each in others}
+    node = RebuiltNode(root, plan, 1)
+    printed = plan.server_properties(1)
+    assert printed.items() >= {
+        ("remote.log.storage.system.enable", "true"),
+        ("rlmm.config.remote.log.metadata.topic.num.partitions", "2"),
+        ("rlmm.config.remote.log.metadata.topic.replication.factor", "1"),
+        ("remote.log.metadata.manager.listener.name", "PLAINTEXT"),
+    }
+    unknown = {"CLASS": SETTINGS["remote.log.storage.manager.class.name"], "PATH": f"{compile_helpers(NEWEST)}/"}
+    settings = {**printed, "remote.log.manager.task.interval.ms": "500", "log.retention.ms": "-1"}
+    lines = [f"{name}={unknown.get(value, value)}\n" for name, value in settings.items()]
+    node.properties.write_text("".join(lines))
+    return node

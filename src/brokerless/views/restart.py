@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from brokerless.errors import Finding
+from brokerless.jobs.restart.remedies import remedy_of
 from brokerless.jobs.restart.results import DirectoryRestart, Restart
 from brokerless.jobs.restart.retention_forecast import Retention
 from brokerless.jobs.restart.transactions import Completion
@@ -30,6 +31,7 @@ def row(restart: Restart) -> dict[str, Any]:
         "partition": restart.partition,
         "path": restart.path,
         "refused": restart.refused,
+        "remedy": None if restart.refused_by is None else remedy_of(restart.refused_by),
         "stray": None if restart.stray is None else str(restart.stray),
         "unserved": None if restart.unserved is None else str(restart.unserved),
         "markers": restart.markers,
@@ -72,13 +74,14 @@ def directory_row(restart: DirectoryRestart) -> dict[str, Any]:
         "partition": None,
         "path": restart.path,
         "refused": str(restart.refused[0]) if restart.refused else None,
-        "refusals": [each.as_dict() for each in restart.refused],
-        "stray": [{"path": path, **each.as_dict()} for path, each in restart.stray.items()],
-        "unserved": [{"path": path, **each.as_dict()} for path, each in restart.unserved.items()],
+        "refusals": [_cause(each) for each in restart.refused],
+        "offline": None if restart.offline is None else _cause(restart.offline),
+        "stray": [{"path": path, **_cause(each)} for path, each in restart.stray.items()],
+        "unserved": [{"path": path, **_cause(each)} for path, each in restart.unserved.items()],
         "created": [list(place) for place in restart.created],
         "deleted": [{"file": path, "sizeInBytes": size} for path, size in restart.deleted],
         "overwritten": list(restart.overwritten),
-        "warnings": [each.as_dict() for each in restart.warnings],
+        "warnings": [_cause(each) for each in restart.warnings],
         "promoted": [{"path": path, "replaced": replaced} for path, replaced in restart.promoted],
         "completed": [
             {
@@ -109,20 +112,25 @@ def directory_row(restart: DirectoryRestart) -> dict[str, Any]:
     }
 
 
+def _cause(finding: Finding) -> dict[str, Any]:
+    return {**finding.as_dict(), "remedy": remedy_of(finding)}
+
+
 def directory_lines(restart: DirectoryRestart, shown: Collection[str] = ()) -> Iterator[str]:
     """What a start does to a log directory, if it is anything but to load it. ``shown``: paths of partitions of which
     :func:`detail_lines` reports."""
     lines = [
-        *(f"refused: {show_name(str(each))}" for each in restart.refused),
-        *(_stray(path, each) for path, each in restart.stray.items() if path not in shown),
-        *(_unserved(path, each) for path, each in restart.unserved.items() if path not in shown),
+        *(line for each in restart.refused for line in (f"refused: {show_name(str(each))}", _remedy(each))),
+        *(line for each in _offline(restart) for line in each),
+        *(line for path, each in restart.stray.items() if path not in shown for line in _stray(path, each)),
+        *(line for path, each in restart.unserved.items() if path not in shown for line in _unserved(path, each)),
         *(f"begun empty: {_place(*place)}, which should be here and is not" for place in restart.created),
         *(f"deleted: {_name(path)} of {format_bytes(size)}, as marked" for path, size in restart.deleted),
         *(_promotion(path, replaced) for path, replaced in restart.promoted),
         *map(_overwriting, restart.overwritten),
         *map(_completion, restart.completed),
         *_positions(restart),
-        *(f"warning: {show_name(str(each))}" for each in restart.warnings),
+        *(line for each in restart.warnings for line in (f"warning: {show_name(str(each))}", _remedy(each))),
     ]
     if restart.unknown is not None:
         lines.append(f"not known: which partitions become stray; {show_name(restart.unknown)}")
@@ -134,13 +142,25 @@ def directory_lines(restart: DirectoryRestart, shown: Collection[str] = ()) -> I
         yield from (f"  {line}" for line in lines)
 
 
-def _stray(path: str, finding: Finding) -> str:
-    return f"stray: {_name(path)} is renamed to -stray, and its records are not served: {show_name(str(finding))}"
+def _remedy(cause: Finding | str) -> str:
+    return f"  remedy: {remedy_of(cause)}"
 
 
-def _unserved(path: str, finding: Finding) -> str:
+def _offline(restart: DirectoryRestart) -> Iterator[tuple[str, str]]:
+    if restart.offline is not None:
+        yield f"offline: {show_name(str(restart.offline))}", _remedy(restart.offline)
+
+
+def _stray(path: str, finding: Finding) -> tuple[str, str]:
+    text = f"stray: {_name(path)} is renamed to -stray, and its records are not served: {show_name(str(finding))}"
+    return text, _remedy(finding)
+
+
+def _unserved(path: str, finding: Finding) -> tuple[str, str]:
     gets = "may get" if finding.kind == "directory-id-mismatch" else "get"
-    return f"not served: {_name(path)} is loaded, but clients {gets} nothing of it: {show_name(str(finding))}"
+    loaded = "is not loaded, and" if finding.kind == "meta-properties-corrupt" else "is loaded, but"
+    text = f"not served: {_name(path)} {loaded} clients {gets} nothing of it: {show_name(str(finding))}"
+    return text, _remedy(finding)
 
 
 def _promotion(path: str, replaced: str | None) -> str:
@@ -160,7 +180,8 @@ _POSITIONS = 20
 
 def _positions(restart: DirectoryRestart) -> Iterator[str]:
     lost = restart.lost_positions
-    yield from (f"lost: {show_name(str(each))}" for each in lost[:_POSITIONS])
+    for each in lost[:_POSITIONS]:
+        yield f"{'past the end already' if each.was_past_end else 'lost'}: {show_name(str(each))}"
     if len(lost) > _POSITIONS:
         yield f"... and {format_number(len(lost) - _POSITIONS)} more positions of groups (--json has all)"
     if lost:
@@ -206,10 +227,12 @@ def detail_lines(restart: Restart) -> Iterator[str]:
     yield f"\n{show_name(restart.path)}:"
     if restart.refused is not None:
         yield f"  the broker cannot load it, and takes the log directory offline: {show_name(restart.refused)}"
-    if restart.stray is not None:
-        yield f"  {_stray(restart.path, restart.stray)}"
-    if restart.unserved is not None:
-        yield f"  {_unserved(restart.path, restart.unserved)}"
+    if restart.refused_by is not None:
+        yield f"  {_remedy(restart.refused_by)}"
+    for line in () if restart.stray is None else _stray(restart.path, restart.stray):
+        yield f"  {line}"
+    for line in () if restart.unserved is None else _unserved(restart.path, restart.unserved):
+        yield f"  {line}"
     for reason, bases in reasons.items():
         yield f"  reads segment {', '.join(bases)} batch by batch: {_REASONS[reason]}"
     for each in restart.cut:

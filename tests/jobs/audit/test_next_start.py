@@ -8,13 +8,18 @@ from pathlib import Path
 
 import pytest
 from tests.golden import broker_data
+from tests.internals.written import append_values
 
+from brokerless.internals.metadata_records import encode_record
 from brokerless.jobs.audit.advice import ADVICE
 from brokerless.jobs.audit.job import audit_directory, audit_partitions
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.log.directory import resolve
 
 KRAFT = "__cluster_metadata-0"
+
+
+SMALL_SEGMENTS = {"resourceType": 2, "resourceName": "segments", "name": "segment.bytes", "value": "16384"}
 
 
 @pytest.fixture
@@ -56,6 +61,10 @@ CHANGES: dict[str, tuple[Callable[[Path], object], set[tuple[str, str, str]]]] =
     "empty-quorum-state": (
         lambda path: (path / KRAFT / "quorum-state").write_bytes(b""),
         {("error", "quorum-state-corrupt", "quorum-state")},
+    ),
+    "setting-of-an-older-version": (
+        lambda path: append_values(path, encode_record("CONFIG_RECORD", 0, SMALL_SEGMENTS)),
+        {("warning", "setting-refused", KRAFT)},
     ),
     "empty-meta-properties": (
         lambda path: (path / "meta.properties").write_bytes(b""),

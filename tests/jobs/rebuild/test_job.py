@@ -483,3 +483,13 @@ def test_settings_that_a_kafka_refuses_are_reported_with_the_remedy(tmp_path: Pa
         assert "kafka-configs" in finding.message
         severities[version] = finding.severity
     assert severities == {"3.9": "warning", "4.4": "error"}
+
+
+def test_a_reserved_directory_id_is_not_taken_over(tmp_path: Path) -> None:
+    source = disk(tmp_path / "disk")
+    properties = source / "meta.properties"
+    lines = [line for line in properties.read_text().splitlines() if not line.startswith("directory.id")]
+    properties.write_text("\n".join([*lines, f"directory.id={'A' * 21}Q", ""]))
+    rebuilt = brokerless.rebuild(source, tmp_path / "to", apply=True)
+    assert rebuilt.directories[0].directory_id != f"{'A' * 21}Q"
+    assert not [each["refused"] for each in _restart(tmp_path / "to" / "node-1") if each["refused"]]

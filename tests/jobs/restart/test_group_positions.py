@@ -35,6 +35,17 @@ def test_a_position_in_a_partition_that_begins_empty_is_lost(
     ]
 
 
+def test_a_position_that_was_past_the_end_before_is_listed_and_no_loss_by_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disk = copied(tmp_path / "disk")
+    for each in (disk / "orders-2").glob("0*"):
+        if int(each.name[:20]) >= 452:
+            each.unlink()
+    assert main(["restart", str(disk)]) == 0
+    assert "past the end already: group 'shipping' is at offset 500" in capsys.readouterr().out
+
+
 def test_a_position_after_what_a_recovery_cuts_is_lost_and_one_before_it_is_not(tmp_path: Path) -> None:
     disk = copied(tmp_path / "disk")
     (whole,) = plan_directories([resolve(str(disk))])

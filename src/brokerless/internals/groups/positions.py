@@ -50,11 +50,13 @@ class GroupPosition:
 
 @dataclass(frozen=True, slots=True)
 class LostPosition:
-    """A position past the end of its partition, of which ``start_offset <= offset < end_offset`` is left."""
+    """A position past the end of its partition, of which ``start_offset <= offset < end_offset`` is left.
+    ``was_past_end``: it is past the end of what is there now, too, as a position that was set by hand may be."""
 
     position: GroupPosition
     start_offset: int
     end_offset: int
+    was_past_end: bool = False
 
     def __str__(self) -> str:
         at = self.position
@@ -81,6 +83,7 @@ class LostPosition:
             "offset": at.offset,
             "startOffset": self.start_offset,
             "endOffset": self.end_offset,
+            "wasPastEnd": self.was_past_end,
         }
 
     def record(self, reset_to: ResetTo, now_ms: int) -> tuple[bytes, bytes]:

@@ -83,6 +83,7 @@ ADVICE = {
     "partition-metadata-corrupt": "a broker does not start with it: take it from another replica",
     "partition-metadata-missing": "take it from another partition of the topic: brokerless rebuild writes it by the "
     "cluster's metadata",
+    "setting-refused": "before an upgrade, change it with kafka-configs to a value that the newer Kafka takes",
     "directory-name": "move it out of the log directory before a broker starts",
     "file-name": "move it out of the partition's directory before a broker starts",
     "bootstrap-checkpoint": "a broker does not start with it: brokerless rebuild writes the directory again",

@@ -49,7 +49,8 @@ from brokerless.jobs.rebuild.replicas import (
 )
 from brokerless.jobs.rebuild.server_properties import server_properties
 from brokerless.jobs.rebuild.table_rows import is_tables, load_tables
-from brokerless.jobs.restart.directory_files import check_directory_ids
+from brokerless.jobs.rebuild.tiered import remote_findings, tiered_settings
+from brokerless.jobs.restart.directory_files import check_directory_ids, is_reserved
 from brokerless.jobs.restart.refused_settings import refused_settings
 from brokerless.jobs.restart.replicas import ClusterState
 from brokerless.log import names
@@ -142,7 +143,8 @@ class Rebuild:
         if node is None:
             raise UsageError(f"the rebuilt cluster has no node {node_id}")
         log_dirs = [full_path(each.path) for each in self.directories if each.node_id == node_id]
-        return server_properties(node, self.nodes, log_dirs, is_dynamic=self.voters is not None)
+        settings = server_properties(node, self.nodes, log_dirs, is_dynamic=self.voters is not None)
+        return {**settings, **tiered_settings(self.cluster, node)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +200,7 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     held = assigned(held, cluster, findings.append)
     findings += left_out(disks, cluster, held)
     findings += broken_epochs(held, in_place=options.data == "in-place")
+    findings[:0] = remote_findings(cluster, nodes, held, to, options.max_batch_bytes)
     positions = tuple(positions_past_end(disks, cluster, held, options.max_batch_bytes))
     findings += (_position_finding(*each, options.reset_to) for each in positions)
     lost += [str(each) for each, _ in positions[:_MOST_POSITIONS] if options.reset_to is None]
@@ -274,7 +277,7 @@ def _directories(disks: Sequence[Disk], nodes: Sequence[Node], to: str, data: Da
         for number, disk in enumerate(own or [None]):
             name = f"node-{node.node_id}" + (f"-{number + 1}" if number else "")
             is_new = disk is None or data != "in-place"
-            directory_id = None if disk is None else disk.directory_id
+            directory_id = None if disk is None or is_reserved(disk.directory_id or "") else disk.directory_id
             path = join(to, name) if disk is None or is_new else disk.path
             found.append(TargetDirectory(path, node.node_id, directory_id or random_id(), disk, not number, is_new))
     return tuple(found)

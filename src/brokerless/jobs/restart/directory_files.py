@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from brokerless import arrow
@@ -23,7 +23,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import MetaProperties, load_meta_properties
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
-from brokerless.log.directory import LogDirectory
+from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.paths import DirectoryEntry, list_directory
 from brokerless.tables.partition_reader import open_partitions
 
@@ -68,7 +68,32 @@ def check_node_files(
 def load_properties(directory: LogDirectory) -> MetaProperties | None:
     """Of a log directory, if it has any."""
     entry = directory.files.get(names.META_PROPERTIES)
-    return None if entry is None else load_meta_properties(entry.path)
+    if entry is not None:
+        return load_meta_properties(entry.path)
+    other = next((each for each in directory.foreign if each.name == names.META_PROPERTIES), None)
+    if other is None:
+        return None
+    text = "this is no file, so that it cannot be read"
+    return MetaProperties(
+        other.path, findings=(Finding("error", "meta-properties-corrupt", other.path, None, None, text),)
+    )
+
+
+def offline_directories(
+    properties: Mapping[str, MetaProperties | None], metadata: PartitionPath | None
+) -> dict[str, Finding]:
+    """Directories, by path, without which a broker starts: those whose ``meta.properties`` cannot be read, if another
+    one has the cluster's metadata (``MetaPropertiesEnsemble``, 3.9.1 and 4.4.0). ``metadata``: its partition, None
+    where no directory has one, and the first counts."""
+    holder = next(iter(properties), "") if metadata is None else metadata.path.rstrip("/").rpartition("/")[0]
+    if (own := properties.get(holder)) is None or own.findings:
+        return {}
+    found: dict[str, Finding] = {}
+    for path, each in properties.items():
+        if each is not None and each.findings:
+            text = f"the log directory is offline, and a broker starts without it: {each.findings[0].message}"
+            found[path] = replace(each.findings[0], message=text)
+    return found
 
 
 def _check_properties(properties: MetaProperties) -> Iterator[Finding]:
@@ -149,7 +174,7 @@ def loaded_directories(directory: LogDirectory) -> tuple[list[LoadedDirectory], 
     findings: list[Finding] = []
     for (name, path), is_known in [*((each, True) for each in known), *((each, False) for each in unknown)]:
         parsed = _parse(name)
-        if parsed is None and name != _REMOTE_INDEXES:
+        if parsed is None and name not in (_REMOTE_INDEXES, names.META_PROPERTIES):
             text = "a broker takes every directory for a partition's, and ends at such a name; move it away"
             findings.append(Finding("error", "directory-name", path, None, None, text, "such as orders-0", name))
         elif parsed is not None and parsed[0] != names.CLUSTER_METADATA:

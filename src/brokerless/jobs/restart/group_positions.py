@@ -6,6 +6,7 @@ Only partitions without another replica are known: a replica elsewhere may have 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 
 from brokerless.internals.groups.positions import GroupPosition, LostPosition, lost_positions, read_positions
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
@@ -42,4 +43,7 @@ def positions_past_end(
 
     own = [each for each in served.values() if each.topic in (CONSUMER_OFFSETS, SHARE_GROUP_STATE)]
     positions = read_positions(map(PartitionReader, own), state.topics, ignore, max_batch_bytes)
-    yield from lost_positions(positions, limits_of)
+    for each in lost_positions(positions, limits_of):
+        paths = served.get((each.position.topic, each.position.partition))
+        end = 0 if paths is None else PartitionReader(paths).end_offset or 0
+        yield replace(each, was_past_end=paths is not None and each.position.offset > end)

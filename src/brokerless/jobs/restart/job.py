@@ -27,12 +27,14 @@ from brokerless.jobs.restart.group_positions import positions_past_end
 from brokerless.jobs.restart.metadata_log import KnownState, emptied_at, read_known_state
 from brokerless.jobs.restart.partition_files import unloadable
 from brokerless.jobs.restart.refused_settings import refused_settings
+from brokerless.jobs.restart.remedies import LOG_END_DAMAGED, LOG_REFUSED
 from brokerless.jobs.restart.remote_deletions import RemoteDeletion, remote_deletions
 from brokerless.jobs.restart.results import DirectoryRestart, LostRecords, Place, Restart, Truncation
 from brokerless.jobs.restart.retention_forecast import Settings, expiring
 from brokerless.jobs.restart.transactions import completions
 from brokerless.jobs.segment_checks import find_next_batch
 from brokerless.log import names
+from brokerless.log.checkpoint.meta_properties import MetaProperties
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.config import LogConfig
@@ -66,34 +68,34 @@ def plan_directories(
     metadata = next((each for each in partitions if each.topic == names.CLUSTER_METADATA), None)
     known_state = _known_state(metadata, now_ms, node.node_id, kafka, max_batch_bytes)
     state = known_state.state
-    findings = [*directory_files.check_agreement(known), *known_state.refusals]
-    loaded: list[directory_files.LoadedDirectory] = []
-    for each in own:
-        found, refused = directory_files.loaded_directories(each)
-        loaded += found
-        findings += [*refused, *directory_files.check_node_files(each, properties[_path(each)], max_batch_bytes)]
+    offline = directory_files.offline_directories(properties, metadata)
+    loaded, findings = _load(own, properties, offline, max_batch_bytes)
+    findings += [*directory_files.check_agreement(known), *known_state.refusals]
     findings += directory_files.check_repeated(
-        loaded, lambda at: state is not None and replicas.is_assigned_here(at, state, node)
+        (each for each in loaded if _parent(each.path) not in offline),
+        lambda at: state is not None and replicas.is_assigned_here(at, state, node),
     )
     warnings = list(directory_files.check_cleaner_checkpoints(own))
     places = _Places()
     if state is not None:
-        places = _places(loaded, state, node, readable=bool(readable))
+        places = _places(loaded, state, node, offline, readable=bool(readable))
         findings += [*replicas.check_owners(readable, state), *replicas.check_future(loaded, state, node)]
         warnings += replicas.check_topics_applied(places.unserved)
     if state is not None and metadata is not None:
-        of_settings = list(refused_settings(state, f"{metadata.path}/", kafka))
-        findings += [each for each in of_settings if each.severity == "error"]
-        warnings += [each for each in of_settings if each.severity == "warning"]
-    stray = {each.path: finding for each in loaded if (finding := replicas.stray(each, state, node)) is not None}
+        for each in refused_settings(state, f"{metadata.path}/", kafka):
+            (findings if each.severity == "error" else warnings).append(each)
+    stray = {
+        each.path: finding
+        for each in loaded
+        if _parent(each.path) not in offline and (finding := replicas.stray(each, state, node)) is not None
+    }
     served = {(each.topic or "", each.partition or 0): each for each in partitions}
     served = {at: each for at, each in served.items() if each.path not in {**stray, **places.unserved}}
     remote = _remote_deletions(state, node, partitions, served, places)
     completed = tuple(completions(map(PartitionReader, served.values()), set(served), now_ms, max_batch_bytes))
+    emptied = {(each.topic, each.partition) for each in loaded if each.path in stray} | dict(places.created).keys()
     positions: tuple[LostPosition, ...] = ()
     if state is not None:
-        emptied = {(each.topic, each.partition) for each in loaded if each.path in stray}
-        emptied |= {place for place, _ in places.created}
         limits_after = RecoveredLimits({each.path: load_directory_state(each) for each in own}, now_ms).after
         positions = tuple(positions_past_end(state, node, served, emptied, limits_after, max_batch_bytes))
     return [
@@ -114,10 +116,28 @@ def plan_directories(
             known_state.restarts_cluster,
             remote if each is own[0] else (),
             kafka,
+            offline.get(path),
             positions if each is own[0] else (),
         )
         for each, path in zip(own, properties, strict=True)
     ]
+
+
+def _load(
+    directories: Sequence[LogDirectory],
+    properties: Mapping[str, MetaProperties | None],
+    offline: Mapping[str, Finding],
+    max_batch_bytes: int | None,
+) -> tuple[list[directory_files.LoadedDirectory], list[Finding]]:
+    """The partitions' directories, and what keeps a broker from starting on those of ``directories`` that it loads."""
+    loaded: list[directory_files.LoadedDirectory] = []
+    findings: list[Finding] = []
+    for each in directories:
+        found, refused = directory_files.loaded_directories(each)
+        loaded += found
+        if _path(each) not in offline:
+            findings += [*refused, *directory_files.check_node_files(each, properties[_path(each)], max_batch_bytes)]
+    return loaded, findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +154,7 @@ def _places(
     loaded: Sequence[directory_files.LoadedDirectory],
     state: replicas.ClusterState,
     node: replicas.BrokerNode,
+    offline: Mapping[str, Finding],
     *,
     readable: bool,
 ) -> _Places:
@@ -141,7 +162,9 @@ def _places(
     created = tuple(replicas.created(loaded, {at for at, _ in promoted}, state, node))
     unserved: dict[str, Finding] = {}
     for each in loaded if readable else ():
-        if replicas.stray(each, state, node) is None:
+        if (reason := offline.get(_parent(each.path))) is not None:
+            unserved |= {each.path: reason} if each.state == "live" else {}
+        elif replicas.stray(each, state, node) is None:
             finding = replicas.unserved(each, state, node)
             unserved |= {} if finding is None else {each.path: finding}
     return _Places(unserved, created, promoted, tuple(replicas.overwritten(loaded, created)))
@@ -175,7 +198,7 @@ class RecoveredLimits:
     def after(self, partition: PartitionPath, offset: int) -> tuple[int, int] | None:
         """Return the first offset of a partition and the one after its last. ``offset``: one that may be past the end:
         where headers have it, and it was not flushed, the log is recovered in a dry run. None where that fails."""
-        state = self._states[partition.path.rstrip("/").rpartition("/")[0]]
+        state = self._states[_parent(partition.path)]
         lines = state.of(partition)
         flushed = _offset(lines, names.RECOVERY_POINT_CHECKPOINT) or 0
         reader = PartitionReader(partition)
@@ -208,6 +231,10 @@ def _known_state(
     return read_known_state(metadata, end_offset, node_id, version, max_batch_bytes)
 
 
+def _parent(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[0]
+
+
 def _is_in(path: str, directory: str) -> bool:
     return path.startswith(f"{directory}/")
 
@@ -238,7 +265,7 @@ def plan_restart(
         return Restart(*place, deleted=tuple((log.path, log.size or 0) for log in logs), lost=lost)
     damage = next(unloadable(partition, max_batch_bytes), None)
     if damage is not None:
-        return Restart(*place, refused=str(damage))
+        return Restart(*place, refused=str(damage), refused_by=damage.kind)
     checkpoints = PartitionOffsets(
         _offset(lines, names.RECOVERY_POINT_CHECKPOINT), _offset(lines, names.LOG_START_OFFSET_CHECKPOINT)
     )
@@ -250,7 +277,7 @@ def plan_restart(
     except UnreadableError as error:
         if "Kafka refuses to load" not in str(error):
             raise
-        return Restart(*place, refused=str(error))
+        return Restart(*place, refused=str(error), refused_by=LOG_REFUSED)
     files = _PlannedFiles(plan)
     if (emptied := emptied_at(partition, plan)) is not None:
         return _emptied(place, plan, files, emptied)
@@ -260,7 +287,8 @@ def plan_restart(
         end = files.trusted_end(broken.append, unclosed.append)
         unclosed = broken + unclosed
         if any(finding.severity == "error" and finding.kind != NO_BATCHES for finding in broken):
-            return Restart(*place, refused=f"{broken[0]}; Kafka throws CorruptRecordException as it looks for the end")
+            text = f"{broken[0]}; Kafka throws CorruptRecordException as it looks for the end"
+            return Restart(*place, refused=text, refused_by=LOG_END_DAMAGED)
         if end == plan.segments[-1]:
             trusted = [(files.log(end), 0)]  # what is in it, if anything, is not seen any more
     cut = tuple(files.cut())

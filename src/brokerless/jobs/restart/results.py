@@ -52,6 +52,8 @@ class Restart:
     partition: int | None
     path: str
     refused: str | None = None
+    refused_by: str | None = None
+    """The kind of that, by which :mod:`brokerless.jobs.restart.remedies` has what to do."""
     recovered: tuple[tuple[int, str], ...] = ()
     cut: tuple[Truncation, ...] = ()
     deleted: tuple[tuple[str, int], ...] = ()
@@ -120,6 +122,8 @@ class DirectoryRestart:
     """Segments of tiered topics in remote storage that the start deletes; reported of the node's first directory."""
     version: str = ""
     """Of the Kafka that starts."""
+    offline: Finding | None = None
+    """Why a broker with other directories starts without this one."""
     lost_positions: tuple[LostPosition, ...] = ()
     """Positions of groups past the end of a partition after the start; reported of the node's first directory."""
 
@@ -127,5 +131,6 @@ class DirectoryRestart:
     def is_harmless(self) -> bool:
         """Whether all that can be read now is served afterwards."""
         is_replaced = any(replaced is not None for _, replaced in self.promoted)
+        positions = [each for each in self.lost_positions if not each.was_past_end]
         lost = self.refused, self.stray, self.unserved, self.created, self.deleted, self.remote_deletions
-        return self.unknown is None and not is_replaced and not any((*lost, self.lost_positions))
+        return self.unknown is None and not is_replaced and not any((*lost, positions, self.offline))

@@ -1,0 +1,95 @@
+"""Tiered topics in a rebuilt cluster: the settings that its brokers need, and what a start deletes from the bucket.
+
+Which class stores segments, and where, is in no metadata. Sources: ``RemoteLogManagerConfig``,
+``TopicBasedRemoteLogMetadataManagerConfig`` (3.9.1, 4.4.0); KIP-405.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from brokerless.errors import Finding
+from brokerless.internals.cluster import Cluster
+from brokerless.internals.records import REMOTE_LOG_METADATA
+from brokerless.internals.remote.storage import read_remote_storage, topic_settings
+from brokerless.jobs.rebuild.nodes import Node
+from brokerless.jobs.rebuild.replicas import HeldReplica, Place
+from brokerless.jobs.restart.remote_deletions import deletion_line, remote_deletions
+from brokerless.log.segment import ignore
+from brokerless.tables.partition_reader import PartitionReader
+
+CLASS, PATH = "CLASS", "PATH"
+"""In place of what is not known."""
+_TOPIC = "rlmm.config.remote.log.metadata.topic"
+
+
+def tiered_settings(cluster: Cluster, node: Node) -> dict[str, str]:
+    """Return the settings of a broker's tiered storage; none where no topic is tiered, and for a controller."""
+    if not node.is_broker or not _tiered(cluster):
+        return {}
+    found = {
+        "remote.log.storage.system.enable": "true",
+        "remote.log.storage.manager.class.name": CLASS,
+        "remote.log.storage.manager.class.path": PATH,
+    }
+    own = [each.name for each in node.listeners if each.name != node.controller_listener]
+    found["remote.log.metadata.manager.listener.name"] = own[0] if own else "PLAINTEXT"
+    ids = {name: topic_id for topic_id, name in cluster.topics.items()}
+    partitions = cluster.partitions.get(ids.get(REMOTE_LOG_METADATA, ""), {})
+    if partitions:  # with another number, a broker ends
+        replicas = max(len(row["replicas"]) for row in partitions.values())
+        found |= {f"{_TOPIC}.num.partitions": str(len(partitions)), f"{_TOPIC}.replication.factor": str(replicas)}
+    return found
+
+
+def remote_findings(
+    cluster: Cluster,
+    nodes: Sequence[Node],
+    held: Mapping[Place, Sequence[HeldReplica]],
+    place: str,
+    max_batch_bytes: int | None = None,
+) -> Iterator[Finding]:
+    """Yield what a start of the rebuilt cluster deletes from the bucket, before all else, and which settings are in no
+    metadata. ``place``: what findings name."""
+    tiered = _tiered(cluster)
+    if not tiered:
+        return
+    replicas = [each for there in held.values() for each in there]
+    readers = [PartitionReader(each.replica.paths) for each in replicas if each.replica.topic == REMOTE_LOG_METADATA]
+    storage = read_remote_storage(cluster.topics, topic_settings(cluster), readers, ignore, max_batch_bytes)
+    rows = {
+        (topic_id, number): row
+        for topic_id, partitions in cluster.partitions.items()
+        for number, row in partitions.items()
+    }
+    deletions = [
+        deletion
+        for node in nodes
+        if node.is_broker
+        for deletion in remote_deletions(
+            storage,
+            rows,
+            node.node_id,
+            {
+                (each.replica.topic, each.replica.partition): each.replica.paths
+                for each in replicas
+                if each.node == node.node_id
+            },
+            (),
+        )
+    ]
+    if deletions:
+        yield Finding("error", "remote-segments-deleted", place, None, None, deletion_line(deletions))
+    text = f"topics are tiered ({', '.join(tiered[:5])}): which class stores their segments, and its settings "
+    text += "(rsm.config.*), are in no metadata; take them from server.properties of the old brokers, without which a "
+    text += "broker serves nothing of these topics"
+    yield Finding("warning", "remote-storage-settings", place, None, None, text)
+
+
+def _tiered(cluster: Cluster) -> list[str]:
+    settings = topic_settings(cluster)
+    return sorted(
+        name
+        for name in cluster.topics.values()
+        if settings.get(name, {}).get("remote.storage.enable", "").strip().lower() == "true"
+    )

@@ -1,9 +1,13 @@
-"""Real files with damage done to them: what is read is what Kafka reads, and nothing is read that was not written."""
+"""Real files with damage done to them: what is read is what Kafka reads, and nothing is read that was not written.
+
+Kafka's reader ends where the chain of sizes breaks; what is read after it is what salvage saves.
+"""
 
 from __future__ import annotations
 
 import random
 import zlib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,6 +117,8 @@ def repaired(data: bytearray, share: float) -> None:
 
 
 class Read(NamedTuple):
+    """What is read as far as Kafka's reader gets, which ends where the chain of sizes breaks."""
+
     batches: list[dict[str, Any]]
     records: list[dict[str, Any]]
     errors: list[Finding]
@@ -123,6 +129,8 @@ class Read(NamedTuple):
 
 def read(path: Path) -> Read:
     log = brokerless.open(path)
+    chain, end, breaks = twin.chain(path.read_bytes())
+    in_chain = set(chain)
     told: list[Finding] = []
     tables = [pa.Table.from_batches(log.batches(on_damage=lambda _: None), BATCHES)]
     tables.append(pa.Table.from_batches(log.records(control=True, on_damage=told.append), RECORDS))
@@ -136,7 +144,14 @@ def read(path: Path) -> Read:
         for table in tables
     )
     verified = list(log.verify())
-    return Read(batches, records, *(list(filter(is_error_to_kafka, found)) for found in (told, verified)))
+    assert [each["position"] for each in batches[: len(chain)]] == chain
+    assert all(each["position"] not in in_chain for each in batches[len(chain) :])
+    assert len(batches) == len(chain) or any(each.position == end and each.severity == "error" for each in told)
+    seen = {*chain, end} if breaks else in_chain
+    errors = [
+        [each for each in found if is_error_to_kafka(each) and each.position in seen] for found in (told, verified)
+    ]
+    return Read(batches[: len(chain)], [each for each in records if each["batchPosition"] in in_chain], *errors)
 
 
 def is_error_to_kafka(finding: Finding) -> bool:
@@ -151,7 +166,6 @@ def test_only_what_was_written_is_read(tmp_path_factory: Any, mutation: Mutation
     path.write_bytes(data)
     found = read(path)
     chain, _, breaks = twin.chain(data)
-    assert [batch["position"] for batch in found.batches] == chain
     valid = {batch["position"] for batch in found.batches if batch["isValid"]}
     assert {record["batchPosition"] for record in found.records} <= valid
     told = {finding.position for finding in found.errors}
@@ -163,6 +177,157 @@ def test_only_what_was_written_is_read(tmp_path_factory: Any, mutation: Mutation
         assert 0 <= finding.position <= len(data)
         assert "\n" not in str(finding)
     assert min(told, default=None) == (found.verified[0].position if found.verified else None)
+
+
+DEMO = Path(__file__).parents[1] / "demo" / "data" / "orders-0" / "00000000000000000656.log"
+
+
+def has_wrappers(log: Path) -> bool:
+    """Whether it has compressed sets of messages, within which there are messages with checksums of their own."""
+    table = brokerless.open(log).batches(["magic", "compression"]).read_all().to_pylist()
+    return any(each["magic"] < 2 and each["compression"] != "none" for each in table)
+
+
+WHOLE = [
+    log.read_bytes()
+    for log in (DEMO, *(log for each in cases("articles", "specials") for log in each.logs))
+    if log.name in (NAME, DEMO.name) and log.stat().st_size < 60_000 and not list(brokerless.open(log).verify())
+    if not has_wrappers(log) and log.parent.name != "batches-as-values"
+]
+MOST = 2**31 - 1
+LOSSES = ("garbage", "zeros", "size", "cut", "insert", "end")
+
+
+class Loss(NamedTuple):
+    """What becomes of bytes from a place in a batch on; places and batches from 0 to 1."""
+
+    kind: str
+    batch: float
+    place: float
+    length: int
+    size: int
+
+
+def lose(data: bytes, losses: list[Loss], chance: random.Random) -> tuple[bytes, dict[int, bytes]]:
+    """The damaged log, and its batches of which no byte is changed, by their positions in it."""
+    positions, end, _ = twin.chain(data)
+    batches = [bytearray(data[at:after]) for at, after in zip(positions, [*positions[1:], end], strict=True)]
+    whole = [bytes(each) for each in batches]
+    for loss in losses:
+        number = int(loss.batch * len(batches))
+        at, length = int(loss.place * len(batches[number])), loss.length
+        while length > 0 and number < len(batches) and loss.kind in ("garbage", "zeros"):
+            part = len(batches[number][at : at + length])
+            batches[number][at : at + part] = bytes(part) if loss.kind == "zeros" else chance.randbytes(part)
+            _change_covered(batches[number], whole[number])
+            number, at, length = number + 1, 0, length - part
+        if loss.kind == "size":
+            batches[number][8:12] = loss.size.to_bytes(4, "big", signed=True)
+        if loss.kind in ("cut", "insert"):
+            _change_covered(batches[number], whole[number])
+        if loss.kind == "cut" and len(batches[number]) > 30:
+            del batches[number][max(at, 18) : max(at, 18) + length]
+        if loss.kind == "insert":
+            batches[number][max(at, 1) : max(at, 1)] = chance.randbytes(length)
+        if loss.kind == "end":
+            del batches[number][max(at, 18) :]  # what is shorter may be nothing but the zeros of a small offset
+            del batches[number + 1 :]
+    starts = [sum(map(len, batches[:number])) for number in range(len(batches))]
+    return b"".join(batches), {at: old for at, old, new in zip(starts, whole, batches, strict=False) if old == bytes(new)}
+
+
+def _change_covered(batch: bytearray, whole: bytes) -> None:
+    """Changes a byte that is covered by the checksum, or is in it, as offsets are not."""
+    if len(batch) > 20:
+        batch[20] = whole[20] ^ 1
+
+
+@settings(max_examples=150)
+@given(
+    source=st.integers(0, len(WHOLE) - 1),
+    losses=st.lists(
+        st.builds(
+            Loss,
+            st.sampled_from(LOSSES),
+            UNIT,
+            UNIT,
+            st.integers(1, 900),
+            st.sampled_from([0, 13, 14, -1, 10**6, 2**31 - 1]),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    seed=st.integers(0, 1 << 30),
+    jobs=st.sampled_from([1, 2]),
+)
+def test_every_batch_that_no_damage_touches_is_read_by_all(
+    tmp_path_factory: Any, source: int, losses: list[Loss], seed: int, jobs: int
+) -> None:
+    """The judge is the log as it was: of each batch whose bytes are unchanged, all records; and of the others none.
+
+    Only a lone batch where a damaged one before it, by its size, would be is not read, as it may as well be the value
+    of one of that one's records; nor is what a wrong size leads over that happens to end where another batch begins.
+    Salvage saves both."""
+    directory = tmp_path_factory.mktemp("lost")
+    (directory / "t-0").mkdir()
+    path = directory / "t-0" / (DEMO.name if source == 0 else NAME)
+    path.write_bytes(WHOLE[source])
+    log = brokerless.open(path)
+    every = pa.Table.from_batches(log.records(["offset", "batchPosition", "value"], control=True), None).to_pylist()
+    damaged, left = lose(WHOLE[source], losses, random.Random(seed))
+    chain = twin.chain(WHOLE[source])[0]
+    untouched = [at for at in chain if any(WHOLE[source][at:].startswith(each) for each in left.values())]
+    lone = [
+        at for at, after in zip(chain, [*chain[1:], None], strict=True) if after is not None and after not in untouched
+    ]
+    expected = [(each["offset"], each["value"]) for each in every if each["batchPosition"] in untouched]
+    may_lack = {each["offset"] for each in every if each["batchPosition"] in lone}
+    rows = twin.chain(damaged)[0]
+    if any(one < at < after for at in left for one, after in pairwise(rows)):
+        may_lack = {offset for offset, _ in expected}
+    path.write_bytes(damaged)
+    log, told = brokerless.open(directory), list[Finding]()
+    rows = log.records(["offset", "value"], control=True, on_damage=told.append, jobs=jobs).read_all().to_pylist()
+    found = [(each["offset"], each["value"]) for each in rows]
+    missing = {offset for offset, _ in expected} - {offset for offset, _ in found}
+    assert missing <= may_lack
+    assert found == [each for each in expected if each[0] not in missing]
+    if len(found) < len(every):
+        assert any(each.severity != "info" for each in told)
+    valid = sum(log.batches(["isValid"], on_damage=told.append).read_all()["isValid"].to_pylist())
+    assert valid == len({each["batchPosition"] for each in every if (each["offset"], each["value"]) in found})
+    middle = found[len(found) // 2][0] if found else 0
+    rows = log.records(["offset"], start_offset=middle, control=True, on_damage=told.append).read_all().to_pylist()
+    assert [each["offset"] for each in rows] == [offset for offset, _ in found if offset >= middle]
+    out = tmp_path_factory.mktemp("out")
+    log.salvage(str(out))
+    saved = brokerless.open(str(out)).records(["offset", "value"], control=True).read_all().to_pylist()
+    assert [(each["offset"], each["value"]) for each in saved] == expected
+
+
+def offsets_read(path: Path) -> list[int]:
+    records = brokerless.open(path).records(["offset"], control=True, on_damage=lambda _: None)
+    return records.read_all()["offset"].to_pylist()
+
+
+def test_batches_in_values_are_not_taken_for_those_of_the_log(tmp_path: Path) -> None:
+    """Wherever the log ends, as it does while a broker writes to it, and whichever bit of a batch is wrong."""
+    (log,) = (each.log for each in cases("specials") if each.name.endswith("batches-as-values"))
+    data = log.read_bytes()
+    positions, end, _ = twin.chain(data)
+    every = brokerless.open(log).records(["offset", "batchPosition"], control=True).read_all().to_pylist()
+    path = tmp_path / NAME
+    for at in range(1, end, 3):
+        path.write_bytes(data[:at])
+        whole = [start for start, after in zip(positions, [*positions[1:], end], strict=True) if after <= at]
+        assert offsets_read(path) == [each["offset"] for each in every if each["batchPosition"] in whole]
+    for start, after in zip(positions, [*positions[1:], end], strict=True):
+        others = [each["offset"] for each in every if each["batchPosition"] != start]
+        for at in (start + 17, start + 30, after - 1, *range(start + 61, after, 40)):
+            damaged = bytearray(data)
+            damaged[at] ^= 0x40
+            path.write_bytes(damaged)
+            assert offsets_read(path) == others
 
 
 def check_against_kafka(path: Path, lines: list[dict[str, Any]]) -> None:

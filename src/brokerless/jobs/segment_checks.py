@@ -1,7 +1,7 @@
 """Checks one segment: every batch's checksum and structure, the order of offsets, and the indexes.
 
-The first error is where Kafka's reader first throws; what it does not notice (a truncated end, for instance) is a
-warning at most, and so is what is wrong in batches that it never reaches.
+The first error is where Kafka's reader first throws, or ends although intact batches follow; what it does not notice at
+the end (a truncated one, for instance) is a warning at most.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.decoder import Decoder
-from brokerless.format.read.resync import find_next_batch as find_in_file
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
@@ -30,7 +29,7 @@ from brokerless.log.index.readers import load_offset_index, load_time_index, loa
 from brokerless.log.live_segments import PAUSE_S, TRIES, OpenSegment, has_changed, is_unchanged, segment_now
 from brokerless.log.offset_checks import OVERLAP, FileOverlaps, not_above, report_past_last
 from brokerless.log.partition import damage_finding
-from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, all_decoded, check_checksums, is_zero, scan
+from brokerless.log.segment import SHRUNK, Chunk, all_decoded, check_checksums, is_zero, scan
 from brokerless.log.storage.paths import File, StorageOptions, exists, is_remote, open_file
 
 Watch = Callable[[Chunk, str], Iterable[Finding]]
@@ -46,43 +45,19 @@ def verify_file(
 ) -> Iterator[Finding]:
     """The findings of one log file from ``start`` (bytes) on, where a batch begins, by position. ``done`` is called
     with the bytes that were read."""
-    is_reached = True
-    while True:
-        findings: list[Finding] = []
-        end = start
-        decoder = Decoder(keys=False, values=False, headers=False, max_batch_bytes=max_batch_bytes)
-        overlaps = FileOverlaps(file)
-        for chunk in scan(file, findings.append, start):
-            ends = findings[:]
-            findings.clear()
-            yield from _soften(
-                is_reached, _verify_chunk(chunk, file.path, decoder, overlaps, seen if is_reached else None)
-            )
-            findings.extend(ends)
-            end = chunk.base + int(chunk.batches.ends[-1])
-            done(end - chunk.base)
-        yield from _soften(is_reached, findings)
-        kinds = {each.kind for each in findings}
-        if SHRUNK in kinds:
-            if seen is not None:
-                seen.is_complete = False
-            return
-        is_reached = is_reached and all(each.severity == "error" and each.kind != "no-batches" for each in findings)
-        if "zero-tail" in kinds and seen is not None and is_reached:
-            seen.ends_in_zeros = True
-        if "zero-tail" in kinds or end >= file.size:
-            return
-        found = find_next_batch(file, end + 1)
-        if found is None:
-            return
-        text = f"{found - end} bytes before this were skipped; batches go on here"
-        yield Finding("info", "batches-resume", file.path, found, None, text)
-        start = found
-
-
-def find_next_batch(file: File, position: int) -> int | None:
-    """The position (bytes) of the next true batch at or after ``position``, found by structure and checksum."""
-    return find_in_file(file.read, file.size, position, file.size, LARGEST_WINDOW, file.next_data)
+    findings: list[Finding] = []
+    decoder = Decoder(keys=False, values=False, headers=False, max_batch_bytes=max_batch_bytes)
+    overlaps = FileOverlaps(file)
+    for chunk in scan(file, findings.append, start):
+        yield from findings
+        findings.clear()
+        yield from _verify_chunk(chunk, file.path, decoder, overlaps, seen)
+        done(int(chunk.batches.ends[-1]))
+    kinds = {each.kind for each in findings}
+    yield from findings
+    if seen is not None:
+        seen.is_complete = seen.is_complete and SHRUNK not in kinds
+        seen.ends_in_zeros = "zero-tail" in kinds
 
 
 def _verify_chunk(
@@ -104,12 +79,6 @@ def _verify_chunk(
         known = {each.position for each in findings if each.kind == OVERLAP}
         findings.extend(each for each in seen.add(chunk, valid, path) if each.position not in known)
     return sorted(findings, key=lambda each: each.position or 0)
-
-
-def _soften(is_reached: bool, findings: list[Finding]) -> Iterator[Finding]:
-    """Behind a place where Kafka's reader silently ends, nothing is an error: it would never come there."""
-    for finding in findings:
-        yield finding if is_reached or finding.severity != "error" else replace(finding, severity="warning")
 
 
 def check_indexes(opened: OpenSegment, seen: SegmentScan, storage_options: StorageOptions | None) -> list[Finding]:

@@ -1,8 +1,11 @@
-"""Scans one segment's log file from any position: its batches chunk by chunk, and how it ends.
+"""Scans one segment's log file from any position: its batches chunk by chunk, what of it is damaged, and how it ends.
 
 A chunk is a buffer and the batches that lie in it as a whole: a window of the file, which is read at once. A broker may
 write to the file meanwhile: it is read up to the size that it had when it was opened, and if it became shorter than
 that, this is a finding. All that is invalid is reported as a finding.
+
+Where the chain of sizes breaks, Kafka's reader ends. Here, reading goes on at the next intact batch that continues the
+log, if there is one: only what predicts or repeats what a broker does follows the chain alone.
 """
 
 from __future__ import annotations
@@ -19,9 +22,10 @@ from brokerless.errors import Finding
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches, compute_checksums, read_headers
 from brokerless.format.read.batch_scan import BatchScan, ScanStop, scan_batches
+from brokerless.format.read.resync import MOST_BROKEN, find_continuation
 from brokerless.log.names import parse_segment_file
 from brokerless.log.storage.header_reader import header_reader, without_cut_header
-from brokerless.log.storage.paths import File, LocalFile
+from brokerless.log.storage.paths import File, LocalFile, directory_name
 
 if TYPE_CHECKING:  # it imports kernels, which headers do without
     from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
@@ -53,6 +57,22 @@ _EMPTY = np.empty(0, np.uint8)
 
 NO_BATCHES = "no-batches"
 """The kind of finding for bytes that cannot be the beginning of a batch."""
+SIZE = "batch-size-invalid"
+"""The kind of finding for a size that leads to no batch."""
+RESUMES = "batches-resume"
+"""The kind of finding for where reading goes on after damage: ``offset`` is that of the next intact batch."""
+_BREAKS = {
+    NO_BATCHES: (
+        NO_BATCHES,
+        "nothing here reads as a batch: it was overwritten by something else",
+    ),
+    SIZE: (SIZE, "no batch has this size, which is less than the smallest message takes"),
+    "truncated-batch": (
+        SIZE,
+        "the size of this batch is wrong, as it leads past the end of the file",
+    ),
+}
+"""Kinds of findings after which intact batches may follow; and what is reported then."""
 SHRUNK = "file-shrunk"
 """The kind of finding for a file that became shorter while it was read."""
 
@@ -110,21 +130,30 @@ def scan(
     end: int | None = None,
     step: int = STEP,
     windows: Windows | None = None,
+    *,
+    chain_only: bool = False,
 ) -> Generator[Chunk]:
     """The batches that begin in ``[start, end)``, following the chain of sizes from ``start``, as Kafka's reader does
-    (``FileLogInputStream``, 3.9.1); ``start`` must be where a batch starts. Reports how the chain ends, if oddly.
-    ``windows``: reads the file, if something else does so ahead.
+    (``FileLogInputStream``, 3.9.1); ``start`` must be where a batch starts. Reports where the chain breaks, and how it
+    ends, if oddly. ``windows``: reads the file, if something else does so ahead. ``chain_only``: ends where the chain
+    breaks, as a broker does.
 
     Raises :class:`UnreadableError` where the system does not read."""
-    return _scan(file, report, start, end, step, windows or _growing_windows(file))
+    return _scan(file, report, start, end, step, windows or _growing_windows(file), chain_only=chain_only)
 
 
 def scan_headers(
-    file: File, report: Report, start: int = 0, end: int | None = None, step: int = HEADERS_STEP
+    file: File,
+    report: Report,
+    start: int = 0,
+    end: int | None = None,
+    step: int = HEADERS_STEP,
+    *,
+    chain_only: bool = False,
 ) -> Iterator[Chunk]:
     """The same for callers that read headers, and seldom what is between them: of local files, little else is read, and
     chunks have to be loaded (:meth:`Chunk.load`). Of zeros at the end, one window is read."""
-    at = start
+    at, before = start, _NO_BATCHES
     if isinstance(file, LocalFile) and file.size - start > HEADERS_FROM:
         read, until = header_reader(file), file.size if end is None else min(end, file.size)
         while at < until:
@@ -134,17 +163,21 @@ def scan_headers(
             if at + walked.stopped_at > (size := file.size_now()):
                 batches = batches.take(batches.ends <= size - at)
                 walked = BatchScan(batches.positions, int(batches.ends.max(initial=0)), ScanStop.END)
-            if len(walked.positions):
-                yield Chunk(_EMPTY, at, batches, file)
-                at += walked.stopped_at
+            stop, broken = at + walked.stopped_at, None
             if walked.stop != ScanStop.LIMIT:
-                finding = describe_end(file, at, WINDOW)
-                if finding is not None:
+                broken = _break(file, _last_of(before, batches, at, file.size), stop, WINDOW, chain_only)
+            if len(batches):
+                yield Chunk(_EMPTY, at, batches, file)
+                before, at = _last_of(before, batches, at, file.size), stop
+            if broken is not None:
+                for finding in broken.findings:
                     report(finding)
-                return
+                if broken.resume_at is None:
+                    return
+                at = broken.resume_at
         else:
             return
-    yield from _scan(file, report, at, end, step, _growing_windows(file), WINDOW)
+    yield from _scan(file, report, at, end, step, _growing_windows(file), WINDOW, chain_only)
 
 
 def _growing_windows(file: File) -> Windows:
@@ -160,10 +193,17 @@ def _growing_windows(file: File) -> Windows:
 
 
 def _scan(
-    file: File, report: Report, start: int, end: int | None, step: int, windows: Windows, zeros: int | None = None
+    file: File,
+    report: Report,
+    start: int,
+    end: int | None,
+    step: int,
+    windows: Windows,
+    zeros: int | None = None,
+    chain_only: bool = False,
 ) -> Generator[Chunk]:
     at, end = start, file.size if end is None else min(end, file.size)
-    needed = 0
+    needed, before = 0, _NO_BATCHES
     while at < end:
         until = min(step, end - at)
         buffer, window = windows(at, until, needed)
@@ -179,18 +219,64 @@ def _scan(
             fits = at + walked.stopped_at + size <= file.size
             is_cut = fits or len(walked.positions) > 0
             needed = size + layouts.BATCH_V2_SIZE if fits and size <= LARGEST_WINDOW else 0
-        if len(walked.positions):
-            yield Chunk(buffer, at, read_headers(buffer, walked.positions))
-            at += walked.stopped_at
+        batches, stop, broken = read_headers(buffer, walked.positions), at + walked.stopped_at, None
+        if walked.stop == ScanStop.SIZE_TOO_SMALL or (walked.stop == ScanStop.END and not is_cut):
+            if is_short:
+                broken = _Break((describe_shrinking(file, stop, ended),))
+            else:
+                broken = _break(file, _last_of(before, batches, at, file.size), stop, zeros, chain_only)
+        if len(batches):
+            yield Chunk(buffer, at, batches)
+            before, at = _last_of(before, batches, at, file.size), stop
         elif is_cut and size > LARGEST_WINDOW:
             report(_too_large(file, at, size))
             at += size
-        if walked.stop == ScanStop.SIZE_TOO_SMALL or (walked.stop == ScanStop.END and not is_cut):
-            finding = describe_shrinking(file, at, ended) if is_short else describe_end(file, at, zeros)
-            if finding is not None:
+        if broken is not None:
+            for finding in broken.findings:
                 report(finding)
-            return
+            if broken.resume_at is None:
+                return
+            at = broken.resume_at
         del buffer  # lest its memory be that of the next window but one only
+
+
+@dataclass(frozen=True, slots=True)
+class _Break:
+    """Where the chain of sizes breaks: what is reported of it, and where the log goes on (bytes), None for nowhere: it
+    may be before the end of batches whose size was wrong."""
+
+    findings: tuple[Finding, ...]
+    resume_at: int | None = None
+
+
+_NO_BATCHES = Batches(np.empty(0, np.int64), np.empty((0, layouts.BATCH_V2_SIZE), np.uint8), 0)
+
+
+def _last_of(before: Batches, batches: Batches, base: int, size: int) -> Batches:
+    """The last batches of a file of ``size`` bytes up to those of a window, which begins at ``base``."""
+    few = MOST_BROKEN + 2
+    positions = np.concatenate([before.positions[-few:], batches.positions[-few:] + base])[-few:]
+    return Batches(positions, np.concatenate([before.raw[-few:], batches.raw[-few:]])[-few:], size)
+
+
+def _break(file: File, before: Batches, stop: int, zeros: int | None, chain_only: bool) -> _Break:
+    """What follows where the chain breaks at ``stop`` (bytes). ``before``: the last batches before it."""
+    finding = describe_end(file, stop, zeros)
+    if finding is None or chain_only or finding.kind not in _BREAKS:
+        return _Break(() if finding is None else (finding,))
+    name = parse_segment_file(directory_name(file.path))
+    base_offset = 0 if name is None else name.offset
+    found = find_continuation(file.read, file.size, before, stop, base_offset, LARGEST_WINDOW, file.next_data)
+    if found is None:
+        return _Break((finding,))
+    text = f"{found.position - found.broken_at} bytes before this were skipped; batches go on here"
+    expected, offset = f"offset {found.after}", f"offset {found.first}"
+    resumes = Finding("info", RESUMES, file.path, found.position, found.first, text, expected, offset)
+    kind, text = _BREAKS[finding.kind]
+    finding = replace(
+        finding, severity="error", kind=kind, message=f"{text}; batches go on at position {found.position}"
+    )
+    return _Break((finding, resumes), found.position)
 
 
 def _size_at(buffer: NDArray[np.uint8], position: int) -> int:
@@ -256,7 +342,7 @@ def describe_end(file: File, position: int, zeros: int | None = None) -> Finding
         return Finding("error", "zero-tail", file.path, position, None, text, "a batch", found)
     text = "the batches end here: the next batch's size is less than the smallest message takes"
     expected = f"a size of at least {layouts.MESSAGE_V0_OVERHEAD}"
-    return Finding("error", "batch-size-invalid", file.path, position, offset, text, expected, str(size))
+    return Finding("error", SIZE, file.path, position, offset, text, expected, str(size))
 
 
 def describe_shrinking(file: File, position: int, end: int) -> Finding:
@@ -314,7 +400,7 @@ def check(chunk: Chunk, valid: NDArray[np.bool_], computed: NDArray[np.int64], p
             text = "a batch whose size is less than its own header takes; its records were not read"
             expected = f"at least {layouts.BATCH_V2_SIZE} bytes"
             found = f"{int(batches.sizes[row])} bytes"
-            yield Finding("error", "batch-size-invalid", path, position, offset, text, expected, found)
+            yield Finding("error", SIZE, path, position, offset, text, expected, found)
         else:
             text = "the checksum of the batch does not match; its records were not read"
             expected, found = f"{int(computed[row]):#010x}", f"{int(batches.checksum[row]):#010x}"

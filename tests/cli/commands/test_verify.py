@@ -29,6 +29,9 @@ def test_there_is_an_error_where_kafka_throws_first_and_else_none(run: Run, cate
         for line in case.expected():
             if line["type"] == "error" and line["phase"] != "recordsNonStreaming":
                 expected.setdefault(str(case.log), line["position"])
+        (end,) = (line for line in case.expected() if line["type"] == "end")
+        if str(case.log) not in expected and firsts.get(str(case.log)) == end["position"]:
+            del firsts[str(case.log)]  # Kafka's reader ends in silence, and intact batches follow
     assert firsts == expected
     assert result.exit_code == (1 if any(each["severity"] == "error" for each in result.json) else 0)
 

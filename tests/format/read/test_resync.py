@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tests.examples import examples
 from tests.format import twin
 from tests.format.twin import HEADER, Header, write_batch, write_record
 from tests.golden import cases
+from tests.log import whole_batches
 
 from brokerless.format.read.batch_candidate_kernels import find_candidates
 from brokerless.format.read.batch_headers import checksums_match, read_headers
-from brokerless.format.read.resync import find_batch
+from brokerless.format.read.batch_scan import scan_batches
+from brokerless.format.read.resync import Continuation, find_batch, find_continuation
 
 LOGS = [log.read_bytes() for each in cases("formats") for log in each.logs if log.stat().st_size < 20_000]
 LOGS += [log.read_bytes() for each in cases("articles") for log in each.logs if log.name.endswith(".log")]
@@ -172,3 +175,81 @@ def test_all_headers_that_make_sense_are_candidates_whatever_is_around_them() ->
         magics |= {int(data[at + 16]) for at in found}
     assert count > 500
     assert magics == {0, 1, 2}
+
+
+def continuation(data: bytes, base_offset: int = 0) -> Continuation | None:
+    """Where a log goes on after its chain of sizes breaks."""
+    buffer = np.frombuffer(data, np.uint8)
+    scan = scan_batches(buffer)
+
+    def read(position: int, length: int) -> NDArray[np.uint8]:
+        return buffer[position : position + length]
+
+    return find_continuation(read, len(data), read_headers(buffer, scan.positions), scan.stopped_at, base_offset)
+
+
+def made(first: int, count: int = 3, value: bytes = b"value", epoch: int = 5) -> bytes:
+    return whole_batches.batch(first, count, value=value, epoch=epoch).tobytes()
+
+
+BEFORE, AFTER = made(100) + made(103), made(110) + made(113)
+
+
+@pytest.mark.parametrize("junk", [bytes(200), b"junk" * 40, bytes(11) + b"\x0d" + bytes(30)])
+def test_a_log_goes_on_at_the_next_intact_batch(junk: bytes) -> None:
+    found = continuation(BEFORE + junk + AFTER)
+    assert found == Continuation(len(BEFORE), len(BEFORE + junk), 110, 106)
+
+
+@pytest.mark.parametrize("size", [0, 13, -1, 5000, 2**31 - 1])
+def test_a_wrong_size_hides_no_batch(size: int) -> None:
+    wrong = bytearray(made(106, 4))
+    wrong[8:12] = size.to_bytes(4, "big", signed=True)
+    found = continuation(BEFORE + wrong + AFTER)
+    assert found is not None
+    assert (found.position, found.first) == (len(BEFORE + wrong), 110)
+
+
+def test_what_a_wrong_size_led_over_is_found() -> None:
+    wrong = bytearray(made(106, 4))
+    wrong[8:12] = (len(wrong) - 12 + 100).to_bytes(4, "big")  # into the batch after it
+    assert continuation(BEFORE + wrong + AFTER) == Continuation(len(BEFORE), len(BEFORE + wrong), 110, 106)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        made(90) + made(93),
+        made(90) + made(103, 2),
+        made(110, epoch=4) + made(113, epoch=4),
+        made(1 << 40) + made((1 << 40) + 3),
+    ],
+    ids=["lower offsets", "an offset that was there", "a lower epoch", "offsets of no segment"],
+)
+def test_a_batch_that_cannot_follow_is_not_taken(other: bytes) -> None:
+    assert continuation(BEFORE + b"junk" * 40 + other) is None
+    found = continuation(BEFORE + b"junk" * 40 + other + AFTER)
+    assert found is not None
+    assert found.first == 110
+
+
+def test_one_wrong_offset_before_the_damage_hides_nothing() -> None:
+    """No checksum covers it."""
+    misplaced = (1 << 20).to_bytes(8, "big") + made(103)[8:]
+    found = continuation(made(100) + misplaced + bytes(100) + AFTER)
+    assert found is not None
+    assert found.first == 110
+
+
+@pytest.mark.parametrize("end", [0, 1, 40, 200])
+def test_a_batch_in_a_value_of_one_that_is_cut_off_is_not_taken(end: int) -> None:
+    """As of a log that a broker is writing to; its offsets may be anything."""
+    for value in (made(110), made(106, 1), made(90), made(106, 1) + b"and so on" * 20):
+        torn = made(106, 1, value + b"the rest of the value" * 15)
+        assert continuation(BEFORE + torn[: len(torn) - 316 + end]) is None
+        wrong = bytearray(torn)
+        wrong[-1] ^= 1
+        assert continuation(BEFORE + wrong + b"junk" * 40) is None
+        found = continuation(BEFORE + wrong + b"junk" * 40 + AFTER)
+        assert found is not None
+        assert (found.position, found.first) == (len(BEFORE + wrong) + 160, 110)

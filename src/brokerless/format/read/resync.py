@@ -5,15 +5,22 @@ plausible once in 2^24 positions where 1 GiB follows (magic, attributes, offset,
 counts), and once in 2^30 where 16 MiB do; one of v0 or v1 once in 2^50 (magic, attributes, lengths that add up to the
 size). The checksum then matches by chance once in 2^32: in 1 TiB of random bytes, a false batch is found with a chance
 of 2^-16. Salvage also decodes what was found, which a false batch does not survive.
+
+Where a log is read on after damage (:func:`find_continuation`), a batch that is intact is not yet one of this log:
+records may have batches as their values. Nothing in an intact batch is searched, and what looks like a part of a
+damaged one is taken only if its offsets say that it comes after it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32, MAX_INT64
+from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
 
 _CANDIDATES = 256
@@ -26,8 +33,13 @@ _FIRST_WINDOW, _WINDOW = 1 << 16, 8 << 20
 _OVERLAP = 60
 """One less than the header that must be in the window where a batch begins in it."""
 
+MOST_BROKEN = 256
+"""Batches before a break that are examined for whether they are intact, at most."""
+
 ReadRange = Callable[[int, int], NDArray[np.uint8]]
 """Reads from a position (the first argument) a number of bytes (the second), or as many as there are."""
+IsPossible = Callable[[Batches, int], NDArray[np.bool_]]
+"""Which batches of a buffer, which is at a position (bytes), may be what is searched: bool, shape ``(n,)``."""
 
 
 def find_batch(buffer: NDArray[np.uint8], start: int = 0, until: int | None = None) -> int | None:
@@ -44,12 +56,14 @@ def find_next_batch(
     until: int,
     largest: int = _ALLOWANCE,
     skip: Callable[[int], int] = lambda at: at,
+    is_possible: IsPossible | None = None,
 ) -> int | None:
     """The position of the first valid batch that begins in ``[start, until)`` of ``size`` bytes, or None.
 
     There may be many false headers that each claim all the bytes after them: where their checksums would take more
     than a fixed share of what is searched, those of the largest are not computed; nor are those of batches of more than
     ``largest`` bytes. ``skip`` returns where to continue from a position after which there may be nothing but zeros.
+    ``is_possible``: which batches count, by their headers.
     """
     from brokerless.format.read.batch_candidate_kernels import find_candidates
 
@@ -63,6 +77,8 @@ def find_next_batch(
         while True:
             count, at = find_candidates(buffer, at, end, more, positions)
             batches = read_headers(buffer, positions[:count])
+            if is_possible is not None and count:
+                batches = batches.take(is_possible(batches, start))
             affordable: list[int] = []
             searched = (batches.positions + (start - begin)).tolist()
             for row, (before, each) in enumerate(zip(searched, batches.sizes.tolist(), strict=True)):
@@ -93,3 +109,177 @@ def _first_valid(read: ReadRange, start: int, buffer: NDArray[np.uint8], batches
         if len(whole) == size and checksums_match(whole, read_headers(whole, np.zeros(1, np.int64)))[0]:
             return start + position
     return start + int(true[0]) if len(true) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """Where a log goes on after damage. ``broken_at``: where the damage begins (bytes): the first batch that is not
+    intact, if the next intact one lies within it, or else where the chain of sizes breaks. ``position``: of the next
+    intact batch, and ``first`` its offset; ``after``: the offset that was expected there."""
+
+    broken_at: int
+    position: int
+    first: int
+    after: int
+
+
+def find_continuation(
+    read: ReadRange,
+    size: int,
+    before: Batches,
+    stop: int,
+    base_offset: int,
+    largest: int = _ALLOWANCE,
+    skip: Callable[[int], int] = lambda position: position,
+) -> Continuation | None:
+    """Find the next batch of a log of ``size`` bytes in which the chain of sizes breaks at ``stop``, or None.
+
+    ``before``: the batches before it, with positions in the log; ``base_offset``: the lowest that it may have. What the
+    chain has led to since the last intact batch is not believed, as a wrong size may have led over intact ones.
+    """
+    row = _last_intact(read, before, largest)
+    expected = _Expected.after(before, row, base_offset)
+    broken = before.take(slice(row + 1, len(before))) if row is not None else before.take(slice(0, 0))
+    start = int(broken.positions[0]) if len(broken) else stop
+    torn = read_headers(read(stop, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
+    torn = Batches(torn.positions + stop, torn.raw, size)
+    for each in (*(broken.take(slice(one, one + 1)) for one in range(len(broken))), torn):
+        expected.suspect(each, size)
+    if not len(broken) and expected.is_torn:
+        found = _find_in_torn(read, size, stop + 1, expected, largest)
+    else:
+        found = _find_expected(read, size, start + 1, expected, largest, skip)
+    if found is None:
+        return None
+    header = read_headers(read(found, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
+    is_within = found < stop
+    at = int(broken.positions[broken.positions < found][-1]) if is_within else stop
+    return Continuation(at, found, int(header.entry_offset[0]), expected.next_offset)
+
+
+def _last_intact(read: ReadRange, before: Batches, largest: int) -> int | None:
+    """The last row whose checksum is right, -1 if all are wrong; None if it is not among those that are examined."""
+    for row in range(len(before) - 1, max(-1, len(before) - 1 - MOST_BROKEN), -1):
+        if _is_intact(read, int(before.positions[row]), largest):
+            return row
+    return -1 if len(before) <= MOST_BROKEN else None
+
+
+@dataclass(slots=True)
+class _Expected:
+    """What the next batch of a log has to be like. ``next_offset``: the offset that comes next, ``lowest`` the lowest
+    that is taken; ``epoch``: the lowest leader epoch. v0 and v1, which have none, may follow v2, as
+    message.format.version was lowered.
+
+    Offsets and epochs are not covered by checksums: where the last batch leaps, the one before it decides, so that
+    one wrong offset hides nothing."""
+
+    next_offset: int
+    lowest: int
+    epoch: int = layouts.NO_PARTITION_LEADER_EPOCH
+    suspects: list[tuple[int, int, int, bool]] = field(default_factory=list[tuple[int, int, int, bool]])
+    """Where each begins and ends (bytes), its last offset, and whether it is a wrapper message."""
+    is_torn: bool = False
+
+    @classmethod
+    def after(cls, before: Batches, row: int | None, base_offset: int) -> _Expected:
+        if row is None or row < 0:
+            return cls(base_offset, base_offset)
+        near = before.take(slice(max(0, row - 1), row + 1))
+        first, ends, epochs = int(near.entry_offset[-1]), near.end_of_records + 1, near.partition_leader_epoch
+        leaps = len(near) > 1 and not near.is_legacy[-1] and first > int(ends[0])
+        next_offset = int(ends[-1])
+        return cls(next_offset, int(ends[0]) if leaps else next_offset, int(epochs.min()))
+
+    def suspect(self, batch: Batches, size: int) -> None:
+        """Remember a batch that is damaged or cut off, if its header makes sense here: what lies within it may be parts
+        of its records, unless its offset is higher."""
+        if not self.of_headers(batch)[0] or not _makes_sense(batch):
+            return
+        position, end = int(batch.positions[0]), int(batch.ends[0])
+        self.is_torn = end > size and not batch.is_legacy[0] and int(batch.entry_offset[0]) == self.next_offset
+        self.suspects.append((position, end, int(batch.last_offset[0]), bool(batch.is_wrapper[0])))
+
+    def of_headers(self, batches: Batches) -> NDArray[np.bool_]:
+        """Which batches may follow, whatever is between."""
+        fits = (batches.entry_offset >= self.lowest) & (batches.last_offset >= batches.entry_offset)
+        fits &= batches.entry_offset <= min(self.next_offset + MAX_INT32, MAX_INT64)  # no segment has more offsets
+        is_v2 = (batches.magic == layouts.MAGIC_V2) & (batches.partition_leader_epoch >= self.epoch)
+        return fits & (is_v2 | (batches.is_legacy & (batches.magic >= 0)))
+
+    def are_possible(self, batches: Batches, base: int) -> NDArray[np.bool_]:
+        positions, possible = batches.positions + base, self.of_headers(batches)
+        for start, end, last, is_wrapper in self.suspects:
+            is_within = (positions > start) & (positions < end)
+            if is_wrapper:  # its messages may lie anywhere after it, as bytes may have been inserted
+                is_within |= batches.is_legacy & ~batches.is_wrapper
+            possible &= ~is_within | (batches.entry_offset > last)
+        return possible
+
+    def goes_on(self, read: ReadRange, size: int, position: int, largest: int) -> bool:
+        """Whether after a batch within a damaged one another intact one follows: a record's value does not end its
+        batch. Where the log ends, it has to have the very next offset."""
+        one = read_headers(read(position, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
+        end = position + int(one.sizes[0])
+        if size - end <= layouts.HEADER_SIZE_UP_TO_MAGIC:
+            return any(int(one.entry_offset[0]) == last + 1 for _, _, last, _ in self.suspects)
+        following = read_headers(read(end, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
+        return int(following.entry_offset[0]) > int(one.last_offset[0]) and _is_intact(read, end, largest)
+
+    def is_within_suspect(self, position: int) -> bool:
+        return any(start < position < end for start, end, *_ in self.suspects)
+
+
+def _find_expected(
+    read: ReadRange, size: int, start: int, expected: _Expected, largest: int, skip: Callable[[int], int]
+) -> int | None:
+    while True:
+        found = find_next_batch(read, size, start, size, largest, skip, expected.are_possible)
+        if found is None or not expected.is_within_suspect(found) or expected.goes_on(read, size, found, largest):
+            return found
+        start = found + 1
+
+
+def _find_in_torn(read: ReadRange, size: int, start: int, expected: _Expected, largest: int) -> int | None:
+    """The same within a batch that is cut off. No kernel is loaded for it, as the logs that end within a batch are
+    mostly those that a broker is writing to."""
+    high = expected.next_offset >> 32
+    while start < size:
+        buffer = read(start, _WINDOW + _OVERLAP)
+        count = len(buffer) - _OVERLAP
+        if count <= 0:
+            return None
+        may_begin = (buffer[16 : count + 16] == layouts.MAGIC_V2) & (buffer[21 : count + 21] == 0)
+        for at in np.flatnonzero(may_begin).tolist():
+            head = read_headers(buffer[at : at + layouts.BATCH_V2_SIZE], np.zeros(1, np.int64))
+            if not 0 <= (int(head.entry_offset[0]) >> 32) - high <= 1 or not _makes_sense(head):
+                continue
+            position, length = start + at, int(head.sizes[0])
+            if length > min(largest, size - position) or not expected.are_possible(head, position)[0]:
+                continue
+            if _is_intact(read, position, largest) and expected.goes_on(read, size, position, largest):
+                return position
+        start += count
+    return None
+
+
+def _is_intact(read: ReadRange, position: int, largest: int) -> bool:
+    """Whether a batch that begins at a position has the right checksum."""
+    length = int(read_headers(read(position, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64)).sizes[0])
+    if not layouts.LOG_ENTRY_SIZE < length <= largest:
+        return False
+    whole = read(position, max(length, layouts.BATCH_V2_SIZE))
+    return len(whole) >= length and bool(checksums_match(whole, read_headers(whole, np.zeros(1, np.int64)))[0])
+
+
+def _makes_sense(batch: Batches) -> bool:
+    """Whether the rest of a header is that of a batch with at least one record."""
+    if batch.is_legacy[0]:
+        is_v0 = batch.magic[0] == layouts.MAGIC_V0
+        key = (layouts.MESSAGE_V0_HEADER_SIZE if is_v0 else layouts.MESSAGE_V1_HEADER_SIZE) - 4
+        key_length = int.from_bytes(batch.raw[0, key : key + 4].tobytes(), "big", signed=True)
+        return 0 <= int(batch.attributes[0]) < 16 and -1 <= key_length <= int(batch.sizes[0])
+    high, low = batch.raw[0, layouts.BATCH_CRC_START : layouts.BATCH_CRC_START + 2].tolist()
+    span = int(batch.last_offset[0]) - int(batch.entry_offset[0]) + 1
+    is_large = int(batch.sizes[0]) >= layouts.BATCH_V2_SIZE
+    return is_large and high == 0 and low < 128 and low & layouts.CODEC_MASK <= 4 and 0 < int(batch.count[0]) <= span

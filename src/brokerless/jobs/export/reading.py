@@ -23,7 +23,7 @@ from brokerless.log.partition import DecodedRows, Reading, read_partition
 from brokerless.log.positions import position_of_offset
 from brokerless.log.producer.transactions import Transactions, follow
 from brokerless.log.ranges import EVERYTHING, Range
-from brokerless.log.segment import SHRUNK, Chunk, ignore, scan, scan_headers
+from brokerless.log.segment import NO_BATCHES, SHRUNK, SIZE, Chunk, ignore, scan, scan_headers
 from brokerless.log.storage.paths import StorageOptions, open_file
 from brokerless.offset_spans import Span
 from brokerless.tables.record_batches import record_batches
@@ -37,7 +37,7 @@ NOT_PASSED = ("unreadable-directory", "unreadable-file", "limit-exceeded", SHRUN
 """What may be read another time: nothing after it is exported before it was."""
 
 
-_CHAIN_ENDS = ("batch-size-invalid", "zero-tail")
+_CHAIN_ENDS = (SIZE, NO_BATCHES, "zero-tail")
 
 
 class NotReadableError(Exception):
@@ -80,6 +80,7 @@ class ExportReader:
         self.next_offset = self.start
         self._stable = self._decided = self.end
         self._is_broken = False
+        self._read_until: Place = ("", None)
         self._highest = -1
         self._ahead: list[tuple[Place, int, int]] = []
         self._known_until: Place = ("", None)
@@ -184,7 +185,8 @@ class ExportReader:
         if (finding.file, finding.position) in self._wrong:
             return
         if is_cut or finding.kind in _CHAIN_ENDS:
-            self._is_broken = True
+            path, end = self._read_until  # where it is not read on
+            self._is_broken = self._is_broken or path != finding.file or (finding.position or 0) >= (end or 0)
         elif finding.severity == "error" and finding.offset is not None:
             self._leave_out_rest(finding)
 
@@ -211,6 +213,9 @@ class ExportReader:
         """Follows where intact batches are."""
         batches = chunk.batches
         self.done(int(batches.sizes.sum()))
+        skipped = (path, int(chunk.positions[0])) != self._read_until and self._read_until[0] == path
+        self._is_broken = self._is_broken or skipped
+        self._read_until = path, chunk.base + int(batches.ends[-1])
         if not valid.all() or not self._goes_on(batches):
             self._follow_each(path, chunk, valid)
             return

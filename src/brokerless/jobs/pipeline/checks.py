@@ -8,9 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 
-import numpy as np
-from numpy.typing import NDArray
-
 from brokerless.errors import Finding, UnreadableError
 from brokerless.interchange.export_state import Exported, Offsets
 from brokerless.jobs.pipeline.ledger import Checked, DamagedRange, Ledger, path_of, version_of
@@ -34,8 +31,6 @@ _SAVE_S = 15.0
 """Seconds of verification that a kill may cost."""
 _NONE = -1
 NOT_EXPORTED = "not-exported"
-_UNREACHED = "intact, but no reader gets here, as the batches before this end; brokerless salvage saves it"
-_RESUMED = "batches-resume"
 _TO_THE_END = 1 << 62
 
 
@@ -105,18 +100,16 @@ def check_segment(task: VerifyTask, done: Done) -> SegmentCheck:
         findings = tuple(each for each in findings if each.kind != "truncated-batch")
     ranges: list[DamagedRange] = []
     if verified.unreadable is None and any(each.severity != "info" for each in findings):
-        resumed = [each.position for each in findings if each.kind == _RESUMED and each.position is not None]
-        ranges = find_damaged_ranges(task, min(resumed, default=None))
+        ranges = find_damaged_ranges(task)
     ranges += [_missing(each) for each in findings if each.kind == MISSING]
     first, last = verified.first_offset, verified.last_offset
     return SegmentCheck(findings, tuple(ranges), first, last, verified.has_transactions)
 
 
-def find_damaged_ranges(task: VerifyTask, end: int | None = None) -> list[DamagedRange]:
-    """What of a segment is in no intact batch; neighbours of one kind are one range where there are thousands. And the
-    intact batches that no reader gets to, as the batches before them end: those from the position ``end`` on."""
+def find_damaged_ranges(task: VerifyTask) -> list[DamagedRange]:
+    """What of a segment is in no intact batch; neighbours of one kind are one range where there are thousands."""
     segment = task.segment
-    regions, unreached = bounded_regions(), Unreached()
+    regions = bounded_regions()
     pending: list[Region] = []
     try:
         with open_file(segment.log.path, task.storage_options) as file:
@@ -126,8 +119,6 @@ def find_damaged_ranges(task: VerifyTask, end: int | None = None) -> list[Damage
                     continue
                 regions.add((region, int(each["first"][0])) for region in pending)
                 pending = []
-                if end is not None:
-                    unreached.add(each[each["position"] >= end])
     except UnreadableError:  # gone since it was verified, as a broker's retention does it
         return []
     following = [other.base_offset for other in task.partition.segments if other.base_offset > segment.base_offset]
@@ -135,30 +126,7 @@ def find_damaged_ranges(task: VerifyTask, end: int | None = None) -> list[Damage
     if _is_being_written(task) and not following:
         pending = [each for each in pending if each.kind != "truncated-batch"]
     regions.add((region, after) for region in pending)
-    found = [_range(placed, segment.base_offset) for placed in regions.items if not placed[0].is_empty]
-    return [*found, *unreached.ranges(segment.log.path)]
-
-
-@dataclass
-class Unreached:
-    """Intact batches that no reader gets to: the first one's position, their bytes, and the offsets that they span."""
-
-    position: int | None = None
-    size: int = 0
-    first: int = _TO_THE_END
-    last: int = _NONE
-
-    def add(self, batches: NDArray[np.void]) -> None:
-        if len(batches):
-            self.position = int(batches["position"][0]) if self.position is None else self.position
-            self.size += int(batches["size"].sum())
-            self.first = min(self.first, int(batches["first"].min()))
-            self.last = max(self.last, int(batches["last"].max()))
-
-    def ranges(self, path: str) -> list[DamagedRange]:
-        if self.position is None:
-            return []
-        return [DamagedRange(path, self.position, self.size, self.first, self.last, NOT_EXPORTED, _UNREACHED)]
+    return [_range(placed, segment.base_offset) for placed in regions.items if not placed[0].is_empty]
 
 
 def _range(placed: Placed, base_offset: int) -> DamagedRange:

@@ -33,7 +33,7 @@ DAMAGED = pa.schema(
 )
 """Ranges that readers do not get: ``sizeInBytes`` bytes of a file from ``position`` on that are in no intact batch, and
 the offsets that were there as the intact batches around them show (both null: none is missing; ``lastOffset`` null:
-nothing shows where they ended). Of the kind ``not-exported`` are intact batches after a place where the batches end.
+nothing shows where they ended). Of the kind ``not-exported`` are offsets of segments that were not verified.
 ``position`` is null, and the size 0, for offsets that no file has. ``isInTable``: whether the topic's table has all of
 these offsets nevertheless, from another copy or from before the damage; null without offsets, or without a table."""
 RUNS = pa.schema(

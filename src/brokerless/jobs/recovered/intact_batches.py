@@ -85,7 +85,7 @@ class _Finder:
     def follow(self) -> Iterator[NDArray[np.void] | Region]:
         """Follows the chain from where the search is to where it breaks, and goes to the next true batch."""
         ends: list[Finding] = []
-        for chunk in scan(self._file, ends.append, self.at, step=_STEP):
+        for chunk in scan(self._file, ends.append, self.at, step=_STEP, chain_only=True):
             begin = int(chunk.positions[0])
             if begin > self.at:
                 yield self._region(begin, "limit-exceeded", "a batch larger than what is read at once")

@@ -32,7 +32,6 @@ from brokerless.jobs.restart.remote_deletions import RemoteDeletion, remote_dele
 from brokerless.jobs.restart.results import DirectoryRestart, LostRecords, Place, Restart, Truncation
 from brokerless.jobs.restart.retention_forecast import Settings, expiring
 from brokerless.jobs.restart.transactions import completions
-from brokerless.jobs.segment_checks import find_next_batch
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import MetaProperties
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
@@ -391,7 +390,7 @@ class _PlannedFiles:
             if len(index.offsets):
                 last, position, is_found = int(index.offsets[-1]), int(index.positions[-1]), False
         with open_file(self.log(base_offset)) as file:
-            for chunk in scan(file, report, min(max(position, 0), file.size)):
+            for chunk in scan(file, report, min(max(position, 0), file.size), chain_only=True):
                 is_found = is_found or bool((chunk.batches.last_offset >= last).any())
                 end = int(chunk.batches.last_offset[-1]) + 1
         if not is_found:
@@ -430,13 +429,6 @@ def _lost(lost_from: list[tuple[str, int]], end_offset: int) -> LostRecords:
 
 
 def _intact(file: File, start: int) -> Iterator[Chunk]:
-    """The batches whose checksums are right, also those after a place where the batches end here."""
-    while start < file.size:
-        end = start
-        for chunk in scan(file, ignore, start):
-            yield chunk.take(check_checksums(chunk, file.path, ignore))
-            end = chunk.base + int(chunk.batches.ends[-1])
-        found = None if end >= file.size else find_next_batch(file, end + 1)
-        if found is None:
-            return
-        start = found
+    """The batches whose checksums are right, also those after a place where a broker's reader ends."""
+    for chunk in scan(file, ignore, start):
+        yield chunk.take(check_checksums(chunk, file.path, ignore))

@@ -119,7 +119,7 @@ def _last_entry(plan: RecoveryPlan, base_offset: int) -> int | None:
 def _first_timestamp(plan: RecoveryPlan, base_offset: int) -> int:
     """The largest timestamp of a segment's first batch; -1 if it has none."""
     with open_file(str(plan.files.path(base_offset, "log"))) as file:
-        for chunk in scan_headers(file, ignore, 0, 1):
+        for chunk in scan_headers(file, ignore, 0, 1, chain_only=True):
             return int(chunk.batches.max_timestamp[0])
     return -1
 

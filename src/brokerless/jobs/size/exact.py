@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,12 +12,11 @@ from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import Converter
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import Damage, Decoder
-from brokerless.format.read.resync import find_next_batch
 from brokerless.jobs.run.types import Done
 from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.contents import Contents, contents_of, decode_contents, without_records
 from brokerless.log.directory import PartitionPath
-from brokerless.log.live_segments import OpenSegment, open_segments
+from brokerless.log.live_segments import open_segments
 from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Chunk, Report, check_checksums, scan
@@ -62,7 +61,7 @@ def measure_partition(
             del converters[choice]
 
     for opened in open_segments(partition, report, selected, storage_options):
-        for chunk in _chunks(opened, report):
+        for chunk in scan(opened.file, report, opened.start):
             valid = check_checksums(chunk, opened.file.path, report)
             chosen = chunk.batches.take(valid & selected.batches(chunk.batches))
             whole, damages = _decode(decoder, chunk, chosen, result if with_contents else None)
@@ -75,22 +74,6 @@ def measure_partition(
             run(choice, None, report)
     result.bytes = {choice: converter.totals.bytes_out for choice, converter in converters.items()}
     return result
-
-
-def _chunks(opened: OpenSegment, report: Report) -> Iterator[Chunk]:
-    """All chunks of a segment's log, those after damage as well."""
-    file, at = opened.file, opened.start
-    while at < file.size:
-        end = at
-        for chunk in scan(file, report, at):
-            end = chunk.base + int(chunk.batches.ends[-1])
-            yield chunk
-        if end >= file.size:
-            return
-        following = find_next_batch(file.read, file.size, end + 1, file.size, skip=file.next_data)
-        if following is None:
-            return
-        at = following
 
 
 def _decode(

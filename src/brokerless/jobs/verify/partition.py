@@ -1,7 +1,7 @@
 """Verifies one partition: its segments, also after a place where Kafka's reader stops, and the files beside them.
 
-The first error is where Kafka's reader first throws; what it takes no notice of (a cut-off end, for instance) is a
-warning at most, and so is what is wrong in batches that it would never come to.
+The first error is where Kafka's reader first throws, or ends although intact batches follow; what it takes no notice
+of at the end (a cut-off one, for instance) is a warning at most.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def _follow(files: SegmentFiles, base_offset: int, state: ProducerState, end_off
     stops: list[Finding] = []
     index = load_offset_index(str(files.path(base_offset, "offset-index")), base_offset)
     with open_file(str(files.path(base_offset, "log"))) as file:
-        for chunk in scan(file, stops.append, index.lookup(start)[1]):
+        for chunk in scan(file, stops.append, index.lookup(start)[1], chain_only=True):
             batches = chunk.batches
             required = batches.take((batches.last_offset >= start) & (batches.last_offset < end_offset))
             refused = state.update(required, chunk.buffer).refused

@@ -169,7 +169,7 @@ def _next_offset(entry: DirectoryEntry) -> int:
     file = names.parse_segment_file(entry.name)
     end = 0 if file is None else file.offset
     with open_file(entry.path) as opened:
-        for chunk in scan_headers(opened, ignore):
+        for chunk in scan_headers(opened, ignore, chain_only=True):
             end = int(chunk.batches.last_offset[-1]) + 1
     return end
 

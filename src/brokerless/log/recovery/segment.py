@@ -62,7 +62,7 @@ def recover_segment(
     offset_index, time_index, aborted = bytearray(), bytearray(), bytearray()
     stops: list[Finding] = []
     next_offset = base_offset
-    for chunk in scan(file, stops.append):
+    for chunk in scan(file, stops.append, chain_only=True):
         batches = _valid_part(chunk, base_offset, file.path, stops).batches
         update = producers.update(batches, chunk.buffer)
         if update.refused is not None:

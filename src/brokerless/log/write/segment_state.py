@@ -98,7 +98,7 @@ def describe_segment(files: SegmentFiles, base_offset: int, report: Report = ign
         start = int(offsets.positions[-1]) if offsets.is_valid and len(offsets.positions) else 0
         start = start if start <= file.size else 0
         size, next_offset = start, base_offset
-        for chunk in scan_headers(file, report, start):
+        for chunk in scan_headers(file, report, start, chain_only=True):
             size = chunk.base + int(chunk.batches.ends[-1])
             next_offset = int(chunk.batches.last_offset[-1]) + 1
         state = SegmentState(
@@ -117,7 +117,7 @@ def truncated_segment(files: SegmentFiles, base_offset: int, offset: int) -> tup
     times = load_time_index(str(files.path(base_offset, "time-index")), base_offset)
     with open_file(str(files.path(base_offset, "log"))) as file:
         size = file.size
-        for chunk in scan_headers(file, ignore, offsets.lookup(offset)[1]):
+        for chunk in scan_headers(file, ignore, offsets.lookup(offset)[1], chain_only=True):
             reaching = np.flatnonzero(chunk.batches.last_offset >= offset)
             if len(reaching):
                 size = int(chunk.positions[reaching[0]])
@@ -135,7 +135,7 @@ def truncated_segment(files: SegmentFiles, base_offset: int, offset: int) -> tup
         )
         # What came after the time index's last entry is in the log only.
         last = state.base_offset if state.max_timestamp_offset is None else state.max_timestamp_offset
-        for chunk in scan_headers(file, ignore, offsets.lookup(last)[1], size):
+        for chunk in scan_headers(file, ignore, offsets.lookup(last)[1], size, chain_only=True):
             row = int(np.argmax(chunk.batches.max_timestamp))
             if (largest := int(chunk.batches.max_timestamp[row])) > state.max_timestamp:
                 found = int(chunk.batches.last_offset[row])
@@ -153,6 +153,6 @@ def _with_last_time_entry(state: SegmentState, times: TimeIndex) -> SegmentState
 
 
 def _first_timestamp(file: File) -> int:
-    for chunk in scan_headers(file, ignore, 0, 1):
+    for chunk in scan_headers(file, ignore, 0, 1, chain_only=True):
         return int(chunk.batches.max_timestamp[0])
     return layouts.NO_TIMESTAMP

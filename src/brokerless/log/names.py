@@ -50,6 +50,9 @@ INTERNAL_TOPICS = frozenset(
 )
 """Kafka's own topics (``Topic.isInternal``, 4.1, and the two that only brokers and controllers use). A name that merely
 begins with ``__`` is a user's, such as those of Debezium's heartbeats."""
+COMPACTED_BY_KAFKA = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Those that brokers make with ``cleanup.policy=compact``, whatever else is known of them; only coordinators, which are
+brokers, write to them."""
 META_PROPERTIES = "meta.properties"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"

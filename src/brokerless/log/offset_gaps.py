@@ -276,6 +276,8 @@ def _is_compacted(
     partition: PartitionPath, segments: tuple[SegmentPaths, ...], storage_options: StorageOptions | None
 ) -> bool:
     topic, number = partition.topic, partition.partition
+    if topic in names.COMPACTED_BY_KAFKA:
+        return True
     if recorded_offset(partition.path, topic, number, names.CLEANER_CHECKPOINT, storage_options) is not None:
         return True
     if "compact" in (_setting(partition, "cleanup.policy", storage_options) or ""):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tests.golden import broker_data, cases
 from tests.lock_holder import held_by_another
+from tests.log import whole_batches
 
 import brokerless
 from brokerless.errors import Finding
@@ -383,3 +384,19 @@ def test_whatever_verify_finds_is_found_in_damaged_files() -> None:
         for each in wanted:
             assert each in found or (each.kind == "zero-tail" and replace(each, severity="info") in found), case
         assert {each.kind for each in found} <= ADVICE.keys(), case
+
+
+@pytest.mark.parametrize(
+    ("topic", "kind"), [("__consumer_offsets", "transaction-hanging"), ("orders", "transaction-open")]
+)
+def test_brokers_stamp_all_batches_of_the_offsets_topic(topic: str, kind: str, tmp_path: Path) -> None:
+    """KAFKA-14055: other groups' commits, without a marker among them, tell how long a transaction is open."""
+    directory = tmp_path / f"{topic}-7"
+    directory.mkdir()
+    bits = layouts.TRANSACTIONAL_BIT
+    first = whole_batches.batch(0, timestamp=1_700_000_000_000, producer=(4242, 3, 0), attributes=bits)
+    others = [whole_batches.batch(1 + at, timestamp=1_700_000_000_000 + at * 36_000) for at in range(300)]
+    (directory / f"{0:020}.log").write_bytes(whole_batches.batches(first, *others).tobytes())
+    (audit,) = brokerless.open(tmp_path).audit().partitions
+    found = [each for each in audit.findings if each.kind.startswith("transaction-")]
+    assert [(each.kind, each.offset) for each in found] == [(kind, 0)]

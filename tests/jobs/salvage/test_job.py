@@ -445,3 +445,20 @@ def test_a_topic_id_that_a_power_cut_took_is_the_one_that_the_metadata_has(comma
     arguments = [command, str(tmp_path / "logs"), "-t", "payments", "--to", str(tmp_path / "to"), *more]
     assert main(arguments) in (0, 1)
     assert (tmp_path / "to" / "payments-0" / "partition.metadata").read_text().split() == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("topic", "lost"),
+    [("__consumer_offsets", 0), ("__transaction_state", 0), ("__share_group_state", 0), ("orders", 500)],
+)
+def test_a_topic_that_kafka_itself_compacts_may_be_empty(topic: str, lost: int, tmp_path: Path) -> None:
+    """KAFKA-9065: the cleaner left two segments without a record; a copied partition has no cleaner's checkpoint."""
+    directory = tmp_path / "source" / f"{topic}-0"
+    directory.mkdir(parents=True)
+    for base in (0, 500):
+        (directory / f"{base:020}.log").touch()
+    results, _ = run(tmp_path / "source", tmp_path / "to")
+    assert sum(each.offsets or 0 for result in results for each in result.losses) == lost
+    (audit,) = brokerless.open(tmp_path / "source").audit().partitions
+    told = [each.kind for each in audit.findings if each.kind == "offset-gap"]
+    assert told == (["offset-gap"] if lost else [])

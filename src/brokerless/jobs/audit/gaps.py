@@ -24,11 +24,12 @@ _MOST = 1000
 @dataclass(slots=True)
 class GapCheck:
     """Follows a partition's intact batches. ``holes``: offsets between batches that are in none; ``is_compacted``:
-    whether there is a sign of compaction so far, or one is known beforehand. Only what is missing after
-    ``log_start_offset`` is reported."""
+    whether there is a sign of compaction so far, or one is known beforehand; ``is_always_compacted``: of a topic that
+    is, so that no hole is reported. Only what is missing after ``log_start_offset`` is reported."""
 
     is_compacted: bool = False
     log_start_offset: int = 0
+    is_always_compacted: bool = False
     holes: int = 0
     next_offset: int | None = None
     _found: list[Finding] = field(default_factory=list[Finding])
@@ -65,7 +66,7 @@ class GapCheck:
 
     def findings(self, last: SegmentPaths | None) -> Iterator[Finding]:
         """What is missing, when all was followed; ``last`` is the last segment."""
-        if self.is_compacted:
+        if self.is_compacted or self.is_always_compacted:
             return
         yield from self._found
         if last is not None and self.next_offset is not None and self.next_offset < last.base_offset:

@@ -259,11 +259,12 @@ class _PartitionFollower:
         max_batch_bytes: int,
         storage_options: StorageOptions | None,
     ) -> _PartitionFollower:
+        by_brokers = partition.topic in names.COMPACTED_BY_KAFKA
         return cls(
             partition,
-            GapCheck(names.CLEANER_CHECKPOINT in lines, partition.log_start_offset),
+            GapCheck(names.CLEANER_CHECKPOINT in lines, partition.log_start_offset, by_brokers),
             TimestampCheck(now_ms),
-            TransactionCheck(partition.producer_snapshots, storage_options),
+            TransactionCheck(partition.producer_snapshots, storage_options, by_brokers),
             SegmentSummary(partition.size),
             max_batch_bytes,
         )

@@ -39,10 +39,12 @@ class OpenTransaction:
 
 @dataclass(slots=True)
 class TransactionCheck:
-    """Follows a partition's intact batches. ``snapshots``: its producer snapshots, which are compared on the way."""
+    """Follows a partition's intact batches. ``snapshots``: its producer snapshots, which are compared on the way.
+    ``is_by_brokers``: brokers write all of its batches, and so stamp them."""
 
     snapshots: Sequence[DirectoryEntry] = ()
     storage_options: StorageOptions | None = None
+    is_by_brokers: bool = False
     committed: int = 0
     aborted: int = 0
     without_data: int = 0
@@ -61,7 +63,7 @@ class TransactionCheck:
         if self._first_offset is None:
             self._first_offset = int(batches.entry_offset[0])
         # Markers and what has LogAppendTime are stamped by brokers' clocks; producers may say anything.
-        by_broker = batches.is_control | (batches.timestamp_type == layouts.LOG_APPEND_TIME)
+        by_broker = batches.is_control | (batches.timestamp_type == layouts.LOG_APPEND_TIME) | self.is_by_brokers
         if by_broker.any():
             self._clock.append((batches.entry_offset[by_broker], batches.max_timestamp[by_broker]))
         start = 0

@@ -95,7 +95,6 @@ class CompactOptions:
         return replace(settings, **own)
 
 
-_OF_KAFKA = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 _FROM_TOPIC = ("delete_retention_ms", "min_compaction_lag_ms", "segment_bytes", "segment_index_bytes")
 
 
@@ -123,6 +122,6 @@ def is_compacted(
     policy = read_topic_setting(source.path, source.topic or "", "cleanup.policy", storage_options, others)
     if policy is not None:
         return "compact" in [each.strip() for each in policy.split(",")]
-    if checkpoint is not None or source.topic in _OF_KAFKA:
+    if checkpoint is not None or source.topic in names.COMPACTED_BY_KAFKA:
         return True
     return False if is_in_metadata(source.path, source.topic or "", storage_options, others) else None

@@ -56,8 +56,12 @@ def find_losses(
     start_offset: int,
     end_offset: int,
     is_compacted: bool,
+    is_end_empty: bool = False,
 ) -> Iterator[Loss]:
     """What is missing in ``[start_offset, end_offset)``, in order.
+
+    ``is_end_empty``: nothing says that a record was between the last one and ``end_offset``, where a segment begins
+    that is empty: then compaction may have taken all before it.
 
     ``saved``: intact batches by offset. ``regions``: what is damaged, each with the offset before which it was in its
     file, or :data:`TO_THE_END`. Where there is no damage, a compacted log is not expected to have every offset, and
@@ -68,7 +72,7 @@ def find_losses(
     rows = np.flatnonzero((first > end) & (first > start_offset))
     spans = _Spans(regions, start_offset)
     begins, stops = spans.candidates(end[rows], first[rows])
-    is_normal = np.append(are_side_by_side(saved) | is_compacted, False)[rows]
+    is_normal = np.append(are_side_by_side(saved) | is_compacted, is_compacted and is_end_empty)[rows]
     is_listed = ~is_normal | (begins < stops)
     listed: set[Region] = set()
     for at in np.flatnonzero(is_listed).tolist():

@@ -79,13 +79,15 @@ class RecoveredLog:
 
     def is_compacted(self, saved: NDArray[np.void]) -> bool:
         gaps = are_side_by_side(saved)[1:] & (saved["first"][1:] > saved["last"][:-1] + 1)
-        return self.files.cleaned_until is not None or bool(self.intact["compacted"].any() or gaps.any())
+        is_known = self.files.cleaned_until is not None or self.files.paths[0].topic in names.COMPACTED_BY_KAFKA
+        return is_known or bool(self.intact["compacted"].any() or gaps.any())
 
     def losses(self, saved: NDArray[np.void], regions: Regions) -> Iterator[Loss]:
         """What is missing if these batches are saved."""
         end = max([self.end, _indexed_end(self.files), *(each.stop for each in self.lost)])
         start = min([self.start, *(each.start for each in self.lost)])
-        return find_losses(saved, regions, start, end, self.is_compacted(saved))
+        last = max((each.base_offset for each in self.files.paths[0].segments), default=None)
+        return find_losses(saved, regions, start, end, self.is_compacted(saved), end == last)
 
     def with_unsaved(
         self, saved: NDArray[np.void], taken: NDArray[np.bool_], shrunk: Collection[tuple[str, int | None]] = ()

@@ -233,7 +233,9 @@ def lose(data: bytes, losses: list[Loss], chance: random.Random) -> tuple[bytes,
             del batches[number][max(at, 18) :]  # what is shorter may be nothing but the zeros of a small offset
             del batches[number + 1 :]
     starts = [sum(map(len, batches[:number])) for number in range(len(batches))]
-    return b"".join(batches), {at: old for at, old, new in zip(starts, whole, batches, strict=False) if old == bytes(new)}
+    return b"".join(batches), {
+        at: old for at, old, new in zip(starts, whole, batches, strict=False) if old == bytes(new)
+    }
 
 
 def _change_covered(batch: bytearray, whole: bytes) -> None:

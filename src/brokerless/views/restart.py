@@ -37,6 +37,7 @@ def row(restart: Restart) -> dict[str, Any]:
         "markers": restart.markers,
         "logStartOffset": None if restart.refused else restart.log_start_offset,
         "logEndOffset": None if restart.refused else restart.log_end_offset,
+        "split": [{"file": file, "baseOffsets": list(bases)} for file, bases in restart.split],
         "recovered": [{"baseOffset": base, "reason": reason} for base, reason in restart.recovered],
         "truncated": [
             {"file": each.file, "sizeInBytes": each.size, "keptBytes": each.kept, "reason": each.reason}
@@ -214,6 +215,7 @@ def detail_lines(restart: Restart) -> Iterator[str]:
         restart.refused,
         restart.stray,
         restart.unserved,
+        restart.split,
         restart.cut,
         restart.deleted,
         restart.emptied,
@@ -233,6 +235,9 @@ def detail_lines(restart: Restart) -> Iterator[str]:
         yield f"  {line}"
     for line in () if restart.unserved is None else _unserved(restart.path, restart.unserved):
         yield f"  {line}"
+    for file, bases in restart.split:
+        text = f"splits {show_name(file)} into segments that begin at {', '.join(map(str, bases))}"
+        yield f"  {text}, as its offsets are too far apart for one"
     for reason, bases in reasons.items():
         yield f"  reads segment {', '.join(bases)} batch by batch: {_REASONS[reason]}"
     for each in restart.cut:

@@ -294,6 +294,7 @@ def plan_restart(
     deleted = tuple((path, Path(path).stat().st_size) for path in map(files.log, plan.deleted))
     return Restart(
         *place,
+        split=tuple((files.log(each.base_offset), each.result.parts) for each in plan.recovered if each.result.parts),
         recovered=tuple((each.base_offset, each.reason) for each in plan.recovered),
         cut=cut,
         deleted=deleted,

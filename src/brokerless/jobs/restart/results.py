@@ -42,9 +42,10 @@ class Restart:
     ``stray``: why its directory is renamed to ``-stray``; if it is one of the cluster's, it is created again, empty.
     ``unserved``: why it is not served, though its directory stays. ``markers``: of transactions that the coordinator
     ends, each of which is appended at ``log_end_offset``. ``refused``: why the broker would not load the log at all,
-    and so take its whole log directory offline; also where an offset is so far after its segment's base offset that
-    Kafka tries to split the segment first. ``recovered``: base offsets of segments that it would read batch by batch,
-    and why. ``cut`` and ``deleted`` log files; ``rebuilt`` index files; ``removed`` and ``renamed`` orphaned files. The
+    and so take its whole log directory offline. ``split``: logs of segments whose offsets are too far apart for one,
+    and the base offsets of those that it makes of each. ``recovered``: base offsets of segments that it would read
+    batch by batch, and why. ``cut`` and ``deleted`` log files; ``rebuilt`` index files; ``removed`` and ``renamed``
+    orphaned files. The
     log then has ``log_start_offset <= offset < log_end_offset``.
     """
 
@@ -54,6 +55,7 @@ class Restart:
     refused: str | None = None
     refused_by: str | None = None
     """The kind of that, by which :mod:`brokerless.jobs.restart.remedies` has what to do."""
+    split: tuple[tuple[str, tuple[int, ...]], ...] = ()
     recovered: tuple[tuple[int, str], ...] = ()
     cut: tuple[Truncation, ...] = ()
     deleted: tuple[tuple[str, int], ...] = ()

@@ -27,7 +27,9 @@ from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import PAUSE_S, TRIES
-from brokerless.log.recovery.plan import apply_recovery, plan_recovery
+from brokerless.log.recovery.plan import RecoveryPlan, apply_recovery, plan_recovery
+from brokerless.log.recovery.segment import OffsetOverflowError
+from brokerless.log.recovery.split import split_segment
 from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.destination import Destination
@@ -89,7 +91,7 @@ def copy_partition(
             if topic == names.CLUSTER_METADATA:
                 recorded = PartitionOffsets()
             elif not clean:
-                plan = plan_recovery(path, LogConfig(), checkpoints, clock.now(), clean=False)
+                plan = _plan_with_splits(path, checkpoints)
                 apply_recovery(plan)
                 start_offset, end_offset = plan.log_start_offset, plan.log_end_offset
             sync_directory(path)
@@ -106,6 +108,15 @@ def copy_partition(
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
             raise
+
+
+def _plan_with_splits(path: Path, checkpoints: PartitionOffsets) -> RecoveryPlan:
+    """The recovery of a copy; segments whose offsets are too far apart for one are split first, as a broker does."""
+    while True:
+        try:
+            return plan_recovery(path, LogConfig(), checkpoints, clock.now(), clean=False)
+        except OffsetOverflowError as error:
+            split_segment(path, error.base_offset)
 
 
 def _mend_epochs(path: Path) -> None:

@@ -10,7 +10,8 @@ Source: ``LogLoader`` (4.1.1).
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
@@ -34,7 +35,7 @@ from brokerless.log.index.readers import has_unknown_version
 from brokerless.log.producer.loading import LoadedProducers, advance, load_producers
 from brokerless.log.producer.state import ProducerState
 from brokerless.log.recovery.orphaned_files import OrphanedFiles, plan_orphaned_files
-from brokerless.log.recovery.segment import SegmentRecovery, recover_segment
+from brokerless.log.recovery.segment import OffsetOverflowError, SegmentRecovery, recover_segment, recover_split_segment
 from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.own_files import open_own, sync
@@ -100,7 +101,7 @@ def plan_recovery(
     """What loading the partition in ``directory`` does to it. ``checkpoints`` are its lines in its log directory's,
     ``clean`` whether that has the mark of a clean stop; ``now_ms`` (since the epoch) decides which producers are known.
     ``trusting``: after a clean stop the last segment is taken unchecked, as Kafka does; else it is recovered if it is
-    not as such a stop leaves it.
+    not as such a stop leaves it. A segment whose offsets are too far apart is split, as Kafka does; else it is refused.
 
     Raises :class:`UnreadableError` for what cannot be read, or what Kafka would refuse to load.
     """
@@ -110,7 +111,9 @@ def plan_recovery(
     log_start, segments = checkpoints.log_start_offset or 0, files.offsets("log")
     epochs_before = _load_epochs(Path(directory))
     reasons = _reasons(files, checkpoints.recovery_point or 0, clean, trusting)
-    recovered, producers, epochs = _recover(files, reasons, config, log_start, epochs_before, now_ms)
+    recovered, producers, epochs = _recover(
+        files, reasons, config, log_start, epochs_before, now_ms, () if trusting else None
+    )
     kept = segments
     if recovered and recovered[-1].result.is_cut and recovered[-1].reason == "not-flushed":
         kept = [base for base in segments if base <= recovered[-1].base_offset]
@@ -125,6 +128,8 @@ def plan_recovery(
         # Segment files were taken away: nothing before the log start offset is of any use.
         kept, active, end, epochs, producers, dropped = [], SegmentState(log_start), log_start, (), None, snapshots
     epochs = truncate_from_start(truncate_from_end(epochs, end), log_start)
+    parts = {each.base_offset: each.result.parts for each in recovered if each.result.parts}
+    first = parts.get(kept[0], kept)[0] if kept else log_start
     return RecoveryPlan(
         Path(directory),
         orphaned_files,
@@ -133,7 +138,7 @@ def plan_recovery(
         segments=tuple(kept),
         deleted=tuple(base for base in segments if base not in kept),
         active=active,
-        log_start_offset=max(log_start, kept[0]) if kept else log_start,
+        log_start_offset=max(log_start, first) if kept else log_start,
         recovery_point=end if clean and kept else min(checkpoints.recovery_point or 0, end),
         log_end_offset=end,
         epochs=epochs,
@@ -239,11 +244,20 @@ def _is_closed(files: SegmentFiles, base_offset: int) -> bool:
 
 
 def _recover(
-    files: SegmentFiles, reasons: dict[int, Reason], config: LogConfig, log_start: int, epochs: Epochs, now_ms: int
+    files: SegmentFiles,
+    reasons: dict[int, Reason],
+    config: LogConfig,
+    log_start: int,
+    epochs: Epochs,
+    now_ms: int,
+    split: Collection[int] | None,
 ) -> tuple[tuple[RecoveredSegment, ...], LoadedProducers | None, Epochs]:
+    """Recover segments in order. ``split``: those that are split, None where none may be; at each, a broker begins
+    again (``LogLoader.retryOnOffsetOverflow``)."""
     recovered: list[RecoveredSegment] = []
     producers: LoadedProducers | None = None
     segments = files.offsets("log")
+    epochs_before = epochs
     for base, reason in reasons.items():
         if producers is None:
             producers = load_producers(files, segments, log_start, base, now_ms)
@@ -254,7 +268,17 @@ def _recover(
             producers.state.expire(now_ms)
             advance(producers, files, segments, log_start, base)
         with open_file(str(files.path(base, "log"))) as file:
-            result, epochs = recover_segment(file, base, config, producers.state, epochs)
+            try:
+                if split and base in split:
+                    result, epochs = recover_split_segment(file, base, producers.state, epochs)
+                else:
+                    result, epochs = recover_segment(file, base, config, producers.state, epochs)
+            except OffsetOverflowError:
+                if split is None:
+                    raise
+                return _recover(files, reasons, config, log_start, epochs_before, now_ms, {*split, base})
+        if result.parts and reason != "not-flushed":  # what comes of it has indexes, and is not recovered
+            result = replace(result, state=replace(result.state, size=result.size), stop=None)
         recovered.append(RecoveredSegment(base, reason, result))
         if not result.is_dropped:
             producers.take_snapshot()

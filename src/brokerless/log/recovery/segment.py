@@ -14,9 +14,11 @@ import numpy as np
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format import layouts
+from brokerless.format.read.batch_headers import Batches
 from brokerless.log.checkpoint.leader_epochs import Epochs, recover_batches
 from brokerless.log.config import LogConfig
-from brokerless.log.producer.state import ProducerState, aborted_entry
+from brokerless.log.offset_checks import first_offsets
+from brokerless.log.producer.state import CompletedTransaction, ProducerState, aborted_entry
 from brokerless.log.segment import Chunk, check_checksums, scan
 from brokerless.log.storage.paths import File
 from brokerless.log.write.active_segment import Placement, SegmentState, no_limits
@@ -28,7 +30,9 @@ _OUT_OF_ORDER = "offset-not-increasing"
 class SegmentRecovery:
     """A segment after recovery. ``state.size`` bytes of its log stay; ``next_offset`` follows the last batch in them.
 
-    ``size`` is what the log has now; ``stop`` says why the rest of it goes, None if all stays.
+    ``size`` is what the log has now; ``stop`` says why the rest of it goes, None if all stays. ``parts``: base offsets
+    of the segments that a broker splits it into, as its offsets are too far apart for one (KAFKA-6264); none if it does
+    not. The state is then that of all of them together, and there are no indexes.
     """
 
     size: int
@@ -38,6 +42,7 @@ class SegmentRecovery:
     time_index: bytes
     transaction_index: bytes
     stop: Finding | None = None
+    parts: tuple[int, ...] = ()
 
     @property
     def is_dropped(self) -> bool:
@@ -47,6 +52,13 @@ class SegmentRecovery:
     @property
     def is_cut(self) -> bool:
         return self.state.size < self.size
+
+
+class OffsetOverflowError(UnreadableError):
+    """An offset is too far after its segment's base offset: a broker splits the segment, and recovers what comes of it.
+    ``base_offset``: that of the segment."""
+
+    base_offset = 0
 
 
 def recover_segment(
@@ -64,19 +76,8 @@ def recover_segment(
     next_offset = base_offset
     for chunk in scan(file, stops.append, chain_only=True):
         batches = _valid_part(chunk, base_offset, file.path, stops).batches
-        update = producers.update(batches, chunk.buffer)
-        if update.refused is not None:
-            row = update.refused.row
-            position = chunk.base + int(batches.positions[row])
-            finding = Finding(
-                "error", "recovery-stops", file.path, position, update.refused.offset, update.refused.message
-            )
-            if update.refused.exception not in ("InvalidRecordException", "CorruptRecordException"):
-                raise UnreadableError(f"{finding}; Kafka refuses to load this log")
-            # Kafka has counted the batch by then: it stays, and what follows goes.
-            batches = batches.take(slice(0, row + 1))
-            stops.append(finding)
-        aborted += b"".join(aborted_entry(each) for each in update.completed if each.is_aborted)
+        batches, completed = _followed(chunk, batches, file.path, producers, stops)
+        aborted += b"".join(aborted_entry(each) for each in completed if each.is_aborted)
         if len(batches):
             placed = placement.place(batches)
             offset_index += placed.offset_index
@@ -100,13 +101,65 @@ def recover_segment(
     ), epochs
 
 
-def _valid_part(chunk: Chunk, base_offset: int, path: str, stops: list[Finding]) -> Chunk:
-    """The batches of a chunk up to the first whose checksum is wrong."""
+def recover_split_segment(
+    file: File, base_offset: int, producers: ProducerState, epochs: Epochs
+) -> tuple[SegmentRecovery, Epochs]:
+    """The same of a segment that a broker splits, into segments that begin where an offset is too far after the last
+    one's base offset (``UnifiedLog.splitOverflowedSegment``, ``LogSegment.appendFromFile``, 4.4.0)."""
+    stops: list[Finding] = []
+    state, next_offset, parts = SegmentState(base_offset), base_offset, list[tuple[int, int]]()
+    for chunk in scan(file, stops.append, chain_only=True):
+        intact = _valid_part(chunk, None, file.path, stops)
+        batches, _ = _followed(chunk, intact.batches, file.path, producers, stops)
+        follow_parts(parts, intact)
+        if len(batches):
+            epochs = recover_batches(epochs, batches)
+            next_offset = int(batches.last_offset[-1]) + 1
+            largest = max(state.max_timestamp, int(batches.max_timestamp.max()))
+            state = replace(state, size=chunk.base + int(batches.ends[-1]), max_timestamp=largest)
+        if len(batches) < len(chunk.batches):
+            break
+    stop = stops[0] if stops and state.size < file.size else None
+    return SegmentRecovery(file.size, state, next_offset, b"", b"", b"", stop, tuple(base for base, _ in parts)), epochs
+
+
+def follow_parts(parts: list[tuple[int, int]], chunk: Chunk) -> None:
+    """Add the base offsets and positions (bytes) of the segments that begin in a chunk, if its log is split."""
+    firsts, lasts, row = first_offsets(chunk), chunk.batches.last_offset, 0
+    while row < len(lasts):
+        if not parts or not 0 <= int(lasts[row]) - parts[-1][0] <= MAX_INT32:
+            parts.append((int(firsts[row]), int(chunk.positions[row])))
+        is_far = (lasts[row:] < parts[-1][0]) | (lasts[row:] > parts[-1][0] + MAX_INT32)
+        row += int(np.argmax(is_far)) if is_far.any() else len(is_far)
+
+
+def _followed(
+    chunk: Chunk, batches: Batches, path: str, producers: ProducerState, stops: list[Finding]
+) -> tuple[Batches, list[CompletedTransaction]]:
+    """The batches up to the first that their producers' state does not allow, and the transactions that they end."""
+    update = producers.update(batches, chunk.buffer)
+    if update.refused is not None:
+        row = update.refused.row
+        position = chunk.base + int(batches.positions[row])
+        finding = Finding("error", "recovery-stops", path, position, update.refused.offset, update.refused.message)
+        if update.refused.exception not in ("InvalidRecordException", "CorruptRecordException"):
+            raise UnreadableError(f"{finding}; Kafka refuses to load this log")
+        # Kafka has counted the batch by then: it stays, and what follows goes.
+        batches = batches.take(slice(0, row + 1))
+        stops.append(finding)
+    return batches, update.completed
+
+
+def _valid_part(chunk: Chunk, base_offset: int | None, path: str, stops: list[Finding]) -> Chunk:
+    """The batches of a chunk up to the first whose checksum is wrong. ``base_offset``: from which all may have a
+    relative offset of four bytes."""
     found: list[Finding] = []
     valid = check_checksums(chunk, path, found.append)
     count = len(valid) if valid.all() else int(np.argmin(valid))
     stops += found[:1]
     intact = Chunk(chunk.buffer, chunk.base, chunk.batches.take(slice(0, count)))
+    if base_offset is None:
+        return intact
     relative = intact.batches.last_offset - base_offset
     far = np.flatnonzero((relative < 0) | (relative > MAX_INT32))
     if len(far):
@@ -115,20 +168,14 @@ def _valid_part(chunk: Chunk, base_offset: int, path: str, stops: list[Finding])
         text = (
             "an offset that is too far from the segment's base offset for its indexes; Kafka refuses to load this log"
         )
-        raise UnreadableError(
-            str(
-                Finding(
-                    "error",
-                    "offset-overflow",
-                    path,
-                    int(intact.positions[row]),
-                    offset,
-                    text,
-                    f"{base_offset} to {base_offset + MAX_INT32}",
-                    str(offset),
-                )
-            )
-        )
+        place = path, int(intact.positions[row]), offset
+        expected = f"{base_offset} to {base_offset + MAX_INT32}"
+        finding = Finding("error", "offset-overflow", *place, text, expected, str(offset))
+        if relative[row] < 0:
+            raise UnreadableError(str(finding))
+        error = OffsetOverflowError(str(finding))
+        error.base_offset = base_offset
+        raise error
     return intact
 
 

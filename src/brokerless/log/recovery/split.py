@@ -1,0 +1,44 @@
+"""Splits a segment whose offsets are too far apart for one, as cleaners before Kafka 1.0 left them (KAFKA-6264)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+from brokerless.errors import UnreadableError
+from brokerless.log import names
+from brokerless.log.recovery.segment import follow_parts
+from brokerless.log.segment import ignore, scan
+from brokerless.log.storage.paths import open_file
+
+_BLOCK = 8 << 20
+_KINDS: tuple[names.SegmentFileKind, ...] = ("log", "offset-index", "time-index", "transaction-index")
+
+
+def split_segment(directory: Path, base_offset: int) -> None:
+    """Replace a segment in a directory that nobody else reads by several, each of which begins where an offset is too
+    far after the base offset of the one before; their indexes are to be rebuilt.
+
+    Source: ``LocalLog.splitOverflowedSegment`` (4.4.0). Raises UnreadableError where its batches end before the file,
+    as a broker does not start then.
+    """
+    log = directory / names.segment_file(base_offset, "log")
+    parts, end = list[tuple[int, int]](), 0
+    with open_file(str(log)) as file:
+        for chunk in scan(file, ignore, chain_only=True):
+            follow_parts(parts, chunk)
+            end = chunk.base + int(chunk.batches.ends[-1])
+        if end < file.size:
+            raise UnreadableError(
+                f"{log}: position {end}: a segment that has to be split ends here; Kafka refuses to load it"
+            )
+        for (base, start), (_, after) in pairwise([*parts, (0, end)]):
+            with (directory / f"{base:020}.part").open("xb") as part:
+                while start < after:
+                    block = file.read(start, min(_BLOCK, after - start))
+                    part.write(block.data)
+                    start += len(block)
+    for kind in _KINDS:
+        (directory / names.segment_file(base_offset, kind)).unlink(missing_ok=True)
+    for base, _ in parts:
+        (directory / f"{base:020}.part").rename(directory / names.segment_file(base, "log"))

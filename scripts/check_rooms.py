@@ -50,6 +50,7 @@ OPENERS = {
     "log.commit.partition_copy": "writes the files of a new partition",
     "log.commit.remote_append": "compares its own copy of a partition",
     "log.recovery.plan": "truncates a segment",
+    "log.recovery.split": "writes segments of its own",
     "log.write.segment_state": "syncs its own files",
     "log.write.segment_writer": "writes a segment",
     "internals.messages": "reads a file of the package",

@@ -14,7 +14,7 @@ from tests.examples import examples
 from tests.format import twin
 from tests.format.twin import HEADER, Header, write_batch, write_record
 from tests.golden import cases
-from tests.log import whole_batches
+from tests.log import odd_logs, whole_batches
 
 from brokerless.format.read.batch_candidate_kernels import find_candidates
 from brokerless.format.read.batch_headers import checksums_match, read_headers
@@ -253,3 +253,14 @@ def test_a_batch_in_a_value_of_one_that_is_cut_off_is_not_taken(end: int) -> Non
         found = continuation(BEFORE + wrong + b"junk" * 40 + AFTER)
         assert found is not None
         assert (found.position, found.first) == (len(BEFORE + wrong) + 160, 110)
+
+
+def test_a_message_follows_a_batch_whose_size_is_wrong() -> None:
+    """As where message.format.version was lowered."""
+    wrong = bytearray(made(106, 4))
+    wrong[8:12] = (2**31 - 1).to_bytes(4, "big")
+    follows = odd_logs.entry(110, odd_logs.message(1, None, b"")) + odd_logs.entry(111, odd_logs.message(1, None, b""))
+    for end in (len(follows) // 2, len(follows)):
+        found = continuation(BEFORE + wrong + follows[:end])
+        assert found is not None
+        assert (found.position, found.first) == (len(BEFORE + wrong), 110)

@@ -13,7 +13,7 @@ damaged one is taken only if its offsets say that it comes after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -243,14 +243,14 @@ def _find_expected(
 def _find_in_torn(read: ReadRange, size: int, start: int, expected: _Expected, largest: int) -> int | None:
     """The same within a batch that is cut off. No kernel is loaded for it, as the logs that end within a batch are
     mostly those that a broker is writing to."""
-    high = expected.next_offset >> 32
+    high, message = expected.next_offset >> 32, (expected.suspects[-1][2] + 1).to_bytes(8, "big")
     while start < size:
         buffer = read(start, _WINDOW + _OVERLAP)
+        if len(buffer) < _WINDOW + _OVERLAP:  # a message at the end may be shorter than a header
+            buffer = np.concatenate([buffer, np.zeros(_OVERLAP, np.uint8)])
         count = len(buffer) - _OVERLAP
-        if count <= 0:
-            return None
         may_begin = (buffer[16 : count + 16] == layouts.MAGIC_V2) & (buffer[21 : count + 21] == 0)
-        for at in np.flatnonzero(may_begin).tolist():
+        for at in sorted({*np.flatnonzero(may_begin).tolist(), *_find_all(buffer.tobytes(), message)}):
             head = read_headers(buffer[at : at + layouts.BATCH_V2_SIZE], np.zeros(1, np.int64))
             if not 0 <= (int(head.entry_offset[0]) >> 32) - high <= 1 or not _makes_sense(head):
                 continue
@@ -261,6 +261,12 @@ def _find_in_torn(read: ReadRange, size: int, start: int, expected: _Expected, l
                 return position
         start += count
     return None
+
+
+def _find_all(data: bytes, wanted: bytes) -> Iterator[int]:
+    at = -1
+    while (at := data.find(wanted, at + 1)) >= 0:
+        yield at
 
 
 def _is_intact(read: ReadRange, position: int, largest: int) -> bool:

@@ -252,8 +252,8 @@ def _find_in_torn(read: ReadRange, size: int, start: int, expected: _Expected, l
         may_begin = (buffer[16 : count + 16] == layouts.MAGIC_V2) & (buffer[21 : count + 21] == 0)
         for at in sorted({*np.flatnonzero(may_begin).tolist(), *_find_all(buffer.tobytes(), message)}):
             head = read_headers(buffer[at : at + layouts.BATCH_V2_SIZE], np.zeros(1, np.int64))
-            if not 0 <= (int(head.entry_offset[0]) >> 32) - high <= 1 or not _makes_sense(head):
-                continue
+            if not 0 <= (int(head.entry_offset[0]) >> 32) - high <= 1 or not _makes_sense(head) or head.is_wrapper[0]:
+                continue  # a wrapper message does not say where it begins
             position, length = start + at, int(head.sizes[0])
             if length > min(largest, size - position) or not expected.are_possible(head, position)[0]:
                 continue

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.storage import paths
 from brokerless.log.storage.file_lock import file_lock
+from brokerless.log.storage.own_files import make_directory
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.log.storage.write_errors import storage_errors
 
@@ -29,7 +29,7 @@ def only_export(path: str) -> Generator[None]:
         yield
         return
     with storage_errors(path):
-        Path(paths.local(path)).mkdir(parents=True, exist_ok=True)
+        make_directory(paths.local(path))
         descriptor = os.open(paths.local(path), os.O_RDONLY | os.O_DIRECTORY)
     with file_lock(descriptor, busy=f"{path}: another export writes here; wait until it is done"):
         yield

@@ -52,6 +52,7 @@ def change_in_place(rebuild: Rebuild, to: Path, new: Mapping[str, int]) -> None:
         _hold(stack, [Path(each.path) for each in targets])
         shutil.rmtree(to / SAVED, ignore_errors=True)  # without a journal, nothing was changed since
         entries = [_save(rebuild, each, to / SAVED / str(at)) for at, each in enumerate(targets)]
+        sync_directory(to / SAVED)  # a journal without what was saved could undo nothing
         document = {"brokerless": "rebuild", "format": _FORMAT, "directories": entries, "new": new}
         write_file(to / JOURNAL, json.dumps(document, indent=1).encode())
         for each in targets:
@@ -99,6 +100,7 @@ def _save(rebuild: Rebuild, target: TargetDirectory, saved: Path) -> dict[str, A
         data = read_own(str(path / each), _LIMIT)
         write_file(saved / each, data)
         hashes[str(each)] = hashlib.sha256(data).hexdigest()
+    sync_directory(saved)
     added = [directory.name for directory, _ in _unnamed(rebuild, target)]
     return {"path": str(path), "files": hashes, "hasMetadata": metadata.is_dir(), "addedTo": added}
 
@@ -149,6 +151,8 @@ def undo(paths: Sequence[str], to: str, *, force: bool = False) -> tuple[str, ..
             _remove_metadata(path)
             for name in added:
                 _remove(path / name / names.PARTITION_METADATA)
+                if (path / name).is_dir():
+                    sync_directory(path / name)
             if had_metadata:
                 (path / METADATA).mkdir()
             for name, data in files.items():

@@ -17,6 +17,7 @@ from brokerless.log.directory import LogDirectory
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.file_lock import only_job
+from brokerless.log.storage.own_files import make_directory
 from brokerless.log.storage.paths import is_local_within, is_remote
 from brokerless.log.storage.write_errors import unwritable
 
@@ -52,7 +53,7 @@ def rebuild(
     if not apply:
         return planned
     with unwritable(to):
-        root.mkdir(parents=True, exist_ok=True)
+        make_directory(root)
         busy = f"{to}: another rebuild writes here; wait for it, or write to another directory"
         with only_job(root, busy):
             remove_new(root, unfinished_directories(root))

@@ -26,7 +26,7 @@ from brokerless.log.storage.object_store import (
     remove_objects,
     upload,
 )
-from brokerless.log.storage.own_files import is_own_directory, open_directory, remove_tree
+from brokerless.log.storage.own_files import is_own_directory, make_directory, open_directory, remove_tree
 from brokerless.log.storage.paths import DirectoryEntry, StorageOptions
 
 
@@ -141,7 +141,7 @@ class Destination:
     def make(self) -> None:
         """Makes it if it is not there; object stores need no directories."""
         if not self.is_remote:
-            self.local.mkdir(parents=True, exist_ok=True)
+            make_directory(self.local)
 
     def check(self) -> None:
         """Tries whether an object store can be written to, which is known at the end only otherwise."""

@@ -17,7 +17,7 @@ from uuid import uuid4
 from brokerless.log.storage import paths
 from brokerless.log.storage.atomic import write_in
 from brokerless.log.storage.object_store import fresh_file_system, open_object, put_object, remove_object
-from brokerless.log.storage.own_files import create, open_directory, remove_tree
+from brokerless.log.storage.own_files import create, make_directory, open_directory, remove_tree
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.log.storage.write_errors import storage_errors
 
@@ -139,7 +139,7 @@ def _open_directory(root: str, *inner: str, make: bool = False) -> Generator[int
     """The descriptor of ``root``, or of a directory below it. With ``make`` they are made if they are not there."""
     own = Path(paths.local(root))
     if make:
-        own.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(own.parent)
     with open_directory(own.parent, own.name, *inner, make=make) as descriptor:
         yield descriptor
 

@@ -66,6 +66,20 @@ def sync_file_system(descriptor: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
+def make_directory(path: str | Path) -> None:
+    """Makes a directory, and those above it that are not there, durably: without its name in the directory above, what
+    is in it would be lost with it. Raises OSError."""
+    own = Path(path)
+    lacking = [each for each in (own, *own.parents) if not os.path.lexists(each)]
+    own.mkdir(parents=True, exist_ok=True)
+    for each in reversed(lacking):
+        descriptor = os.open(each.parent, _DIRECTORY)
+        try:
+            sync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 @contextmanager
 def open_directory(root: str | Path, *inner: str, make: bool = False) -> Generator[int]:
     """The descriptor of a directory: of ``root``, or of ``inner``, names that lead on from there, none of them a link.

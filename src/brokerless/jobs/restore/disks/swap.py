@@ -22,7 +22,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, write_checkpoints
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.storage.atomic import sync_directory, write_file
-from brokerless.log.storage.own_files import is_own_directory, open_directory, read_own, remove_tree
+from brokerless.log.storage.own_files import is_own_directory, make_directory, open_directory, read_own, remove_tree
 from brokerless.strict_json import (
     WrongJsonError,
     as_integer,
@@ -167,8 +167,7 @@ def _move(path: Path, move: Move) -> None:
     if is_own_directory(path / move.name):
         if move.aside is not None:
             aside = aside_of(path)
-            with suppress(FileExistsError):
-                aside.mkdir()
+            make_directory(aside)
             (path / move.name).rename(aside / move.aside)
             sync_directory(aside)
         elif move.discarded is not None:

@@ -25,7 +25,7 @@ from brokerless.bounds import MAX_INT32
 from brokerless.errors import UsageError
 from brokerless.log.storage.atomic import replacing, sync_directory
 from brokerless.log.storage.file_lock import file_lock
-from brokerless.log.storage.own_files import open_own
+from brokerless.log.storage.own_files import make_directory, open_own
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.schemas import NAME
 from brokerless.strict_json import WrongJsonError, as_integer, as_object, as_text, member, parse_object
@@ -152,7 +152,7 @@ def open_map(directory: Path, start: Mapping[str, Any]) -> Generator[OffsetMap]:
 
     Raises :class:`UsageError` if the map is of another restore, is in use, or is none; UnwritableError."""
     with unwritable(directory):
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         path = directory / JOURNAL
         busy = f"{directory}: another restore writes this map; wait for its end"
         with file_lock(os.open(directory, os.O_RDONLY | os.O_DIRECTORY), busy):
@@ -225,11 +225,21 @@ def _check_start(path: Path, found: Mapping[str, Any], start: Mapping[str, Any])
             raise UsageError(f"{path}: {text}; to restore it again, give another directory with --map")
 
 
+def _first_zero(file: BinaryIO, size: int) -> int:
+    """Where the first byte is that no text has; the size if there is none."""
+    file.seek(0)
+    while block := file.read(1 << 20):
+        if (at := block.find(b"\0")) >= 0:
+            return file.tell() - len(block) + at
+    return size
+
+
 def _cut_last_line(path: Path) -> None:
-    """Takes away a line that a kill cut short."""
+    """Takes away a line that a kill cut short, and all from zeros on, which a power loss left in place of lines that
+    were not synced yet."""
     with os.fdopen(open_own(path, os.O_RDWR), "r+b") as file:
         size = file.seek(0, os.SEEK_END)
-        end = size
+        end = _first_zero(file, size)
         while end:
             file.seek(max(0, end - 4096))
             block = file.read(min(4096, end))

@@ -180,6 +180,7 @@ CASES: dict[str, Change] = {
     "second-of-version-2": substitute("^version=.*", "version=2", both=False),
     "second-with-directory": make_properties_a_directory,
     "first-without-cluster-id": lambda first, second: substitute("^cluster.id=.*\n", "", both=False)(second, first),
+    "second-taken-out": lambda _, second: shutil.rmtree(second),
     "empty-quorum-state": write(f"{KRAFT}/quorum-state", b""),
     "empty-partition-metadata": write("plain-1/partition.metadata", b""),
     "empty-leader-epochs": write("plain-1/leader-epoch-checkpoint", b""),
@@ -240,6 +241,7 @@ def prepare(stopped: list[Path], directory: Path, version: str, change: Change) 
     for path in paths:
         (path / names.LOCK).unlink(missing_ok=True)
     change(*paths)
+    paths = [path for path in paths if path.exists()]
     text = re.sub("log.dirs=.*", f"log.dirs={','.join(map(str, paths))}", broker.properties.read_text())
     broker.properties.write_text(text + "test.offsets.after.ms=100\n")
     logs = [resolve(str(path)) for path in paths]
@@ -269,7 +271,7 @@ def started(
     found: dict[str, Started] = {}
     for (name, (broker, each)), answer in zip(prepared.items(), answers, strict=True):
         each.answer = answer
-        paths = [broker.directory / path.name for path in base]
+        paths = [path for path in (broker.directory / of_base.name for of_base in base) if path.exists()]
         each.after = {entry.name for path in paths for entry in path.iterdir()}
         found[name] = each
         shutil.rmtree(broker.directory)
@@ -317,6 +319,16 @@ def test_a_directory_whose_meta_properties_cannot_be_read_is_offline(started: di
         nobody = {partition for partition, offsets in started[name].offsets.items() if offsets == "none"}
         assert unserved == nobody
         assert len(unserved) >= PARTITIONS // 2
+
+
+def test_partitions_of_a_disk_that_was_taken_out_begin_empty(started: dict[str, Started]) -> None:
+    each = started["second-taken-out"]
+    (planned,) = each.directories
+    created = {f"{topic}-{number}" for topic, number in planned.created}
+    assert created == each.after - each.before
+    assert {each.offsets[name] for name in created} <= {"0..0", "none"}  # which of both is a race
+    assert len(created) >= PARTITIONS // 2
+    assert not planned.is_harmless
 
 
 def test_each_cause_has_a_remedy(started: dict[str, Started]) -> None:

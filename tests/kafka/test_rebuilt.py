@@ -15,8 +15,9 @@ import pytest
 
 import brokerless
 from tests.internals.dumps import decoded_records, dumped_records
-from tests.kafka.described import Known
+from tests.kafka.described import Known, View
 from tests.kafka.oracle import dump
+from tests.kafka.producers import Consumed
 from tests.kafka.rebuilt import (
     RebuiltNode,
     complaints,
@@ -92,3 +93,28 @@ def one_node(file: Path, number: int, disks: Sequence[Path]) -> Path:
     document["nodes"][0]["disks"] = list(map(str, disks))
     file.write_text(json.dumps(document))
     return file
+
+
+def test_nodes_start_with_exactly_what_is_printed_where_two_of_three_are_lost(known: Known, tmp_path: Path) -> None:
+    """All three are brokers and controllers; of two, no disk is left."""
+    document = json.loads(mapping(tmp_path / "nodes.json", (1, 2, 3), (1, 2, 3)).read_text())
+    for each in document["nodes"]:  # what a user logs in with is in no metadata
+        del each["listeners"]["SASL"], each["protocols"]
+    (tmp_path / "nodes.json").write_text(json.dumps(document))
+    brokerless.rebuild(known.disks, tmp_path / "all", mapping=tmp_path / "nodes.json", data="link", apply=True)
+    rebuilt = brokerless.rebuild(tmp_path / "all" / "node-1", tmp_path / "to", apply=True)
+    assert {each.node_id: each.roles for each in rebuilt.nodes} == {
+        1: ("broker", "controller"), 2: ("controller",), 3: ("controller",),
+    }  # fmt: skip
+    processes = nodes_of(tmp_path, rebuilt)
+    for each in processes:
+        printed = rebuilt.server_properties(each.node_id)
+        each.properties.write_text("".join(f"{name}={value}\n" for name, value in printed.items()))
+    with running(processes) as broker:
+        replicas = {place: [1] for place in known.replicas}
+        here = {view: records for view, records in known.records.items() if 1 in known.replicas[view[:2]]}
+        gone: dict[View, list[Consumed]] = {view: [] for view in known.records.keys() - here.keys()}
+        of_node_1 = ("cluster_id", "topic_ids", "replicas", "records")
+        assert differences(broker, known, compared=of_node_1, replicas=replicas, records={**here, **gone}) == []
+        assert [each.process.poll() for each in processes if each.process is not None] == [None] * 3
+    assert complaints(processes) == []

@@ -16,6 +16,7 @@ from brokerless.strict_json import WrongJsonError, as_integer, as_list, as_objec
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """By ``SecurityProtocol.id``."""
+PLAIN = PROTOCOLS[0]
 BROKER, CONTROLLER = "broker", "controller"
 _LIMIT = 16 << 20
 
@@ -211,8 +212,11 @@ def _known_listeners(node: int, cluster: Cluster, voters: Iterable[Voter]) -> It
     for row in rows:
         if row["name"] not in seen:
             seen.add(row["name"])
-            protocol = row.get("securityProtocol")
-            known = PROTOCOLS[protocol] if isinstance(protocol, int) and 0 <= protocol < len(PROTOCOLS) else None
+            protocol, known = row.get("securityProtocol"), PLAIN  # of a voter, its records do not have it
+            if isinstance(protocol, int) and 0 <= protocol < len(PROTOCOLS):
+                known = PROTOCOLS[protocol]
+            elif row["name"] in PROTOCOLS:
+                known = row["name"]
             yield Listener(row["name"], row["host"], row["port"], known)
 
 

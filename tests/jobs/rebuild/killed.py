@@ -24,6 +24,7 @@ from pathlib import Path
 
 import brokerless
 from brokerless.cli import main
+from brokerless.log.storage import own_files
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 MODES = ("copy", "link", "in-place", "undo")
@@ -50,6 +51,7 @@ class Place:
     def make(self) -> None:
         shutil.copytree(DEMO, self.disk)
         (self.disk / "orders-0" / "partition.metadata").unlink()  # it is added again
+        (self.disk / "orders-1" / "partition.metadata").write_bytes(b"")  # it is replaced
         controllers = [
             {"id": number, "roles": ["controller"], "listeners": {"CONTROLLER": f"127.0.0.1:{20_000 + number}"}}
             for number in (100, 101, 102)
@@ -177,7 +179,7 @@ def run(kills: int, seed: int, root: Path) -> Counter[str]:
 
 
 if __name__ == "__main__":
-    os.fsync = lambda _: None  # a kill loses nothing that was written
+    os.fsync = own_files.sync_file_system = lambda _: None  # a kill loses nothing that was written
     given = [int(each) for each in sys.argv[1:]]
     with tempfile.TemporaryDirectory() as directory:
         print(json.dumps(run(given[0], given[1] if len(given) > 1 else 0, Path(directory)), indent=1))

@@ -305,6 +305,19 @@ def test_in_place_only_the_metadata_changes_and_undo_puts_it_back(tmp_path: Path
         brokerless.undo_rebuild(source, tmp_path / "to")
 
 
+@pytest.mark.parametrize("broken", [b"", b"version: 0\ntopic_id: no", b"\xff" * 9])
+def test_undo_puts_back_a_partition_metadata_that_could_not_be_read(tmp_path: Path, broken: bytes) -> None:
+    source = disk(tmp_path / "disk")
+    (source / "orders-0" / "partition.metadata").write_bytes(broken)
+    (source / "orders-1" / "partition.metadata").unlink()
+    before = contents(source)
+    brokerless.rebuild(source, tmp_path / "to", data="in-place", apply=True)
+    written = {(source / f"orders-{number}" / "partition.metadata").read_bytes() for number in range(3)}
+    assert written == {before["orders-2/partition.metadata"]}
+    brokerless.undo_rebuild(source, tmp_path / "to")
+    assert contents(source) == before
+
+
 def test_undo_refuses_where_a_broker_has_run_since_or_the_saved_files_changed(tmp_path: Path) -> None:
     source = disk(tmp_path / "disk")
     before = contents(source)

@@ -1,9 +1,10 @@
 """Changes log directories in place, and changes them back: what is replaced is saved first, and a journal says where.
 
 A broker takes every directory in a log directory for a partition's, so that what is saved lies beside the new
-directories. In place only the metadata is replaced, ``meta.properties`` rewritten, and ``partition.metadata`` added
-where a partition had none: partitions' logs stay as they were. While this goes on there is no ``meta.properties``, so
-that no broker starts on a half. Whatever a kill cut short, an undo too, the next undo puts back.
+directories. In place only the metadata is replaced, ``meta.properties`` rewritten, and ``partition.metadata`` written
+where a partition had none that can be read: partitions' logs stay as they were. While this goes on there is no
+``meta.properties``, so that no broker starts on a half. Whatever a kill cut short, an undo too, the next undo puts
+back.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _hold(stack: ExitStack, paths: Sequence[Path]) -> None:
 
 
 def _unnamed(rebuild: Rebuild, target: TargetDirectory) -> list[tuple[Path, str]]:
-    """Partitions without ``partition.metadata``, and the topic ids that they get."""
+    """Partitions without a ``partition.metadata`` that can be read, and the topic ids that they get."""
     return [
         (Path(each.replica.paths.path), each.topic_id)
         for each in held_in(rebuild, target)
@@ -94,15 +95,18 @@ def _save(rebuild: Rebuild, target: TargetDirectory, saved: Path) -> dict[str, A
     if metadata.is_dir() and not metadata.is_symlink():
         refuse_links(metadata)
         files += [Path(METADATA) / each.name for each in sorted(metadata.iterdir()) if each.is_file()]
-    (saved / METADATA).mkdir(parents=True)
+    unnamed = [directory.name for directory, _ in _unnamed(rebuild, target)]
+    broken = [each for each in unnamed if os.path.lexists(path / each / names.PARTITION_METADATA)]
+    files += [Path(each) / names.PARTITION_METADATA for each in broken]
+    for each in (METADATA, *broken):
+        (saved / each).mkdir(parents=True)
     hashes: dict[str, str] = {}
     for each in files:
         data = read_own(str(path / each), _LIMIT)
         write_file(saved / each, data)
         hashes[str(each)] = hashlib.sha256(data).hexdigest()
     sync_directory(saved)
-    added = [directory.name for directory, _ in _unnamed(rebuild, target)]
-    return {"path": str(path), "files": hashes, "hasMetadata": metadata.is_dir(), "addedTo": added}
+    return {"path": str(path), "files": hashes, "hasMetadata": metadata.is_dir(), "addedTo": unnamed}
 
 
 def _remove_metadata(path: Path) -> None:
@@ -190,14 +194,14 @@ _Entry = tuple[Path, dict[str, str], bool, tuple[str, ...]]
 def _entry(value: Any, name: str) -> _Entry:
     found = as_object(value, name)
     files = {key: as_text(each, key) for key, each in as_object(found.get("files"), f"{name}.files").items()}
-    for file in files:
-        parts = Path(file).parts
-        is_ours = parts == (names.META_PROPERTIES,) or (len(parts) == 2 and parts[0] == METADATA and parts[1] != "..")
-        if not is_ours:
-            raise WrongJsonError(f"{name}.files has another file than brokerless replaces")
     added = as_list(found.get("addedTo"), f"{name}.addedTo", as_text)
     if any(names.parse_partition_directory(each) is None for each in added):
         raise WrongJsonError(f"{name}.addedTo has what is no partition's directory")
+    replaced = {(names.META_PROPERTIES,), *((each, names.PARTITION_METADATA) for each in added)}
+    for file in files:
+        parts = Path(file).parts
+        if parts not in replaced and not (len(parts) == 2 and parts[0] == METADATA and parts[1] != ".."):
+            raise WrongJsonError(f"{name}.files has another file than brokerless replaces")
     return Path(as_text(found.get("path"), f"{name}.path")), files, cast("Any", found.get("hasMetadata")) is True, added
 
 

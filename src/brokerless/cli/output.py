@@ -23,7 +23,7 @@ CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 """Exit codes: all is well; damage was met; a wrong command line or a path that cannot be opened; Ctrl-C; SIGTERM."""
 
 
-_MISSING = ("truncated-batch", "remote-offsets")
+_MISSING = ("truncated-batch", "remote-offsets", "offset-overlap")
 """Kinds of warnings about something that is not in the output."""
 
 
@@ -63,10 +63,17 @@ class Output:
 
     def damage(self, finding: Finding) -> None:
         """A damaged place, reported after what was read before it. An error changes the exit code, and so do a cut-off
-        end and what is in remote storage: something that was requested is missing."""
+        end, what is in remote storage, and records at offsets that others have: something that was requested is
+        missing."""
         if finding.severity == "error" or finding.kind in _MISSING:
             self.exit_code = max(self.exit_code, FINDINGS)
         self._report(finding)
+
+    def left_out(self, finding: Finding) -> None:
+        """A damaged place that another file may make good; the exit code is that of what is missing after all."""
+        if finding.kind in _MISSING:
+            self.exit_code = max(self.exit_code, FINDINGS)
+        self.say(str(finding))
 
     def _report(self, finding: Finding) -> None:
         if finding.severity != "info":

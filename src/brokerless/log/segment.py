@@ -430,7 +430,7 @@ def ignore(finding: Finding) -> None:
     """A report that nobody wants."""
 
 
-def report_too_large(wrappers: Iterable[Damage], path: str, base: int, report: Report) -> None:
-    """Reports the wrapper messages of a chunk, which begins at ``base`` (bytes), that inflate past the limit."""
+def report_damages(wrappers: Iterable[Damage], path: str, base: int, report: Report) -> None:
+    """Reports what is wrong inside wrapper messages of a chunk, which begins at ``base`` (bytes)."""
     for each in wrappers:
         report(Finding("error", each.kind, path, base + each.position, each.base_offset, each.message))

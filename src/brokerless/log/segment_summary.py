@@ -9,7 +9,7 @@ import numpy as np
 
 from brokerless.format import layouts
 from brokerless.log.offset_checks import RepeatedOffsets, repeated_records, report_past_last
-from brokerless.log.segment import Chunk, Report, ignore, report_too_large, scan_headers
+from brokerless.log.segment import Chunk, Report, ignore, report_damages, scan_headers
 from brokerless.log.storage.paths import File
 
 
@@ -96,7 +96,7 @@ def add_chunk(
         wrappers = inspect_wrappers(chunk.buffer, batches, max_batch_bytes)
         counts = wrappers.count
         firsts = np.where(wrappers.has_base_offset, wrappers.base_offset, firsts)
-        report_too_large(wrappers.too_large, path, chunk.base, report)
+        report_damages(wrappers.damages, path, chunk.base, report)
     if summary.first_offset is None:
         summary.first_offset = max(int(firsts[0]), start_offset)
     counts = np.where(batches.is_control, 0, np.maximum(counts, 0))

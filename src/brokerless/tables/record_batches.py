@@ -36,7 +36,7 @@ from brokerless.format import layouts
 from brokerless.format.columns import HUGE, RecordColumns, empty_columns, release_memory
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import SegmentPaths
-from brokerless.log.segment import Chunk, Report, report_too_large
+from brokerless.log.segment import Chunk, Report, report_damages
 from brokerless.log.segment_summary import SegmentSummary
 from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPES, TRANSACTIONS
 from brokerless.text import java_text, readable
@@ -207,7 +207,7 @@ def chunk_batches(
         wrappers = inspect_wrappers(chunk.buffer, chunk.batches, max_batch_bytes)
     yield from headers_batches(chunk.batches, source, chunk.base, schema, wrappers, is_valid)
     if wrappers is not None:
-        report_too_large(wrappers.too_large, source.file, chunk.base, report)
+        report_damages(wrappers.damages, source.file, chunk.base, report)
 
 
 def headers_batches(

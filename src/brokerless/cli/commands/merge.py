@@ -75,7 +75,7 @@ def run(options: Namespace) -> int:
     written = 0 if options.dry_run else sum(max(replica.size for replica in task.replicas) for task in tasks)
     total = sum(task.size for task in tasks) + written
     with progress("reading" if options.dry_run else "reading and writing", total) as done:
-        for result in merge(tasks, lambda finding: output.say(str(finding)), done, spark=options.spark, say=output.say):
+        for result in merge(tasks, output.left_out, done, spark=options.spark, say=output.say):
             results.append(result)
             if options.json:
                 output.objects([row(result)])

@@ -23,12 +23,13 @@ from brokerless.format.read.message_kernels import decode_wrappers
 class WrapperContents:
     """What only inner messages of wrappers can show, for ``n`` batches: ``base_offset`` (int64, meaningful where
     ``has_base_offset``) and ``count`` (int32, messages that can be read). Of other batches, what their headers say.
-    ``too_large``: wrappers that inflate past the limit, so that nothing is known of what is inside."""
+    ``damages``: wrappers that inflate past the limit, so that nothing is known of what is inside, and those with a
+    message at whose checksum a consumer throws."""
 
     base_offset: NDArray[np.int64]
     has_base_offset: NDArray[np.bool_]
     count: NDArray[np.int32]
-    too_large: tuple[Damage, ...]
+    damages: tuple[Damage, ...]
 
 
 def inspect_wrappers(
@@ -45,7 +46,7 @@ def inspect_wrappers(
     inflater, view, nothing = Inflater(max_batch_bytes or DEFAULT_MAX_BATCH_BYTES), buffer.data, np.zeros(3, np.uint8)
     given, status = np.zeros(1, np.int32), np.zeros(1, np.int8)
     stopped_at, first_offset, has_offset = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint8)
-    too_large: list[Damage] = []
+    damages: list[Damage] = []
     for row in range(len(wrappers)):
         if row in wrong:
             continue
@@ -53,9 +54,9 @@ def inspect_wrappers(
         one = slice(row, row + 1)
         payload = view[starts[row] : ends[row]]
         start, end, error = inflater.inflate(int(wrappers.codec[row]), int(wrappers.magic[row]), payload)
+        place = int(wrappers.positions[row]), int(wrappers.entry_offset[row])
         if isinstance(error, LimitError):
-            position, offset = int(wrappers.positions[row]), int(wrappers.entry_offset[row])
-            too_large.append(Damage("limit-exceeded", position, offset, str(error)))
+            damages.append(Damage("limit-exceeded", *place, str(error)))
         if error is not None:
             continue
         decode_wrappers(
@@ -65,7 +66,10 @@ def inspect_wrappers(
         )  # fmt: skip
         base_offset[rows[row]], has_base_offset[rows[row]] = first_offset[0], has_offset[0] != 0
         count[rows[row]] = given[0]
-    return WrapperContents(base_offset, has_base_offset, count, tuple(too_large))
+        if status[0] == reasons.MESSAGE_CRC:
+            kind, message = reasons.REASONS[reasons.MESSAGE_CRC]
+            damages.append(Damage(kind, *place, message))
+    return WrapperContents(base_offset, has_base_offset, count, tuple(damages))
 
 
 def find_wrapper_values(

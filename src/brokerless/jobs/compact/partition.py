@@ -25,6 +25,7 @@ from brokerless.jobs.compact.rules import CleanerRules
 from brokerless.jobs.compact.segments import CleanableRange, Segments, find_cleanable
 from brokerless.jobs.compact.settings import CompactSettings
 from brokerless.jobs.compact.totals import CompactTotals, FrequentKey
+from brokerless.jobs.recovered.offsets_once import OffsetsOnce
 from brokerless.jobs.run.types import Done
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.directory import PartitionPath
@@ -79,7 +80,7 @@ class PartitionCleaner:
         self._superseded, self._superseded_before = RowFlags(), RowFlags()
         self._rows, self._rows_before = 0, 0
         self._decided, self._batches = DecidedBatches(), 0
-        self._has_others, self._is_marked = False, False
+        self._has_others, self._is_marked, self._is_copied = False, False, False
         self._hasher, self._keys = KeyHasher(), LastRows(0)
         self._frequent: dict[int, int] = {}
 
@@ -138,6 +139,7 @@ class PartitionCleaner:
     def copy(self, done: Done) -> CleanedPartition:
         """Reads everything without cleaning any of it."""
         source, result = self._source, self.result
+        self._is_copied = True
         check_head(source, self.report, self._options)
         check_end(source, self.report, self._options)
         result.cleanable = CleanableRange(result.cleanable.first_dirty, result.cleanable.first_dirty, (), (), 0)
@@ -334,11 +336,14 @@ class PartitionCleaner:
         selected = from_log_start(self._source).narrow(Range(segments[0].base_offset, last + 1))
         report = self.report if is_checked else ignore
         for opened in open_segments(self._source, report, selected, self._options):
+            once = OffsetsOnce(opened.file, report, self._settings.max_batch_bytes)
             for chunk in scan(opened.file, report, opened.start):
                 check_checksums(chunk, opened.file.path, self.report)
                 if self.damages:
                     return
-                yield opened.file.path, chunk
+                found = chunk if self._is_copied else once.take(chunk)
+                if len(found.batches):
+                    yield opened.file.path, found
             if is_checked:
                 check_following(opened.partition, opened.segment, opened.file, self.report, self._options)
 

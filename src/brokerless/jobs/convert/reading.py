@@ -14,6 +14,7 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.format.convert import ConversionTotals, ConvertedBatches
 from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.manifest import FileHasher, ManifestFile, describe_file
+from brokerless.jobs.recovered.offsets_once import OffsetsOnce
 from brokerless.jobs.run.types import Done
 from brokerless.kafka_names import Isolation
 from brokerless.log import names
@@ -143,6 +144,7 @@ class ConvertReader:
         self, opened: OpenSegment, converter: BatchConverter, hashing: FileHasher | None, done: Done
     ) -> Iterator[ConvertedBatches]:
         file = opened.file
+        once = OffsetsOnce(file, self.report_finding)
         for chunk in scan(file, self.report_finding, opened.start):
             if hashing is not None:
                 self.hash_before = hashing.before(chunk.base) if self._first.is_everything else None
@@ -151,6 +153,10 @@ class ConvertReader:
             report_past_last(chunk.take(valid), file.path, self.report_finding)
             if self.damages:
                 return
+            done(int(chunk.batches.sizes.sum()))
+            chunk = once.take(chunk)
+            if not len(chunk.batches):
+                continue
             self._read_until = int(chunk.batches.end_of_records.max()) + 1
             self.end_offset = max(self.end_offset, self._read_until)
             chosen = self._chosen(chunk.batches, converter.totals)
@@ -161,7 +167,6 @@ class ConvertReader:
                     return
                 yield converted
                 del converted
-            done(int(chunk.batches.sizes.sum()))
 
     def _chosen(self, batches: Batches, totals: ConversionTotals) -> Batches:
         """From the one on that has the log start offset; without what read_committed leaves out, which is added to what

@@ -19,7 +19,7 @@ from brokerless.jobs.recovered.intact_batches import decode_batch
 
 def part_of_batch(buffer: NDArray[np.uint8], first: int, last: int, max_batch_bytes: int) -> NDArray[np.uint8]:
     """The records of a batch with ``first <= offset <= last``, uncompressed: a v2 batch, or single v0 or v1 messages
-    for those of a wrapper message."""
+    for those of a wrapper message; no bytes if there are none."""
     batch = read_headers(buffer, np.zeros(1, np.int64))
     if batch.is_legacy[0]:
         return np.frombuffer(b"".join(_messages(buffer, batch, first, last, max_batch_bytes)), np.uint8)
@@ -27,6 +27,8 @@ def part_of_batch(buffer: NDArray[np.uint8], first: int, last: int, max_batch_by
     assert columns is not None
     offsets = columns.offset[: columns.rows]
     begin, end = int(np.searchsorted(offsets, first)), int(np.searchsorted(offsets, last, "right"))
+    if begin == end:
+        return np.empty(0, np.uint8)
     header, base_offset = batch.v2.copy(), int(columns.offset[begin])
     skipped = base_offset - int(batch.entry_offset[0])
     header["base_offset"], header["count"], header["last_offset_delta"] = base_offset, end - begin, last - base_offset

@@ -30,9 +30,8 @@ HELPERS_OF_4 = Path(__file__).parent / "java-4"
 """Programs that only the newest version can run: they use what it has in other ways than others."""
 HELPERS_OF_3 = Path(__file__).parent / "java-3"
 """Programs that only 3.9 can run: what they call was in Scala then."""
-TOOLS = {"4.4.0": "4.3.1"}
-"""Since 4.3, Kafka's dump tool is in a module of its own. Maven Central has none of 4.4: that of 4.3 runs with the
-classes of the broker, by which it decodes."""
+TOOLS_SINCE = (4, 3)
+"""The first version whose dump tool is in a module of its own, which the broker's does not depend on."""
 DUMP_TOOLS = ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments")
 MODULES = """\
 <ivy-module version="2.0">
@@ -73,14 +72,20 @@ def jars(version: str = NEWEST) -> Path:
 
     Safe to call from many processes at once. Raises :class:`KafkaUnavailableError`.
     """
-    return made_once(CACHE / version, lambda target: fetch(version, target))
+    name = f"{version}-tools" if has_tools_module(version) else version
+    return made_once(CACHE / name, lambda target: fetch(version, target))
+
+
+def has_tools_module(version: str) -> bool:
+    """Whether the dump tool is in a module of its own."""
+    return tuple(map(int, version.split(".")[:2])) >= TOOLS_SINCE
 
 
 def fetch(version: str, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=CACHE) as directory:
         scratch = Path(directory)
         modules = scratch / "ivy.xml"
-        tools = TOOLS_MODULE.format(version=TOOLS[version]) if version in TOOLS else ""
+        tools = TOOLS_MODULE.format(version=version) if has_tools_module(version) else ""
         modules.write_text(MODULES.format(version=version, tools=tools))
         command = [java(), *QUICK, "-cp", str(ivy()), "org.apache.ivy.Main", "-warn", "-cache", str(scratch / "cache")]
         command += ["-ivy", str(modules), "-confs", "default"]

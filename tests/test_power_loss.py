@@ -19,7 +19,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import brokerless
@@ -298,6 +298,7 @@ def recorded_trim() -> Recorded:
 
 
 @given(CHOICES)
+@example(613)  # a later segment was gone, and an earlier one was not
 @examples(10)
 def test_trim_deletes_the_oldest_segments_first(choice: int) -> None:
     recorded_trim().fail(choice)

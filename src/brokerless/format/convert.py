@@ -28,7 +28,7 @@ from brokerless.format.read.wrappers import Damage, inspect_wrappers
 from brokerless.format.write.column_slices import MOST_BYTES, concat_buffers, data_size
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 from brokerless.format.write.encoder import Encoder, cut_batches, cut_by_count
-from brokerless.format.write.grouping import BatchGroup, decode_groups, join_groups
+from brokerless.format.write.grouping import BatchDecoder, BatchGroup, decode_groups, join_groups
 
 Int64s = NDArray[np.int64]
 
@@ -148,11 +148,16 @@ class Converter:
     """
 
     def __init__(
-        self, target: ConversionTarget, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, fetched: int | None = None
+        self,
+        target: ConversionTarget,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        fetched: int | None = None,
+        decoder: BatchDecoder | None = None,
     ) -> None:
+        """``decoder``: one that others of the same thread use as well."""
         self.totals = ConversionTotals()
         self._target, self._limit, self._fetched = target, max_batch_bytes, fetched
-        self._decoder = Decoder(max_batch_bytes=max_batch_bytes)
+        self._decoder: BatchDecoder = decoder or Decoder(max_batch_bytes=max_batch_bytes)
         self._checker = Decoder(keys=False, values=False, headers=False, max_batch_bytes=max_batch_bytes)
         self._encoders: dict[tuple[int, int], tuple[Encoder, CompressionRatioEstimator]] = {}
         self._retained: BatchGroup | None = None

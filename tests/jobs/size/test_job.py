@@ -62,7 +62,7 @@ def test_progress_reaches_its_end(partitions: tuple[PartitionPath, ...]) -> None
     done: list[int] = []
     settings = SizeSettings(CHOICES)
     list(size(partitions, settings, done=done.append))
-    assert sum(done) == pytest.approx(work_of(partitions, settings), rel=0.1)
+    assert sum(done) == pytest.approx(work_of(plan(partitions, settings)), rel=0.1)
 
 
 def test_the_sample_is_as_large_as_requested(partitions: tuple[PartitionPath, ...]) -> None:

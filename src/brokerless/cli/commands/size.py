@@ -58,16 +58,16 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.jobs.size.job import size as size_topics
-    from brokerless.jobs.size.job import work_of
+    from brokerless.jobs.size.job import plan, size_planned, work_of
     from brokerless.jobs.size.result import TopicSize, total
     from brokerless.views import size as view
 
     output, settings, topics = Output(), _settings(options), list[TopicSize]()
     partitions = [each.paths for each in output.partitions(options)]
+    plans = plan(partitions, settings)
     with (
-        progress("measuring", work_of(partitions, settings)) as done,
-        closing(size_topics(partitions, settings, spark=options.spark, done=done, say=output.say)) as sizes,
+        progress("measuring", work_of(plans)) as done,
+        closing(size_planned(plans, spark=options.spark, done=done, say=output.say)) as sizes,
     ):
         for topic in sizes:
             topics.append(topic)

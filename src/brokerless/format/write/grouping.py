@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from brokerless.bounds import MAX_INT32
 from brokerless.format import layouts
 from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches, increment_sequence
-from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
+from brokerless.format.read.decoder import Damage, DecodedRecords
 from brokerless.format.write.column_slices import concat_columns, filter_rows, slice_rows
 from brokerless.format.write.encoder import build_headers
 
@@ -204,8 +205,15 @@ def join_groups(one: BatchGroup, other: BatchGroup) -> BatchGroup:
     return BatchGroup(columns, batches, magic, codec, ordinals, given, one.before)
 
 
+class BatchDecoder(Protocol):
+    """What decodes batches: a :class:`Decoder`, or one that several use."""
+
+    def decode(self, buffer: NDArray[np.uint8], batches: Batches, base: int = 0) -> Iterator[DecodedRecords]: ...
+    def flush(self) -> DecodedRecords | None: ...
+
+
 def decode_groups(
-    decoder: Decoder,
+    decoder: BatchDecoder,
     buffer: NDArray[np.uint8],
     batches: Batches,
     rows: Int64s,
@@ -226,7 +234,7 @@ def decode_groups(
         del group  # free it before the next allocation
 
 
-def _flushed(decoder: Decoder) -> Iterator[DecodedRecords]:
+def _flushed(decoder: BatchDecoder) -> Iterator[DecodedRecords]:
     rest = decoder.flush()
     if rest is not None:
         yield rest

@@ -16,8 +16,8 @@ from brokerless import arrow
 from brokerless.clock import HOUR_MS
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
-from brokerless.format.read.decoder import Damage, Decoder
-from brokerless.format.write.grouping import BatchGroup, decode_groups
+from brokerless.format.read.decoder import Damage
+from brokerless.format.write.grouping import BatchDecoder, BatchGroup, decode_groups
 from brokerless.jobs.size.record_sizes import MESSAGE_OVERHEADS, RecordSizes, measure
 
 Floats = NDArray[np.float64]
@@ -125,7 +125,7 @@ def without_records(batches: Batches) -> NDArray[np.bool_]:
 
 
 def decode_contents(
-    decoder: Decoder, buffer: NDArray[np.uint8], batches: Batches, rows: NDArray[np.int64], base: int
+    decoder: BatchDecoder, buffer: NDArray[np.uint8], batches: Batches, rows: NDArray[np.int64], base: int
 ) -> Iterator[tuple[BatchGroup, list[Damage]]]:
     """Decodes those of ``batches`` that are in ``rows``, in groups; with each, the damage in its batches. ``base``: the
     position of the buffer's first byte in its file."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UsageError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import Converter
 from brokerless.format.read.batch_headers import Batches
-from brokerless.format.read.decoder import Damage, Decoder
+from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
+from brokerless.format.write.column_slices import data_size
 from brokerless.jobs.run.types import Done
 from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.contents import Contents, contents_of, decode_contents, without_records
@@ -21,6 +23,50 @@ from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Chunk, Report, check_checksums, scan
 from brokerless.log.storage.paths import StorageOptions
+
+_SHARED_BYTES = 128 << 20
+"""Bytes of decoded records of one chunk that are kept for the next choice; those of more are decoded again."""
+
+
+class SharedDecoder:
+    """Decodes the batches of a chunk once for all choices, which ask for the same ones."""
+
+    def __init__(self, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
+        self._own = Decoder(max_batch_bytes=max_batch_bytes)
+        self._decoded: dict[tuple[bytes, int], list[DecodedRecords]] = {}
+
+    def forget(self) -> None:
+        """Another chunk comes."""
+        self._decoded.clear()
+
+    def decode(self, buffer: NDArray[np.uint8], batches: Batches, base: int = 0) -> Iterator[DecodedRecords]:
+        """As :meth:`Decoder.decode`, and what :meth:`flush` has of it."""
+        key = batches.positions.tobytes(), base
+        if key in self._decoded:
+            yield from self._decoded[key]
+            return
+        self._own.flush()  # what a choice left that was given up
+        found: list[DecodedRecords] = []
+        size = 0
+        for each in self._all(buffer, batches, base):
+            size += 64 * each.columns.rows + 2 * data_size(each.columns)
+            if size > _SHARED_BYTES:
+                yield from found
+                found.clear()
+                yield each
+            else:
+                found.append(each)
+        if size <= _SHARED_BYTES:
+            self._decoded[key] = found
+        yield from found
+
+    def flush(self) -> None:
+        """Nothing is left after :meth:`decode`."""
+
+    def _all(self, buffer: NDArray[np.uint8], batches: Batches, base: int) -> Iterator[DecodedRecords]:
+        yield from self._own.decode(buffer, batches, base)
+        if (rest := self._own.flush()) is not None:
+            yield rest
 
 
 @dataclass(slots=True)
@@ -45,8 +91,8 @@ def measure_partition(
 ) -> ExactSizes:
     """Reads all batches once and converts them for each choice; what is damaged is reported and left out. ``done`` is
     called with the bytes that were read, times the choices."""
-    converters = {choice: Converter(choice.target, max_batch_bytes) for choice in choices}
-    decoder, result = Decoder(max_batch_bytes=max_batch_bytes), ExactSizes({}, Contents())
+    decoder, result = SharedDecoder(max_batch_bytes=max_batch_bytes), ExactSizes({}, Contents())
+    converters = {choice: Converter(choice.target, max_batch_bytes, decoder=decoder) for choice in choices}
     selected = from_log_start(partition)
 
     def run(choice: Choice, chunk: Chunk | None, reported: Report) -> None:
@@ -62,6 +108,7 @@ def measure_partition(
 
     for opened in open_segments(partition, report, selected, storage_options):
         for chunk in scan(opened.file, report, opened.start):
+            decoder.forget()
             valid = check_checksums(chunk, opened.file.path, report)
             chosen = chunk.batches.take(valid & selected.batches(chunk.batches))
             whole, damages = _decode(decoder, chunk, chosen, result if with_contents else None)
@@ -77,7 +124,7 @@ def measure_partition(
 
 
 def _decode(
-    decoder: Decoder, chunk: Chunk, batches: Batches, result: ExactSizes | None
+    decoder: SharedDecoder, chunk: Chunk, batches: Batches, result: ExactSizes | None
 ) -> tuple[Batches, list[Damage]]:
     """The batches that can be decoded, and the damage in others; adds up what is in them."""
     damages: list[Damage] = []

@@ -66,7 +66,7 @@ class SizeSettings:
 @dataclass(frozen=True, slots=True)
 class SizeTask:
     """Some partitions of one topic. ``budget``: bytes to sample; None to read all of them. ``with_contents``: whether
-    what does not depend on the choices is measured."""
+    what does not depend on the choices is measured. ``places``: their segments, and ``findings`` about these."""
 
     partitions: tuple[PartitionPath, ...]
     choices: tuple[Choice, ...]
@@ -75,12 +75,18 @@ class SizeTask:
     threads: int
     with_contents: bool = True
     storage_options: StorageOptions | None = None
+    places: tuple[Place, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def size(self) -> int:
         """About how many bytes are read and encoded."""
         read = sum(each.size for each in self.partitions) if self.budget is None else self.budget
         return read * max(1, len(self.choices))
+
+
+Plan = tuple[str | None, int, list[SizeTask]]
+"""A topic's name, the number of its partitions, and its tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +115,16 @@ def size(
     say: Say = ignore,
     processes: int | None = None,
 ) -> Generator[TopicSize]:
-    """The size of each topic, in order. ``spark``, ``done``, ``say``, ``processes``: as
-    :func:`brokerless.jobs.run.job.run` takes them; ``done`` is called with bytes of :func:`work_of`."""
+    """The size of each topic, in order. Others as in :func:`size_planned`."""
     plans = plan(partitions, settings, storage_options)
+    yield from size_planned(plans, spark=spark, done=done, say=say, processes=processes)
+
+
+def size_planned(
+    plans: Sequence[Plan], *, spark: Spark = NONE, done: Done = ignore, say: Say = ignore, processes: int | None = None
+) -> Generator[TopicSize]:
+    """The size of each topic that was planned, in order. ``spark``, ``done``, ``say``, ``processes``: as
+    :func:`brokerless.jobs.run.job.run` takes them; ``done`` is called with bytes of :func:`work_of`."""
     tasks = [task for _, _, own in plans for task in own]
     values = run(run_task, tasks, spark=spark, done=done, say=say, name="brokerless size", processes=processes)
     with closing(values):
@@ -120,25 +133,27 @@ def size(
             yield _assemble(topic, number, list(zip(own, islice(results, len(own)), strict=True)))
 
 
-def work_of(
-    partitions: Sequence[PartitionPath], settings: SizeSettings, storage_options: StorageOptions | None = None
-) -> int:
+def work_of(plans: Sequence[Plan]) -> int:
     """What all tasks read and encode, about, in bytes."""
-    return sum(task.size for _, _, own in plan(partitions, settings, storage_options) for task in own)
+    return sum(task.size for _, _, own in plans for task in own)
 
 
 def plan(
     partitions: Sequence[PartitionPath], settings: SizeSettings, storage_options: StorageOptions | None = None
-) -> list[tuple[str | None, int, list[SizeTask]]]:
+) -> list[Plan]:
     """Of each topic (of lone files, of each): its name, the number of partitions, and the tasks."""
     topics: dict[str, list[PartitionPath]] = {}
     for each in partitions:
         topics.setdefault(f"/{each.path}" if each.topic is None else each.topic, []).append(each)
-    found: list[tuple[str | None, int, list[SizeTask]]] = []
+    found: list[Plan] = []
     threads = max(1, processors() // max(1, len(topics)))
     for own in topics.values():
-        budget = settings.budget(sum(place.size for place in places_of(own, storage_options)))
-        common = SizeTask(tuple(own), settings.choices, budget, settings, threads, True, storage_options)
+        met: list[Finding] = []
+        places = tuple(places_of(own, storage_options, met.append))
+        budget = settings.budget(sum(place.size for place in places))
+        common = SizeTask(
+            tuple(own), settings.choices, budget, settings, threads, True, storage_options, places, tuple(met)
+        )
         tasks = [common] if budget is not None else _whole(common)
         found.append((own[0].topic, len(own), tasks))
     return found
@@ -148,20 +163,21 @@ def _whole(task: SizeTask) -> list[SizeTask]:
     """Tasks for each partition and group of choices; and one without choices, for the sample of all."""
     groups = min(len(task.choices), processors()) if sum(each.size for each in task.partitions) > WHOLE else 1
     of_partitions = [
-        replace(task, partitions=(each,), choices=task.choices[number::groups], with_contents=number == 0)
+        replace(task, partitions=(each,), choices=choices, with_contents=number == 0, places=places)
         for each in task.partitions
+        for places in [tuple(place for place in task.places if place.partition is each)]
         for number in range(groups)
+        for choices in [task.choices[number::groups]]
     ]
-    budget = min(_CROSSOVER_BYTES, sum(place.size for place in places_of(task.partitions, task.storage_options)))
+    budget = min(_CROSSOVER_BYTES, sum(place.size for place in task.places))
     return [replace(task, choices=(), budget=budget), *of_partitions]
 
 
 def run_task(task: SizeTask, done: Done) -> SizeTaskResult:
     """Samples a topic, or reads some partitions."""
-    findings: list[Finding] = []
     if task.budget is None:
-        return _run_whole(task, places_of(task.partitions, task.storage_options), findings, done)
-    places = places_of(task.partitions, task.storage_options, findings.append)
+        return _run_whole(task, [], done)
+    findings, places = list(task.findings), list(task.places)
     limit = task.settings.max_batch_bytes
     sample = read_sample(places, task.budget, findings.append, task.storage_options, limit)
     by_partition: dict[str, int] = {}
@@ -211,7 +227,7 @@ def _crossovers(sample: Sample, contents: Contents) -> dict[tuple[int, str], int
     return {(magic, codec): smaller_from(sample, magic, codec) for codec in codecs for magic in magics}
 
 
-def _run_whole(task: SizeTask, places: list[Place], findings: list[Finding], done: Done) -> SizeTaskResult:
+def _run_whole(task: SizeTask, findings: list[Finding], done: Done) -> SizeTaskResult:
     (partition,) = task.partitions
     findings += (finding for _, finding in missing_logs(partition, task.storage_options))
     measured = measure_partition(
@@ -219,7 +235,7 @@ def _run_whole(task: SizeTask, places: list[Place], findings: list[Finding], don
         with_contents=task.with_contents,
     )  # fmt: skip
     sizes = {choice: Estimate(value, value, value) for choice, value in measured.bytes.items()}
-    bytes_ = sum(place.size for place in places)
+    bytes_ = sum(place.size for place in task.places)
     records = measured.contents.records
     contents = measured.contents.lightened(_HEAVIEST)
     exact = Estimate(records, records, records)

@@ -40,15 +40,14 @@ KINDS: tuple[names.SegmentFileKind, ...] = (
 
 
 def remove_segments(directory: Path, base_offsets: Iterable[int]) -> None:
-    """Removes segments, in this order: all files are renamed to ``.deleted`` first, durably, so that a crash leaves no
-    half of one. Raises OSError."""
+    """Removes segments, in this order: all files are renamed to ``.deleted`` first, those of a segment durably before
+    those of the next, so that a crash leaves no half of one, and a power loss no hole between two. Raises OSError."""
     doomed: list[Path] = []
     for base_offset in base_offsets:
         for kind in KINDS:
             path = directory / names.segment_file(base_offset, kind)
             if path.exists():
                 doomed.append(path.rename(directory / names.segment_file(base_offset, kind, "deleted")))
-    if doomed:
         sync_directory(directory)
     for path in doomed:
         path.unlink()

@@ -39,6 +39,21 @@ def decoded_records(topic: str, log: Path) -> dict[int, InternalRecord]:
     }
 
 
+TRANSACTION_STATES = {
+    "Empty": 0, "Ongoing": 1, "PrepareCommit": 2, "PrepareAbort": 3, "CompleteCommit": 4, "CompleteAbort": 5, "Dead": 6,
+    "PrepareEpochFence": 7,
+}  # fmt: skip
+"""``TransactionState`` (4.4.0)."""
+
+
+def _with_numbers(payload: Any) -> Any:
+    """Give ``transactionStatus`` its value in the record: since 4.4 the tool prints its name, or the number as text."""
+    data = payload.get("data") if isinstance(payload, dict) else None
+    if isinstance(data, dict) and isinstance(status := data.get("transactionStatus"), str):
+        data["transactionStatus"] = TRANSACTION_STATES[status] if status in TRANSACTION_STATES else int(status)
+    return payload
+
+
 def as_text(said: Dumped | None) -> str:
     """Equal texts have equal fields in equal order."""
     return json.dumps(said)
@@ -59,5 +74,5 @@ def dumped_records(text: str) -> dict[int, Dumped | None]:
         if " key: " in line:
             key, end = decoder.raw_decode(line, line.index(" key: ") + len(" key: "))
         payload = line[line.index(" payload: ", end) + len(" payload: ") :]
-        found[int(match[1])] = key, None if payload == "<DELETE>" else json.loads(payload)
+        found[int(match[1])] = key, None if payload == "<DELETE>" else _with_numbers(json.loads(payload))
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 REAL: dict[str, Callable[..., Any]] = {name: getattr(os, name) for name in ("fsync", "replace", "rename", "unlink")}
@@ -17,6 +18,7 @@ REAL: dict[str, Callable[..., Any]] = {name: getattr(os, name) for name in ("fsy
 def kill_at_changes(job: Callable[[str], object], out: str, kills: int) -> None:
     """Prints how many changes ``job`` makes, which writes ``out/whole`` then; ``out/N`` are what is left of runs that
     were killed at the change N, for so many N between the first and the last."""
+    Path(out).mkdir(parents=True, exist_ok=True)  # else the first attempt makes it, which is a change more
     with tempfile.TemporaryDirectory() as directory:
         job(f"{directory}/loaded")  # so that no fork has to load the kernels
     changes = _child(job, f"{out}/whole", -1)

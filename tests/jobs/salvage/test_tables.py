@@ -20,17 +20,22 @@ from tests.jobs.salvage.test_job import DAMAGED, run
 from tests.random_damage import damage_at_random
 
 import brokerless
-from brokerless.errors import UsageError
+from brokerless.cli import main
+from brokerless.errors import UnwritableError, UsageError
 from brokerless.jobs.export.job import Export, export
 from brokerless.jobs.export.job import plan as plan_export
 from brokerless.jobs.salvage.carve import Carving, carve
 from brokerless.jobs.salvage.job import Salvage, SalvageResult
+from brokerless.jobs.salvage.tables import publish_file
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import resolve
 
 CLEAN = broker_data("clean")
 PARTITIONS = [path for path in sorted(CLEAN.glob("*-*")) if path.is_dir() and any(path.glob("*.log"))]
+
+
+DEMO = Path(__file__).parents[3] / "demo" / "data"
 
 
 def damaged(directory: Path, step: int, seeds: int) -> Path:
@@ -120,6 +125,27 @@ def test_what_is_there_is_not_written_to(tmp_path: Path) -> None:
     shutil.copy(CLEAN / "meta.properties", tmp_path / "log")
     with pytest.raises(UsageError, match="is a broker's log directory"):
         run(segments, tmp_path / "log", Salvage(parquet=True))
+
+
+def test_a_run_that_failed_on_a_full_disk_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ["salvage", str(DEMO), "--as", "parquet", "--to"]
+    assert main([*command, str(tmp_path / "whole")]) == 0
+    to, committed = tmp_path / "to", list[object]()
+
+    def full(file: Any, layout: Any) -> None:
+        if len(committed) == 2:
+            raise UnwritableError(f"{to}: No space left on device")
+        committed.append(file)
+        publish_file(file, layout)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("brokerless.jobs.salvage.tables.publish_file", full)
+        assert main([*command, str(to)]) == 2
+    assert len(list(to.rglob("*.parquet"))) == 2
+    assert main([*command, str(to)]) == 0
+    assert of_tables(to) == of_tables(tmp_path / "whole")
+    assert {each.name for each in to.iterdir()} == {each.name for each in (tmp_path / "whole").iterdir()}
+    assert main([*command, str(to)]) == 2  # it is complete, and stays
 
 
 def test_an_export_of_the_restored_log_goes_on_after_it(tmp_path: Path) -> None:

@@ -176,9 +176,11 @@ class Tables:
         self._open[table.topic].discard(table.partition)
         return tuple(f"topic={table.topic}/{each.name}" for each in written)
 
-    def end(self) -> None:
-        """Records what was committed, and takes away what was not."""
+    def end(self, *, has_failed: bool = False) -> None:
+        """Records what was committed, and takes away what was not. Of a run that ``has_failed``, as on a full disk,
+        what it committed still counts as what it was about to write, so that the same command can be repeated."""
         to = self._to
+        is_partial = any(own - self._open.get(topic, set()) for topic, own in self._begun.items())
         for topic, partitions in self._open.items():
             own = self._manifests[topic]
             export_state.clean(to.path, own, partitions, to.storage_options)
@@ -187,7 +189,7 @@ class Tables:
                 export_state.save(replace(own, partitions=left), to.path, to.storage_options)
             else:
                 export_state.forget(own, to.path, to.storage_options)
-        if self._begun and to.exists(RUN):
+        if self._begun and to.exists(RUN) and not (has_failed and is_partial):
             to.remove(RUN)
 
 
@@ -198,8 +200,12 @@ def tables_of_job(directory: Destination) -> Generator[Tables]:
     with ExitStack() as stack:
         stack.enter_context(export_directory.only_export(directory.path))
         tables = Tables(directory)
-        stack.callback(tables.end)
-        yield tables
+        try:
+            yield tables
+        except BaseException:
+            tables.end(has_failed=True)
+            raise
+        tables.end()
 
 
 def _begun(to: Destination) -> dict[str, set[int]]:

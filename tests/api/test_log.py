@@ -39,10 +39,12 @@ def to_rows(batches: list[pa.RecordBatch], schema: pa.Schema) -> list[dict[str, 
 
 
 def check_batches(log: Path, expected: list[dict[str, Any]]) -> None:
-    rows = to_rows(list(brokerless.open(log).batches(on_damage=lambda _: None)), BATCHES)
+    told: list[Finding] = []
+    rows = to_rows(list(brokerless.open(log).batches(on_damage=told.append)), BATCHES)
     wanted = list(of_type(expected, "batch", log.name))
-    assert len(rows) == len(wanted)
-    for row, want in zip(rows, wanted, strict=True):
+    # Where the chain of sizes breaks, Kafka's reader ends; what follows is in tests/test_mutations.py.
+    assert len(rows) == len(wanted) or any(each.kind == "batches-resume" for each in told)
+    for row, want in zip(rows[: len(wanted)], wanted, strict=True):
         assert row["file"] == str(log)
         for key in want.keys() & row.keys() - {"file"}:
             assert row[key] == want[key], (key, row, want)

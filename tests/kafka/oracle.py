@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from brokerless.schemas import TIMESTAMP_TYPES
-from tests.kafka.jars import NEWEST, OLD_FORMATS, check, dump_tool, run
+from tests.kafka.jars import NEWEST, check, dump_tool, run
 
 
 def read_log(*paths: Path, version: str = NEWEST) -> list[dict[str, Any]]:
@@ -71,15 +71,10 @@ def run_dump(files: Iterable[Path], *options: str, version: str = NEWEST) -> sub
 
 def dump_everything(files: Iterable[Path], *options: str) -> str:
     """What it says of all logs, indexes and snapshots among the files, where it compares these; it must end with 0."""
-    paths = sorted(files)
-    text = ""
-    for version, suffixes in (
-        (NEWEST, (".log", ".index", ".timeindex", ".snapshot")),
-        (OLD_FORMATS, (".txnindex",)),  # the newest tool that there is, 4.3's, lacks a class of 4.4 for these
-    ):
-        chosen = [path for path in paths if path.suffix in suffixes]
-        if chosen:
-            done = run_dump(chosen, *options, version=version)
-            assert done.returncode == 0, done.stderr
-            text += done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
-    return text
+    suffixes = (".log", ".index", ".timeindex", ".snapshot", ".txnindex")
+    chosen = [path for path in sorted(files) if path.suffix in suffixes]
+    if not chosen:
+        return ""
+    done = run_dump(chosen, *options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -95,9 +96,14 @@ def test_audit_finds_what_it_found_before_and_untouched_files_are_identical(brok
             assert {path.name for path in own.iterdir()} == {path.name for path in Path(each.path).iterdir()}
 
 
+OF_EMPTY_BATCHES = re.compile(r"Found timestamp mismatch in :.*\n(  Index timestamp: \d+, log timestamp: -1\n)+")
+"""What the tool of 4.4 says of a time index with an entry for a batch without records, of brokers' own logs as well."""
+
+
 def test_kafkas_dump_tool_finds_nothing_in_logs_and_indexes(erased: Path, kafka_jars: Path) -> None:
     text = dump_everything((erased / "clean").rglob("*-*/*"), "--deep-iteration")
     assert text.count("isvalid: true") > 100
+    text = OF_EMPTY_BATCHES.sub("", text)
     for bad in ("mismatch", "do not have", "out of order", "isvalid: false", "corrupt"):
         assert bad not in text.lower()
 

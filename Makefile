@@ -1,5 +1,5 @@
 # Needs python3 (3.11 or newer) and, for Spark and the tests with a real Kafka, Java 17 or newer. All else goes into
-# .venv and .cache, from requirements.lock.
+# .venv and .cache, from locks/newest.txt.
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
@@ -13,12 +13,12 @@ WITH_OLDEST := tests/format tests/interchange tests/tables tests/dataset tests/j
 COMPILING := env -u PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-data screenshot test quick fuzz oldest bounds lint types format architecture docs bench lock clean
+.PHONY: help install demo demo-data screenshot test quick fuzz oldest bounds lint types format docs bench lock clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-install: $(BIN)/.installed  ## Build .venv from requirements.lock
+install: $(BIN)/.installed  ## Build .venv from locks/newest.txt
 
 demo: install  ## List, verify and query a small log directory that real Kafka wrote
 	@$(BIN)/python demo/demo.py
@@ -51,13 +51,14 @@ bounds: install  ## All kernels with every access checked: golden files, 10,000 
 	    tests/log/write/test_segment_roll_kernels.py tests/interchange/test_jsonl_reader.py tests/test_mutations.py \
 	    tests/typed/avro tests/typed/json
 
-lint: install  ## Style, the order and sizes of the rooms, and docs/architecture.md's table of modules
+lint: install  ## Style, the order and sizes of the rooms, words, and that all modules say what they do
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
-	$(BIN)/python scripts/update_architecture.py --check
+	$(BIN)/python scripts/list_modules.py > /dev/null
 	$(BIN)/python scripts/check_rooms.py
 	$(BIN)/python scripts/check_tests.py
 	$(BIN)/python scripts/check_words.py
+	$(BIN)/python scripts/check_subjects.py
 
 types: install  ## Types, strictly
 	$(BIN)/pyright
@@ -65,37 +66,33 @@ types: install  ## Types, strictly
 format: install  ## Put the style right where ruff can
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
-	$(BIN)/python scripts/update_architecture.py
 
 docs: install  ## The documentation as a site, in .cache/docs/html; a broken link or reference fails
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d .cache/docs/trees docs .cache/docs/html
-
-architecture:  ## Write the table of modules in docs/architecture.md from their first lines
-	$(PYTHON) scripts/update_architecture.py
 
 bench: install  ## Speed beside Kafka's Java reader, aiokafka and spark-sql-kafka. ONLY=deep-read runs a part
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 # Only names, versions and hashes: the locks say nothing of where a package is downloaded from.
 LOCK := pip compile pyproject.toml --upgrade --universal --python-version 3.11 \
-    --extra spark --extra s3 --extra report --extra erase --extra sql --extra decode --extra iceberg --extra delta --extra pipeline --extra restore --generate-hashes --no-header --no-annotate --quiet
-lock: .cache/uv  ## Newest versions that pyproject.toml allows, into requirements.lock; and the oldest
-	"$$(cat .cache/uv)" $(LOCK) --group dev -o requirements.lock
-	"$$(cat .cache/uv)" $(LOCK) --group test --resolution lowest-direct -o requirements-oldest.lock
+    --extra all --generate-hashes --no-header --no-annotate --quiet
+lock: .cache/uv  ## Newest versions that pyproject.toml allows, into locks/newest.txt; and the oldest
+	"$$(cat .cache/uv)" $(LOCK) --group dev -o locks/newest.txt
+	"$$(cat .cache/uv)" $(LOCK) --group test --resolution lowest-direct -o locks/oldest.txt
 
-$(BIN)/.installed: requirements.lock pyproject.toml | .cache/uv
+$(BIN)/.installed: locks/newest.txt pyproject.toml | .cache/uv
 	@uv="$$(cat .cache/uv)" && export UV_COMPILE_BYTECODE_TIMEOUT=0 && set -x && \
 	"$$uv" venv --quiet --allow-existing --no-python-downloads --python "$$(command -v $(PYTHON))" .venv && \
-	"$$uv" pip sync --quiet --python $(BIN)/python --compile-bytecode --require-hashes requirements.lock && \
+	"$$uv" pip sync --quiet --python $(BIN)/python --compile-bytecode --require-hashes locks/newest.txt && \
 	"$$uv" pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@$(COMPILING) $(BIN)/python -m compileall -q src
 	@echo "compiling kernels for this machine, once" && $(BIN)/python -c "from brokerless.format.kernel import load_all; load_all('$(KERNELS)'.split())"
 	@touch $@
 
-.cache/oldest/.installed: requirements-oldest.lock | .cache/uv
+.cache/oldest/.installed: locks/oldest.txt | .cache/uv
 	@uv="$$(cat .cache/uv)" && set -x && \
 	"$$uv" venv --quiet --clear --no-python-downloads --python "$$(command -v $(PYTHON))" .cache/oldest && \
-	"$$uv" pip sync --quiet --python .cache/oldest/bin/python --require-hashes requirements-oldest.lock && \
+	"$$uv" pip sync --quiet --python .cache/oldest/bin/python --require-hashes locks/oldest.txt && \
 	"$$uv" pip install --quiet --python .cache/oldest/bin/python --no-deps --editable .
 	@touch $@
 

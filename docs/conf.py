@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,6 +58,14 @@ def read_root_page(app: Sphinx, docname: str, content: list[str]) -> None:
             content[0] = LINK.sub(_moved, (ROOT / name).read_text()) + "\n" + content[0]
 
 
+def list_modules(app: Sphinx, docname: str, content: list[str]) -> None:
+    if docname == "modules":
+        listed = subprocess.run([sys.executable, ROOT / "scripts/list_modules.py"], capture_output=True, text=True)
+        if listed.returncode:
+            raise SystemExit(listed.stderr)
+        content[0] += listed.stdout
+
+
 def _moved(link: re.Match[str]) -> str:
     """A link of a file in the root, as it is from docs/."""
     path, hash, anchor = link[1].partition("#")
@@ -81,3 +91,4 @@ class SchemaTable(SphinxDirective):
 def setup(app: Sphinx) -> None:
     app.add_directive("schema", SchemaTable)
     app.connect("source-read", read_root_page)
+    app.connect("source-read", list_modules)

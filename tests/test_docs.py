@@ -24,7 +24,7 @@ from typing import NoReturn
 
 import numpy as np
 import pytest
-from scripts import update_architecture
+from scripts import list_modules
 
 import brokerless
 import tests.golden
@@ -318,11 +318,22 @@ def test_python_with_spark_prints_what_is_shown(quick_spark: str, workplace: Pat
         check_outputs(path, output)
 
 
-def test_architecture_has_every_module_with_its_first_line() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text()
-    assert update_architecture.updated(page) == page, "stale: run `make architecture`"
+def test_every_module_is_listed_with_its_first_line() -> None:
     modules = [path for path in (ROOT / "src").rglob("*.py") if path.name != "__init__.py"]
-    assert len(re.findall(r"^\| `\w+` \| \S", page, flags=re.MULTILINE)) == len(modules)
+    assert len(re.findall(r"^\| `\w+` \| \S", list_modules.table(), flags=re.MULTILINE)) == len(modules)
+
+
+def test_the_developers_page_names_every_room() -> None:
+    """As ``name.py``, ``name/``, or for those of ``jobs/`` in its row."""
+    page = (ROOT / "DEVELOPERS.md").read_text()
+    rows = re.findall(r"^\| (`[^|]+) \| ([^|]+) \|$", page, flags=re.MULTILINE)
+    named = {name.rstrip("/") for first, _ in rows for name in re.findall(r"`([\w.]+/?)`", first)}
+    package = ROOT / "src/brokerless"
+    there = {path.name for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert there - named == {"__init__.py", "__main__.py"}
+    (jobs,) = (second for first, second in rows if first == "`jobs/`")
+    packages = {path.name for path in (package / "jobs").iterdir() if (path / "__init__.py").exists()}
+    assert packages == {*re.findall(r"`(\w+)`", jobs)}
 
 
 def test_all_decisions_are_listed() -> None:

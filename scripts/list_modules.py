@@ -1,9 +1,7 @@
-"""Writes the table of modules in docs/architecture.md from the first lines of the modules' docstrings.
-
-    python scripts/update_architecture.py            # rewrites the table
-    python scripts/update_architecture.py --check    # fails if the table is stale, and changes nothing
+"""Lists all modules with the first lines of their docstrings, by rooms, as docs/modules.md has them on the site.
 
 A command's module needs no docstring: the first line of its ``DESCRIPTION``, which ``--help`` prints, is used instead.
+A module without either is an error.
 """
 
 from __future__ import annotations
@@ -15,9 +13,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
-PAGE = ROOT / "docs" / "architecture.md"
-BEGIN = "<!-- modules: written by `make architecture` -->\n"
-END = "<!-- end of modules -->\n"
 ROOMS = ("format", "log", "tables", "internals", "interchange", "fields", "jobs", "spark", "views", "cli")
 """The order of the rooms on the page; one that is not listed comes after these."""
 
@@ -61,32 +56,20 @@ def table() -> str:
         name = package.relative_to(SOURCES).as_posix().removeprefix("brokerless/")
         modules = sorted(path for path in package.glob("*.py") if path.name != "__init__.py")
         rows = [f"| `{module.stem}` | {first_line(module)} |" for module in modules]
-        title = "###" if "/" not in name else "####"
+        title = "##" if "/" not in name else "###"
         heading = f"{title} `{name}/`\n\n{first_line(package / '__init__.py')}.\n"
         header = ["| module | what it does |", "|---|---|"]
         sections.append("\n".join([heading, *header, *rows, ""] if rows else [heading]))
     return "\n".join(sections)
 
 
-def updated(page: str) -> str:
-    before, _, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise SystemExit(f"{PAGE.relative_to(ROOT)}: the lines {BEGIN.strip()} and {END.strip()} are missing")
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
-
-
-def main(arguments: list[str]) -> str | None:
-    page = PAGE.read_text()
+def main() -> str | None:
     try:
-        new = updated(page)
+        print(table())
     except UndocumentedError as error:
         return str(error)
-    if arguments == ["--check"]:
-        return None if new == page else "docs/architecture.md is stale: run `make architecture` and commit the page"
-    PAGE.write_text(new)
     return None
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

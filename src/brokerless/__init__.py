@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from brokerless.api.log import Log, open
     from brokerless.api.partition import Partition
     from brokerless.api.pipeline import next_offsets, pipeline
+    from brokerless.api.recovery import carve, merge
     from brokerless.api.restore import restore
     from brokerless.api.results import LogAudit, LogRestart
     from brokerless.errors import (
@@ -71,9 +72,11 @@ __all__ = [
     "UnreadableError",
     "UnwritableError",
     "UsageError",
+    "carve",
     "cluster",
     "explain",
     "load",
+    "merge",
     "next_offsets",
     "open",
     "pipeline",
@@ -91,6 +94,7 @@ _MODULES = {
     "brokerless.api.log": ("Log", "open"),
     "brokerless.api.partition": ("Partition",),
     "brokerless.api.pipeline": ("next_offsets", "pipeline"),
+    "brokerless.api.recovery": ("carve", "merge"),
     "brokerless.api.restore": ("restore",),
     "brokerless.api.results": ("LogAudit", "LogRestart"),
     "brokerless.errors": (

@@ -1,0 +1,109 @@
+"""What ``brokerless.merge`` and ``brokerless.carve`` do: make logs of several replicas, and of bytes of any content."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Literal
+
+from brokerless.api.jobs import bound, open_directory
+from brokerless.errors import UsageError
+from brokerless.log.config import LogConfig
+from brokerless.log.names import Include
+from brokerless.log.read_progress import Done, ignore
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.tables.partition_reader import OnDamage
+
+if TYPE_CHECKING:
+    from brokerless.jobs.merge.job import MergeResult
+    from brokerless.jobs.run.types import Spark
+    from brokerless.jobs.salvage.carve import Carved
+
+Paths = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
+
+
+def merge(
+    paths: Paths,
+    to: str | os.PathLike[str],
+    *,
+    topics: Collection[str] | None = None,
+    committed_only: bool = False,
+    segment_bytes: int | None = None,
+    dry_run: bool = False,
+    include: Collection[Include] | Include = (),
+    max_batch_bytes: int | None = None,
+    storage_options: StorageOptions | None = None,
+    on_damage: OnDamage | None = None,
+    done: Done = ignore,
+    spark: Spark = "none",
+) -> list[MergeResult]:
+    """Combines the replicas of each partition, from several brokers' disks, into one log in ``to``, as ``brokerless
+    merge``. The sources are never written to, and offsets never change.
+
+    ``paths``: log directories or partitions' directories, one for each replica. ``topics``: of these alone.
+    ``committed_only``: without what is not known to be committed. ``segment_bytes``: where segments end (1 GiB).
+    ``include``, ``storage_options``: as :func:`brokerless.open` takes them, of ``paths``. ``on_damage`` is called with
+    each finding, ``done`` with the bytes that were read or written. Others as in :meth:`Log.verify`.
+
+    Each result has ``is_whole``, ``losses``, ``divergences`` and ``contributions`` of a partition. Raises
+    :class:`UsageError`, :class:`UnreadableError` and :class:`UnwritableError`; nothing is written then.
+    """
+    from brokerless.jobs.merge.job import Merge, merge, plan
+
+    logs = [open_directory(path, include, storage_options) for path in _each(paths)]
+    there = {each.topic for log in logs for each in log.partitions}
+    missing = sorted(set(topics or ()) - there)
+    if missing:
+        raise UsageError(f"there is no topic {missing[0]!r}; topics: {', '.join(sorted(filter(None, there)))}")
+    settings = Merge(_config(segment_bytes), bound(max_batch_bytes), dry_run, committed_only)
+    tasks = plan(logs, to, settings, lambda each: topics is None or each.topic in topics, storage_options)
+    return list(merge(tasks, on_damage or (lambda _: None), done, spark=spark, processes=1))
+
+
+def carve(
+    paths: Paths,
+    to: str | os.PathLike[str],
+    *,
+    as_: Literal["segments", "parquet"] = "segments",
+    segment_bytes: int | None = None,
+    dry_run: bool = False,
+    max_batch_bytes: int | None = None,
+    storage_options: StorageOptions | None = None,
+    on_damage: OnDamage | None = None,
+    done: Done = ignore,
+) -> list[Carved]:
+    """Extracts batches from files of any content, such as the image of a disk, into partitions ``carved-N`` of the log
+    directory ``to``, or Parquet files there (``as_``), as ``brokerless carve``. The sources are never written to.
+
+    ``paths``: files, local or URLs with ``storage_options``. ``segment_bytes``: where segments end (1 GiB).
+    ``on_damage`` is called with each finding, ``done`` with the bytes that were read. Others as in :meth:`Log.verify`.
+
+    Each result is a group of batches: ``partition`` is its number, ``runs`` where in the file they are. Raises
+    :class:`UsageError`, :class:`UnreadableError` and :class:`UnwritableError`.
+    """
+    from brokerless.jobs.recovered.open_files import open_lone
+    from brokerless.jobs.salvage.carve import Carving, carve, check
+    from brokerless.log.commit.partition_writer import output_directory
+
+    if as_ == "parquet" and segment_bytes is not None:
+        raise UsageError("segment_bytes does not apply to as_='parquet'; use one of them")
+    files = _each(paths)
+    directory, config, is_parquet = output_directory(to, files), _config(segment_bytes), as_ == "parquet"
+    carvings = [
+        Carving(path, directory, config, bound(max_batch_bytes), dry_run, storage_options, is_parquet) for path in files
+    ]
+    for path in files:
+        open_lone(path, storage_options).close()  # one that is not there is a mistake, not damage
+    check(carvings)
+    return list(carve(carvings, on_damage or (lambda _: None), done))
+
+
+def _config(segment_bytes: int | None) -> LogConfig:
+    return LogConfig() if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
+
+
+def _each(paths: Paths) -> list[str]:
+    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not listed:
+        raise UsageError("give at least one path")
+    return [os.fspath(each) for each in listed]

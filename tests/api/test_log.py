@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 import subprocess
@@ -14,7 +15,8 @@ import pyarrow as pa
 import pytest
 
 import brokerless
-from brokerless import DamageError, Finding, UnreadableError, UsageError
+from brokerless import DamageError, Finding, Log, Partition, UnreadableError, UsageError
+from brokerless.cli.commands import COMMANDS
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.views import audit as audit_view
 from brokerless.views import restart as restart_view
@@ -424,3 +426,35 @@ def test_notebooks_show_logs_partitions_and_findings_as_tables():
 def test_jobs_is_a_number_of_threads(jobs: Any) -> None:
     with pytest.raises(UsageError, match="is not a number of threads"):
         brokerless.open(case("formats/v2-none-create").log).records(jobs=jobs)
+
+
+ONLY_OF_A_LOG = {("compact", "topics")}
+"""Which of its topics."""
+
+
+def test_a_partition_takes_what_a_log_takes_with_the_same_defaults() -> None:
+    methods = {name: each for name, each in inspect.getmembers(Log, inspect.isfunction) if not name.startswith("_")}
+    shared = {name for name in methods if inspect.isfunction(getattr(Partition, name, None))}
+    assert methods.keys() - shared == {
+        "dataset",
+        "partition",
+        "report",
+        "schema",
+        "sql",
+        "trim",
+    }  # of whole directories
+    for name in sorted(shared):
+        of_log, of_partition = (
+            {key: each.default for key, each in inspect.signature(getattr(of, name)).parameters.items()}
+            for of in (Log, Partition)
+        )
+        left_out = {key for method, key in ONLY_OF_A_LOG if method == name}
+        assert {key: each for key, each in of_log.items() if key not in left_out} == of_partition, name
+
+
+def test_every_command_has_a_function_or_a_method() -> None:
+    of_the_command_line = {"completion"}
+    under_other_names = {"cat": "records", "ls": "segments", "internals": "dataset"}
+    for name in COMMANDS.keys() - of_the_command_line:
+        name = under_other_names.get(name, name)
+        assert hasattr(Log, name) or name in brokerless.__all__, name

@@ -156,6 +156,13 @@ def contents(directory: Path) -> dict[str, bytes]:
 def test_python_verifies_and_converts_on_a_session(spark: SparkSession, tmp_path: Path) -> None:
     log = brokerless.open(broker_data("unclean"))
     assert list(log.verify(spark=spark)) == list(log.verify())
+    one = log.partitions[0]
+    assert list(one.verify(spark=spark)) == list(one.verify())
+    assert one.audit(spark=spark) == one.audit()
+    assert (
+        one.salvage(tmp_path / "to", dry_run=True, spark=spark).losses
+        == one.salvage(tmp_path / "to", dry_run=True).losses
+    )
 
     small = brokerless.open(broker_data("clean") / "edges-0")
     (there,) = small.convert(tmp_path / "there", codec="gzip", spark=spark)

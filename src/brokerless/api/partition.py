@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.export.job import ExportedPartition
     from brokerless.jobs.export.tasks import ExportForm
     from brokerless.jobs.restart.results import Restart
+    from brokerless.jobs.run.types import Spark
     from brokerless.jobs.salvage.job import SalvageResult
     from brokerless.jobs.size.result import TopicSize
     from brokerless.tables.record_filter import RecordFilter
@@ -91,32 +92,36 @@ class Partition(PartitionReader):
             jobs,
         )
 
-    def verify(self, *, max_batch_bytes: int | None = None) -> Iterator[Finding]:
+    def verify(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> Iterator[Finding]:
         """Verifies every batch's checksum and structure, and the indexes against the log, as ``brokerless verify``.
 
         The first finding of severity ``error`` is where Kafka's own reader first throws. ``max_batch_bytes``: what one
-        batch may inflate to (128 MiB). Raises :class:`UnreadableError` for a file that cannot be opened.
+        batch may inflate to (128 MiB). ``spark``: a session (or SparkContext) to run on, or a master for which one is
+        started; one partition is one task. Raises :class:`UnreadableError` for a file that cannot be opened.
         """
         from brokerless.jobs.verify.partition import verify_partition
 
+        if spark != "none":
+            return jobs.verify(self._source, max_batch_bytes, spark)
         return verify_partition(self.paths, self.storage_options, jobs.bound(max_batch_bytes))
 
-    def audit(self, *, max_batch_bytes: int | None = None) -> PartitionAudit:
+    def audit(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> PartitionAudit:
         """Audits the partition, as ``brokerless audit`` of its directory: batches, indexes, offsets, leader epochs,
         producers, transactions, timestamps, and what the log directory's checkpoints record of it.
 
         Returns counts, offsets and ``findings`` (of each kind at most 1000; ``left_out`` counts the rest).
         ``max_batch_bytes`` as in :meth:`verify`, and so is what is raised.
         """
-        return jobs.audit(self._source, max_batch_bytes, "none").partitions[0]
+        return jobs.audit(self._source, max_batch_bytes, spark).partitions[0]
 
-    def restart(self) -> Restart:
+    def restart(self, kafka: str | None = None) -> Restart:
         """Returns what a broker's next start would make of the partition, as ``brokerless restart`` of its directory:
-        files it cuts and deletes, indexes it rebuilds, and records that are lost. Nothing is changed.
+        files it cuts and deletes, indexes it rebuilds, and records that are lost. Nothing is changed. ``kafka``: the
+        version that starts, ``"4.4"`` (default) or ``"3.9"``.
 
         Raises :class:`UnreadableError` for anything but a local directory.
         """
-        return jobs.restart(self._source).partitions[0]
+        return jobs.restart(self._source, kafka).partitions[0]
 
     def salvage(
         self,
@@ -128,13 +133,16 @@ class Partition(PartitionReader):
         dry_run: bool = False,
         include: Collection[Include] = (),
         max_batch_bytes: int | None = None,
+        storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
+        spark: Spark = "none",
     ) -> SalvageResult:
         """Writes every intact batch to a partition of the log directory ``to``, or as Parquet, as ``brokerless
         salvage``; see :meth:`Log.salvage`."""
         (result,) = jobs.salvage(
             self._source, to, as_=as_, segment_bytes=segment_bytes, partial=partial, dry_run=dry_run, include=include,
-            max_batch_bytes=max_batch_bytes, on_damage=on_damage,
+            max_batch_bytes=max_batch_bytes, on_damage=on_damage, storage_options=storage_options,
+            spark=spark,
         )  # fmt: skip
         return result
 
@@ -152,6 +160,7 @@ class Partition(PartitionReader):
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
+        spark: Spark = "none",
     ) -> ConvertResult:
         """Rewrites the partition as part of the log directory ``to``, as ``brokerless convert``; see
         :meth:`Log.convert`."""
@@ -159,6 +168,7 @@ class Partition(PartitionReader):
             self._source, to, message_format=message_format, codec=codec, level=level, batch_size=batch_size,
             segment_bytes=segment_bytes, isolation=isolation, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
             storage_options=storage_options, on_damage=on_damage,
+            spark=spark,
         )  # fmt: skip
         return result
 
@@ -179,6 +189,7 @@ class Partition(PartitionReader):
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
+        spark: Spark = "none",
     ) -> ErasedPartition | None:
         """Removes or blanks records of the partition, as ``brokerless erase``; None if a run with this manifest did it
         before. See :meth:`Log.erase`."""
@@ -186,6 +197,7 @@ class Partition(PartitionReader):
             self._source, to, keys=keys, where=where, header=header, blank=blank, blank_fields=blank_fields,
             schemas=schemas, value_format=value_format, manifest=manifest, sign_key=sign_key, dry_run=dry_run,
             max_batch_bytes=max_batch_bytes, storage_options=storage_options, on_damage=on_damage,
+            spark=spark,
         )  # fmt: skip
         return erased[0] if erased else None
 
@@ -204,6 +216,7 @@ class Partition(PartitionReader):
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
+        spark: Spark = "none",
     ) -> CompactResult:
         """Compacts the partition, whatever its ``cleanup.policy``, as ``brokerless compact``; see
         :meth:`Log.compact`."""
@@ -212,6 +225,7 @@ class Partition(PartitionReader):
             segment_bytes=segment_bytes, now=now, keep_active=keep_active, from_start=from_start, kafka=kafka,
             what_if=what_if, max_batch_bytes=max_batch_bytes, storage_options=storage_options, on_damage=on_damage,
             topics=() if self.topic is None else (self.topic,),
+            spark=spark,
         )  # fmt: skip
         return result
 
@@ -226,12 +240,14 @@ class Partition(PartitionReader):
         batch_sizes: Collection[int] = (),
         batch_records: Collection[int] = (),
         max_batch_bytes: int | None = None,
+        spark: Spark = "none",
     ) -> TopicSize:
         """Estimates what the partition takes, and would take otherwise, as ``brokerless size``; see
         :meth:`Log.size`."""
         (result,) = jobs.size(
             self._source, sample=sample, full=full, message_formats=message_formats, codecs=codecs, levels=levels,
             batch_sizes=batch_sizes, batch_records=batch_records, max_batch_bytes=max_batch_bytes,
+            spark=spark,
         )  # fmt: skip
         return result
 
@@ -261,6 +277,7 @@ class Partition(PartitionReader):
         storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
         decode: Decoding | str | bool | None = None,
+        spark: Spark = "none",
     ) -> ExportedPartition | None:
         """Writes the partition's new records as Parquet files, as ``brokerless export``; None if there are none. See
         :meth:`Log.export`."""
@@ -268,5 +285,6 @@ class Partition(PartitionReader):
             self._source, to, as_=as_, catalog=catalog, by_date=by_date, isolation=isolation, compression=compression,
             file_bytes=file_bytes, allow_removed=allow_removed, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
             storage_options=storage_options, on_damage=on_damage, decode=decode,
+            spark=spark,
         )  # fmt: skip
         return exported[0] if exported else None

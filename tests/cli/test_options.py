@@ -10,6 +10,8 @@ from tests.cli.conftest import Run
 from tests.format.twin import COMPRESS, write_batch, write_record
 from tests.golden import broker_data, case
 
+from brokerless.cli.commands import COMMANDS
+
 
 @pytest.mark.parametrize("command", ["cat", "verify"])
 def test_a_batch_that_inflates_past_the_limit_is_damage_until_a_higher_one_is_given(run: Run, command: str) -> None:
@@ -83,3 +85,19 @@ def test_a_state_that_there_is_not_is_refused_with_those_that_there_are(run: Run
     result = run("ls", "--include", "gone", log_directory)
     assert (result.exit_code, result.out) == (2, b"")
     assert "there are future, delete, stray" in result.err
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_what_writes_elsewhere_or_applies_has_a_dry_run(run: Run, name: str) -> None:
+    options = run(name, "--help").out.decode().partition("\noptions:")[2]
+    if ("--to " in options or "--apply" in options) and name != "pipeline":  # of which export --dry-run tells
+        assert "--dry-run" in options
+
+
+@pytest.mark.parametrize(
+    "line", [["trim", "x"], ["rebuild", "x", "--to", "y"], ["restore", "x", "--to", "y"]], ids=lambda line: line[0]
+)
+def test_apply_and_dry_run_exclude_each_other(run: Run, line: list[str]) -> None:
+    result = run(*line, "--apply", "--dry-run")
+    assert result.exit_code == 2
+    assert "--dry-run and --apply exclude each other; use one of them" in result.err

@@ -312,7 +312,7 @@ def compact(
     keep_active: bool,
     from_start: bool,
     kafka: Literal["3.9", "4.4"],
-    what_if: bool,
+    dry_run: bool,
     max_batch_bytes: int | None,
     storage_options: StorageOptions | None,
     on_damage: OnDamage | None,
@@ -325,7 +325,7 @@ def compact(
 
     options = CompactOptions(
         milliseconds(now), delete_retention_ms, min_compaction_lag_ms, segment_bytes, keep_active, from_start, kafka,
-        bound(max_batch_bytes), what_if or to is None, 10 if what_if or to is None else 0,
+        bound(max_batch_bytes), dry_run or to is None, 10 if dry_run or to is None else 0,
     )  # fmt: skip
     directory = source.directory
     read, write = source.storage_options, storage_options

@@ -321,6 +321,7 @@ class Log:
         keep_active: bool = False,
         from_start: bool = False,
         kafka: Literal["3.9", "4.4"] = "4.4",
+        dry_run: bool = False,
         what_if: bool = False,
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
@@ -328,8 +329,9 @@ class Log:
         spark: Spark = "none",
     ) -> list[CompactResult]:
         """Compacts partitions as Kafka's cleaner does, into the log directory ``to``: topics with the
-        ``cleanup.policy`` ``compact``, and those in ``topics``; others are copied. ``what_if``, or no ``to``: writes
-        nothing; each result has ``totals``, ``removed``, ``tombstones`` and ``frequent_keys``.
+        ``cleanup.policy`` ``compact``, and those in ``topics``; others are copied. ``dry_run`` (or ``what_if``, which
+        is the same), or no ``to``: writes nothing; each result has ``totals``, ``removed``, ``tombstones`` and
+        ``frequent_keys``.
 
         ``delete_retention_ms``, ``min_compaction_lag_ms``, ``segment_bytes``: instead of the topic's settings.
         ``now``: for delete horizons and lags. ``keep_active``: the last segment stays. ``from_start``: what was
@@ -339,7 +341,7 @@ class Log:
         return jobs.compact(
             self._source, to, topics=topics, delete_retention_ms=delete_retention_ms,
             min_compaction_lag_ms=min_compaction_lag_ms, segment_bytes=segment_bytes, now=now, keep_active=keep_active,
-            from_start=from_start, kafka=kafka, what_if=what_if, max_batch_bytes=max_batch_bytes,
+            from_start=from_start, kafka=kafka, dry_run=dry_run or what_if, max_batch_bytes=max_batch_bytes,
             storage_options=storage_options, on_damage=on_damage, spark=spark,
         )  # fmt: skip
 

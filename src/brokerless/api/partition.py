@@ -212,6 +212,7 @@ class Partition(PartitionReader):
         keep_active: bool = False,
         from_start: bool = False,
         kafka: Literal["3.9", "4.4"] = "4.4",
+        dry_run: bool = False,
         what_if: bool = False,
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
@@ -223,8 +224,8 @@ class Partition(PartitionReader):
         (result,) = jobs.compact(
             self._source, to, delete_retention_ms=delete_retention_ms, min_compaction_lag_ms=min_compaction_lag_ms,
             segment_bytes=segment_bytes, now=now, keep_active=keep_active, from_start=from_start, kafka=kafka,
-            what_if=what_if, max_batch_bytes=max_batch_bytes, storage_options=storage_options, on_damage=on_damage,
-            topics=() if self.topic is None else (self.topic,),
+            dry_run=dry_run or what_if, max_batch_bytes=max_batch_bytes, storage_options=storage_options,
+            on_damage=on_damage, topics=() if self.topic is None else (self.topic,),
             spark=spark,
         )  # fmt: skip
         return result

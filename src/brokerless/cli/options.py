@@ -93,6 +93,13 @@ def add_dry_run(parser: ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only report what would be done; write nothing")
 
 
+def add_apply(parser: ArgumentParser, help_of_apply: str) -> None:
+    """``--apply`` of what changes nothing without it, for which ``--dry-run`` is another name."""
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--apply", action="store_true", help=f"{help_of_apply}; without it, nothing is changed")
+    either.add_argument("--dry-run", action="store_true", help="only report what would be done, as without --apply")
+
+
 def add_jobs(parser: ArgumentParser) -> None:
     help_of_jobs = "how many read side by side (by default one for each processor where there is much to read; 1: none)"
     parser.add_argument("--jobs", type=positive, metavar="N", help=help_of_jobs)

@@ -42,14 +42,14 @@ def test_settings_are_those_of_any_log_directory_that_is_given(run: Run, tmp_pat
     assert (alone.json, alone.exit_code) == ([], 0)
     assert alone.err.count("settings are not known") == 2
     assert "users-0" in alone.err
-    (users,) = run("compact", other, "-t", "users", "--what-if", "--json").json
+    (users,) = run("compact", other, "-t", "users", "--dry-run", "--json").json
     assert users["recordsOut"] < users["recordsIn"]
 
 
 def test_what_if_writes_nothing_and_shows_keys_and_tombstones(run: Run, tmp_path: Path) -> None:
     source = Path(shutil.copytree(DEMO / "users-0", tmp_path / "users-0"))
-    dry = run("compact", source, "--what-if", "--from-start", "--now", "2026-10-30")
-    assert dry.lines[-1].endswith("nothing was written (--what-if)")
+    dry = run("compact", source, "--dry-run", "--from-start", "--now", "2026-10-30")
+    assert dry.lines[-1].endswith("nothing was written, as in a dry run")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["users-0"]
     assert any(line.startswith("partition  tombstones left") for line in dry.lines)
     wet = run("compact", source, "--to", tmp_path / "to", "--from-start", "--now", "2026-10-30", "--json").json[0]
@@ -76,7 +76,7 @@ def test_a_damaged_partition_is_not_written(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "nowhere to write to; use --to DIRECTORY, or --what-if"),
+        ([], "nowhere to write to; use --to DIRECTORY, or --dry-run"),
         (["-t", "__cluster_metadata", "--to", "TO"], "__cluster_metadata is KRaft's own log"),
         (["--to", "TO", "--now", "soon"], "'soon' is not a time"),
     ],

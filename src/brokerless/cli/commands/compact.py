@@ -36,7 +36,7 @@ begun; --keep-active leaves it alone as a running broker does. Cleaning begins w
 that the last one ended; --from-start looks for duplicates in all of the log. What an open transaction holds back
 stays.
 
---what-if writes nothing, and reports how much smaller the log would be, which keys have the most records, and how old
+--dry-run writes nothing, and reports how much smaller the log would be, which keys have the most records, and how old
 tombstones are. Of a whole log directory, meta.properties is copied last, so that a broker starts on the result; several
 log directories get a directory of their own name each in the new one.
 Existing partitions are never changed. A damaged partition is reported and not written: use brokerless salvage. One
@@ -45,7 +45,7 @@ that lacks a segment is reported, and cleaned all the same.
 The exit code is 0, 1 if there is damage, and 2 for a path that cannot be opened.
 """
 EXAMPLES = """\
-  brokerless compact /var/lib/kafka --what-if
+  brokerless compact /var/lib/kafka --dry-run
   brokerless compact /var/lib/kafka --to compacted
   brokerless compact /backup/users-0 --to compacted --delete-retention-ms 0 --from-start
   brokerless compact /backup -t 'state-*' --to compacted --spark spark://host:7077
@@ -57,7 +57,13 @@ _TOP, _LONGEST_KEY = 10, 100
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--to", metavar="DIRECTORY", help="directory or URL to write to; created if it does not exist")
-    add("--what-if", action="store_true", help="only report what would be left; write nothing")
+    add(
+        "--dry-run",
+        "--what-if",
+        dest="dry_run",
+        action="store_true",
+        help="only report what would be left; write nothing",
+    )
     add("--delete-retention-ms", type=count, metavar="MS", help="delete.retention.ms (the topic's, or a day)")
     add("--min-compaction-lag-ms", type=count, metavar="MS", help="min.compaction.lag.ms (the topic's, or 0)")
     add("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes: what small segments may become together")
@@ -68,7 +74,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--kafka", choices=("3.9", "4.4"), default="4.4", help=help_of_kafka)
     help_of_memory = "memory for keys, 32 bytes each; where it is not enough, keys are read again (256MB)"
     add("--key-memory", type=size, metavar="SIZE", help=help_of_memory)
-    add("--top", type=count, default=_TOP, metavar="N", help=f"--what-if: so many keys with the most records ({_TOP})")
+    add("--top", type=count, default=_TOP, metavar="N", help=f"--dry-run: so many keys with the most records ({_TOP})")
     add_spark(parser)
     add_max_batch_bytes(parser)
 
@@ -76,8 +82,8 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.jobs.compact.job import compact, plan
 
-    if options.to is None and not options.what_if:
-        raise UsageError("nowhere to write to; use --to DIRECTORY, or --what-if")
+    if options.to is None and not options.dry_run:
+        raise UsageError("nowhere to write to; use --to DIRECTORY, or --dry-run")
     output = Output()
     partitions = [each.paths for each in output.partitions(options)]
     if output.exit_code == UNUSABLE:
@@ -110,15 +116,15 @@ def _options(options: Namespace) -> CompactOptions:
         options.from_start,
         options.kafka,
         options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
-        options.what_if,
-        options.top if options.what_if else 0,
+        options.dry_run,
+        options.top if options.dry_run else 0,
         KEY_BYTES if options.key_memory is None else options.key_memory,
     )
 
 
 def _with_keys(result: CompactResult, options: Namespace) -> dict[str, object]:
     found: dict[str, object] = result.as_dict()
-    if options.what_if:
+    if options.dry_run:
         found["frequentKeys"] = [
             {"key": _as_json(each.key), "records": each.records, "lastOffset": each.last_offset}
             for each in result.frequent_keys
@@ -149,22 +155,22 @@ def _show(output: Output, results: Sequence[CompactResult], options: Namespace) 
         output.line("")
         for line in table(("partition", "count", "removed"), removed, right=("count",)):
             output.line(line)
-    if options.what_if:
-        _show_what_if(output, done)
+    if options.dry_run:
+        _show_dry_run(output, done)
     for each in results:
         if each.damages:
             refused = next((damage for damage in each.damages if damage.kind == "batch-refused"), None)
             damaged = f"was not written, as it is damaged; see brokerless verify {each.task.source.path}"
             output.say(f"{each.task.name} {damaged if refused is None else refused.message}")
     what = f"written to {options.to}" if done else "nothing was written"
-    if options.what_if:
-        what = "nothing was written (--what-if)"
+    if options.dry_run:
+        what = "nothing was written, as in a dry run"
     before, after = sum(each.totals.bytes_in for each in done), sum(each.totals.bytes_out for each in done)
     output.line("")
     output.line(f"{count_of(len(done), 'partition')}, {format_bytes(before)} to {format_bytes(after)}: {what}")
 
 
-def _show_what_if(output: Output, results: Sequence[CompactResult]) -> None:
+def _show_dry_run(output: Output, results: Sequence[CompactResult]) -> None:
     for each in results:
         if each.open_transaction is not None and not each.task.is_copied:
             producer_id, offset = each.open_transaction

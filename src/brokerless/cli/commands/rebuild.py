@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from brokerless.cli.options import add_max_batch_bytes
+from brokerless.cli.options import add_apply, add_max_batch_bytes
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.errors import UsageError
@@ -67,7 +67,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--reset-positions", choices=("end", "start"), help=help_of_reset)
     help_of_id = "the cluster id, where no disk has one; a random one by default"
     parser.add_argument("--cluster-id", metavar="ID", help=help_of_id)
-    parser.add_argument("--apply", action="store_true", help="write it; without it, nothing is changed")
+    add_apply(parser, "write it")
     help_of_undo = "put back what --data in-place replaced, by the journal in the directory of --to"
     parser.add_argument("--undo", action="store_true", help=help_of_undo)
     help_of_force = "with --undo: also where brokers have run since"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from brokerless.cli.options import add_max_batch_bytes
+from brokerless.cli.options import add_apply, add_max_batch_bytes
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.ranges import TIME, parse_time
@@ -81,7 +81,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--until", metavar="TIME", help=help_of_until)
     help_of_isolation = "read_uncommitted also restores aborted records and open transactions (read_committed)"
     add("--isolation", choices=ISOLATION_LEVELS, default="read_committed", help=help_of_isolation)
-    add("--apply", action="store_true", help="restore; without it, nothing is changed")
+    add_apply(parser, "restore")
     add_max_batch_bytes(parser)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from brokerless.cli.options import add_topics
+from brokerless.cli.options import add_apply, add_topics
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.ranges import TIME, parse_time
@@ -51,7 +51,7 @@ def add_options(parser: ArgumentParser) -> None:
     ways.add_argument("--before", metavar="TIME", help=help_of_before.replace("%", "%%"))
     help_of_others = "another log directory of the same broker, to know topics and groups by; can be repeated"
     parser.add_argument("--log-dir", action="append", default=[], metavar="DIRECTORY", help=help_of_others)
-    parser.add_argument("--apply", action="store_true", help="remove the segments; without it, nothing is changed")
+    add_apply(parser, "remove the segments")
 
 
 def run(options: Namespace) -> int:

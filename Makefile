@@ -6,7 +6,7 @@ UV_VERSION := 0.13.8
 BIN := .venv/bin
 SOURCES := src tests benchmarks demo scripts docs/conf.py
 KERNELS := $(shell grep -rlE '^@kernel' src --include=*.py | sed 's|^src/||; s|/|.|g; s|\.py$$||')
-WITH_OLDEST := tests/format tests/interchange tests/tables tests/dataset tests/jobs/export tests/jobs/pipeline tests/views tests/api tests/jobs/report \
+WITH_OLDEST := tests/format tests/interchange tests/table_formats tests/tables tests/dataset tests/jobs/export tests/jobs/pipeline tests/views tests/api tests/jobs/report \
     tests/spark/stream/test_log_tracker.py $(addprefix tests/spark/test_, $(addsuffix .py, \
     source plan options golden export sink sink_options stream_sink load jobs s3))
 # An environment may forbid Python to write byte code; without it, each start takes twice as long.

@@ -11,7 +11,7 @@ import ast
 import re
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ ORDER = (
     "log.names log.config log.settings log.storage log.checkpoint log.index log.directory log.segment",
     "log.ranges log.positions log.read_progress log.live_segments log.seek log.offset_checks log.segment_summary",
     "log.offset_gaps log.producer log.partition log.tail log.write log.recovery log.commit",
-    "tables interchange internals fields typed",
+    "tables interchange table_formats internals explanation typed",
     "jobs.run jobs.manifest jobs.named_partitions jobs.directory_state jobs.segment_checks jobs.recovered",
     "jobs.verify jobs.restart jobs.audit jobs.convert jobs.compact",
     "jobs.size jobs.load jobs.export jobs.salvage jobs.merge",
@@ -55,7 +55,7 @@ OPENERS = {
     "log.write.segment_writer": "writes a segment",
     "internals.messages": "reads a file of the package",
     "log.settings.definitions": "reads a file of the package",
-    "interchange.export_directory": "locks a directory",
+    "table_formats.export_directory": "locks a directory",
     "jobs.restore.live.offset_map": "locks its directory",
     "jobs.report.page": "reads files of the package",
     "typed.protobuf.files": "reads what protoc wrote into its own directory",
@@ -207,6 +207,44 @@ def find_circle(modules: dict[str, Module], start: Module) -> list[Import]:
     return []
 
 
+def check_package_circles(modules: dict[str, Module]) -> Iterator[Violation]:
+    """The packages and modules of a package import each other in one direction only, whatever is inside of them."""
+    for package in [each for each in modules.values() if each.is_package]:
+        prefix = package.name + "."
+        arrows: dict[str, dict[str, Import]] = {}
+        for module in modules.values():
+            for each in module.imports:
+                one, other = (inner(name, prefix) for name in (module.name, each.module))
+                if one and other and one != other:
+                    arrows.setdefault(one, {}).setdefault(other, Import(each.module, each.line))
+        for name in arrows:
+            circle = find_arrow_circle(arrows, name)
+            if circle and name == min(circle):
+                way = " -> ".join([*circle, name])
+                message = f"its parts import each other: {way}; expected no circle"
+                yield Violation(f"circle of {package.name}: {way}", package.path, 1, message)
+
+
+def inner(name: str, prefix: str) -> str | None:
+    """The part of a package that a module belongs to; None for a module outside of it, and for the package itself."""
+    return name.removeprefix(prefix).split(".")[0] if name.startswith(prefix) else None
+
+
+def find_arrow_circle(arrows: Mapping[str, Mapping[str, Import]], start: str) -> list[str]:
+    """The names on the shortest way from a part of a package back to itself; empty if there is none."""
+    ways = deque([[start]])
+    seen = set[str]()
+    while ways:
+        way = ways.popleft()
+        for name in arrows.get(way[-1], {}):
+            if name == start:
+                return way
+            if name not in seen:
+                seen.add(name)
+                ways.append([*way, name])
+    return []
+
+
 def check_sizes(modules: dict[str, Module]) -> Iterator[Violation]:
     """Packages, modules and functions are small."""
     for module in modules.values():
@@ -286,6 +324,7 @@ def find_violations(source: Path, root: str = "brokerless") -> list[Violation]:
     return [
         *check_order(modules, root),
         *check_circles(modules),
+        *check_package_circles(modules),
         *check_sizes(modules),
         *check_openers(modules, root),
         *check_values(modules, root),

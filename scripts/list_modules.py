@@ -13,7 +13,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
-ROOMS = ("format", "log", "tables", "internals", "interchange", "fields", "jobs", "spark", "views", "cli")
+ROOMS = (
+    "format",
+    "log",
+    "tables",
+    "internals",
+    "interchange",
+    "table_formats",
+    "explanation",
+    "jobs",
+    "spark",
+    "views",
+    "cli",
+)
 """The order of the rooms on the page; one that is not listed comes after these."""
 
 

@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.interchange import export_state as exports
 from brokerless.jobs import manifest
 from brokerless.jobs.salvage import tables
 from brokerless.log import names
 from brokerless.log.checkpoint import commit_journal
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.storage.destination import Destination
+from brokerless.table_formats import export_state as exports
 from tests.examples import examples
 
 

@@ -105,6 +105,17 @@ def test_a_circle_is_found_at_each_module_in_it(tmp_path: Path):
     assert found == [f"circle brokerless.spark.{each}" for each in ("options", "plan", "split")]
 
 
+def test_parts_of_a_package_that_import_each_other_are_found_although_no_module_does(tmp_path: Path):
+    found = violations(
+        tmp_path,
+        views__text="import brokerless.views.tables.cells",
+        views__tables__cells="",
+        views__tables__rows="import brokerless.views.text",
+        **{"views/__init__": ""},
+    )
+    assert found == ["circle of brokerless.views: tables -> text -> tables"]
+
+
 def test_a_module_without_a_room_is_found(tmp_path: Path):
     assert violations(tmp_path, log__attic="", log__names="") == ["room brokerless.log.attic"]
 

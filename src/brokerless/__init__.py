@@ -34,14 +34,14 @@ if TYPE_CHECKING:
         UnwritableError,
         UsageError,
     )
-    from brokerless.fields.field import Field
-    from brokerless.fields.files import Explanation, explain
-    from brokerless.interchange.table_formats.catalog import Catalog
+    from brokerless.explanation.field import Field
+    from brokerless.explanation.files import Explanation, explain
     from brokerless.jobs.load.loader import load
     from brokerless.jobs.load.routing import Routing
     from brokerless.jobs.prove.job import Proof, prove
     from brokerless.log.config import LogConfig
     from brokerless.record import Record, record_views
+    from brokerless.table_formats.catalog import Catalog
     from brokerless.tables.batcher import BatchSettings
     from brokerless.tables.record_filter import RecordFilter
     from brokerless.tables.rows import RowError
@@ -101,9 +101,9 @@ _MODULES = {
         *("BrokerlessError", "ClusterError", "DamageError", "Finding", "JobError"),
         *("RefusedError", "UnreadableError", "UnwritableError", "UsageError"),
     ),
-    "brokerless.fields.field": ("Field",),
-    "brokerless.fields.files": ("Explanation", "explain"),
-    "brokerless.interchange.table_formats.catalog": ("Catalog",),
+    "brokerless.explanation.field": ("Field",),
+    "brokerless.explanation.files": ("Explanation", "explain"),
+    "brokerless.table_formats.catalog": ("Catalog",),
     "brokerless.jobs.load.loader": ("load",),
     "brokerless.jobs.load.routing": ("Routing",),
     "brokerless.jobs.prove.job": ("Proof", "prove"),

@@ -10,7 +10,7 @@ import pytest
 
 import brokerless
 from brokerless.cli import main
-from brokerless.fields.files import build_batch, explain_built
+from brokerless.explanation.files import build_batch, explain_built
 from brokerless.jobs.size.choices import Choice
 from brokerless.views.explain.json_lines import json_lines
 

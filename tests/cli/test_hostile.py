@@ -17,12 +17,12 @@ from tests.cli.conftest import Run
 
 from brokerless.cli import main
 from brokerless.errors import UnreadableError, UnwritableError, UsageError
-from brokerless.interchange import export_state as exports
 from brokerless.log import names
 from brokerless.log.commit.commit import settle
 from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.storage.directory_lock import is_locked, lock_directory
+from brokerless.table_formats import export_state as exports
 
 LOG = f"{0:020}.log"
 STAGED = unfinished_name("orders", 0)

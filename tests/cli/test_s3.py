@@ -166,8 +166,8 @@ def download(s3: S3, url: str, to: Path) -> Path:
 def test_an_export_to_there_goes_on_and_makes_an_interrupted_run_good(
     run: Run, data: Path, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    from brokerless.interchange import export_state as export_state
     from brokerless.jobs.export import commit
+    from brokerless.table_formats import export_state as export_state
 
     source, target = tmp_path / "segments-0", s3.url("interrupted")
     shutil.copytree(data / "segments-0", source)

@@ -18,9 +18,9 @@ from pyiceberg.catalog import load_catalog
 from tests.log.whole_batches import batch
 
 from brokerless.errors import Finding
-from brokerless.interchange.table_formats.catalog import TableFormat
 from brokerless.jobs.export.job import Export, ExportedPartition, export, plan
 from brokerless.log.directory import resolve
+from brokerless.table_formats.catalog import TableFormat
 
 FORMATS: tuple[TableFormat, ...] = ("iceberg", "delta")
 Rows = list[dict[str, Any]]

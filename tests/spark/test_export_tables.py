@@ -10,8 +10,8 @@ from tests.golden import broker_data
 from tests.jobs.filtered import filtered_log
 from tests.jobs.tables import FORMATS, delta, exported, iceberg, table
 
-from brokerless.interchange.table_formats.catalog import TableFormat
 from brokerless.jobs.export import tasks as planning
+from brokerless.table_formats.catalog import TableFormat
 
 SOURCE = broker_data("clean") / "segments-0"
 

@@ -13,10 +13,10 @@ from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:
-    from brokerless.interchange.table_formats.catalog import Catalog
     from brokerless.jobs.export.job import ExportedPartition
     from brokerless.jobs.export.tasks import ExportForm
     from brokerless.jobs.run.types import Spark
+    from brokerless.table_formats.catalog import Catalog
     from brokerless.typed.topic_type import Decoding
 
 
@@ -38,10 +38,10 @@ def export(
     decode: Decoding | str | bool | None = None,
     spark: Spark = "none",
 ) -> list[ExportedPartition]:
-    from brokerless.interchange.parquet_files import FILE_BYTES
-    from brokerless.interchange.table_formats.catalog import Catalog
     from brokerless.jobs.export.job import Export, export, plan
     from brokerless.jobs.export.plan import plan_topics
+    from brokerless.table_formats.catalog import Catalog
+    from brokerless.table_formats.parquet_files import FILE_BYTES
     from brokerless.typed.topic_type import decoding_of
 
     directory = source.directory

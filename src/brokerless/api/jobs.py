@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from brokerless.dataset.table_dataset import TableDataset
     from brokerless.dataset.tables import TableName, Tables
-    from brokerless.fields.files import Explanation
+    from brokerless.explanation.files import Explanation
     from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.compact.job import CompactResult
     from brokerless.jobs.convert.job import ConvertResult
@@ -284,7 +284,7 @@ def explain(
     partition: PartitionPath, offset: int | None, records: int | None, max_batch_bytes: int | None,
     storage_options: StorageOptions | None,
 ) -> Explanation:  # fmt: skip
-    from brokerless.fields.files import MissingOffsetError, explain
+    from brokerless.explanation.files import MissingOffsetError, explain
 
     chosen = partition.start_offset if offset is None else offset
     following = [each for each in partition.segments[1:] if chosen is not None and each.base_offset > chosen]

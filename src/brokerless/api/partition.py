@@ -21,8 +21,7 @@ from brokerless.tables.partition_reader import OnDamage, PartitionReader
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from brokerless.fields.files import Explanation
-    from brokerless.interchange.table_formats.catalog import Catalog
+    from brokerless.explanation.files import Explanation
     from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.compact.job import CompactResult
     from brokerless.jobs.convert.job import ConvertResult
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.run.types import Spark
     from brokerless.jobs.salvage.job import SalvageResult
     from brokerless.jobs.size.result import TopicSize
+    from brokerless.table_formats.catalog import Catalog
     from brokerless.tables.record_filter import RecordFilter
     from brokerless.typed.records import Decode
     from brokerless.typed.topic_type import Decoding

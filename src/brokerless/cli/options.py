@@ -10,8 +10,8 @@ from brokerless.errors import UsageError
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
 
 if TYPE_CHECKING:
-    from brokerless.interchange.table_formats.catalog import Catalog
     from brokerless.log.config import LogConfig
+    from brokerless.table_formats.catalog import Catalog
     from brokerless.typed.topic_type import Decoding
 
 FORMATS = ("v0", "v1", "v2")
@@ -80,7 +80,7 @@ def add_catalog(parser: ArgumentParser) -> None:
 def catalog(options: Namespace, form: str | None = None) -> Catalog | None:
     """What :func:`add_catalog` says; None where nothing was given. ``form``: the tables' format, of which only Iceberg
     has a catalogue; None where it is not known yet."""
-    from brokerless.interchange.table_formats.catalog import NAMESPACE, Catalog
+    from brokerless.table_formats.catalog import NAMESPACE, Catalog
 
     if options.catalog is None and not options.catalog_property and options.namespace is None:
         return None

@@ -104,7 +104,7 @@ def _decoded(split: Split, options: Options, names: list[str], report: Report) -
     if options.topic_type is None:
         yield from _records(split, options, names, report)
         return
-    from brokerless.interchange.table_formats.rows import keep_exact
+    from brokerless.table_formats.rows import keep_exact
     from brokerless.typed.decode import decode_batch
     from brokerless.typed.records import inner_columns
 

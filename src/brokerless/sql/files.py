@@ -51,7 +51,7 @@ def _write(reader: pa.RecordBatchReader, file: BinaryIO, format: Format) -> int:
         case "parquet":
             import pyarrow.parquet as pq
 
-            from brokerless.interchange.parquet_bounds import columns_with_bounds, float_columns
+            from brokerless.table_formats.parquet_bounds import columns_with_bounds, float_columns
 
             try:
                 bounds = columns_with_bounds(reader.schema, float_columns(reader.schema))

@@ -20,7 +20,7 @@ from typing import Any
 
 from tests.jobs.tables import FORMATS, delta, exported, iceberg, log_of, table
 
-from brokerless.interchange.table_formats.catalog import TableFormat
+from brokerless.table_formats.catalog import TableFormat
 from brokerless.typed.topic_type import Decoding
 
 PARTITIONS = 2

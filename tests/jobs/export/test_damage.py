@@ -16,8 +16,8 @@ from tests.log.whole_batches import batch, shifted
 
 import brokerless
 from brokerless.errors import Finding
-from brokerless.interchange import export_state as export_state
 from brokerless.jobs.export.job import Export
+from brokerless.table_formats import export_state as export_state
 
 
 def test_a_damaged_batch_is_left_out_once_and_reported_with_its_offsets(tmp_path: Path) -> None:

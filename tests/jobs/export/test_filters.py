@@ -30,9 +30,9 @@ from tests.jobs.filtered import KINDS, filtered_log, keys, literals, rows
 from tests.jobs.tables import FORMATS, avro, delta, exported, iceberg, log_of
 
 import brokerless
-from brokerless.interchange.table_formats.catalog import TableFormat
-from brokerless.interchange.table_formats.delta import BOUNDED
 from brokerless.sql.files import write_result
+from brokerless.table_formats.catalog import TableFormat
+from brokerless.table_formats.delta import BOUNDED
 from brokerless.typed.topic_type import Decoding
 
 pytestmark = pytest.mark.xdist_group("exported")

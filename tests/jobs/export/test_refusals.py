@@ -20,9 +20,9 @@ from tests.jobs.tables import log_of
 
 import brokerless
 from brokerless.errors import Finding, UnreadableError, UnwritableError, UsageError
-from brokerless.interchange.export_state import RefusedTopicError
 from brokerless.jobs.export.refusals import as_findings, reason_of
 from brokerless.log.directory import resolve
+from brokerless.table_formats.export_state import RefusedTopicError
 
 pytestmark = pytest.mark.xdist_group("exported")
 FORMS = ("parquet", "iceberg", "delta")
@@ -110,7 +110,7 @@ def files_of(to: Path, topic: str) -> list[Path]:
 
 def test_a_topic_that_fails_later_keeps_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two partitions the second one's name cannot be given: the first one is exported, and reported."""
-    from brokerless.interchange import parquet_files
+    from brokerless.table_formats import parquet_files
 
     source, to = logs(tmp_path, a=b"1", t=b"2"), tmp_path / "to"
     log_of(source / "t-1", [b"4"])

@@ -19,15 +19,15 @@ from tests.jobs.tables import DAY, FORMATS, READERS, Rows, avro, delta, exported
 
 from brokerless.api.log import open as open_log
 from brokerless.errors import Finding, UsageError
-from brokerless.interchange.export_state import ExportState
-from brokerless.interchange.table_formats.catalog import Catalog, TableFormat, table_name
-from brokerless.interchange.table_formats.delta import DeltaTables
-from brokerless.interchange.table_formats.iceberg import IcebergTables
-from brokerless.interchange.table_formats.store import open_store
 from brokerless.jobs.export import tasks
 from brokerless.jobs.export.job import Export, export, plan
 from brokerless.jobs.export.plan import ExportPlan
 from brokerless.log.directory import resolve
+from brokerless.table_formats.catalog import Catalog, TableFormat, table_name
+from brokerless.table_formats.delta import DeltaTables
+from brokerless.table_formats.export_state import ExportState
+from brokerless.table_formats.iceberg import IcebergTables
+from brokerless.table_formats.store import open_store
 from brokerless.typed.topic_type import Decoding
 
 pytestmark = pytest.mark.xdist_group("exported")

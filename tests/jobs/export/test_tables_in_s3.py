@@ -16,8 +16,8 @@ from tests.s3 import S3, s3
 from brokerless.api.log import open as open_log
 from brokerless.api.pipeline import pipeline
 from brokerless.errors import Finding, UsageError
-from brokerless.interchange.table_formats.catalog import Catalog
 from brokerless.jobs.pipeline import maintenance
+from brokerless.table_formats.catalog import Catalog
 
 pytestmark = pytest.mark.xdist_group("s3")
 __all__ = ["s3"]

@@ -24,12 +24,12 @@ from tests.jobs.tables import FORMATS, READERS, avro, exported, log_of
 
 from brokerless import arrow
 from brokerless.errors import Finding
-from brokerless.interchange.parquet_files import SCHEMA
-from brokerless.interchange.table_formats.catalog import TableFormat
-from brokerless.interchange.table_formats.column_types import decoded_type, evolved_type
-from brokerless.interchange.table_formats.rows import RowMaker, table_schema
-from brokerless.interchange.table_formats.times_of_day import dump, physical_schema, with_times
 from brokerless.schemas import HEADERS
+from brokerless.table_formats.catalog import TableFormat
+from brokerless.table_formats.column_types import decoded_type, evolved_type
+from brokerless.table_formats.parquet_files import SCHEMA
+from brokerless.table_formats.rows import RowMaker, table_schema
+from brokerless.table_formats.times_of_day import dump, physical_schema, with_times
 from brokerless.typed.decode import decode_batch
 from brokerless.typed.protobuf.files import message_types
 from brokerless.typed.registry import Registry, Schema

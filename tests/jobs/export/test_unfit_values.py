@@ -22,7 +22,7 @@ from tests.typed.registries import client, registry_records
 
 import brokerless
 from brokerless.errors import Finding
-from brokerless.interchange.table_formats.catalog import TableFormat
+from brokerless.table_formats.catalog import TableFormat
 from brokerless.typed.protobuf.files import message_types
 from brokerless.typed.registry import Schema
 from brokerless.typed.topic_type import Decoding

@@ -17,11 +17,11 @@ from tests.jobs.tables import FORMATS, delta, exported, iceberg, log_of, table
 
 import brokerless
 from brokerless.errors import Finding, UnwritableError, UsageError
-from brokerless.interchange.table_formats.catalog import TableFormat
-from brokerless.interchange.table_formats.delta import DeltaTables
-from brokerless.interchange.table_formats.iceberg import IcebergTables
 from brokerless.jobs.pipeline.job import PipelineRun
 from brokerless.jobs.pipeline.ledger import PRIVATE
+from brokerless.table_formats.catalog import TableFormat
+from brokerless.table_formats.delta import DeltaTables
+from brokerless.table_formats.iceberg import IcebergTables
 from brokerless.typed.topic_type import Decoding
 
 pytestmark = pytest.mark.xdist_group("exported")

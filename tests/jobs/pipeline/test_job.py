@@ -16,9 +16,9 @@ from tests.log.whole_batches import batch, marker
 
 import brokerless
 from brokerless.errors import BrokerlessError, Finding, UnreadableError, UsageError
-from brokerless.interchange.export_directory import only_export
 from brokerless.jobs.pipeline.job import follow, run_pipeline
 from brokerless.jobs.pipeline.settings import Settings
+from brokerless.table_formats.export_directory import only_export
 from brokerless.typed.topic_type import Decoding
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"

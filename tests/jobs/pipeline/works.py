@@ -15,9 +15,9 @@ from pyiceberg.catalog import load_catalog
 from tests.jobs.exports import table
 from tests.log.whole_batches import batch
 
-from brokerless.interchange.table_formats.catalog import table_name
 from brokerless.jobs.pipeline.job import PipelineRun, run_pipeline
 from brokerless.jobs.pipeline.settings import Settings
+from brokerless.table_formats.catalog import table_name
 
 PRIVATE = "_brokerless-pipeline"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.golden import case, cases
 
-from brokerless.fields.files import build_batch, explain, explain_built
+from brokerless.explanation.files import build_batch, explain, explain_built
 from brokerless.views.explain.json_lines import json_lines
 
 KEYS = ["file", "batchPosition", "position", "length", "name", "value", "note", "path", "bytes", "share", "expected"]

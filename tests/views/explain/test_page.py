@@ -10,7 +10,7 @@ from tests.browser import Browser
 from tests.golden import broker_data, case
 
 from brokerless.errors import UnwritableError
-from brokerless.fields.files import Explanation, build_batch, explain, explain_built
+from brokerless.explanation.files import Explanation, build_batch, explain, explain_built
 from brokerless.views.explain.json_lines import json_lines
 from brokerless.views.explain.page import MOST_BYTES, render, write_page
 from brokerless.views.explain.terminal import share

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from tests.golden import case
 from tests.views.explain.texts import KEPT, TEXTS, text_of
 
-from brokerless.fields.files import build_batch, explain, explain_built
+from brokerless.explanation.files import build_batch, explain, explain_built
 from brokerless.views.explain.terminal import lines
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.golden import golden
 
-from brokerless.fields.files import explain
+from brokerless.explanation.files import explain
 from brokerless.views.explain.terminal import lines
 
 TEXTS = Path(__file__).parent / "texts"

@@ -15,7 +15,7 @@ from brokerless.kafka_names import COMPRESSION_TYPES
 from brokerless.text import show_name
 
 if TYPE_CHECKING:
-    from brokerless.fields.files import Explanation
+    from brokerless.explanation.files import Explanation
 
 DESCRIPTION = """\
 Explains every byte of a batch, or of an index, snapshot or checkpoint: field by field, with what each costs.
@@ -111,7 +111,7 @@ def _is_coloured(output: Output) -> bool:
 
 
 def _explanation(options: Namespace) -> Explanation:
-    from brokerless.fields.files import build_batch, explain, explain_built
+    from brokerless.explanation.files import build_batch, explain, explain_built
 
     is_built = options.built or any(getattr(options, name) is not None for name in _BUILT)
     if options.path is None and not options.built:

@@ -85,10 +85,10 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-    from brokerless.interchange.parquet_files import FILE_BYTES
-    from brokerless.interchange.table_formats.catalog import Catalog
     from brokerless.jobs.export.job import Export, export
     from brokerless.jobs.export.plan import plan_topics
+    from brokerless.table_formats.catalog import Catalog
+    from brokerless.table_formats.parquet_files import FILE_BYTES
 
     requested = Export(
         options.by_date,

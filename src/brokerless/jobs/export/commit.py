@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from brokerless.errors import BrokerlessError, Finding, UnwritableError
-from brokerless.interchange import parquet_files
-from brokerless.interchange.export_state import ExportState, Offsets
-from brokerless.interchange.parquet_files import ParquetFile
-from brokerless.interchange.table_formats.rows import Cut, add_cut, cut_findings
 from brokerless.jobs.export.plan import ExportPlan
 from brokerless.jobs.export.tasks import ExportTask
 from brokerless.log.segment import Report
 from brokerless.offset_spans import Span, union, without
+from brokerless.table_formats import parquet_files
+from brokerless.table_formats.export_state import ExportState, Offsets
+from brokerless.table_formats.parquet_files import ParquetFile
+from brokerless.table_formats.rows import Cut, add_cut, cut_findings
 from brokerless.typed.records import Failures
 
 _ADVICE = (

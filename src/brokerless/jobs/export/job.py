@@ -2,7 +2,7 @@
 
 The plan fixes which offsets are read: from where the last run ended to where the log ends now. A task writes files of
 its own under names that no reader sees; the commit names them, then records in the topic's manifest how far they go
-(:mod:`brokerless.interchange.export_state`). A damaged batch is left out, and passed when an intact one follows.
+(:mod:`brokerless.table_formats.export_state`). A damaged batch is left out, and passed when an intact one follows.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ from dataclasses import replace
 from functools import partial
 
 from brokerless.errors import Finding, UnreadableError, UnwritableError
-from brokerless.interchange import export_directory, export_state
-from brokerless.interchange.parquet_files import ParquetFile, ParquetFiles
-from brokerless.interchange.table_formats.rows import RowMaker
 from brokerless.jobs.export.commit import ExportCommit, ExportedPartition, ExportTaskResult
 from brokerless.jobs.export.plan import ExportPlan, plan
 from brokerless.jobs.export.reading import ExportReader, NotReadableError
@@ -26,6 +23,9 @@ from brokerless.jobs.run import job
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log.segment import Report
 from brokerless.log.storage import file_tree
+from brokerless.table_formats import export_directory, export_state
+from brokerless.table_formats.parquet_files import ParquetFile, ParquetFiles
+from brokerless.table_formats.rows import RowMaker
 from brokerless.typed.records import Failures
 
 __all__ = ["Export", "ExportPlan", "ExportTask", "ExportTaskResult", "ExportedPartition", "export", "plan", "run"]

@@ -9,10 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from brokerless.errors import Finding, UsageError
-from brokerless.interchange import export_directory, export_state
-from brokerless.interchange.export_state import ExportState, RefusedTopicError
-from brokerless.interchange.table_formats.column_types import file_type
-from brokerless.interchange.table_formats.store import open_store
 from brokerless.internals.remote.storage import REMOTE_OFFSETS
 from brokerless.jobs.export.refusals import OF_TOPIC, Refusals, Refuse, as_findings
 from brokerless.jobs.export.tables import PlannedTables
@@ -26,6 +22,10 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.segment import Report
 from brokerless.log.storage.paths import StorageOptions
+from brokerless.table_formats import export_directory, export_state
+from brokerless.table_formats.column_types import file_type
+from brokerless.table_formats.export_state import ExportState, RefusedTopicError
+from brokerless.table_formats.store import open_store
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.typed.resolve import resolve_topic
 from brokerless.typed.schema_source import load_registry

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding
 from brokerless.format.read.batch_headers import Batches, read_headers
-from brokerless.interchange.export_state import Offsets
-from brokerless.interchange.parquet_files import SCHEMA
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.offset_checks import OFFSET_ORDER, OVERLAP, misplaced, not_above
@@ -26,6 +24,8 @@ from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import NO_BATCHES, SHRUNK, SIZE, Chunk, ignore, scan, scan_headers
 from brokerless.log.storage.paths import StorageOptions, open_file
 from brokerless.offset_spans import Span
+from brokerless.table_formats.export_state import Offsets
+from brokerless.table_formats.parquet_files import SCHEMA
 from brokerless.tables.record_batches import record_batches
 
 if TYPE_CHECKING:

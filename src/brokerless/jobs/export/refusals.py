@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from brokerless.errors import BrokerlessError, Finding, UnreadableError, UnwritableError
-from brokerless.interchange.export_state import RefusedTopicError
 from brokerless.log.directory import PartitionPath
 from brokerless.log.segment import Report
+from brokerless.table_formats.export_state import RefusedTopicError
 
 KIND = "topic-refused"
 Refuse = Callable[[str, str], None]

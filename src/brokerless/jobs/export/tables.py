@@ -9,19 +9,19 @@ from typing import Any
 import pyarrow as pa
 
 from brokerless.errors import Finding
-from brokerless.interchange.export_state import ExportState, RefusedTopicError
-from brokerless.interchange.parquet_files import SCHEMA
-from brokerless.interchange.table_formats.catalog import TableFormat, table_name
-from brokerless.interchange.table_formats.column_types import MAX_FIELDS, decoded_type, evolved_type, too_wide
-from brokerless.interchange.table_formats.data_files import DataTarget
-from brokerless.interchange.table_formats.rows import table_schema
-from brokerless.interchange.table_formats.store import Tables
-from brokerless.interchange.table_formats.times_of_day import with_assumed_times
-from brokerless.interchange.table_formats.types import AnotherExportError, TableState
 from brokerless.jobs.export.refusals import OF_TOPIC, Refusals, for_topic
 from brokerless.jobs.export.tasks import Export, ExportTask
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import StorageOptions
+from brokerless.table_formats.catalog import TableFormat, table_name
+from brokerless.table_formats.column_types import MAX_FIELDS, decoded_type, evolved_type, too_wide
+from brokerless.table_formats.data_files import DataTarget
+from brokerless.table_formats.export_state import ExportState, RefusedTopicError
+from brokerless.table_formats.parquet_files import SCHEMA
+from brokerless.table_formats.rows import table_schema
+from brokerless.table_formats.store import Tables
+from brokerless.table_formats.times_of_day import with_assumed_times
+from brokerless.table_formats.types import AnotherExportError, TableState
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.typed.registry import Registry
 from brokerless.typed.resolve import resolve_topic

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from brokerless.errors import BrokerlessError, UsageError
-from brokerless.interchange import export_state, parquet_files
-from brokerless.interchange.export_state import Exported, ExportState
-from brokerless.interchange.parquet_files import ParquetFile
-from brokerless.interchange.table_formats.types import AnotherExportError
 from brokerless.jobs.export.commit import ExportedPartition
 from brokerless.jobs.export.plan import ExportPlan
 from brokerless.jobs.export.tables import PlannedTables
 from brokerless.jobs.export.tasks import ExportTask
 from brokerless.log.storage import file_tree
+from brokerless.table_formats import export_state, parquet_files
+from brokerless.table_formats.export_state import Exported, ExportState
+from brokerless.table_formats.parquet_files import ParquetFile
+from brokerless.table_formats.types import AnotherExportError
 
 _COMMIT_BYTES = 64 << 30
 """Bytes of a log after which a table's commit does not wait for the rest of the topic."""

@@ -11,10 +11,6 @@ from typing import Literal
 
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.interchange import export_state
-from brokerless.interchange.export_state import Exported
-from brokerless.interchange.parquet_files import FILE_BYTES, ParquetLayout
-from brokerless.interchange.table_formats.catalog import Catalog
 from brokerless.jobs.export.missing import intact, present
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths
@@ -28,6 +24,10 @@ from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
 from brokerless.log.storage.paths import StorageOptions, open_file
 from brokerless.offset_spans import Span, union
+from brokerless.table_formats import export_state
+from brokerless.table_formats.catalog import Catalog
+from brokerless.table_formats.export_state import Exported
+from brokerless.table_formats.parquet_files import FILE_BYTES, ParquetLayout
 from brokerless.typed.topic_type import Decoding, TopicType
 
 ExportForm = Literal["parquet", "iceberg", "delta"]

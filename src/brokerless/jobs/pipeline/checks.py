@@ -9,7 +9,6 @@ from pathlib import Path
 from time import monotonic
 
 from brokerless.errors import Finding, UnreadableError
-from brokerless.interchange.export_state import Exported, Offsets
 from brokerless.jobs.pipeline.ledger import Checked, DamagedRange, Ledger, path_of, version_of
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.pipeline.sources import Copies, is_selected
@@ -26,6 +25,7 @@ from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
 from brokerless.log.storage.paths import StorageOptions, open_file
 from brokerless.offset_spans import Span, union, without
+from brokerless.table_formats.export_state import Exported, Offsets
 
 _SAVE_S = 15.0
 """Seconds of verification that a kill may cost."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from brokerless.errors import UnreadableError
-from brokerless.interchange.export_state import Exported
 from brokerless.jobs.pipeline.ledger import Ledger
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import StorageOptions
+from brokerless.table_formats.export_state import Exported
 from brokerless.tables.partition_reader import PartitionReader
 
 

@@ -18,8 +18,6 @@ from uuid import uuid4
 
 from brokerless.clock import now
 from brokerless.errors import Finding
-from brokerless.interchange.export_directory import check_target, only_export
-from brokerless.interchange.export_state import Exported, Offsets
 from brokerless.jobs.export.job import ExportedPartition, export, plan
 from brokerless.jobs.export.reading import NOT_PASSED
 from brokerless.jobs.export.refusals import KIND
@@ -37,6 +35,8 @@ from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.segment import Report
 from brokerless.log.storage import paths
+from brokerless.table_formats.export_directory import check_target, only_export
+from brokerless.table_formats.export_state import Exported, Offsets
 from brokerless.text import readable
 
 _FILES_MISSING = "exported-files-missing"

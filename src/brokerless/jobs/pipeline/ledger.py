@@ -19,13 +19,13 @@ import pyarrow.parquet as pq
 
 from brokerless import arrow
 from brokerless.errors import Finding, UnreadableError, UsageError
-from brokerless.interchange.export_state import Exported
 from brokerless.jobs.pipeline.schemas import CHECKED
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.storage import file_tree, paths
 from brokerless.log.storage.own_files import read_own
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.strict_json import WrongJsonError, as_text, member, optional, parse_object
+from brokerless.table_formats.export_state import Exported
 from brokerless.text import readable
 
 PRIVATE = "_brokerless-pipeline"

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 
 from brokerless import arrow
 from brokerless.clock import epoch_ms
-from brokerless.interchange.parquet_bounds import columns_with_bounds, floats_without_bounds
-from brokerless.interchange.table_formats.iceberg import data_file
-from brokerless.interchange.table_formats.rows import DATE
 from brokerless.log.storage import paths
+from brokerless.table_formats.iceberg import data_file
+from brokerless.table_formats.parquet_bounds import columns_with_bounds, floats_without_bounds
+from brokerless.table_formats.rows import DATE
 
 _FEW = 4
 """So many small files of a day stay as they are: a merge rewrites all of their bytes."""

@@ -10,11 +10,11 @@ from typing import Any, NoReturn, cast
 
 from brokerless.errors import UsageError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.interchange.parquet_files import FILE_BYTES
-from brokerless.interchange.table_formats.catalog import Catalog
 from brokerless.jobs.pipeline.forms import FORMS, Form
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS, Isolation
 from brokerless.log.storage.paths import StorageOptions, read_bytes
+from brokerless.table_formats.catalog import Catalog
+from brokerless.table_formats.parquet_files import FILE_BYTES
 from brokerless.typed.topic_type import Decoding
 
 _LIMIT = 1 << 20

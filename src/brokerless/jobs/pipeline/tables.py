@@ -13,11 +13,6 @@ import pyarrow.parquet as pq
 
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import BrokerlessError, Finding, UsageError
-from brokerless.interchange import export_state
-from brokerless.interchange.export_state import ExportState, RefusedTopicError
-from brokerless.interchange.table_formats.catalog import table_name
-from brokerless.interchange.table_formats.store import Tables, open_store
-from brokerless.interchange.table_formats.types import TableState
 from brokerless.jobs.export.job import Export
 from brokerless.jobs.export.plan import check_options
 from brokerless.jobs.export.refusals import for_topic
@@ -31,6 +26,11 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.storage import file_tree, paths
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.offset_spans import union, without
+from brokerless.table_formats import export_state
+from brokerless.table_formats.catalog import table_name
+from brokerless.table_formats.export_state import ExportState, RefusedTopicError
+from brokerless.table_formats.store import Tables, open_store
+from brokerless.table_formats.types import TableState
 from brokerless.text import readable
 
 SCHEMAS = {"findings": FINDINGS, "damaged": DAMAGED}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from brokerless.fields.checkpoints import FILES
+from brokerless.explanation.checkpoints import FILES
 from brokerless.jobs.report.chart_rows import partition_name, topic_name
 from brokerless.jobs.report.sums import Row
 from brokerless.log.names import parse_segment_file

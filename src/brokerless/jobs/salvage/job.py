@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UsageError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.interchange.parquet_files import ParquetFile
 from brokerless.internals.remote.storage import REMOTE_OFFSETS
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.named_partitions import topic_ids_of
@@ -48,6 +47,7 @@ from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.segment import SHRUNK, Report
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.paths import StorageOptions
+from brokerless.table_formats.parquet_files import ParquetFile
 
 
 @dataclass(frozen=True, slots=True)

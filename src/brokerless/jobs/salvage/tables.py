@@ -17,16 +17,6 @@ from numpy.typing import NDArray
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.format.read.decoder import DecodedRecords, Decoder
-from brokerless.interchange import export_directory, export_state
-from brokerless.interchange.export_state import Exported, ExportState
-from brokerless.interchange.parquet_files import (
-    FILE_BYTES,
-    SCHEMA,
-    ParquetFile,
-    ParquetFiles,
-    ParquetLayout,
-    publish_file,
-)
 from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.log import names
 from brokerless.log.config import LogConfig
@@ -37,6 +27,16 @@ from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.own_files import read_own
 from brokerless.log.write.follower_append import check_next, whole_batches
 from brokerless.strict_json import WrongJsonError, as_integer, as_list, parse_object
+from brokerless.table_formats import export_directory, export_state
+from brokerless.table_formats.export_state import Exported, ExportState
+from brokerless.table_formats.parquet_files import (
+    FILE_BYTES,
+    SCHEMA,
+    ParquetFile,
+    ParquetFiles,
+    ParquetLayout,
+    publish_file,
+)
 from brokerless.tables.record_batches import record_batches
 
 CODEC = "zstd"

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import isfinite
 
-from brokerless.fields.field import Field, Value, leaves
-from brokerless.fields.files import LOG, Explanation
+from brokerless.explanation.field import Field, Value, leaves
+from brokerless.explanation.files import LOG, Explanation
 
 
 def entries_of(explanation: Explanation) -> Iterator[tuple[int | None, int, tuple[Field, ...]]]:

@@ -13,8 +13,8 @@ from importlib.metadata import version
 from importlib.resources import files
 from string import Template
 
-from brokerless.fields.field import Field
-from brokerless.fields.files import Explanation
+from brokerless.explanation.field import Field
+from brokerless.explanation.files import Explanation
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.text import policy_hash, show, show_name

@@ -15,8 +15,8 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from brokerless.fields.field import Field, Value
-from brokerless.fields.files import LOG, Explanation
+from brokerless.explanation.field import Field, Value
+from brokerless.explanation.files import LOG, Explanation
 from brokerless.text import show, show_name
 from brokerless.views.explain.json_lines import entries_of
 from brokerless.views.table import count_of

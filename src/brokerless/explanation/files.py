@@ -1,0 +1,243 @@
+"""Explains files: chooses what of a file is explained by its name, an offset or a position, and builds batches to
+explain."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from brokerless.bounds import MAX_INT64
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.explanation.batches import Settings, explain_entry
+from brokerless.explanation.builder import Budget
+from brokerless.explanation.checkpoints import FILES, explain_text_file
+from brokerless.explanation.field import Field, Value, leaves, problems
+from brokerless.explanation.indexes import LAYOUTS, explain_index
+from brokerless.explanation.records import RecordRange
+from brokerless.explanation.snapshots import explain_producer_snapshot
+from brokerless.format import layouts
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.internals.entries import topic_of_file
+from brokerless.log import names
+from brokerless.log.directory import SegmentPaths
+from brokerless.log.positions import first_position, is_batch_up_to
+from brokerless.log.segment import LARGEST_WINDOW, ignore, scan_headers
+from brokerless.log.storage.paths import (
+    DirectoryEntry,
+    File,
+    StorageOptions,
+    directory_name,
+    exists,
+    join,
+    open_file,
+    parent_directory,
+    read_bytes,
+)
+from brokerless.text import html_table
+
+LARGEST_FILE = 256 << 20
+"""Bytes of an index, a snapshot or a checkpoint."""
+_UNKNOWN = 1 << 16
+"""Bytes that are explained where the size of what is there is not known."""
+_CUT_OFF = 1 << 20
+"""Bytes of an entry that is cut off, or claims to be so large."""
+
+MOST_RECORDS = 100
+"""Records and entries that are explained field by field, unless more are requested."""
+LOG = "log"
+
+
+_SHOWN = 80
+"""Characters of a value, and twice that of bytes, in a notebook."""
+
+
+class MissingOffsetError(UnreadableError):
+    """A log has no batch with the requested offset or a later one."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The fields of a batch, or of a file that is none.
+
+    ``file``: None for a batch that was built. ``kind``: ``log`` for batches, else what file it is, such as
+    ``offset-index``. ``fields``: of a log, a group for each batch; positions are bytes in the file.
+    """
+
+    file: str | None
+    kind: str
+    fields: tuple[Field, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes that are explained."""
+        return sum(each.length for each in self.fields)
+
+    def leaves(self) -> Iterator[tuple[str, Field]]:
+        """The fields without children, in the order of their bytes, without a gap; each with its full name."""
+        return leaves(self.fields)
+
+    def problems(self) -> Iterator[tuple[str, Field]]:
+        """The fields that are not as expected, with their full names."""
+        return problems(self.fields)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        columns = ("position", "bytes", "field", "value", "meaning")
+        rows = [
+            (each.position, _cut(each.raw[:_SHOWN].hex(" ")), path, _cut(_text(each.value)), _meaning(each))
+            for path, each in self.leaves()
+        ]
+        return html_table(f"{self.file or 'built'}: {self.kind}, {self.size:,} bytes", columns, rows)
+
+
+def explain(
+    path: str | os.PathLike[str],
+    *,
+    offset: int | None = None,
+    position: int | None = None,
+    records: int | None = None,
+    max_batch_bytes: int | None = None,
+    storage_options: StorageOptions | None = None,
+) -> Explanation:
+    """Explains every byte of one batch of a log (``.log``, a KRaft snapshot), or of an index, a producer snapshot or
+    a checkpoint: fields with position, length, bytes, value, and where that comes from.
+
+    The batch: the first one; with ``offset`` the one that has it, or else the next; with ``position`` (bytes) the one
+    that has this byte, or where no batch is known, whatever begins there. ``records``: at most so many records or
+    entries (100), from ``offset`` on, are explained field by field; of uncompressed messages of v0 and v1, each of
+    which is a batch, as many are explained (1). ``max_batch_bytes``: what a batch may inflate to (128 MiB).
+
+    Damaged bytes are explained as far as they make sense, and what was expected is in ``Field.expected``. Raises
+    :class:`UnreadableError` for what cannot be opened or is no file of Kafka's, and where no batch has this offset or a
+    later one; :class:`UsageError` for a position after the file's end.
+    """
+    path = os.fspath(path)
+    name, budget = directory_name(path), Budget()
+    if position is not None and offset is not None:
+        raise UsageError("offset and position exclude each other; use one of them")
+    chosen = RecordRange(offset, MOST_RECORDS if records is None else records)
+    known = names.parse_segment_file(name)
+    if name in FILES:
+        return Explanation(path, name, explain_text_file(_whole(path, storage_options), name, chosen, budget))
+    if known is not None and known.kind == "producer-snapshot":
+        fields = explain_producer_snapshot(_whole(path, storage_options), chosen, budget)
+        return Explanation(path, known.kind, fields)
+    if known is not None and known.kind in LAYOUTS:
+        data = _whole(path, storage_options)
+        fields = explain_index(data, known.kind, known.offset, chosen, budget, position or 0)
+        return Explanation(path, known.kind, fields)
+    settings = Settings(chosen, topic_of_file(path), max_batch_bytes or DEFAULT_MAX_BATCH_BYTES)
+    with open_file(path, storage_options) as file:
+        start = _start(file, path, offset, position, storage_options)
+        return Explanation(path, LOG, tuple(_entries(file, start, settings, records or 1, budget)))
+
+
+def explain_built(data: bytes, codec_limit: int = DEFAULT_MAX_BATCH_BYTES) -> Explanation:
+    """Explains batches that lie one after the other in ``data``."""
+    settings, budget = Settings(max_batch_bytes=codec_limit), Budget()
+    fields: list[Field] = []
+    at = 0
+    while at < len(data):
+        size = _size(data[at:])
+        fields += explain_entry(data[at : at + layouts.LOG_ENTRY_SIZE + size], at, settings, budget)
+        at += layouts.LOG_ENTRY_SIZE + size
+    return Explanation(None, LOG, tuple(fields))
+
+
+def build_batch(
+    magic: int, codec: str, records: Sequence[tuple[int, bytes | None, bytes | None]], level: int | None = None
+) -> bytes:
+    """The batch, or the messages, that Kafka's producer makes of records: timestamp (ms), key and value.
+
+    Raises :class:`UsageError` for what the format does not have.
+    """
+    from brokerless.format.write.builder import BatchBuilder
+
+    builder = BatchBuilder(magic=magic, codec=codec, level=level)
+    for timestamp, key, value in records:
+        builder.append(timestamp, key, value)
+    return builder.close()
+
+
+def _meaning(field: Field) -> str:
+    return field.note if field.expected is None else f"expected {field.expected}; {field.note}"
+
+
+def _text(value: Value) -> str:
+    if value is None:
+        return ""
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _whole(path: str, storage_options: StorageOptions | None) -> bytes:
+    return read_bytes(path, LARGEST_FILE, storage_options)
+
+
+def _start(
+    file: File, path: str, offset: int | None, position: int | None, storage_options: StorageOptions | None
+) -> int:
+    """Where the requested batch begins."""
+    if offset is not None:
+        start = first_position(file, _segment(path, file.size, storage_options), offset, storage_options)
+        if start >= file.size:
+            raise MissingOffsetError(f"{path}: no batch has offset {offset} or a later one")
+        return start
+    if not position:
+        return 0
+    if position >= file.size:
+        raise UsageError(f"{path}: there is no position {position}, as the file has {file.size} bytes")
+    end = 0
+    for chunk in scan_headers(file, ignore, 0, position + 1):
+        has_it = (chunk.positions <= position) & (chunk.batches.ends + chunk.base > position)
+        if has_it.any():
+            return int(chunk.positions[has_it][0])
+        end = chunk.base + int(chunk.batches.ends[-1])
+    # Within the entry that ends the scan, be it cut off or of a wrong size; but a batch may follow it.
+    is_within = position < end + layouts.LOG_ENTRY_SIZE + _size(file.read(end, layouts.LOG_ENTRY_SIZE).tobytes())
+    return end if is_within and not is_batch_up_to(file, position, MAX_INT64) else position
+
+
+def _segment(path: str, size: int, storage_options: StorageOptions | None) -> SegmentPaths:
+    """The file as a segment, with the offset index beside it, if it has one."""
+    name, directory = directory_name(path), parent_directory(path)
+    known = names.parse_segment_file(name)
+    log = DirectoryEntry(name, path, False, size)
+    if known is None or known.kind != "log" or known.state != "live" or directory is None:
+        return SegmentPaths(0, log)
+    index = join(directory, names.segment_file(known.offset, "offset-index"))
+    found = exists(index, storage_options)
+    return SegmentPaths(known.offset, log, DirectoryEntry(directory_name(index), index, False) if found else None)
+
+
+def _entries(file: File, at: int, settings: Settings, most: int, budget: Budget) -> Iterator[Field]:
+    """The entry at a position; at most so many, where they are uncompressed messages of v0 and v1."""
+    while most > 0 and at < file.size:
+        data = _read_entry(file, at)
+        fields = explain_entry(data, at, settings, budget)
+        yield from fields
+        if [each.name for each in fields] != ["message"]:
+            return
+        at, most = at + len(data), most - 1
+
+
+def _read_entry(file: File, at: int) -> bytes:
+    """The bytes of the entry at a position; where its size cannot be right, some more."""
+    head = file.read(at, layouts.LOG_ENTRY_SIZE).tobytes()
+    left = file.size - at
+    if len(head) < layouts.LOG_ENTRY_SIZE:
+        return head
+    size = _size(head)
+    if size < layouts.MESSAGE_V0_OVERHEAD:
+        return file.read(at, min(left, _UNKNOWN)).tobytes()
+    whole = layouts.LOG_ENTRY_SIZE + size
+    return file.read(at, min(left, _CUT_OFF) if whole > left else min(whole, LARGEST_WINDOW)).tobytes()
+
+
+def _size(entry: bytes) -> int:
+    at = layouts.position_of(layouts.LOG_ENTRY, "size")
+    return int.from_bytes(entry[at : layouts.LOG_ENTRY_SIZE], "big", signed=True)

@@ -1,0 +1,379 @@
+"""Iceberg's tables, by pyiceberg: one for each topic, whose snapshots record what was exported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+
+from brokerless import arrow
+from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError, UsageError
+from brokerless.log.storage import paths
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.table_formats import export_state
+from brokerless.table_formats.catalog import Catalog, table_name
+from brokerless.table_formats.column_types import plain_field
+from brokerless.table_formats.data_files import DataTarget, missing_remote
+from brokerless.table_formats.export_state import ExportState, RefusedTopicError
+from brokerless.table_formats.parquet_files import ParquetFile
+from brokerless.table_formats.rows import DATE
+from brokerless.table_formats.times_of_day import TIMES, dump, physical_schema, with_times
+from brokerless.table_formats.types import (
+    COMMIT,
+    EXPORT,
+    TOPIC,
+    AnotherExportError,
+    TableState,
+    check_topic,
+)
+
+OWN_CATALOG = "catalog.db"
+"""The file of SQLite beside the tables, where no other catalogue is named."""
+_NAME = "brokerless"
+_NOT_IN_PATHS = re.compile(r"[?#%]")
+_TRIES = 10
+"""Of a commit, while others commit to the table (compactions, say)."""
+
+
+class IcebergTables:
+    """The tables of a catalogue. ``to``: the directory that they are in; None where the catalogue decides that."""
+
+    def __init__(self, to: str | None, catalog: Catalog, storage_options: StorageOptions | None = None) -> None:
+        self._to = None if to is None else paths.full_path(to)
+        self._catalog, self._options = catalog, storage_options
+        self._opened: Any = None
+        if to is None and catalog.is_own:
+            raise UsageError("give a directory to write to, or a catalogue that decides where its tables are")
+        if self._to is not None and not paths.is_remote(self._to) and (wrong := _NOT_IN_PATHS.search(self._to)):
+            raise UsageError(f"{to}: Iceberg's tables cannot be below a directory with {wrong[0]!r} in its name")
+        if to is not None and paths.is_remote(to) and catalog.is_own:
+            text = "SQLite is for tables on a disk; name a catalogue (--catalog NAME, or --catalog-property uri=...)"
+            raise UsageError(f"{to}: tables of Iceberg in an object store need a catalogue: {text}")
+
+    def describe(self, topic: str) -> str:
+        return ".".join((self._catalog.namespace, table_name(topic)))
+
+    def load(self, topic: str) -> TableState | None:
+        """What a topic's table says was exported, and its columns; None where there is no table.
+
+        Raises :class:`UsageError` for a table that is not the topic's, :class:`RefusedTopicError` for one that is
+        partitioned otherwise, :class:`UnreadableError` where it cannot be read.
+        """
+        with self._errors(topic):
+            table = self.open_table(table_name(topic))
+            if table is None:
+                return None
+            state = self._state(table, topic)
+            self._check_partitions(table, topic)
+            times = table.properties.get(TIMES)
+            return TableState(state, with_times(_columns(table), times), times is not None)
+
+    def open_table(self, name: str) -> Any:
+        """The ``pyiceberg.table.Table`` of this name in the namespace; None if there is none."""
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        if self._catalog.is_own and not Path(paths.local(self._to or ""), OWN_CATALOG).exists():
+            return None
+        try:
+            return self._load_catalog().load_table((*self._catalog.namespace.split("."), name))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+    def prepare(self, state: ExportState, schema: pa.Schema) -> DataTarget:
+        """Makes the table of a topic, or evolves it to ``schema``, and returns where its files go."""
+        times, schema = dump(schema), physical_schema(schema)
+        with self._errors(state.topic):
+            name = table_name(state.topic)
+            table = self.open_table(name)
+            if table is None:
+                properties = {TOPIC: state.topic, EXPORT: export_state.dump(state), TIMES: times}
+                self.create(name, schema, properties, is_by_day=True)
+                table = self.open_table(name)
+            self._evolve(table, schema, {} if table.properties.get(TIMES) == times else {TIMES: times})
+            return self._target(table, state.topic, schema)
+
+    def renew(self, topic: str) -> None:
+        """A table of an earlier version lacks nothing."""
+
+    def missing_files(self, topic: str) -> list[str]:
+        """The data files that the newest snapshot of a table lists and that are not there."""
+        with self._errors(topic):
+            table = self.open_table(table_name(topic))
+            if table is None:
+                return []
+            files = [_local(each) for each in arrow.values(table.inspect.files().column("file_path"))]
+            directory = _data_directory(table)
+            if paths.is_remote(directory):
+                settings = {name: str(value) for name, value in table.io.properties.items()}
+                return missing_remote(DataTarget("iceberg", topic, directory, _columns(table), settings), files)
+            return [each for each in files if not Path(each).exists()]
+
+    def commit(self, target: DataTarget, files: Sequence[ParquetFile], before: ExportState, after: ExportState) -> None:
+        """Adds files to a topic's table, and records what is exported now, in one commit. Raises
+        :class:`AnotherExportError` where the table does not say ``before`` any more."""
+        with self._errors(before.topic):
+            from pyiceberg.typedef import Record
+
+            table = self.open_table(table_name(before.topic))
+            if table is None:
+                raise AnotherExportError(f"{self.describe(before.topic)}: the table has gone meanwhile")
+            properties = {EXPORT: export_state.dump(after), COMMIT: uuid4().hex}
+            entries = [
+                data_file(
+                    table, _url(paths.join(target.directory, each.name)), each.footer, each.size, Record(each.day)
+                )
+                for each in files
+            ]
+            self._append(table, entries, properties, before)
+
+    def listed_files(self, topic: str) -> set[str]:
+        """The paths below the table's data directory of all files that one of its snapshots lists."""
+        with self._errors(topic):
+            table = self.open_table(table_name(topic))
+            root = f"{_local(_data_directory(table))}/"
+            files = arrow.values(table.inspect.all_data_files().column("file_path"))
+            return {_local(each).removeprefix(root) for each in files}
+
+    def append_rows(self, name: str, rows: pa.Table, properties: dict[str, str] | None = None) -> None:
+        """Appends rows to a table that is no topic's, such as one of findings, in one commit; it is made, or gets the
+        columns that it lacks. ``properties``: of the snapshot."""
+        with self._errors(name):
+            table = self.open_table(name)
+            if table is None:
+                self.create(name, rows.schema, {})
+                table = self.open_table(name)
+            self._evolve(table, rows.schema, {})
+            table.append(rows, snapshot_properties=properties or {})
+
+    def create(self, name: str, schema: pa.Schema, properties: dict[str, str], *, is_by_day: bool = False) -> None:
+        """Makes an empty table. ``is_by_day``: partitioned by the day of ``kafka.timestamp``."""
+        from pyiceberg.transforms import DayTransform
+
+        catalog = self._load_catalog()
+        catalog.create_namespace_if_not_exists(self._catalog.namespace)
+        identifier = (*self._catalog.namespace.split("."), name)
+        location = None if self._to is None else paths.join(_url(self._to), "/".join(identifier))
+        with catalog.create_table_transaction(
+            identifier, schema=schema, location=location, properties=properties
+        ) as transaction:
+            if is_by_day:
+                with transaction.update_spec() as spec:
+                    spec.add_field("kafka.timestamp", DayTransform(), DATE)
+
+    def _append(self, table: Any, entries: list[Any], properties: dict[str, str], before: ExportState) -> None:
+        from pyiceberg.exceptions import CommitFailedException
+
+        for attempt in range(_TRIES):
+            if self._state(table, before.topic) != before:
+                raise AnotherExportError(f"{self.describe(before.topic)}: another export has been here meanwhile")
+            # pyiceberg would try again by itself, whatever was committed meanwhile: the same offsets, say.
+            table.metadata.properties["commit.retry.num-retries"] = "0"
+            try:
+                with table.transaction() as transaction:
+                    with transaction.update_snapshot(snapshot_properties=properties).fast_append() as append:
+                        for each in entries:
+                            append.append_data_file(each)
+                    transaction.set_properties({EXPORT: properties[EXPORT]})
+                return
+            except CommitFailedException:
+                if attempt == _TRIES - 1:
+                    raise
+            except Exception:
+                if self._is_there(table, properties[COMMIT]):
+                    return  # the answer was lost, not the commit
+                raise
+            table.refresh()
+
+    def _is_there(self, table: Any, commit: str) -> bool:
+        try:
+            table.refresh()
+        except Exception:
+            return False
+        return any(_summary(each).get(COMMIT) == commit for each in table.metadata.snapshots)
+
+    def _state(self, table: Any, topic: str) -> ExportState:
+        """Of the newest snapshot that has it: after a rollback, that is an older one. Other writers' snapshots have
+        none; where those of exports have expired, the table's properties do."""
+        check_topic(self.describe(topic), topic, table.properties.get(TOPIC))
+        where, snapshot = self.describe(topic), table.current_snapshot()
+        while snapshot is not None:
+            if (found := _summary(snapshot).get(EXPORT)) is not None:
+                return export_state.parse(found.encode(), topic, where)
+            parent = snapshot.parent_snapshot_id
+            snapshot = None if parent is None else table.snapshot_by_id(parent)
+        said = [_summary(each)[EXPORT] for each in table.metadata.snapshots if EXPORT in _summary(each)]
+        text = table.properties.get(EXPORT) or (said[-1] if said else None)
+        if text is None:
+            advice = f"put its property {EXPORT} back, or export to another directory or namespace"
+            raise RefusedTopicError(topic, f"{where}: the table does not say any more what was exported; {advice}")
+        newest = export_state.parse(text.encode(), topic, where)
+        return replace(newest, partitions={}) if said else newest  # said, and rolled back to before
+
+    def _evolve(self, table: Any, schema: pa.Schema, properties: dict[str, str]) -> None:
+        now = _columns(table)
+        is_same = all(each.name in now.names and now.field(each.name).type == each.type for each in schema)
+        if is_same and not properties:
+            return
+        with table.transaction() as transaction:
+            if properties:
+                transaction.set_properties(properties)
+            if not is_same:
+                with transaction.update_schema() as update:
+                    update.union_by_name(schema)
+
+    def _check_partitions(self, table: Any, topic: str) -> None:
+        spec = [(each.name, str(each.transform)) for each in table.spec().fields]
+        times = [table.schema().find_column_name(each.source_id) for each in table.spec().fields]
+        if (spec, times) != ([(DATE, "day")], ["kafka.timestamp"]):
+            where = self.describe(topic)
+            text = f"{where}: the table is partitioned in another way than by day; export to another one"
+            raise RefusedTopicError(topic, text)
+
+    def _target(self, table: Any, topic: str, schema: pa.Schema) -> DataTarget:
+        self._check_partitions(table, topic)
+        fields = _fields(table, include_ids=True)
+        own = pa.schema([fields[each.name] for each in schema])
+        settings = {name: str(value) for name, value in table.io.properties.items()}
+        return DataTarget("iceberg", topic, _local(_data_directory(table)), own, settings)
+
+    def _load_catalog(self) -> Any:
+        if self._opened is None:
+            from pyiceberg.catalog import load_catalog
+
+            properties = dict(self._catalog.properties)
+            if self._catalog.is_own:
+                root = Path(paths.local(self._to or ""))
+                root.mkdir(parents=True, exist_ok=True)
+                properties = {"type": "sql", "uri": f"sqlite:///{root / OWN_CATALOG}", "warehouse": _url(str(root))}
+            self._opened = load_catalog(self._catalog.name or _NAME, **properties)
+        return self._opened
+
+    @contextmanager
+    def _errors(self, name: str) -> Generator[None]:
+        """What pyiceberg, a catalogue and a storage raise, as errors of ours."""
+        try:
+            yield
+        except BrokerlessError:
+            raise
+        except ModuleNotFoundError as error:
+            text = f"Iceberg needs pyiceberg: pip install 'brokerless[iceberg]' ({error})"
+            raise UsageError(text) from error
+        except FileNotFoundError as error:
+            raise UnreadableError(f"{self.describe(name)}: {error}") from error
+        except Exception as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise UnwritableError(f"{self.describe(name)}: {reason}") from error
+
+
+def _data_directory(table: Any) -> str:
+    return table.properties.get("write.data.path") or paths.join(table.location(), "data")
+
+
+def _url(path: str) -> str:
+    """As Iceberg's tables name files: nothing in it is encoded."""
+    return path if paths.is_remote(path) else f"file://{paths.local(path)}"
+
+
+def _local(url: str) -> str:
+    return url.removeprefix("file://") if url.startswith("file:///") else url
+
+
+def _summary(snapshot: Any) -> dict[str, str]:
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def _fields(table: Any, *, include_ids: bool) -> dict[str, pa.Field]:
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    schema = schema_to_pyarrow(table.schema(), include_field_ids=include_ids)
+    return {each.name: plain_field(each) for each in schema}
+
+
+def _columns(table: Any) -> pa.Schema:
+    return pa.schema(list(_fields(table, include_ids=False).values()))
+
+
+def data_file(table: Any, location: str, footer: Any, size: int, partition: Any) -> Any:
+    """A file of ``size`` bytes as Iceberg's manifests have it, with the bounds of what is not repeated. ``footer``:
+    Parquet's. ``partition``: as pyiceberg 0.12 finds none where it is the day of a time within a struct."""
+    from pyiceberg.io.pyarrow import (
+        MetricModeTypes,
+        MetricsMode,
+        compute_statistics_plan,
+        data_file_statistics_from_parquet_metadata,
+        parquet_path_to_id_mapping,
+    )
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+
+    schema = table.schema()
+    modes = compute_statistics_plan(schema, table.metadata.properties)
+    mapping = parquet_path_to_id_mapping(schema)
+    for number in _without_statistics(footer, mapping):
+        modes[number] = replace(modes[number], mode=MetricsMode(MetricModeTypes.NONE))
+    for number, each in modes.items():
+        # pyiceberg counts alone what is within a struct; its own readers and others prune by bounds there.
+        if each.mode.type == MetricModeTypes.COUNTS and _is_in_structs(schema, each.column_name):
+            is_text = str(each.iceberg_type) in ("string", "binary")
+            mode = MetricsMode(MetricModeTypes.TRUNCATE, 16) if is_text else MetricsMode(MetricModeTypes.FULL)
+            modes[number] = replace(each, mode=mode)
+    for number in _unlimited_texts(footer, mapping, modes):
+        modes[number] = replace(modes[number], mode=MetricsMode(MetricModeTypes.COUNTS))
+    statistics = data_file_statistics_from_parquet_metadata(
+        parquet_metadata=footer, stats_columns=modes, parquet_column_mapping=mapping
+    )
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=location,
+        file_format=FileFormat.PARQUET,
+        partition=partition,
+        file_size_in_bytes=size,
+        sort_order_id=None,
+        spec_id=table.spec().spec_id,
+        equality_ids=None,
+        key_metadata=None,
+        **statistics.to_serialized_dict(),
+    )
+
+
+def _columns_of(footer: Any, mapping: dict[str, int]) -> Iterator[tuple[int, Any]]:
+    """The statistics of each row group's columns, by field IDs."""
+    for group in range(footer.num_row_groups):
+        row_group = footer.row_group(group)
+        for column in map(row_group.column, range(row_group.num_columns)):
+            yield mapping[column.path_in_schema], column.statistics
+
+
+def _without_statistics(footer: Any, mapping: dict[str, int]) -> set[int]:
+    return {number for number, own in _columns_of(footer, mapping) if own is None}
+
+
+def _unlimited_texts(footer: Any, mapping: dict[str, int], modes: dict[int, Any]) -> set[int]:
+    """Columns of text for whose upper bound pyiceberg would make a character that no text has: U+D7FF and one."""
+    from pyiceberg.utils.truncate import truncate_upper_bound_text_string
+
+    found: set[int] = set()
+    for number, own in _columns_of(footer, mapping):
+        if own is None or not own.has_min_max or not isinstance(own.max, str):
+            continue
+        bound = truncate_upper_bound_text_string(own.max, modes[number].mode.length)
+        if bound is not None and any(0xD800 <= ord(each) < 0xE000 for each in bound):
+            found.add(number)
+    return found
+
+
+def _is_in_structs(schema: Any, name: str) -> bool:
+    """Whether a column is in structs alone, not in a list or map."""
+    from pyiceberg.types import StructType
+
+    above = name.split(".")[:-1]
+    try:
+        found = [schema.find_field(".".join(above[: depth + 1])).field_type for depth in range(len(above))]
+    except ValueError:
+        return False
+    return all(isinstance(each, StructType) for each in found)

@@ -1,0 +1,118 @@
+"""The fields of Kafka's own records and control records are what their decoders read."""
+
+from __future__ import annotations
+
+import random
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any
+
+from tests.explanation.tree import check_tiles
+from tests.golden import broker_data
+
+import brokerless
+from brokerless.explanation.builder import Budget, build
+from brokerless.explanation.control_fields import take_control_message
+from brokerless.explanation.field import Field, problems
+from brokerless.explanation.internal_fields import take_internal_key, take_internal_value
+from brokerless.format import control_messages as messages
+from brokerless.internals.records import TOPICS, decode_record
+
+
+def internal_records() -> Iterator[tuple[str, bytes | None, bytes | None]]:
+    """Those of a real broker, of each key and each length of a value one."""
+    seen: set[tuple[Any, ...]] = set()
+    for partition in brokerless.open(broker_data("clean")).partitions:
+        if partition.topic in TOPICS:
+            for batch in partition.records(["key", "value"]):
+                for row in batch.to_pylist():
+                    key, value = row["key"], row["value"]
+                    mark = (partition.topic, key and key[:2], value and (value[:3], len(value)))
+                    if mark not in seen:
+                        seen.add(mark)
+                        yield partition.topic, key, value
+
+
+def scalars(value: Any) -> list[Any]:
+    """All values of decoded JSON, in order; null and empty ones, of which there are no fields, are left out."""
+    if isinstance(value, dict):
+        return [each for inner in value.values() for each in scalars(inner)]
+    if isinstance(value, list):
+        return [each for inner in value for each in scalars(inner)]
+    return [] if value in (None, "") else [value]
+
+
+def values(fields: tuple[Field, ...]) -> list[Any]:
+    """The same of fields: without lengths, versions, types and tags."""
+    found: list[Any] = []
+    for each in fields:
+        is_frame = each.name.endswith(("_length", "_present")) or each.name in (
+            "version", "type", "frame_version", "tagged_fields", "tag", "size",
+        )  # fmt: skip
+        if each.children:
+            found += values(each.children)
+        elif not is_frame:
+            found.append(b64encode(each.value).decode() if isinstance(each.value, bytes) else each.value)
+    return found
+
+
+def test_what_a_broker_wrote_has_a_field_for_each_value() -> None:
+    compared = 0
+    for topic, key, value in internal_records():
+        decoded = decode_record(topic, key, value)
+        for data, fill, said in (
+            (key, take_internal_key(topic), decoded.key),
+            (value, take_internal_value(topic, key), decoded.payload),
+        ):
+            if not data or fill is None:
+                continue
+            fields = build(data, 0, fill, Budget())
+            check_tiles(fields, 0, len(data), data)
+            assert not list(problems(fields))
+            if decoded.type != "GROUP_METADATA" and said is not None:  # which has messages within messages
+                ours = sorted(map(repr, values(fields)))
+                assert ours == sorted(map(repr, scalars(said["data"])))
+                compared += 1
+    assert compared > 60
+
+
+def test_whatever_is_changed_in_them_nothing_is_raised_and_what_is_refused_is_not_as_expected() -> None:
+    chance = random.Random(5)
+    refused = 0
+    for topic, key, value in internal_records():
+        for _ in range(4):
+            data = bytearray(value or b"\0")
+            data[chance.randrange(len(data))] = chance.randrange(256)
+            del data[chance.randint(0, len(data)) or len(data) :]
+            fill = take_internal_value(topic, key)
+            if fill is not None and data:
+                fields = build(bytes(data), 0, fill, Budget())
+                check_tiles(fields, 0, len(data), bytes(data))
+                if decode_record(topic, key, bytes(data)).problem is not None:
+                    assert list(problems(fields)) or fields[-1].note.startswith("after the message")
+                    refused += 1
+    assert refused > 100
+
+
+VOTERS = {
+    "version": 0,
+    "voters": [
+        {
+            "voterId": 1,
+            "voterDirectoryId": "AAAAAAAAAAAAAAAAAAAAAQ",
+            "endpoints": [{"name": "CONTROLLER", "host": "localhost", "port": 9093}],
+            "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
+        }
+    ],
+}
+
+
+def test_the_values_of_control_records_are_those_that_are_decoded() -> None:
+    data = messages.encode_message(messages.KRAFT_VOTERS, VOTERS)
+    fields = build(data, 0, lambda builder: take_control_message(builder, messages.KRAFT_VOTERS), Budget())
+    check_tiles(fields, 0, len(data), data)
+    assert values(fields) == scalars(VOTERS)[1:]  # without the version
+    for end in range(1, len(data)):
+        cut = build(data[:end], 0, lambda builder: take_control_message(builder, messages.KRAFT_VOTERS), Budget())
+        check_tiles(cut, 0, end, data[:end])
+        assert list(problems(cut))

@@ -55,6 +55,7 @@ lint: install  ## Style, the order and sizes of the rooms, words, and that all m
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/python scripts/list_modules.py > /dev/null
+	$(BIN)/python scripts/update_findings.py --check
 	$(BIN)/python scripts/check_rooms.py
 	$(BIN)/python scripts/check_tests.py
 	$(BIN)/python scripts/check_words.py
@@ -63,9 +64,10 @@ lint: install  ## Style, the order and sizes of the rooms, words, and that all m
 types: install  ## Types, strictly
 	$(BIN)/pyright
 
-format: install  ## Put the style right where ruff can
+format: install  ## Put the style right where ruff can, and write docs/findings.md
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/python scripts/update_findings.py
 
 docs: install  ## The documentation as a site, in .cache/docs/html; a broken link or reference fails
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d .cache/docs/trees docs .cache/docs/html

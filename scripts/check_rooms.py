@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ORDER = (
-    "text errors bounds kafka_names clock ordered_threads offset_spans strict_json arrow schemas record",
+    "text findings errors bounds kafka_names clock ordered_threads offset_spans strict_json arrow schemas record",
     "format.layouts format.kernel format.intrinsics format.varint format.columns format.crc format.codecs format.read",
     "format.control_messages format.write format.control format.convert format.filter format.append",
     "log.names log.config log.settings log.storage log.checkpoint log.index log.directory log.segment",
@@ -55,6 +55,7 @@ OPENERS = {
     "log.write.segment_writer": "writes a segment",
     "internals.messages": "reads a file of the package",
     "log.settings.definitions": "reads a file of the package",
+    "findings": "reads a file of the package",
     "table_formats.export_directory": "locks a directory",
     "jobs.restore.live.offset_map": "locks its directory",
     "jobs.report.page": "reads files of the package",

@@ -6,7 +6,8 @@ import pickle
 
 import pytest
 
-from brokerless.errors import DamageError, Finding, RefusedError, raise_errors
+from brokerless.errors import DamageError, RefusedError, raise_errors
+from brokerless.findings import Finding
 
 FOUND = Finding("error", "checksum-mismatch", "a.log", 61, 7, "the checksum does not match", "1", "2")
 

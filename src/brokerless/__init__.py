@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         BrokerlessError,
         ClusterError,
         DamageError,
-        Finding,
         JobError,
         RefusedError,
         UnreadableError,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     )
     from brokerless.explanation.field import Field
     from brokerless.explanation.files import Explanation, explain
+    from brokerless.findings import Finding, Kind
     from brokerless.jobs.load.loader import load
     from brokerless.jobs.load.routing import Routing
     from brokerless.jobs.prove.job import Proof, prove
@@ -58,6 +58,7 @@ __all__ = [
     "Field",
     "Finding",
     "JobError",
+    "Kind",
     "Log",
     "LogAudit",
     "LogConfig",
@@ -98,12 +99,13 @@ _MODULES = {
     "brokerless.api.restore": ("restore",),
     "brokerless.api.results": ("LogAudit", "LogRestart"),
     "brokerless.errors": (
-        *("BrokerlessError", "ClusterError", "DamageError", "Finding", "JobError"),
+        *("BrokerlessError", "ClusterError", "DamageError", "JobError"),
         *("RefusedError", "UnreadableError", "UnwritableError", "UsageError"),
     ),
     "brokerless.explanation.field": ("Field",),
     "brokerless.explanation.files": ("Explanation", "explain"),
     "brokerless.table_formats.catalog": ("Catalog",),
+    "brokerless.findings": ("Finding", "Kind"),
     "brokerless.jobs.load.loader": ("load",),
     "brokerless.jobs.load.routing": ("Routing",),
     "brokerless.jobs.prove.job": ("Proof", "prove"),

@@ -1,49 +1,12 @@
-"""Findings, which report damage as values, and the exceptions that brokerless raises.
+"""The exceptions that brokerless raises.
 
-Damage is data, not control flow: readers return what they could read and a :class:`Finding` for each place that they
-could not. Only what stops a whole call (a path that is not there, a wrong argument) is raised.
+Damage is data, not control flow: readers return what they could read and a :class:`~brokerless.Finding` for each place
+that they could not. Only what stops a whole call (a path that is not there, a wrong argument) is raised.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
-
-from brokerless.text import html_table
-
-Severity = Literal["info", "warning", "error"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One observation about one place in one file.
-
-    ``kind`` is a stable identifier in kebab-case; ``position`` is in bytes from the start of ``file``; ``offset`` is a
-    Kafka offset, where one is known; ``expected`` and ``found`` are for people.
-    """
-
-    severity: Severity
-    kind: str
-    file: str
-    position: int | None
-    offset: int | None
-    message: str
-    expected: str | None = None
-    found: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def __str__(self) -> str:
-        place = self.file if self.position is None else f"{self.file}, position {self.position}"
-        text = f"{place}: {self.message}"
-        details = [f"{name} {value}" for name, value in (("expected", self.expected), ("found", self.found)) if value]
-        return f"{text} ({', '.join(details)})" if details else text
-
-    def _repr_html_(self) -> str:
-        """For notebooks."""
-        rows = [(name, value) for name, value in self.as_dict().items() if value is not None]
-        return html_table(f"{self.severity}: {self.kind}", ("field", "value"), rows)
+from brokerless.findings import Finding
 
 
 class BrokerlessError(Exception):

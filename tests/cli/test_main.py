@@ -13,6 +13,7 @@ from tests.golden import broker_data, case
 
 import brokerless
 from brokerless.cli import COMMANDS, main
+from brokerless.findings import Kind, advice_of
 
 DATA = broker_data("clean")
 
@@ -226,3 +227,19 @@ for arguments in ("cat", "cat --json --tail 3", "cat -f %o_%h_%T_%S", "batches",
 def test_nothing_but_a_terminal_gets_progress(run: Run) -> None:
     assert run("verify", DATA / "txn-0").err == ""
     assert main(["ls", str(DATA / "txn-0")]) == 0
+
+
+def test_help_of_a_kind_says_what_it_means_and_what_to_do(run: Run) -> None:
+    result = run("help", "missing-log")
+    assert (result.exit_code, result.err) == (0, "")
+    first, *lines = result.out.decode().splitlines()
+    assert first == "missing-log (error)"
+    assert lines[0] == "An index has no log next to it, and no other log has its offsets."
+    assert lines[1] == f"what to do: {advice_of(Kind.MISSING_LOG)}"
+    assert lines[2] == "more: docs/checking.md"
+
+
+def test_help_of_what_is_neither_a_command_nor_a_kind_suggests_one(run: Run) -> None:
+    result = run("help", "missing-logs")
+    assert (result.exit_code, result.out) == (2, b"")
+    assert "did you mean missing-log" in result.err

@@ -16,7 +16,8 @@ from tests.cli.conftest import Run
 from tests.golden import case
 
 import brokerless
-from brokerless.errors import DamageError, Finding
+from brokerless.errors import DamageError
+from brokerless.findings import Finding
 from brokerless.log.storage import files
 
 CHILD = """

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.jobs.export.job import Export, ExportedPartition, export, plan
 from brokerless.log.directory import resolve
 

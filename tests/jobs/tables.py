@@ -17,7 +17,7 @@ from fastavro import parse_schema, schemaless_writer
 from pyiceberg.catalog import load_catalog
 from tests.log.whole_batches import batch
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.jobs.export.job import Export, ExportedPartition, export, plan
 from brokerless.log.directory import resolve
 from brokerless.table_formats.catalog import TableFormat

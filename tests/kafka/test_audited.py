@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.jobs.audit.job import audit_directory, audit_partition
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.log.directory import resolve

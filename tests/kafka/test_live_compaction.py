@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql.types import LongType, StructField, StructType
 
 import brokerless
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.spark.source import BrokerlessSource
 from tests.cli.conftest import Result, Run, run  # noqa: F401 - a fixture
 from tests.jobs.exports import exported, table

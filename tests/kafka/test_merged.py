@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import brokerless
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.jobs.merge.job import Merge, MergeResult, merge, plan
 from brokerless.log.directory import resolve
 from tests.kafka.cluster import Cluster

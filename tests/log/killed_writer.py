@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tests.log.whole_batches import batch, batches, marker
 
 import brokerless
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.format import layouts
 from brokerless.log.commit.log_opener import open_log
 from brokerless.log.config import LogConfig

@@ -16,7 +16,7 @@ from tests.jobs.exports import exported, table
 from tests.log.cleaner import EVERY, SIZE, clean, delete, left, write_log, write_segment
 
 import brokerless
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.jobs.audit.job import audit_partition
 from brokerless.jobs.merge import job as merge_job
 from brokerless.jobs.recovered import open_files

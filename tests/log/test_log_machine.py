@@ -13,10 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.log.whole_batches import batch, batches
 
 import brokerless
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.log.commit.log_opener import open_log
 from brokerless.log.config import LogConfig
-from brokerless.log.offset_gaps import MISSING
 from brokerless.log.write.log_writer import LogWriter
 
 FRACTIONS = st.floats(0, 1)
@@ -143,7 +142,7 @@ class LogMachine(RuleBasedStateMachine):
         """Offsets that were never appended, between two segments, look like a segment that is missing; and a log that
         was cut back to its start offset, within a batch that goes with that, ends before it."""
         end = max((last + 1 for _, last, _ in self.batches), default=0)
-        known = {MISSING: self.has_gaps, "log-start-beyond-end": self.start > end}
+        known = {Kind.MISSING_SEGMENT: self.has_gaps, "log-start-beyond-end": self.start > end}
         assert known.get(finding.kind), finding
         return True
 

@@ -13,7 +13,7 @@ import pytest
 from tests.format import twin
 from tests.golden import all_cases, case, cases, of_type
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.format.read.batch_headers import checksums_match
 from brokerless.log import segment
 from brokerless.log.segment import Chunk, scan, scan_headers

@@ -16,7 +16,7 @@ from tests.typed.logs import write_log
 from tests.typed.registries import client, registry_records, schema_record
 
 import brokerless
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.typed import resolve
 from brokerless.typed.blanking.schemas import RegistrySchemas, SchemaKey
 from brokerless.typed.framing import CONFLUENT

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from brokerless.api.results import LogAudit, LogRestart
 from brokerless.clock import Time, milliseconds
-from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory, PartitionPath, may_have_remote_offsets, resolve
 from brokerless.log.names import Include

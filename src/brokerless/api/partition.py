@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from brokerless.api import erasing, exporting, jobs
 from brokerless.api.jobs import records as all_records
 from brokerless.clock import Time, milliseconds
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:

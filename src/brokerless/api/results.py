@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 
 if TYPE_CHECKING:
     from brokerless.jobs.audit.job import PartitionAudit

@@ -28,7 +28,7 @@ usage: brokerless COMMAND [OPTIONS] PATH...
 
 Read, prove, repair and write Apache Kafka's log files without a broker.
 
-commands (brokerless help COMMAND says more):
+commands (brokerless help COMMAND says more, and brokerless help KIND what a kind of finding means):
 {_LIST}
 
 A PATH is a log directory, a partition's directory, or a .log file; local, or a URL such as s3://bucket/orders-0.
@@ -110,6 +110,8 @@ def _ending_in_order() -> Generator[None]:
 def _run(arguments: list[str], is_own_process: bool) -> int:
     name = arguments[0] if arguments else "--help"
     if name == "help" and len(arguments) > 1:  # as git does
+        if arguments[1] not in COMMANDS:
+            return _explain_kind(arguments[1])
         name, arguments = arguments[1], [arguments[1], "--help"]
     if name in ("--help", "-h", "help"):
         sys.stdout.write(HELP)
@@ -136,6 +138,20 @@ def _run(arguments: list[str], is_own_process: bool) -> int:
 
         import_for_queries()
     return command.run(options)
+
+
+def _explain_kind(name: str) -> int:
+    from brokerless.findings import describe_kinds
+    from brokerless.views.findings import explain_kind
+
+    kinds = describe_kinds()
+    if name not in kinds:
+        hint = did_you_mean(name, [*COMMANDS, *kinds])
+        complain(f"brokerless: {name!r} is neither a command nor a kind of finding{'; ' + hint if hint else ''}")
+        return UNUSABLE
+    for line in explain_kind(name):
+        print(line)
+    return CLEAN
 
 
 def _unknown(name: str) -> str:

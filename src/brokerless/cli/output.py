@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from brokerless.cli.progress import above_bar, progress
 from brokerless.cli.selection import select
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.text import readable, show_name
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 """Exit codes: all is well; damage was met; a wrong command line or a path that cannot be opened; Ctrl-C; SIGTERM."""
 
 
-_MISSING = ("truncated-batch", "remote-offsets", "offset-overlap")
+_MISSING = (Kind.TRUNCATED_BATCH, Kind.REMOTE_OFFSETS, Kind.OFFSET_OVERLAP)
 """Kinds of warnings about something that is not in the output."""
 
 

@@ -23,7 +23,8 @@ from brokerless.dataset.pruning import (
     required_values,
 )
 from brokerless.dataset.table_dataset import TableDataset
-from brokerless.errors import Finding, UnreadableError, UsageError, raise_errors
+from brokerless.errors import UnreadableError, UsageError, raise_errors
+from brokerless.findings import Finding
 from brokerless.internals.schemas import STATE
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.kafka_names import Isolation

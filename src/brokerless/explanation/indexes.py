@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from brokerless.errors import Finding
 from brokerless.explanation.builder import Budget, FieldBuilder, Said, build
 from brokerless.explanation.field import Field
 from brokerless.explanation.meanings import time_of
 from brokerless.explanation.records import RecordRange
+from brokerless.findings import Finding
 from brokerless.format import layouts
 from brokerless.log.index.readers import parse_offset_index, parse_time_index, parse_transaction_index
 from brokerless.log.names import SegmentFileKind

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from brokerless.findings import Kind
+
 T = TypeVar("T", bound=np.generic)
 
 LENGTH_INVALID = 1
@@ -35,32 +37,32 @@ MESSAGE_TOO_LARGE = 17
 TOO_MANY_HEADERS = 18
 MESSAGE_CRC = 19
 
-REASONS: dict[int, tuple[str, str]] = {
+REASONS: dict[int, tuple[Kind, str]] = {
     LENGTH_INVALID: (
-        "record-invalid",
+        Kind.RECORD_INVALID,
         "the next record's length is not a varint, or the records end before their count",
     ),
-    LENGTH_PAST_END: ("record-invalid", "a record reaches past the end of its batch"),
-    FIELD_INVALID: ("record-invalid", "a field of a record is not a varint, or reaches past the record's end"),
-    HEADER_COUNT_INVALID: ("record-invalid", "a record's header count is negative or larger than what is left"),
-    HEADER_KEY_NEGATIVE: ("record-invalid", "a header key's length is negative"),
-    LENGTH_MISMATCH: ("record-invalid", "a record's fields take more or fewer bytes than its length says"),
-    BYTES_LEFT: ("record-count-mismatch", "bytes are left after the number of records that the header declares"),
-    COUNT_NEGATIVE: ("record-count-mismatch", "the header declares a negative number of records"),
-    TOO_MANY_HEADERS: ("limit-exceeded", "a record with more headers than the limit"),
-    MESSAGE_TOO_SMALL: ("message-invalid", "an inner message's size is below the smallest message"),
-    MESSAGE_FIELD_INVALID: ("message-invalid", "a message's key or value reaches past its end"),
-    MESSAGE_TOO_LARGE: ("message-invalid", "an inner message's size is beyond what any reader could hold"),
-    MESSAGE_COMPRESSED: ("message-invalid", "an inner message is compressed itself"),
+    LENGTH_PAST_END: (Kind.RECORD_INVALID, "a record reaches past the end of its batch"),
+    FIELD_INVALID: (Kind.RECORD_INVALID, "a field of a record is not a varint, or reaches past the record's end"),
+    HEADER_COUNT_INVALID: (Kind.RECORD_INVALID, "a record's header count is negative or larger than what is left"),
+    HEADER_KEY_NEGATIVE: (Kind.RECORD_INVALID, "a header key's length is negative"),
+    LENGTH_MISMATCH: (Kind.RECORD_INVALID, "a record's fields take more or fewer bytes than its length says"),
+    BYTES_LEFT: (Kind.RECORD_COUNT_MISMATCH, "bytes are left after the number of records that the header declares"),
+    COUNT_NEGATIVE: (Kind.RECORD_COUNT_MISMATCH, "the header declares a negative number of records"),
+    TOO_MANY_HEADERS: (Kind.LIMIT_EXCEEDED, "a record with more headers than the limit"),
+    MESSAGE_TOO_SMALL: (Kind.MESSAGE_INVALID, "an inner message's size is below the smallest message"),
+    MESSAGE_FIELD_INVALID: (Kind.MESSAGE_INVALID, "a message's key or value reaches past its end"),
+    MESSAGE_TOO_LARGE: (Kind.MESSAGE_INVALID, "an inner message's size is beyond what any reader could hold"),
+    MESSAGE_COMPRESSED: (Kind.MESSAGE_INVALID, "an inner message is compressed itself"),
     MESSAGE_CRC: (
-        "message-checksum-mismatch",
+        Kind.MESSAGE_CHECKSUM_MISMATCH,
         "the checksum of an inner message does not match; a consumer throws there, and the message was not read",
     ),
-    NO_MESSAGES: ("wrapper-invalid", "a wrapper message without inner messages"),
-    WRAPPER_OFFSET: ("wrapper-invalid", "a wrapper's offset is smaller than its last inner offset"),
-    NULL_WRAPPER: ("wrapper-invalid", "a wrapper message with a null value"),
-    WRAPPER_CODEC: ("wrapper-invalid", "a codec that v0 and v1 do not have"),
-    WRAPPER_MAGIC: ("wrapper-invalid", "a wrapper message of neither v0 nor v1"),
+    NO_MESSAGES: (Kind.WRAPPER_INVALID, "a wrapper message without inner messages"),
+    WRAPPER_OFFSET: (Kind.WRAPPER_INVALID, "a wrapper's offset is smaller than its last inner offset"),
+    NULL_WRAPPER: (Kind.WRAPPER_INVALID, "a wrapper message with a null value"),
+    WRAPPER_CODEC: (Kind.WRAPPER_INVALID, "a codec that v0 and v1 do not have"),
+    WRAPPER_MAGIC: (Kind.WRAPPER_INVALID, "a wrapper message of neither v0 nor v1"),
 }
 """For each status: the finding's kind and message."""
 
@@ -99,7 +101,7 @@ _SLACK = 64
 class Damage:
     """Why a batch's records end early; ``position`` (bytes) and ``base_offset`` are the batch's."""
 
-    kind: str
+    kind: Kind
     position: int
     base_offset: int
     message: str

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import UsageError
+from brokerless.findings import Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches, read_headers
@@ -209,7 +210,7 @@ class Converter:
                 raise UsageError("a fetch in an older format cannot be answered from negative timestamps")
         if self._retained is not None and data_size(self._retained.columns) + data_size(group.columns) > MOST_BYTES:
             text = "the records of a batch would take more than 2 GiB"
-            yield ConvertedBatches(_NOTHING, [Damage("limit-exceeded", int(group.batches.positions[0]), -1, text)])
+            yield ConvertedBatches(_NOTHING, [Damage(Kind.LIMIT_EXCEEDED, int(group.batches.positions[0]), -1, text)])
         elif self._retained is not None:
             group = join_groups(self._retained, group)
         self._retained = None

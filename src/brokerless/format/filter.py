@@ -19,6 +19,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.findings import Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import RecordColumns, empty_columns
@@ -162,7 +163,7 @@ def read_whole_batches(
             last += 1
         if sum(map(data_size, waiting)) + data_size(columns) > MOST_BYTES:
             text = "the records of a batch would take more than 2 GiB"
-            damages.append(Damage("limit-exceeded", int(batches.positions[last]) + base, -1, text))
+            damages.append(Damage(Kind.LIMIT_EXCEEDED, int(batches.positions[last]) + base, -1, text))
             waiting = []
             counts[last] = 0
             continue

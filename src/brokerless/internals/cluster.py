@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from brokerless import arrow
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.format.control import decode_control
 from brokerless.internals.entries import RawRecord, decode_entry, read_entries
 from brokerless.internals.metadata.applicability import inapplicable
@@ -31,8 +31,6 @@ RESOURCE_TYPES = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metri
 SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 """``ScramMechanism`` (4.4.0)."""
 
-INAPPLICABLE = "record-inapplicable"
-"""The kind of a finding about a record at which a controller ends; what follows a gap is not checked for it."""
 _NO_LEADER_CHANGE = -2
 _NO_CHANGE = -1
 _CHANGED_LISTS = (
@@ -83,9 +81,9 @@ def read_cluster(
     if partition.topic is not None and first is not None and first > (start_offset or 0):
         text = "records before the log's first one are missing, and no snapshot has them"
         found = partition.segment_paths[0].log.path
-        on_damage(Finding("warning", "metadata-gap", found, None, first, text, str(start_offset or 0), str(first)))
+        on_damage(Finding("warning", Kind.METADATA_GAP, found, None, first, text, str(start_offset or 0), str(first)))
         report = on_damage
-        on_damage = lambda finding: report(finding) if finding.kind != INAPPLICABLE else None  # noqa: E731
+        on_damage = lambda finding: report(finding) if finding.kind != Kind.RECORD_INAPPLICABLE else None  # noqa: E731
     _replay(cluster, partition, start_offset, on_damage, end_offset, max_batch_bytes)
     return cluster
 
@@ -118,7 +116,7 @@ def is_complete_snapshot(snapshot: PartitionReader, max_batch_bytes: int | None 
 
 def _incomplete(file: File) -> Finding:
     text = "a snapshot that is damaged, or ends before its footer; an older one or the log is read in its place"
-    return Finding("warning", "snapshot-not-whole", file.path, None, None, text)
+    return Finding("warning", Kind.SNAPSHOT_NOT_WHOLE, file.path, None, None, text)
 
 
 def _replay(
@@ -160,7 +158,7 @@ def _apply_checked(cluster: Cluster, entry: RawRecord, record: InternalRecord, o
 
 def _inapplicable(entry: RawRecord, record: InternalRecord, reason: str) -> Finding:
     text = f"this {record.type} cannot be applied: {reason}; a controller that comes to it ends"
-    return Finding("warning", INAPPLICABLE, entry.file, entry.position, entry.offset, text)
+    return Finding("warning", Kind.RECORD_INAPPLICABLE, entry.file, entry.position, entry.offset, text)
 
 
 def apply(cluster: Cluster, record: InternalRecord) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from brokerless import arrow
 from brokerless.arrow import integers
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TOPICS, InternalRecord, decode_record
 from brokerless.log import names
 from brokerless.log.partition import transactions_of

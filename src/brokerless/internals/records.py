@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Literal
 
+from brokerless.findings import Kind
 from brokerless.internals.messages import Cursor, Message, UnreadableMessageError, decode, message, messages
 from brokerless.log.names import CLUSTER_METADATA, REMOTE_LOG_METADATA
 
@@ -52,7 +53,7 @@ class InternalRecord:
         return None if self.payload is None else self.payload["data"]
 
 
-Problem = Literal["record-type-unknown", "record-version-unknown", "record-unreadable"]
+Problem = Literal[Kind.RECORD_TYPE_UNKNOWN, Kind.RECORD_VERSION_UNKNOWN, Kind.RECORD_UNREADABLE]
 
 
 def decode_record(topic: str, key: bytes | None, value: bytes | None) -> InternalRecord:
@@ -64,7 +65,7 @@ def decode_record(topic: str, key: bytes | None, value: bytes | None) -> Interna
 
 def _decode_coordinator(topic: str, key: bytes | None, value: bytes | None) -> InternalRecord:
     if key is None:
-        return InternalRecord(None, None, None, ("record-unreadable", "a record without a key"))
+        return InternalRecord(None, None, None, (Kind.RECORD_UNREADABLE, "a record without a key"))
     type_id, name, key_json, problem = (_known_key if len(key) <= _LARGEST_KNOWN_KEY else _key)(topic, key)
     if value is None or problem is not None:
         return InternalRecord(name, key_json, None, problem)
@@ -75,7 +76,7 @@ def _decode_coordinator(topic: str, key: bytes | None, value: bytes | None) -> I
             return InternalRecord(name, key_json, None, _unknown(layout, version))
         data, _ = decode(layout, version, value, 2)
     except UnreadableMessageError as error:
-        return InternalRecord(name, key_json, None, ("record-unreadable", f"a value that cannot be read: {error}"))
+        return InternalRecord(name, key_json, None, (Kind.RECORD_UNREADABLE, f"a value that cannot be read: {error}"))
     if name == "GROUP_METADATA":
         _decode_embedded(data)
     return InternalRecord(name, key_json, {"version": str(version), "data": data})
@@ -91,7 +92,7 @@ def _key(topic: str, key: bytes) -> tuple[int, str | None, dict[str, Any] | None
             return type_id, None, None, _unknown_type(type_id)
         fields, _ = decode(known[type_id], 0, key, 2)
     except UnreadableMessageError as error:
-        return type_id, None, None, ("record-unreadable", f"a key that cannot be read: {error}")
+        return type_id, None, None, (Kind.RECORD_UNREADABLE, f"a key that cannot be read: {error}")
     return type_id, type_name(known[type_id].name.removesuffix("Key")), {"type": str(type_id), "data": fields}, None
 
 
@@ -106,7 +107,7 @@ def _decode_metadata(topic: str, value: bytes | None) -> InternalRecord:
         cursor = Cursor(value or b"")
         frame, type_id, version = cursor.unsigned(), cursor.unsigned(), cursor.unsigned()
         if frame != _FRAME_VERSION:
-            return InternalRecord(None, None, None, ("record-version-unknown", f"a record of frame version {frame}"))
+            return InternalRecord(None, None, None, (Kind.RECORD_VERSION_UNKNOWN, f"a record of frame version {frame}"))
         if type_id not in known:
             return InternalRecord(None, None, None, _unknown_type(type_id))
         name = type_name(known[type_id].name)
@@ -116,7 +117,7 @@ def _decode_metadata(topic: str, value: bytes | None) -> InternalRecord:
         if end < len(cursor.data):
             raise UnreadableMessageError(f"{len(cursor.data) - end} bytes after its end")
     except UnreadableMessageError as error:
-        return InternalRecord(name, None, None, ("record-unreadable", f"a value that cannot be read: {error}"))
+        return InternalRecord(name, None, None, (Kind.RECORD_UNREADABLE, f"a value that cannot be read: {error}"))
     return InternalRecord(name, None, {"type": name, "version": version, "data": data})
 
 
@@ -134,12 +135,12 @@ def _decode_embedded(data: dict[str, Any]) -> None:
 
 
 def _unknown_type(type_id: int) -> tuple[Problem, str]:
-    return "record-type-unknown", f"a record of type {type_id}, which is not known"
+    return Kind.RECORD_TYPE_UNKNOWN, f"a record of type {type_id}, which is not known"
 
 
 def _unknown(message: Message, version: int) -> tuple[Problem, str]:
     newest = message.versions[-1]
-    return "record-version-unknown", f"a record of {message.name}, version {version}; known are those up to {newest}"
+    return Kind.RECORD_VERSION_UNKNOWN, f"a record of {message.name}, version {version}; known are those up to {newest}"
 
 
 @cache

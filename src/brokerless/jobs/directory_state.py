@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from brokerless.errors import Finding, Severity, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind, Severity
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
@@ -86,28 +87,28 @@ def check_lines(lines: Lines, start_offset: int, end_offset: int) -> Iterator[Fi
             yield Finding("info", kind, path, None, offset, text, expected, found)
 
 
-_BEYOND_END: tuple[tuple[str, str, Severity, str], ...] = (
+_BEYOND_END: tuple[tuple[str, Kind, Severity, str], ...] = (
     (
         names.RECOVERY_POINT_CHECKPOINT,
-        "recovery-point-beyond-end",
+        Kind.RECOVERY_POINT_BEYOND_END,
         "error",
         "the log ends before its recovery point: what had been flushed to disk is not there",
     ),
     (
         names.HIGH_WATERMARK_CHECKPOINT,
-        "high-watermark-beyond-end",
+        Kind.HIGH_WATERMARK_BEYOND_END,
         "error",
         "the log ends before its high watermark: what was committed is not there",
     ),
     (
         names.LOG_START_OFFSET_CHECKPOINT,
-        "log-start-beyond-end",
+        Kind.LOG_START_BEYOND_END,
         "error",
         "the log ends before its start offset: a broker deletes all of it at its next start",
     ),
     (
         names.CLEANER_CHECKPOINT,
-        "cleaner-checkpoint-beyond-end",
+        Kind.CLEANER_CHECKPOINT_BEYOND_END,
         "warning",
         "the log ends before the offset up to which it was compacted",
     ),
@@ -115,12 +116,12 @@ _BEYOND_END: tuple[tuple[str, str, Severity, str], ...] = (
 _BEFORE_START = (
     (
         names.LOG_START_OFFSET_CHECKPOINT,
-        "log-start-before-segments",
+        Kind.LOG_START_BEFORE_SEGMENTS,
         "the first segment begins after the log start offset: a segment is missing, or the checkpoint is old",
     ),
     (
         names.HIGH_WATERMARK_CHECKPOINT,
-        "high-watermark-before-start",
+        Kind.HIGH_WATERMARK_BEFORE_START,
         "the first segment begins after the high watermark: the checkpoint is old",
     ),
 )
@@ -137,40 +138,40 @@ def check_directory(
         yield from load_meta_properties(state.files[names.META_PROPERTIES].path, storage_options).findings
     elif state.files:
         text = "there is no meta.properties: a broker would not start on this directory"
-        yield Finding("info", "meta-properties-missing", directory.path, None, None, text)
+        yield Finding("info", Kind.META_PROPERTIES_MISSING, directory.path, None, None, text)
     if is_running:
         text = "a broker is running on this directory: what is said here is of a moment of its work"
-        yield Finding("info", "broker-running", directory.path, None, None, text)
+        yield Finding("info", Kind.BROKER_RUNNING, directory.path, None, None, text)
     elif state.files and not state.was_clean:
         text = "there is no clean-shutdown file: a broker was killed here, or this is a copy of a running one's"
-        yield Finding("info", "unclean-stop", directory.path, None, None, text)
+        yield Finding("info", Kind.UNCLEAN_STOP, directory.path, None, None, text)
     for partition in directory.others:
         yield from partition.findings if partition.state == "live" else check_state(partition)
     for entry in directory.foreign:
         text = "not Kafka's: neither a partition's directory nor one of a log directory's files"
-        yield Finding("info", "foreign-file", entry.path, None, None, text)
+        yield Finding("info", Kind.FOREIGN_FILE, entry.path, None, None, text)
     there = {(each.topic, each.partition) for each in (*directory.partitions, *directory.others)}
     for place, offset in state.offsets.get(names.RECOVERY_POINT_CHECKPOINT, {}).items():
         if place not in there:
             text = f"there is a recovery point for {place[0]}-{place[1]}, but no such directory"
             path = state.files[names.RECOVERY_POINT_CHECKPOINT].path
             found = f"flushed up to offset {offset}"
-            yield Finding("warning", "partition-missing", path, None, offset, text, "a directory", found)
+            yield Finding("warning", Kind.PARTITION_MISSING, path, None, offset, text, "a directory", found)
 
 
 def check_state(partition: PartitionPath) -> Iterator[Finding]:
     """What the name of a partition's directory says of its state, if it is not a live one."""
     if partition.is_unfinished:
         text = "what brokerless was writing here is not finished: a job is going on, or was killed"
-        yield Finding("info", "unfinished-directory", partition.path, None, None, text)
+        yield Finding("info", Kind.UNFINISHED_DIRECTORY, partition.path, None, None, text)
     elif partition.state != "live":
         yield Finding(*_STATES[partition.state][:2], partition.path, None, None, _STATES[partition.state][2])
 
 
-_STATES: Mapping[str, tuple[Severity, str, str]] = {
-    "stray": ("warning", "stray-directory", "a replica that the cluster no longer has here; no broker serves it"),
-    "future": ("info", "future-directory", "a replica that was being moved to this log directory"),
-    "delete": ("info", "deleted-directory", "a deleted partition; a broker removes it soon, or at its next start"),
+_STATES: Mapping[str, tuple[Severity, Kind, str]] = {
+    "stray": ("warning", Kind.STRAY_DIRECTORY, "a replica that the cluster no longer has here; no broker serves it"),
+    "future": ("info", Kind.FUTURE_DIRECTORY, "a replica that was being moved to this log directory"),
+    "delete": ("info", Kind.DELETED_DIRECTORY, "a deleted partition; a broker removes it soon, or at its next start"),
 }
 
 
@@ -180,4 +181,4 @@ def compare_topic_ids(topic_ids: Iterable[tuple[str, str, str]]) -> Iterator[Fin
     for topic, topic_id, path in topic_ids:
         if first.setdefault(topic, topic_id) != topic_id:
             text = f"the topic ID is another one than that of {topic}'s other partitions: they are of two topics"
-            yield Finding("error", "topic-id-mismatch", path, None, None, text, first[topic], topic_id)
+            yield Finding("error", Kind.TOPIC_ID_MISMATCH, path, None, None, text, first[topic], topic_id)

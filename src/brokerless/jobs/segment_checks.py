@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.decoder import Decoder
@@ -27,9 +28,9 @@ from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.checks import SegmentBatches, check_offset_index, check_time_index, check_transaction_index
 from brokerless.log.index.readers import load_offset_index, load_time_index, load_transaction_index
 from brokerless.log.live_segments import PAUSE_S, TRIES, OpenSegment, has_changed, is_unchanged, segment_now
-from brokerless.log.offset_checks import OVERLAP, FileOverlaps, not_above, report_past_last
+from brokerless.log.offset_checks import FileOverlaps, not_above, report_past_last
 from brokerless.log.partition import damage_finding
-from brokerless.log.segment import SHRUNK, Chunk, all_decoded, check_checksums, is_zero, scan
+from brokerless.log.segment import Chunk, all_decoded, check_checksums, is_zero, scan
 from brokerless.log.storage.paths import File, StorageOptions, exists, is_remote, open_file
 
 Watch = Callable[[Chunk, str], Iterable[Finding]]
@@ -56,8 +57,8 @@ def verify_file(
     kinds = {each.kind for each in findings}
     yield from findings
     if seen is not None:
-        seen.is_complete = seen.is_complete and SHRUNK not in kinds
-        seen.ends_in_zeros = "zero-tail" in kinds
+        seen.is_complete = seen.is_complete and Kind.FILE_SHRUNK not in kinds
+        seen.ends_in_zeros = Kind.ZERO_TAIL in kinds
 
 
 def _verify_chunk(
@@ -71,12 +72,12 @@ def _verify_chunk(
     for row in np.flatnonzero(intact.magic > layouts.MAGIC_V2).tolist():
         text = "a batch of a format that no Kafka has: its file reader takes it for v2, but a consumer throws there"
         place = path, chunk.base + int(intact.positions[row]), int(intact.entry_offset[row])
-        findings.append(Finding("error", "magic-unknown", *place, text, "at most 2", str(int(intact.magic[row]))))
+        findings.append(Finding("error", Kind.MAGIC_UNKNOWN, *place, text, "at most 2", str(int(intact.magic[row]))))
     for decoded in all_decoded(decoder, chunk, intact):
         findings.extend(damage_finding(path, damage) for damage in decoded.damages)
         findings.extend(overlaps.rows(decoded)[1])
     if seen is not None:
-        known = {each.position for each in findings if each.kind == OVERLAP}
+        known = {each.position for each in findings if each.kind == Kind.OFFSET_OVERLAP}
         findings.extend(each for each in seen.add(chunk, valid, path) if each.position not in known)
     return sorted(findings, key=lambda each: each.position or 0)
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import hidden_segments
 from brokerless.log.checkpoint.log_start import LogStartOffsets
@@ -35,7 +36,6 @@ _TRIES = 100
 _SETTLE_TRIES, _SETTLE_PAUSE_S = 20, 0.05
 """How often, and after how many seconds, a partition is listed again while files change places in it."""
 
-UNREADABLE = "unreadable-directory"
 WHAT_TO_GIVE = (
     "give a .log file, a partition's directory (such as orders-0), or a log directory that holds such directories"
 )
@@ -106,7 +106,7 @@ class PartitionPath:
     @property
     def unreadable(self) -> Finding | None:
         """Why the directory could not be listed, so that there seem to be no segments; None if it was."""
-        return next((each for each in self.findings if each.kind == UNREADABLE), None)
+        return next((each for each in self.findings if each.kind == Kind.UNREADABLE_DIRECTORY), None)
 
     @property
     def is_unfinished(self) -> bool:
@@ -325,18 +325,18 @@ def check_names(partition: PartitionPath) -> Iterator[Finding]:
     for entry, file in zip(partition.orphaned_files, files, strict=True):
         if file is not None and file.state == "swap" and (unfinished is None or file.offset < unfinished):
             text = "a compaction's finished output; a broker puts it in its place at its next start"
-            yield Finding("warning", "swap-file", entry.path, None, file.offset, text)
+            yield Finding("warning", Kind.SWAP_FILE, entry.path, None, file.offset, text)
         elif file is not None and file.state == "live":
             text = "an index without its log; a broker deletes it at its next start"
-            yield Finding("warning", "orphan-index", entry.path, None, file.offset, text)
+            yield Finding("warning", Kind.ORPHAN_INDEX, entry.path, None, file.offset, text)
         else:
             is_deleted = file is not None and file.state == "deleted"
             text = "waits for its deletion" if is_deleted else "remains of work that a stop interrupted"
             text += "; a broker deletes it at its next start"
-            yield Finding("info", "leftover-file", entry.path, None, None if file is None else file.offset, text)
+            yield Finding("info", Kind.LEFTOVER_FILE, entry.path, None, None if file is None else file.offset, text)
     for entry in partition.foreign:
         text = "a name that Kafka does not give; it was not read"
-        yield Finding("info", "foreign-file", entry.path, None, None, text)
+        yield Finding("info", Kind.FOREIGN_FILE, entry.path, None, None, text)
 
 
 def _lone_file(path: str, storage_options: StorageOptions | None) -> PartitionPath:
@@ -365,7 +365,7 @@ def _hide(partition: PartitionPath, hidden: Mapping[str, int]) -> PartitionPath:
         "not read: a commit to this log directory is going on, or was cut short; then the next one, or whoever opens "
         f"one of its partitions for writing, completes or undoes it ({names.COMMIT_JOURNAL} says which)"
     )
-    finding = Finding("info", "uncommitted", partition.path, None, None if hidden[name] < 0 else hidden[name], text)
+    finding = Finding("info", Kind.UNCOMMITTED, partition.path, None, None if hidden[name] < 0 else hidden[name], text)
     return replace(partition, segments=kept, findings=(*partition.findings, finding))
 
 
@@ -386,7 +386,7 @@ def _subdirectory(entry: DirectoryEntry, storage_options: StorageOptions | None)
         named = names.parse_partition_directory(entry.name)
         assert named is not None
         reason = str(error).removeprefix(f"{entry.path}: ")
-        finding = Finding("error", UNREADABLE, entry.path, None, None, reason)
+        finding = Finding("error", Kind.UNREADABLE_DIRECTORY, entry.path, None, None, reason)
         return PartitionPath(named.topic, named.partition, entry.path, named.state, findings=(finding,))
     return describe_partition(entry.path, entries)
 

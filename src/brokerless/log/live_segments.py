@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.log.directory import PartitionPath, SegmentPaths, describe_partition, resolve
 from brokerless.log.names import SegmentFileKind, SegmentFileState, segment_file
 from brokerless.log.ranges import EVERYTHING, Range
@@ -91,7 +92,7 @@ def open_segments(
             if path == partition.path:
                 raise
             reason = str(error).removeprefix(f"{path}: ")
-            report(Finding("error", "unreadable-file", path, None, segment.base_offset, reason))
+            report(Finding("error", Kind.UNREADABLE_FILE, path, None, segment.base_offset, reason))
         else:
             with file:
                 start = _start(file, segment, next_offset, storage_options)
@@ -204,6 +205,13 @@ def _report_deleted(partition: PartitionPath, segments: list[SegmentPaths], next
         found = f"{first}"
         report(
             Finding(
-                "warning", "deleted-meanwhile", partition.path, None, next_offset, text, f"offset {next_offset}", found
+                "warning",
+                Kind.DELETED_MEANWHILE,
+                partition.path,
+                None,
+                next_offset,
+                text,
+                f"offset {next_offset}",
+                found,
             )
         )

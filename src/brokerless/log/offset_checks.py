@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT64
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.ranges import Span
 from brokerless.log.segment import Chunk, Report, all_decoded, check_checksums, ignore, scan
@@ -27,14 +27,14 @@ def not_above(path: str, position: int, first: int, highest: int, text: str | No
     same."""
     text = text or "offsets do not go up: a batch begins at or below an offset that was there before"
     expected = f"an offset above {highest}"
-    return Finding("warning", "offset-order", path, position, first, text, expected, str(first))
+    return Finding("warning", Kind.OFFSET_ORDER, path, position, first, text, expected, str(first))
 
 
 def misplaced(path: str, position: int, first: int, last: int, start: int, end: int) -> Finding:
     """A batch whose offsets, which no checksum covers, are outside of ``[start, end)``, those that can be here."""
     text = "left out: the offsets of this batch cannot be here (brokerless salvage may find where they belong)"
     expected = f"offsets from {start} to {end - 1}"
-    return Finding("error", "offset-order", path, position, first, text, expected, f"{first} to {last}")
+    return Finding("error", Kind.OFFSET_ORDER, path, position, first, text, expected, f"{first} to {last}")
 
 
 def all_misplaced(path: str, chunk: Chunk, valid: NDArray[np.bool_], span: Span) -> Iterator[Finding]:
@@ -58,10 +58,7 @@ def overlap(
     """A batch that is passed over. A broker refuses a segment that begins below its base offset."""
     text = f"passed over: from this batch on, offsets are repeated that {whose}"
     severity = "error" if first < base_offset else "warning"
-    return Finding(severity, OFFSET_ORDER, path, position, first, text, expected, str(first))
-
-
-OFFSET_ORDER = "offset-order"
+    return Finding(severity, Kind.OFFSET_ORDER, path, position, first, text, expected, str(first))
 
 
 class RepeatedOffsets(Protocol):
@@ -202,11 +199,7 @@ def overlaps(path: str, position: int, first: int, last: int) -> Finding:
         f"overlaps batches before it: its records at offsets {first} to {last} were left out, as a consumer gets those "
         "before them"
     )
-    return Finding("warning", OVERLAP, path, position, first, text, "offsets that no batch before has")
-
-
-OVERLAP = "offset-overlap"
-"""The kind of finding for a batch of which some offsets are left out, as other batches have them."""
+    return Finding("warning", Kind.OFFSET_OVERLAP, path, position, first, text, "offsets that no batch before has")
 
 
 def repeated_offsets(file: File) -> dict[int, list[Offsets]]:
@@ -277,7 +270,7 @@ def report_past_last(chunk: Chunk, path: str, report: Report) -> None:
             int(each[row]) for each in (batches.entry_offset, batches.last_offset, batches.end_of_records)
         )
         place = path, int(chunk.positions[row]), first
-        report(Finding("warning", "records-past-last-offset", *place, text, f"a last offset of {end}", str(last)))
+        report(Finding("warning", Kind.RECORDS_PAST_LAST_OFFSET, *place, text, f"a last offset of {end}", str(last)))
 
 
 def repeated_records(file: File, start_offset: int = 0) -> Iterator[tuple[Finding, int]]:

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from brokerless.bounds import MAX_INT32
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import Batches, checksums_match
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
@@ -36,10 +37,6 @@ from brokerless.log.storage.paths import (
     parent_directory,
 )
 
-MISSING = "missing-segment"
-"""The kind of a finding about such a hole."""
-MISSING_LOG = "missing-log"
-"""The kind of a finding about a segment of which only an index is left."""
 _MOST_OFFSETS = MAX_INT32
 """A batch whose offset is further from its segment's base has to begin another one (``LogSegment.shouldRoll``, 4.1.1):
 such a jump is of who wrote the log, as no lost segment would have so many offsets."""
@@ -195,7 +192,7 @@ def missing_logs(
             text = f"the log of this segment is missing, although {entry.name} has entries up to offset {last}"
             text += "; look for it on another replica"
             expected = f"offsets {base} to {last}"
-            finding = Finding("error", MISSING_LOG, log, None, base, text, expected, "no such file")
+            finding = Finding("error", Kind.MISSING_LOG, log, None, base, text, expected, "no such file")
             yield range(max(base, partition.log_start_offset), last + 1), finding
 
 
@@ -222,12 +219,12 @@ def missing_end(partition: PartitionPath, storage_options: StorageOptions | None
         "missing; look for it on another replica"
     )
     path, base = last.log.path, last.base_offset
-    return Finding("error", "missing-log-end", path, 0, base, text, f"offset {base}", "an empty file")
+    return Finding("error", Kind.MISSING_LOG_END, path, 0, base, text, f"offset {base}", "an empty file")
 
 
 def _finding(segment: SegmentPaths, start: int, text: str) -> Finding:
     expected, found = f"offset {start}", f"a segment that begins at {segment.base_offset}"
-    return Finding("error", MISSING, segment.log.path, None, start, text, expected, found)
+    return Finding("error", Kind.MISSING_SEGMENT, segment.log.path, None, start, text, expected, found)
 
 
 def missing_offsets(finding: Finding) -> range:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches, read_headers
@@ -29,7 +29,7 @@ from brokerless.log.positions import highest_before, position_of_offset
 from brokerless.log.producer.transactions import Transactions, find_transactions
 from brokerless.log.ranges import EVERYTHING, Range, Span, is_past, reaches_end
 from brokerless.log.seek import position_of_timestamp
-from brokerless.log.segment import SHRUNK, Chunk, Report, all_decoded, check_checksums, ignore, scan, within_log
+from brokerless.log.segment import Chunk, Report, all_decoded, check_checksums, ignore, scan, within_log
 from brokerless.log.storage.paths import File, LocalFile, StorageOptions
 from brokerless.log.storage.read_ahead import SPACE, ReadAhead, Window
 from brokerless.ordered_threads import Turn, in_order, turns
@@ -380,7 +380,7 @@ def transactions_of(
     def chunks() -> Iterator[tuple[str, Chunk]]:
         nonlocal end_offset
         on_unreadable = report if is_all_read else ignore
-        shrunk: Report = lambda finding: report(finding) if finding.kind == SHRUNK else None  # noqa: E731
+        shrunk: Report = lambda finding: report(finding) if finding.kind == Kind.FILE_SHRUNK else None  # noqa: E731
         for each in open_segments(partition, on_unreadable, storage_options=storage_options):
             graded = report if each.is_last else within_log(report)
             for chunk in scan(each.file, graded if is_all_read else shrunk, each.start):

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import checksums_match
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.readers import load_time_index
@@ -56,7 +57,7 @@ def log_start_after_end(partition: PartitionPath, storage_options: StorageOption
         "(deleted records can be included)"
     )
     expected, found = f"at least {partition.log_start_offset}, the log start offset", f"{end}, where the log ends"
-    return Finding("error", "log-start-beyond-end", last.log.path, None, end, text, expected, found)
+    return Finding("error", Kind.LOG_START_BEYOND_END, last.log.path, None, end, text, expected, found)
 
 
 def from_reported_start(

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches, compute_checksums, read_headers
 from brokerless.format.read.batch_scan import BatchScan, ScanStop, scan_batches
@@ -55,26 +55,21 @@ _NEAR = 1 << 14
 """Bytes between two batches that are read rather than passed over."""
 _EMPTY = np.empty(0, np.uint8)
 
-NO_BATCHES = "no-batches"
-"""The kind of finding for bytes that cannot be the beginning of a batch."""
-SIZE = "batch-size-invalid"
-"""The kind of finding for a size that leads to no batch."""
-RESUMES = "batches-resume"
-"""The kind of finding for where reading goes on after damage: ``offset`` is that of the next intact batch."""
 _BREAKS = {
-    NO_BATCHES: (
-        NO_BATCHES,
+    Kind.NO_BATCHES: (
+        Kind.NO_BATCHES,
         "nothing here reads as a batch: it was overwritten by something else",
     ),
-    SIZE: (SIZE, "no batch has this size, which is less than the smallest message takes"),
-    "truncated-batch": (
-        SIZE,
+    Kind.BATCH_SIZE_INVALID: (
+        Kind.BATCH_SIZE_INVALID,
+        "no batch has this size, which is less than the smallest message takes",
+    ),
+    Kind.TRUNCATED_BATCH: (
+        Kind.BATCH_SIZE_INVALID,
         "the size of this batch is wrong, as it leads past the end of the file",
     ),
 }
 """Kinds of findings after which intact batches may follow; and what is reported then."""
-SHRUNK = "file-shrunk"
-"""The kind of finding for a file that became shorter while it was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +266,7 @@ def _break(file: File, before: Batches, stop: int, zeros: int | None, chain_only
         return _Break((finding,))
     text = f"{found.position - found.broken_at} bytes before this were skipped; batches go on here"
     expected, offset = f"offset {found.after}", f"offset {found.first}"
-    resumes = Finding("info", RESUMES, file.path, found.position, found.first, text, expected, offset)
+    resumes = Finding("info", Kind.BATCHES_RESUME, file.path, found.position, found.first, text, expected, offset)
     kind, text = _BREAKS[finding.kind]
     finding = replace(
         finding, severity="error", kind=kind, message=f"{text}; batches go on at position {found.position}"
@@ -290,13 +285,13 @@ def _size_at(buffer: NDArray[np.uint8], position: int) -> int:
 def _too_large(file: File, position: int, size: int) -> Finding:
     text = "a batch larger than what is read at once; it was passed over"
     found, limit = f"{size} bytes", f"at most {LARGEST_WINDOW} bytes"
-    return Finding("error", "limit-exceeded", file.path, position, None, text, limit, found)
+    return Finding("error", Kind.LIMIT_EXCEEDED, file.path, position, None, text, limit, found)
 
 
 def graded_within_log(finding: Finding) -> Finding:
     """In a segment that another one follows, a batch that is cut off is damage, as nobody is about to write the rest,
     and what follows is read."""
-    return replace(finding, severity="error") if finding.kind == "truncated-batch" else finding
+    return replace(finding, severity="error") if finding.kind == Kind.TRUNCATED_BATCH else finding
 
 
 def within_log(report: Report) -> Report:
@@ -319,11 +314,13 @@ def describe_end(file: File, position: int, zeros: int | None = None) -> Finding
     if left <= layouts.HEADER_SIZE_UP_TO_MAGIC:
         if not head.any():
             text = "zero bytes at the end, too few for a batch; Kafka's reader takes no notice of them"
-            return Finding("info", "trailing-zeros", file.path, position, None, text, "the end", f"{left} bytes")
+            return Finding("info", Kind.TRAILING_ZEROS, file.path, position, None, text, "the end", f"{left} bytes")
         if not _may_begin_a_batch(head, file.path):
             return _no_batches(file.path, position, left)
         text = "the file ends within the header of a batch: it was not written to its end, or was cut off"
-        return Finding("warning", "truncated-batch", file.path, position, None, text, "a whole batch", f"{left} bytes")
+        return Finding(
+            "warning", Kind.TRUNCATED_BATCH, file.path, position, None, text, "a whole batch", f"{left} bytes"
+        )
     size = int.from_bytes(head[8:12].tobytes(), "big", signed=True)
     if size >= layouts.MESSAGE_V0_OVERHEAD and not _may_begin_a_batch(head, file.path):
         return _no_batches(file.path, position, left)
@@ -333,16 +330,16 @@ def describe_end(file: File, position: int, zeros: int | None = None) -> Finding
             return describe_shrinking(file, position, position)
         text = "the file ends within a batch: it was not written to its end, or its size is wrong"
         found = f"{left} bytes"
-        return Finding("warning", "truncated-batch", file.path, position, offset, text, f"{whole} bytes", found)
+        return Finding("warning", Kind.TRUNCATED_BATCH, file.path, position, offset, text, f"{whole} bytes", found)
     if is_zero(file, position, None if zeros is None else position + zeros):
         text, found = "nothing but zeros from here on", f"{left} zero bytes"
         if zeros is not None and file.next_data(position + zeros) < file.size:
             text, found = f"nothing but zeros in the {zeros >> 20} MiB from here on", f"{left} bytes"
         text += ": a preallocated file whose end was not trimmed, or lost pages; Kafka's reader refuses them"
-        return Finding("error", "zero-tail", file.path, position, None, text, "a batch", found)
+        return Finding("error", Kind.ZERO_TAIL, file.path, position, None, text, "a batch", found)
     text = "the batches end here: the next batch's size is less than the smallest message takes"
     expected = f"a size of at least {layouts.MESSAGE_V0_OVERHEAD}"
-    return Finding("error", SIZE, file.path, position, offset, text, expected, str(size))
+    return Finding("error", Kind.BATCH_SIZE_INVALID, file.path, position, offset, text, expected, str(size))
 
 
 def describe_shrinking(file: File, position: int, end: int) -> Finding:
@@ -350,7 +347,7 @@ def describe_shrinking(file: File, position: int, end: int) -> Finding:
     ``position`` on was read."""
     text = "the file became shorter while it was read: what was from here on was not read; read it again"
     found = min(end, file.size_now())
-    return Finding("error", SHRUNK, file.path, position, None, text, f"{file.size} bytes", f"{found} bytes")
+    return Finding("error", Kind.FILE_SHRUNK, file.path, position, None, text, f"{file.size} bytes", f"{found} bytes")
 
 
 def _may_begin_a_batch(head: NDArray[np.uint8], path: str) -> bool:
@@ -373,7 +370,7 @@ def _no_batches(path: str, position: int, left: int) -> Finding:
     text = "nothing here reads as a batch: this is not a Kafka log, or its beginning is lost"
     if position:
         text = "nothing from here on reads as a batch: the end of the log is lost, overwritten by something else"
-    return Finding("error", NO_BATCHES, path, position, None, text, "a batch", f"{left} bytes")
+    return Finding("error", Kind.NO_BATCHES, path, position, None, text, "a batch", f"{left} bytes")
 
 
 def is_zero(file: File, position: int, until: int | None = None) -> bool:
@@ -400,11 +397,11 @@ def check(chunk: Chunk, valid: NDArray[np.bool_], computed: NDArray[np.int64], p
             text = "a batch whose size is less than its own header takes; its records were not read"
             expected = f"at least {layouts.BATCH_V2_SIZE} bytes"
             found = f"{int(batches.sizes[row])} bytes"
-            yield Finding("error", SIZE, path, position, offset, text, expected, found)
+            yield Finding("error", Kind.BATCH_SIZE_INVALID, path, position, offset, text, expected, found)
         else:
             text = "the checksum of the batch does not match; its records were not read"
             expected, found = f"{int(computed[row]):#010x}", f"{int(batches.checksum[row]):#010x}"
-            yield Finding("error", "checksum-mismatch", path, position, offset, text, expected, found)
+            yield Finding("error", Kind.CHECKSUM_MISMATCH, path, position, offset, text, expected, found)
 
 
 def check_checksums(chunk: Chunk, path: str, report: Report) -> NDArray[np.bool_]:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from pyspark.sql import types
 
 from brokerless.bounds import MAX_INT64
-from brokerless.errors import Finding, UsageError
+from brokerless.errors import UsageError
+from brokerless.findings import Finding
 from brokerless.schemas import BATCHES, HEADERS, RECORDS, SEGMENTS, TIMESTAMP, TRANSACTIONS
 from brokerless.spark.options import Options
 

@@ -6,7 +6,8 @@ import glob
 
 from brokerless.api.log import open
 from brokerless.api.partition import Partition
-from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.log.directory import PartitionPath
 from brokerless.log.names import parse_partition_directory
 from brokerless.log.storage.paths import StorageOptions, directory_name, exists, expand, is_directory
@@ -56,7 +57,7 @@ def _is_log_or_directory(path: str, storage: StorageOptions | None) -> bool:
 def _unreadable(path: str, reason: str, options: Options) -> Partition:
     """A partition of which nothing is known but why it cannot be read."""
     named = parse_partition_directory(directory_name(path))
-    finding = Finding("error", "unreadable-file", path, None, None, reason)
+    finding = Finding("error", Kind.UNREADABLE_FILE, path, None, None, reason)
     topic, partition = (None, None) if named is None else (named.topic, named.partition)
     return Partition(PartitionPath(topic, partition, path, findings=(finding,)), options.storage or None)
 

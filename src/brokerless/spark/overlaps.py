@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.live_segments import open_listed

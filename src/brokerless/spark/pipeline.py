@@ -16,7 +16,8 @@ if __name__ == "__main__":  # as a script, its directory would hide modules such
 import json
 from collections.abc import Sequence
 
-from brokerless.errors import BrokerlessError, Finding
+from brokerless.errors import BrokerlessError
+from brokerless.findings import Finding
 from brokerless.jobs.pipeline.job import follow, run_pipeline
 from brokerless.jobs.pipeline.settings import load_settings, make_settings
 

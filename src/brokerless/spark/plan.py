@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from brokerless.api.partition import Partition
-from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
+from brokerless.errors import DamageError, UnreadableError, UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import ReplacedError, open_listed, with_current_listing
@@ -139,7 +140,7 @@ def _leave_out_unreadable(partition: Partition, options: Options, report: Callab
                 if segment.log.path == paths.path:
                     raise
                 path, reason = segment.log.path, str(error).removeprefix(f"{segment.log.path}: ")
-                findings.append(Finding("error", "unreadable-file", path, None, segment.base_offset, reason))
+                findings.append(Finding("error", Kind.UNREADABLE_FILE, path, None, segment.base_offset, reason))
             else:
                 there.append(segment)
         for finding in findings:

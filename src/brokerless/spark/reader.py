@@ -11,7 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless.api.jobs import read_setting
-from brokerless.errors import Finding, UnreadableError, raise_errors
+from brokerless.errors import UnreadableError, raise_errors
+from brokerless.findings import Finding
 from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.run.spark_worker import keep_what_is_loaded
 from brokerless.log.directory import PartitionPath, SegmentPaths

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyspark.sql.datasource import InputPartition
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.log.directory import PartitionPath, SegmentPaths

@@ -24,7 +24,8 @@ import pyarrow as pa
 from brokerless import arrow
 from brokerless.dataset.table_dataset import TableDataset
 from brokerless.dataset.tables import TABLES, Tables, once
-from brokerless.errors import BrokerlessError, Finding, UsageError, raise_errors
+from brokerless.errors import BrokerlessError, UsageError, raise_errors
+from brokerless.findings import Finding, Kind
 from brokerless.ordered_threads import processors
 from brokerless.sql.topics import TopicTypes, topic_dataset, topics_of
 from brokerless.tables.partition_reader import OnDamage
@@ -309,7 +310,7 @@ class _Rows:
                 fixed = arrow.column_of_numbers(column.type, np.where(null, 0, own), null)
                 batch = batch.set_column(number, batch.schema.field(number), fixed)
                 text = f"some values of {name} are more than {_MOST_MS:,} ms away from 1970; they are null in SQL"
-                self._report(Finding("warning", "timestamp-out-of-range", self._name, None, None, text))
+                self._report(Finding("warning", Kind.TIMESTAMP_OUT_OF_RANGE, self._name, None, None, text))
         return batch
 
 

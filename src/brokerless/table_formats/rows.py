@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless import arrow
-from brokerless.errors import Finding
+from brokerless.findings import NOT_DECODED, Finding
 from brokerless.table_formats.catalog import TableFormat
 from brokerless.table_formats.column_types import convert, finer_than_stored, stored_type
 
@@ -62,7 +62,7 @@ def cut_findings(cut: Cut, path: str) -> Iterator[Finding]:
     for side, (count, first) in sorted(cut.items()):
         what = f"{count} {side}s have" if count > 1 else f"a {side} has"
         text = f"{what} {FINER}; the bytes are kept"
-        yield Finding("warning", f"{side}-not-decoded", path, None, first, text)
+        yield Finding("warning", NOT_DECODED[side], path, None, first, text)
 
 
 @dataclass(slots=True)

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from brokerless.arrow import table_of
 from brokerless.clock import Time, milliseconds
-from brokerless.errors import Finding, UnreadableError, UsageError, raise_errors
+from brokerless.errors import UnreadableError, UsageError, raise_errors
+from brokerless.findings import Finding, Kind
 from brokerless.kafka_names import ISOLATION_LEVELS, Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths, resolve
 from brokerless.log.names import Include
@@ -192,12 +193,14 @@ class PartitionReader:
             if on_unreadable is not None:
                 on_unreadable(error)
             elif on_damage is not None:
-                on_damage(Finding("error", "unreadable-file", path, None, None, str(error).removeprefix(f"{path}: ")))
+                on_damage(
+                    Finding("error", Kind.UNREADABLE_FILE, path, None, None, str(error).removeprefix(f"{path}: "))
+                )
             else:
                 raise error
 
         def report_readable(finding: Finding) -> None:
-            if finding.kind == "unreadable-file":
+            if finding.kind == Kind.UNREADABLE_FILE:
                 unreadable(UnreadableError(str(finding)), finding.file)
             else:
                 report(finding)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import DecodedRows, Match, Reading, read_partition, transactions_of

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from brokerless import arrow
-from brokerless.errors import Finding, UsageError, raise_errors
+from brokerless.errors import UsageError, raise_errors
+from brokerless.findings import NOT_DECODED, Finding, Kind
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.schemas import RECORDS
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
@@ -182,7 +183,7 @@ class Failures:
             what = f"{count} {side}s were" if count > 1 else f"a {side} was"
             part = " in full" if LEFT_OUT in reason else ""
             text = f"{what} not decoded{part}: {reason}; the bytes are kept{advice if UNFIT in reason else ''}"
-            yield Finding("warning", f"{side}-not-decoded", path, None, first, text)
+            yield Finding("warning", NOT_DECODED[side], path, None, first, text)
         yield from _of_shared(self.shared, path)
 
 
@@ -206,4 +207,4 @@ def shared_ids(topic_type: TopicType, path: str) -> Iterator[Finding]:
 
 def _of_shared(texts: Iterable[str], path: str) -> Iterator[Finding]:
     for text in sorted(texts):
-        yield Finding("warning", "schema-id-shared", path, None, None, text)
+        yield Finding("warning", Kind.SCHEMA_ID_SHARED, path, None, None, text)

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from brokerless import arrow
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding
 from brokerless.log.directory import resolve
 from brokerless.log.storage import paths
 from brokerless.log.storage.paths import StorageOptions, read_bytes

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from brokerless import arrow
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.log.names import is_internal
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.partition_reader import PartitionReader, first_rows
@@ -155,7 +155,7 @@ def _undeletable(registry: Registry) -> Iterator[Finding]:
             more = f" (one of {len(found)})" if len(found) > 1 else ""
             text = f"the schema {subject} {version}{more} {what}: it is back when the registry starts again"
             advice = f"to delete it, write a record to {TOPIC} with exactly the bytes of its key and without a value"
-            yield Finding("warning", "schema-key-form", registry.source or "", None, None, f"{text}; {advice}")
+            yield Finding("warning", Kind.SCHEMA_KEY_FORM, registry.source or "", None, None, f"{text}; {advice}")
 
 
 def _begin_with_times(side: SideType, partitions: Sequence[PartitionReader]) -> bool:

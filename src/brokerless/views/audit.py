@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from brokerless.errors import Finding
-from brokerless.jobs.audit.advice import ADVICE
+from brokerless.findings import Finding, advice_of
 from brokerless.jobs.audit.job import PartitionAudit
 from brokerless.text import format_bytes, show_name
 from brokerless.views.findings import SEVERITIES, SHOWN
@@ -22,7 +21,7 @@ _RIGHT = ("segments", "batches", "records", "size")
 def finding_row(finding: Finding, audit: PartitionAudit | None) -> dict[str, Any]:
     """A finding for programs; ``audit`` is None for one of the log directory as a whole."""
     place = {"topic": None if audit is None else audit.topic, "partition": None if audit is None else audit.partition}
-    return finding.as_dict() | place | {"advice": ADVICE.get(finding.kind)}
+    return finding.as_dict() | place | {"advice": advice_of(finding.kind)}
 
 
 def partition_lines(audits: Sequence[PartitionAudit]) -> Iterator[str]:
@@ -48,7 +47,7 @@ def finding_lines(title: str, findings: Sequence[Finding], left_out: Mapping[str
         more = len(found) - SHOWN + left_out.get(kind, 0)
         if more > 0:
             yield f"  {'':7}  ... and {more:,} more of this kind"
-        if (advice := ADVICE.get(kind, "nothing")) != "nothing":
+        if (advice := advice_of(kind)) != "nothing":
             yield f"  {'':7}  -> {advice}"
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from brokerless.errors import Finding, Severity
+from brokerless.findings import Finding, Severity, describe_kinds
 from brokerless.text import show_name
 from brokerless.views.table import count_of
 
@@ -27,6 +27,15 @@ class _Kind:
     last: Finding
     count: int = 0
     files: int = 0
+
+
+def explain_kind(kind: str) -> Iterator[str]:
+    """Say what a kind of finding means, what to do about it, and where the documents speak of it."""
+    described = describe_kinds()[kind]
+    yield f"{kind} ({' or '.join(described.severities)})"
+    yield described.sentence
+    yield f"what to do: {described.advice}"
+    yield f"more: docs/{described.page}.md"
 
 
 class FindingGroups:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.jobs.restart.remedies import remedy_of
 from brokerless.jobs.restart.results import DirectoryRestart, Restart
 from brokerless.jobs.restart.retention_forecast import Retention
@@ -158,8 +158,8 @@ def _stray(path: str, finding: Finding) -> tuple[str, str]:
 
 
 def _unserved(path: str, finding: Finding) -> tuple[str, str]:
-    gets = "may get" if finding.kind == "directory-id-mismatch" else "get"
-    loaded = "is not loaded, and" if finding.kind == "meta-properties-corrupt" else "is loaded, but"
+    gets = "may get" if finding.kind == Kind.DIRECTORY_ID_MISMATCH else "get"
+    loaded = "is not loaded, and" if finding.kind == Kind.META_PROPERTIES_CORRUPT else "is loaded, but"
     text = f"not served: {_name(path)} {loaded} clients {gets} nothing of it: {show_name(str(finding))}"
     return text, _remedy(finding)
 

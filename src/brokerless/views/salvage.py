@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from brokerless.findings import Kind
 from brokerless.jobs.recovered.losses import NOT_THERE, Loss
 from brokerless.jobs.salvage.carve import TOPIC, Carved
 from brokerless.jobs.salvage.job import SalvageResult
@@ -19,13 +20,13 @@ _CARVED = ("partition", "offsets", "epoch", "batches", "records", "size", "from"
 _MOST_LINES = 200
 _CAUSES = {
     NOT_THERE: "no file has them: a segment or its end is missing",
-    "checksum-mismatch": "checksum does not match",
-    "truncated-batch": "cut off",
-    "batch-size-invalid": "overwritten: no batch where one should be",
-    "zero-tail": "zero bytes to the end of the file",
-    "unreadable-file": "the file cannot be read",
-    "file-shrunk": "the file became shorter while it was read",
-    "offset-misplaced": "the batch's offset cannot be right",
+    Kind.CHECKSUM_MISMATCH: "checksum does not match",
+    Kind.TRUNCATED_BATCH: "cut off",
+    Kind.BATCH_SIZE_INVALID: "overwritten: no batch where one should be",
+    Kind.ZERO_TAIL: "zero bytes to the end of the file",
+    Kind.UNREADABLE_FILE: "the file cannot be read",
+    Kind.FILE_SHRUNK: "the file became shorter while it was read",
+    Kind.OFFSET_MISPLACED: "the batch's offset cannot be right",
 }
 
 

@@ -10,7 +10,7 @@ from tests.cli.conftest import Run
 from tests.golden import broker_data
 from tests.kafka.broker import free_ports
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.jobs.restore.live import connection
 from brokerless.jobs.restore.results import (
     GroupRestore,

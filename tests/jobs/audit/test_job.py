@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,17 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.described import undescribed
 from tests.golden import broker_data, cases
 from tests.lock_holder import held_by_another
 from tests.log import whole_batches
 
 import brokerless
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import compute_checksums, read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.jobs.audit import job
-from brokerless.jobs.audit.advice import ADVICE
 from brokerless.jobs.audit.job import PartitionAudit, audit_directory, audit_partition
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.verify.partition import verify_partition
@@ -306,7 +305,7 @@ def test_a_change_is_found(
     found = [each for each in findings if (each.severity, each.kind) == (severity, kind)]
     assert found, findings
     assert all(each.file.startswith(str(tmp_path)) for each in found)
-    assert {each.kind for each in findings} <= ADVICE.keys()
+    assert undescribed(findings) == []
 
 
 def test_a_running_broker_is_known_by_its_lock(tmp_path: Path) -> None:
@@ -369,12 +368,6 @@ def test_a_broken_snapshot_of_the_metadata_is_found(tmp_path: Path) -> None:
     ]
 
 
-def test_there_is_advice_for_each_kind_of_finding() -> None:
-    sources = [path for path in Path(brokerless.__file__).parent.rglob("*.py") if path.name != "advice.py"]
-    named = {kind for path in sources for kind in re.findall(r'"([a-z]+(?:-[a-z]+)+)"', path.read_text())}
-    assert set(ADVICE) <= named
-
-
 @pytest.mark.slow(reason="all damaged files")
 def test_whatever_verify_finds_is_found_in_damaged_files() -> None:
     for case in cases("damaged", "framing", "specials", "articles"):
@@ -383,7 +376,7 @@ def test_whatever_verify_finds_is_found_in_damaged_files() -> None:
         wanted = [each for each in verify_partition(partition) if each.severity == "error"]
         for each in wanted:
             assert each in found or (each.kind == "zero-tail" and replace(each, severity="info") in found), case
-        assert {each.kind for each in found} <= ADVICE.keys(), case
+        assert undescribed(found) == [], case
 
 
 @pytest.mark.parametrize(

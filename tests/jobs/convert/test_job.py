@@ -18,7 +18,8 @@ from tests.kafka.producers import consume
 from tests.log.cleaner import clean, left, write_log, write_segment
 
 import brokerless
-from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
+from brokerless.errors import DamageError, UnreadableError, UsageError
+from brokerless.findings import Finding
 from brokerless.format.convert import ConversionTarget
 from brokerless.jobs.convert.job import Conversion, ConvertResult, ConvertTask, convert, plan
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs

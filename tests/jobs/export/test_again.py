@@ -14,7 +14,8 @@ from tests.jobs.exports import exported, facts, listing, partition, table
 from tests.log.whole_batches import batch
 
 import brokerless
-from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
+from brokerless.errors import DamageError, UnreadableError, UsageError
+from brokerless.findings import Finding
 from brokerless.jobs.export.job import Export, export, plan
 from brokerless.log.directory import resolve
 

@@ -15,7 +15,7 @@ from tests.jobs.pipeline.works import table_offsets
 from tests.log.whole_batches import batch, shifted
 
 import brokerless
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.jobs.export.job import Export
 from brokerless.table_formats import export_state as export_state
 

@@ -14,7 +14,7 @@ from tests.jobs.exports import exported, facts, listing, table
 
 import brokerless
 from brokerless.cli import main
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.interchange.input_files import InputFiles
 from brokerless.jobs.export import commit as commits
 from brokerless.jobs.export import tasks as plans

@@ -19,7 +19,8 @@ from tests.cli.conftest import Run, run  # noqa: F401  # pyright: ignore[reportU
 from tests.jobs.tables import log_of
 
 import brokerless
-from brokerless.errors import Finding, UnreadableError, UnwritableError, UsageError
+from brokerless.errors import UnreadableError, UnwritableError, UsageError
+from brokerless.findings import Finding
 from brokerless.jobs.export.refusals import as_findings, reason_of
 from brokerless.log.directory import resolve
 from brokerless.table_formats.export_state import RefusedTopicError

@@ -18,7 +18,8 @@ from tests.jobs.export.test_job import as_expected
 from tests.jobs.tables import DAY, FORMATS, READERS, Rows, avro, delta, exported, iceberg, log_of, table
 
 from brokerless.api.log import open as open_log
-from brokerless.errors import Finding, UsageError
+from brokerless.errors import UsageError
+from brokerless.findings import Finding
 from brokerless.jobs.export import tasks
 from brokerless.jobs.export.job import Export, export, plan
 from brokerless.jobs.export.plan import ExportPlan

@@ -15,7 +15,8 @@ from tests.s3 import S3, s3
 
 from brokerless.api.log import open as open_log
 from brokerless.api.pipeline import pipeline
-from brokerless.errors import Finding, UsageError
+from brokerless.errors import UsageError
+from brokerless.findings import Finding
 from brokerless.jobs.pipeline import maintenance
 from brokerless.table_formats.catalog import Catalog
 

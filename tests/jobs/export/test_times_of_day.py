@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.jobs.tables import FORMATS, READERS, Rows, avro, delta, exported, iceberg, log_of, table
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.table_formats.catalog import TableFormat
 from brokerless.table_formats.times_of_day import TIMES, with_times
 from brokerless.typed.topic_type import Decoding

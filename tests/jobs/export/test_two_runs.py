@@ -23,7 +23,7 @@ from google.protobuf import json_format
 from tests.jobs.tables import FORMATS, READERS, avro, exported, log_of
 
 from brokerless import arrow
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.schemas import HEADERS
 from brokerless.table_formats.catalog import TableFormat
 from brokerless.table_formats.column_types import decoded_type, evolved_type

@@ -21,7 +21,7 @@ from tests.typed.logs import write_log
 from tests.typed.registries import client, registry_records
 
 import brokerless
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.table_formats.catalog import TableFormat
 from brokerless.typed.protobuf.files import message_types
 from brokerless.typed.registry import Schema

@@ -16,7 +16,8 @@ from tests.kafka.oracle import dump_everything, read_logs
 from tests.random_damage import damage_at_random
 
 import brokerless
-from brokerless.errors import Finding, UsageError
+from brokerless.errors import UsageError
+from brokerless.findings import Finding
 from brokerless.jobs.merge.job import Merge, MergeResult, merge, plan
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, write_checkpoints
 from brokerless.log.config import LogConfig

@@ -16,7 +16,8 @@ from tests.jobs.pipeline.works import own_table
 from tests.jobs.tables import FORMATS, delta, exported, iceberg, log_of, table
 
 import brokerless
-from brokerless.errors import Finding, UnwritableError, UsageError
+from brokerless.errors import UnwritableError, UsageError
+from brokerless.findings import Finding
 from brokerless.jobs.pipeline.job import PipelineRun
 from brokerless.jobs.pipeline.ledger import PRIVATE
 from brokerless.table_formats.catalog import TableFormat

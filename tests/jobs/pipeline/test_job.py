@@ -15,7 +15,8 @@ from tests.jobs.pipeline.works import PRIVATE, offsets, own_table, pipeline, seg
 from tests.log.whole_batches import batch, marker
 
 import brokerless
-from brokerless.errors import BrokerlessError, Finding, UnreadableError, UsageError
+from brokerless.errors import BrokerlessError, UnreadableError, UsageError
+from brokerless.findings import Finding
 from brokerless.jobs.pipeline.job import follow, run_pipeline
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.table_formats.export_directory import only_export

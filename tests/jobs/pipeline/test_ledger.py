@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from tests.jobs.pipeline.works import PRIVATE, own_table, pipeline, segments
 
-from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding
 from brokerless.jobs.pipeline.ledger import Checked, DamagedRange, Ledger
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.jobs.prove.search import MOST, PatternSearch
 from brokerless.log.storage.paths import open_file
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.format.twin import write_batch, write_record
 from tests.jobs.salvage.test_job import run
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.jobs.recovered import damaged_regions
 from brokerless.jobs.recovered.damaged_regions import FindingCollector, Region
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.log import whole_batches
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.format.read.batch_headers import checksums_match
 from brokerless.jobs.recovered.offsets_once import OffsetsOnce
 from brokerless.log.segment import scan

@@ -13,7 +13,8 @@ from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
 from tests.log.cleaner import EVERY, clean, delete, left, write_log, write_segment
 
 import brokerless
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding
 from brokerless.jobs.recovered import open_files, writing
 from brokerless.jobs.recovered.open_files import LogFile, OpenFiles, open_lone
 from brokerless.jobs.salvage import carve as carving

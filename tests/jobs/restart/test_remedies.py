@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import brokerless
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.jobs.restart.metadata_log import _ENDING  # pyright: ignore[reportPrivateUsage]
 from brokerless.jobs.restart.remedies import LOG_END_DAMAGED, LOG_REFUSED, REMEDIES, remedy_of
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from tests.jobs.works import Task, Waiting, kill_itself, process_of, refuse_three, square, wait_for
 
-from brokerless.errors import DamageError, Finding, JobError, RefusedError, UsageError
+from brokerless.errors import DamageError, JobError, RefusedError, UsageError
+from brokerless.findings import Finding
 from brokerless.jobs.run import job, on_spark
 from brokerless.jobs.run.job import in_order, run
 from brokerless.tables.rows import RowError

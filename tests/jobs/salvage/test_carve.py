@@ -11,7 +11,7 @@ from tests.golden import cases, of_type
 from tests.jobs.salvage.test_job import CLEAN, records
 
 import brokerless
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.jobs.salvage.carve import Carving, carve
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.config import LogConfig

@@ -20,7 +20,8 @@ from tests.log import whole_batches
 
 import brokerless
 from brokerless.cli import main
-from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding
 from brokerless.jobs.salvage.job import Salvage, SalvageResult, plan, salvage
 from brokerless.log.directory import resolve
 

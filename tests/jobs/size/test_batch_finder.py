@@ -11,7 +11,7 @@ from tests.golden import broker_data
 from tests.jobs.size.topics import event, write_topic
 
 import brokerless
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.jobs.size.batch_finder import offsets_of
 from brokerless.jobs.size.places import places_of
 from brokerless.jobs.size.sample import FEWEST_RUNS, Sample, read_sample

@@ -15,7 +15,7 @@ from tests.kafka.jars import OLD_FORMATS, KafkaUnavailableError, check, run
 from tests.require import require
 
 import brokerless
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.jobs.convert.job import Conversion, convert, plan
 from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.exact import ExactSizes, measure_partition

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.jobs.size.topics import STORED, event, write_topic
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.jobs.size.places import places_of
 from brokerless.jobs.size.sample import Sample, read_sample
 from brokerless.log.directory import PartitionPath, resolve

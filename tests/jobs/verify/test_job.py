@@ -9,7 +9,8 @@ import pytest
 from tests.golden import broker_data
 
 import brokerless
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding
 from brokerless.jobs.run import job
 from brokerless.jobs.verify import job as verify_job
 from brokerless.jobs.verify.job import verify

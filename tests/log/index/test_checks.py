@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.golden import BROKERS, broker_data, broker_expected, case, json_lines
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.log.index.checks import SegmentBatches, check_offset_index, check_time_index, check_transaction_index
 from brokerless.log.index.readers import (
     OffsetIndex,

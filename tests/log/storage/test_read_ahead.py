@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from tests.format import twin
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.log.segment import Windows, scan
 from brokerless.log.storage import read_ahead
 from brokerless.log.storage.files import LocalFile

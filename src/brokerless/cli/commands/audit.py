@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from brokerless.api.log import Log
     from brokerless.api.partition import Partition
-    from brokerless.errors import Finding
+    from brokerless.findings import Finding
     from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.directory_state import DirectoryState
 

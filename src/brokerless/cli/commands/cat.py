@@ -23,7 +23,8 @@ from brokerless.cli.progress import Done, progress
 from brokerless.cli.ranges import TIME, parse_offsets, parse_time
 from brokerless.cli.values import count
 from brokerless.clock import milliseconds
-from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding
 from brokerless.jobs.run.streams import processes_for, stream
 
 if TYPE_CHECKING:

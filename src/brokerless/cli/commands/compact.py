@@ -14,6 +14,7 @@ from brokerless.cli.ranges import TIME, parse_time
 from brokerless.cli.selection import named_topics
 from brokerless.cli.values import count, size
 from brokerless.errors import UsageError
+from brokerless.findings import Kind
 from brokerless.text import format_bytes, readable
 from brokerless.views.table import count_of, format_number, table
 
@@ -159,7 +160,7 @@ def _show(output: Output, results: Sequence[CompactResult], options: Namespace) 
         _show_dry_run(output, done)
     for each in results:
         if each.damages:
-            refused = next((damage for damage in each.damages if damage.kind == "batch-refused"), None)
+            refused = next((damage for damage in each.damages if damage.kind == Kind.BATCH_REFUSED), None)
             damaged = f"was not written, as it is damaged; see brokerless verify {each.task.source.path}"
             output.say(f"{each.task.name} {damaged if refused is None else refused.message}")
     what = f"written to {options.to}" if done else "nothing was written"

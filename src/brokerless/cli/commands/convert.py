@@ -23,6 +23,7 @@ from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
+from brokerless.findings import Kind
 from brokerless.log import names
 from brokerless.text import format_bytes
 from brokerless.views.table import count_of, format_number, segments_changed, table
@@ -162,7 +163,7 @@ def _show(output: Output, results: list[ConvertResult], options: Namespace) -> N
         output.say("aborted records, if any, are included; --isolation read_committed leaves them out")
     for each in results:
         if each.damages:
-            refused = next((damage for damage in each.damages if damage.kind == "batch-refused"), None)
+            refused = next((damage for damage in each.damages if damage.kind == Kind.BATCH_REFUSED), None)
             path = each.task.source.path
             damaged = f"was not written, as it is damaged; see brokerless verify {path}, or use brokerless salvage"
             output.say(f"{each.task.name} {damaged if refused is None else refused.message}")

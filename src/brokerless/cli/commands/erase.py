@@ -10,6 +10,7 @@ from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
+from brokerless.findings import Kind
 from brokerless.text import format_bytes
 from brokerless.views.table import count_of, format_number, table
 
@@ -181,7 +182,7 @@ def _show(
     for each in results:
         if each.damages:
             path = each.task.source.path
-            advice = "" if each.damages[0].kind == "not-blanked" else f"; see brokerless verify {path}"
+            advice = "" if each.damages[0].kind == Kind.NOT_BLANKED else f"; see brokerless verify {path}"
             output.say(f"{each.task.name} was not written: {each.damages[0].message}{advice}")
     if fields:
         output.line("")

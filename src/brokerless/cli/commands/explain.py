@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from brokerless.cli.options import FORMATS, add_max_batch_bytes
 from brokerless.cli.output import Output
 from brokerless.cli.values import count, integer
-from brokerless.errors import Finding, UsageError
+from brokerless.errors import UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.kafka_names import COMPRESSION_TYPES
 from brokerless.text import show_name
 
@@ -98,7 +99,7 @@ def run(options: Namespace) -> int:
         text = f"{path}, at {field.position} of the inflated bytes" if inside else path
         place = None if inside else field.position
         output.damage(
-            Finding("error", "field-unexpected", explanation.file or "built", place, None, text, field.expected)
+            Finding("error", Kind.FIELD_UNEXPECTED, explanation.file or "built", place, None, text, field.expected)
         )
     return output.end()
 

@@ -9,6 +9,7 @@ from brokerless.cli.options import add_catalog, add_decode, add_max_batch_bytes,
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.values import positive, size
+from brokerless.findings import Kind
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
 
 DESCRIPTION = """\
@@ -65,7 +66,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.internals.remote.storage import REMOTE_OFFSETS
+    pass
     from brokerless.jobs.pipeline.job import follow, run_pipeline
     from brokerless.jobs.pipeline.settings import load_settings, make_settings
     from brokerless.views.jobs.pipeline import run_lines, run_objects
@@ -84,7 +85,7 @@ def run(options: Namespace) -> int:
         elif every_s is None or each.is_new:
             for line in run_lines(each, settings.to):
                 output.line(line)
-        if each.counts["error"] or each.ranges or any(found.kind == REMOTE_OFFSETS for found in each.findings):
+        if each.counts["error"] or each.ranges or any(found.kind == Kind.REMOTE_OFFSETS for found in each.findings):
             output.exit_code = max(output.exit_code, FINDINGS)
         output.flush()
     return output.end()

@@ -14,7 +14,8 @@ from brokerless.cli.progress import progress
 from brokerless.cli.ranges import TIME, parse_time
 from brokerless.cli.selection import named_topics
 from brokerless.cli.values import amount
-from brokerless.errors import Finding, UsageError
+from brokerless.errors import UsageError
+from brokerless.findings import Finding
 from brokerless.kafka_names import ISOLATION_LEVELS
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.findings import Kind
 from brokerless.format import columns as reasons
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES, Inflater, find_payloads
@@ -380,8 +381,8 @@ class Decoder:
     ) -> None:
         kind, message = reasons.REASONS[status]
         if isinstance(error, LimitError):
-            kind, message, found = "limit-exceeded", str(error), None
+            kind, message, found = Kind.LIMIT_EXCEEDED, str(error), None
         elif error is not None:
-            kind, message, found = "decompression-failed", f"the payload does not decompress: {error}", None
+            kind, message, found = Kind.DECOMPRESSION_FAILED, f"the payload does not decompress: {error}", None
         position, offset = int(run.positions[row]) + base, int(run.entry_offset[row])
         self._damages.append(Damage(kind, position, offset, message, found))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.findings import Kind
 from brokerless.format import columns as reasons
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES, Inflater
@@ -56,7 +57,7 @@ def inspect_wrappers(
         start, end, error = inflater.inflate(int(wrappers.codec[row]), int(wrappers.magic[row]), payload)
         place = int(wrappers.positions[row]), int(wrappers.entry_offset[row])
         if isinstance(error, LimitError):
-            damages.append(Damage("limit-exceeded", *place, str(error)))
+            damages.append(Damage(Kind.LIMIT_EXCEEDED, *place, str(error)))
         if error is not None:
             continue
         decode_wrappers(

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
+from brokerless.findings import Kind
 from brokerless.format import layouts
 from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches, increment_sequence
@@ -111,7 +112,7 @@ class BatchGroup:
         text = "the offsets of the batch's records do not increase, or are too far apart"
         positions, offsets = self.batches.positions[wrong] + base, self.batches.entry_offset[wrong]
         return [
-            Damage("record-invalid", position, offset, text)
+            Damage(Kind.RECORD_INVALID, position, offset, text)
             for position, offset in zip(positions.tolist(), offsets.tolist(), strict=True)
         ]
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.internals.entries import decode_entry, last_by_key, read_entries
 from brokerless.internals.message_encoder import encode
 from brokerless.internals.messages import ZERO_UUID, messages
@@ -70,7 +70,7 @@ class LostPosition:
         if at.is_shared:
             text = f"{self}, so that it gets none of the records that are written before its own"
         expected, found = f"up to offset {self.end_offset}", f"offset {at.offset}"
-        return Finding("warning", "position-past-end", path, None, None, text, expected, found)
+        return Finding("warning", Kind.POSITION_PAST_END, path, None, None, text, expected, found)
 
     def row(self) -> Row:
         """Return it for programs."""

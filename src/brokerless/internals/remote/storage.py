@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from brokerless.errors import BrokerlessError, Finding
+from brokerless.errors import BrokerlessError
+from brokerless.findings import Finding, Kind
 from brokerless.internals.cluster import Cluster, read_cluster
 from brokerless.internals.entries import decode_entry, read_entries
 from brokerless.internals.records import REMOTE_LOG_METADATA
@@ -70,18 +71,14 @@ class RemoteStorage:
                 "this topic is tiered, and what of it is in remote storage is not known: its __remote_log_metadata is "
             )
             text += "not here"
-            return Finding("info", REMOTE_OFFSETS, partition.path, None, local, text)
+            return Finding("info", Kind.REMOTE_OFFSETS, partition.path, None, local, text)
         last = max((each.end_offset for each in segments), default=-1)
         last = last if local is None else min(last, local - 1)
         first = max(min((each.start_offset for each in segments), default=0), partition.log_start_offset)
         if last < first:
             return None
         text = f"offsets {first}..{last} are in remote storage and were not read"
-        return Finding("info", REMOTE_OFFSETS, partition.path, None, first, text)
-
-
-REMOTE_OFFSETS = "remote-offsets"
-"""The kind of a finding about offsets that are in remote storage only."""
+        return Finding("info", Kind.REMOTE_OFFSETS, partition.path, None, first, text)
 
 
 def read_remote_storage(

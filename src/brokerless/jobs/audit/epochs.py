@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.log.checkpoint.leader_epochs import LeaderEpochs
 from brokerless.log.segment import Chunk
 
@@ -39,7 +39,7 @@ class LeaderEpochCheck:
                     "a leader epoch before that of the batches before it: two logs were mixed, or a header was changed"
                 )
                 expected, found = f"epoch {self._last} or more", f"epoch {epoch}"
-                yield Finding("warning", "leader-epoch-order", path, position, offset, text, expected, found)
+                yield Finding("warning", Kind.LEADER_EPOCH_ORDER, path, position, offset, text, expected, found)
             self._changes.append((epoch, offset, path, position))
             self._last = epoch
 
@@ -50,7 +50,7 @@ class LeaderEpochCheck:
             if self._changes and is_partition:
                 epoch, offset, path, position = self._changes[0]
                 text = "batches have a leader epoch, but there is no leader-epoch-checkpoint beside them"
-                yield Finding("info", "leader-epoch-checkpoint-missing", path, position, offset, text)
+                yield Finding("info", Kind.LEADER_EPOCH_CHECKPOINT_MISSING, path, position, offset, text)
             return
         if checkpoint.findings:
             return
@@ -63,9 +63,9 @@ class LeaderEpochCheck:
                 text = f"this batch has another leader epoch than {checkpoint.file} says"
                 expected = "no epoch" if at < 0 else f"epoch {epochs[at]} from offset {starts[at]}"
                 found = f"epoch {epoch}"
-                yield Finding("warning", "leader-epoch-mismatch", path, position, offset, text, expected, found)
+                yield Finding("warning", Kind.LEADER_EPOCH_MISMATCH, path, position, offset, text, expected, found)
         if len(starts) and int(starts[-1]) > end_offset:
             text = "the last leader epoch begins after the end of the log: what was written in it is not there"
             expected, found = f"at most offset {end_offset}", f"epoch {epochs[-1]} from offset {starts[-1]}"
-            kind = "leader-epoch-beyond-end"
+            kind = Kind.LEADER_EPOCH_BEYOND_END
             yield Finding("warning", kind, checkpoint.file, None, int(starts[-1]), text, expected, found)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.internals.records import CLUSTER_METADATA, TRANSACTION_STATE
 from brokerless.jobs.audit.transactions import OpenTransaction
 
@@ -75,7 +75,7 @@ def _transaction(place: Place, opened: OpenTransaction, row: dict[str, Any] | No
     of_producer = f"the open transaction of producer {opened.producer_id}"
     if row is None:
         text = f"{of_producer} is of no transactional id that is known: nobody will end it"
-        return Finding("warning", "transaction-orphaned", *where, text, "a transactional id", "none")
+        return Finding("warning", Kind.TRANSACTION_ORPHANED, *where, text, "a transactional id", "none")
     name, state = row["transactionalId"], row["state"]
     takes_part = any(
         each["topic"] == place[0] and place[1] in each["partitionIds"] for each in row["transactionPartitions"]
@@ -83,14 +83,14 @@ def _transaction(place: Place, opened: OpenTransaction, row: dict[str, Any] | No
     if takes_part and state == "Ongoing":
         text = f"{of_producer} is that of transactional id {name!r}: its coordinator aborts it, "
         text += f"{row['transactionTimeoutMs']} ms after it began, unless its producer ends it"
-        return Finding("info", "transaction-ongoing", *where, text)
+        return Finding("info", Kind.TRANSACTION_ONGOING, *where, text)
     if takes_part and state in ("PrepareCommit", "PrepareAbort"):
         end = state.removeprefix("Prepare").lower()
         text = f"{of_producer} is that of transactional id {name!r}, and it is decided: its coordinator writes the "
-        return Finding("info", "transaction-decided", *where, f"{text}{end} marker when it runs again")
+        return Finding("info", Kind.TRANSACTION_DECIDED, *where, f"{text}{end} marker when it runs again")
     text = f"{of_producer} is that of transactional id {name!r}, whose coordinator has done with it: nobody will end it"
     found = state if takes_part or state != "Ongoing" else "Ongoing, without this partition"
-    return Finding("warning", "transaction-orphaned", *where, text, "Ongoing", found)
+    return Finding("warning", Kind.TRANSACTION_ORPHANED, *where, text, "Ongoing", found)
 
 
 def _directories(
@@ -113,21 +113,21 @@ def _directories(
             if place[0] in ids:
                 text += f"; {place[0]} was created again"
             expected = ids.get(place[0], "a topic of the cluster")
-            yield Finding("warning", "topic-unknown", replica.path, None, None, text, expected, replica.topic_id)
+            yield Finding("warning", Kind.TOPIC_UNKNOWN, replica.path, None, None, text, expected, replica.topic_id)
         elif topics[replica.topic_id] != place[0]:
             text = "by its topic ID this is a partition of another topic"
             expected = topics[replica.topic_id]
-            yield Finding("error", "topic-id-mismatch", replica.path, None, None, text, expected, place[0])
+            yield Finding("error", Kind.TOPIC_ID_MISMATCH, replica.path, None, None, text, expected, place[0])
         elif not _is_here(rows.get(place), node):
             text = "the cluster's metadata has no replica of this partition here: a broker takes it for stray"
             found = str(rows[place]["replicas"]) if place in rows else "no such partition"
             expected = f"a replica on node {node.node_id}"
-            yield Finding("warning", "replica-elsewhere", replica.path, None, None, text, expected, found)
+            yield Finding("warning", Kind.REPLICA_ELSEWHERE, replica.path, None, None, text, expected, found)
     for place, row in rows.items():
         if node.node_id is not None and place not in there and _is_here(row, node):
             text = f"the cluster's metadata has a replica of {place[0]}-{place[1]} here, but there is no such directory"
             expected, found = "a directory", f"replicas {row['replicas']}, in sync {row['isr']}"
-            yield Finding("warning", "replica-missing", path, None, None, text, expected, found)
+            yield Finding("warning", Kind.REPLICA_MISSING, path, None, None, text, expected, found)
 
 
 def _is_here(row: dict[str, Any] | None, node: DirectoryOwner) -> bool:
@@ -157,12 +157,12 @@ def _groups(tables: Mapping[str, Rows], replicas: Mapping[Place, LivePartition])
             expected = f"at most {replica.end_offset}, where the log ends"
             # A tool may commit any offset; a consumer records the leader epoch of what it has read.
             severity = "warning" if row["leaderEpoch"] >= 0 else "info"
-            yield Finding(severity, "group-offset-beyond-end", *where, text, expected, f"offset {offset}")
+            yield Finding(severity, Kind.GROUP_OFFSET_BEYOND_END, *where, text, expected, f"offset {offset}")
         elif offset < replica.start_offset:
             lost = replica.start_offset - offset
             text = f"group {group!r} had not read the {lost} offsets before the log's first one"
             expected = f"{replica.start_offset} or more, where the log begins"
-            yield Finding("info", "group-offset-before-start", *where, text, expected, f"offset {offset}")
+            yield Finding("info", Kind.GROUP_OFFSET_BEFORE_START, *where, text, expected, f"offset {offset}")
         if replica.end_offset > offset:
             lag = replica.end_offset - max(offset, replica.start_offset)
             partition_lags.setdefault((group, row["topic"]), {})[row["partition"]] = lag
@@ -170,4 +170,4 @@ def _groups(tables: Mapping[str, Rows], replicas: Mapping[Place, LivePartition])
         paths = [replicas[topic, number].path for number in lags]
         each = ", ".join(f"{topic}-{number}: {lag}" for number, lag in sorted(lags.items()))
         text = f"group {group!r} is {sum(lags.values())} offsets behind in {topic} ({each})"
-        yield Finding("info", "group-lag", paths[0], None, None, text)
+        yield Finding("info", Kind.GROUP_LAG, paths[0], None, None, text)

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from brokerless import clock
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.records import TOPICS
-from brokerless.internals.remote.storage import REMOTE_OFFSETS, load_remote_storage
+from brokerless.internals.remote.storage import load_remote_storage
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.audit.epochs import LeaderEpochCheck
 from brokerless.jobs.audit.gaps import GapCheck
@@ -40,7 +41,6 @@ from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.segment_checks import SegmentScan, check_indexes, check_metadata_files, persisting, verify_file
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
-from brokerless.log.checkpoint.log_start import UNKNOWN
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, check_names
@@ -193,11 +193,13 @@ def audit_directory(
     starting = list(check_start(directory, state))
     named = {each.file for each in starting}
     for finding in check_directory(directory, state, running_broker(state) is not None, storage_options):
-        if finding.kind != "foreign-file" or finding.file not in named:
+        if finding.kind != Kind.FOREIGN_FILE or finding.file not in named:
             yield finding
     yield from starting
     if directory.kind == "log-directory" and not is_remote(directory.path):
-        reported = {each.path for each in directory.partitions for one in each.findings if one.kind == REMOTE_OFFSETS}
+        reported = {
+            each.path for each in directory.partitions for one in each.findings if one.kind == Kind.REMOTE_OFFSETS
+        }
         others = [each for each in directory.partitions if each.start_offset != 0 and each.path not in reported]
         if others:
             yield from filter(None, map(load_remote_storage(directory.path).finding, others))
@@ -308,7 +310,7 @@ def _findings(
     is_partition = partition.topic is not None
     yield from check_state(partition)
     for finding in check_names(partition):
-        if finding.kind != UNKNOWN:  # which is reported of the log directory
+        if finding.kind != Kind.LOG_START_UNKNOWN:  # which is reported of the log directory
             yield finding
     for offsets, finding in missing_logs(partition, storage_options):
         if not partition.segments or offsets.start < partition.segments[0].base_offset:
@@ -332,21 +334,21 @@ def _findings(
         if is_partition:
             yield from persisting(segment, _missing_indexes, storage_options)
         for finding in check_indexes(each, seen, storage_options):
-            if finding.kind != "index-not-trimmed" or finding.severity != "info":  # which is as it should be
+            if finding.kind != Kind.INDEX_NOT_TRIMMED or finding.severity != "info":  # which is as it should be
                 yield finding
         yield from follower.transactions.at_segment_end(segment, is_partition)
         if (missing := missing_segment(each.partition, segment, each.file, storage_options)) is not None:
             follower.gaps.pass_over(missing_offsets(missing))
             yield missing
     # A consumer that is as far has lost these records as well: nothing is wrong with the log.
-    yield from (replace(each, severity="info") if each.kind == "deleted-meanwhile" else each for each in unreadable)
+    yield from (replace(each, severity="info") if each.kind == Kind.DELETED_MEANWHILE else each for each in unreadable)
     for snapshot in partition.snapshots:
         try:
             with open_file(snapshot.path, storage_options) as file:
                 yield from verify_file(file, None, max_batch_bytes)
         except UnreadableError as error:
             reason = str(error).removeprefix(f"{snapshot.path}: ")
-            yield Finding("error", "unreadable-file", snapshot.path, None, None, reason)
+            yield Finding("error", Kind.UNREADABLE_FILE, snapshot.path, None, None, reason)
     yield from check_metadata_files(partition, storage_options)
     yield from follower.gaps.findings(partition.segments[-1] if partition.segments else None)
     yield from follower.timestamps.findings()
@@ -363,7 +365,7 @@ def _graded(findings: Iterable[Finding], is_last: bool, is_recovered: bool) -> I
     within a batch. After a clean stop, which trims the file, a broker does not start on such zeros: ``readNextOffset``
     of ``LogSegment`` throws CorruptRecordException (4.4.0). In other segments, data is lost."""
     for finding in findings:
-        if finding.kind == "zero-tail" and is_last and is_recovered:
+        if finding.kind == Kind.ZERO_TAIL and is_last and is_recovered:
             finding = replace(finding, severity="info")
         elif not is_last:
             finding = graded_within_log(finding)
@@ -381,7 +383,7 @@ def _missing_indexes(segment: SegmentPaths) -> Iterator[Finding]:
         ),
     ):
         if index is None:
-            yield Finding(severity, "index-missing", segment.log.path, None, segment.base_offset, text)
+            yield Finding(severity, Kind.INDEX_MISSING, segment.log.path, None, segment.base_offset, text)
 
 
 def _formats(path: str, follower: _PartitionFollower) -> Iterator[Finding]:
@@ -389,7 +391,7 @@ def _formats(path: str, follower: _PartitionFollower) -> Iterator[Finding]:
     if old:
         text = "messages in old formats: Kafka 4 still reads them, and converts them no more for old clients"
         found = ", ".join(f"{count} of v{magic}" for magic, count in sorted(old.items()))
-        yield Finding("info", "legacy-format", path, None, None, text, "v2", found)
+        yield Finding("info", Kind.LEGACY_FORMAT, path, None, None, text, "v2", found)
     if follower.timestamps.has_none:
         text = "batches without timestamps: retention goes by the time of the file, which copying changes"
-        yield Finding("info", "no-timestamps", path, None, None, text)
+        yield Finding("info", Kind.NO_TIMESTAMPS, path, None, None, text)

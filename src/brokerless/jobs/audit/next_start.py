@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.jobs.directory_state import DirectoryState
 from brokerless.jobs.restart.directory_files import check_node_files, load_properties, loaded_directories
 from brokerless.jobs.restart.refused_settings import refused_settings
@@ -40,7 +41,7 @@ def check_start(directory: LogDirectory, state: DirectoryState) -> Iterator[Find
         partition = paths.get(each.path)
         if partition is not None and partition.partition_metadata is None and each.state == "live":
             text = "there is no partition.metadata: a broker renames this to -stray, and serves the topic without it"
-            yield Finding("warning", "partition-metadata-missing", each.path, None, None, text)
+            yield Finding("warning", Kind.PARTITION_METADATA_MISSING, each.path, None, None, text)
     yield from _refused_settings(directory)
 
 

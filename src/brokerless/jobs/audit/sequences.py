@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.log.segment import Chunk
 
@@ -68,7 +68,7 @@ class SequenceCheck:
 
 
 _SAID = (
-    ("producer-epoch-order", "a batch of an epoch before the last one of its producer"),
-    ("sequence-repeated", "a batch whose sequences its producer has used before"),
-    ("sequence-gap", "sequences of its producer are missing before this batch"),
+    (Kind.PRODUCER_EPOCH_ORDER, "a batch of an epoch before the last one of its producer"),
+    (Kind.SEQUENCE_REPEATED, "a batch whose sequences its producer has used before"),
+    (Kind.SEQUENCE_GAP, "sequences of its producer are missing before this batch"),
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.log.segment import Chunk
 
 FUTURE_MS = 60 * 60 * 1000
@@ -41,12 +41,12 @@ class TimestampCheck:
             for unit, factor in _UNITS:
                 rows = (largest >= _EARLIEST * factor) & (largest < _LATEST * factor)
                 text = f"a timestamp that looks like {unit}, where Kafka takes milliseconds"
-                self._add("timestamp-unit", rows, chunk, path, text, factor)
+                self._add(Kind.TIMESTAMP_UNIT, rows, chunk, path, text, factor)
                 largest = np.where(rows, 0, largest)
             rows = largest > self.now_ms + FUTURE_MS
-            self._add("timestamp-future", rows, chunk, path, "a timestamp from the future", None)
+            self._add(Kind.TIMESTAMP_FUTURE, rows, chunk, path, "a timestamp from the future", None)
 
-    def _add(self, kind: str, rows: NDArray[np.bool_], chunk: Chunk, path: str, text: str, factor: int | None) -> None:
+    def _add(self, kind: Kind, rows: NDArray[np.bool_], chunk: Chunk, path: str, text: str, factor: int | None) -> None:
         count = int(np.count_nonzero(rows))
         if not count:
             return

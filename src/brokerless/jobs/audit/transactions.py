@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.segment_checks import check_aborted_transactions
@@ -93,7 +93,9 @@ class TransactionCheck:
             if refused is None:
                 return
             position = chunk.base + int(followed.positions[refused.row])
-            kind = "outside-of-transaction" if refused.exception == "InvalidTxnStateException" else "marker-broken"
+            kind = (
+                Kind.OUTSIDE_OF_TRANSACTION if refused.exception == "InvalidTxnStateException" else Kind.MARKER_BROKEN
+            )
             facts = refused.message, refused.expected, refused.found
             yield Finding("error", kind, path, position, refused.offset, *facts)
             followed = followed.take(slice(refused.row + 1, len(followed)))
@@ -138,7 +140,7 @@ class TransactionCheck:
                 stored.current_txn_first_offsets,
             )
             found = _said(*(int(column[row]) for column in columns))
-            kind = "producer-snapshot-mismatch"
+            kind = Kind.PRODUCER_SNAPSHOT_MISMATCH
             yield Finding("warning", kind, snapshot.path, None, offset, text, expected, found)
 
     def _fits(self, stored: ProducerSnapshot, row: int) -> bool:
@@ -174,7 +176,7 @@ class TransactionCheck:
             self._next_snapshot += 1
             text = "a producer snapshot from after the end of the log: what it knows of is not there"
             expected = f"at most offset {end_offset}"
-            kind, found = "producer-snapshot-beyond-end", f"offset {snapshot[0]}"
+            kind, found = Kind.PRODUCER_SNAPSHOT_BEYOND_END, f"offset {snapshot[0]}"
             yield Finding("warning", kind, snapshot[1].path, None, snapshot[0], text, expected, found)
         for each in self.open(segments):
             producer_id, first, path = each.producer_id, each.first_offset, each.file
@@ -185,10 +187,10 @@ class TransactionCheck:
                     f"a transaction of producer {producer_id} hangs: the log went on for {idle // 60_000} min without "
                 )
                 text += "its end; read_committed ends here"
-                yield Finding("warning", "transaction-hanging", path, None, first, text, "a marker", "none")
+                yield Finding("warning", Kind.TRANSACTION_HANGING, path, None, first, text, "a marker", "none")
             else:
                 text = f"a transaction of producer {producer_id} is open; read_committed ends here"
-                yield Finding("info", "transaction-open", path, None, first, text)
+                yield Finding("info", Kind.TRANSACTION_OPEN, path, None, first, text)
 
     def open(self, segments: Sequence[SegmentPaths]) -> Iterator[OpenTransaction]:
         """What is open when all of a partition's ``segments`` were followed."""

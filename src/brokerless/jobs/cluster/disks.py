@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.jobs.cluster.metadata_replicas import MetadataReplica, load_replica
 from brokerless.jobs.directory_state import DirectoryState, load_directory_state, running_broker
 from brokerless.jobs.restart.directory_files import load_properties
@@ -63,11 +64,11 @@ def load_disk(directory: LogDirectory, max_batch_bytes: int | None = None) -> Di
     findings = [*state.findings, *(() if properties is None else properties.findings)]
     if properties is None:
         text = "there is no meta.properties: which cluster and node this was of is not known"
-        findings.append(Finding("warning", "meta-properties-missing", directory.path, None, None, text))
+        findings.append(Finding("warning", Kind.META_PROPERTIES_MISSING, directory.path, None, None, text))
     is_running = running_broker(state) is not None
     if is_running:
         text = "a broker is running on this directory: what is said here is of a moment of its work"
-        findings.append(Finding("warning", "broker-running", directory.path, None, None, text))
+        findings.append(Finding("warning", Kind.BROKER_RUNNING, directory.path, None, None, text))
     replicas: list[DiskReplica] = []
     metadata = None
     for paths in (*directory.partitions, *directory.others):
@@ -84,7 +85,7 @@ def load_disk(directory: LogDirectory, max_batch_bytes: int | None = None) -> Di
                 findings += (finding for _, finding in missing_logs(paths))
                 replicas.append(_load_partition(paths, paths.topic, paths.partition))
         except UnreadableError as error:
-            findings.append(Finding("error", "unreadable-file", paths.path, None, None, str(error)))
+            findings.append(Finding("error", Kind.UNREADABLE_FILE, paths.path, None, None, str(error)))
     return Disk(
         directory.path, properties, is_running, state.was_clean, tuple(replicas), metadata, tuple(findings), state
     )  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from brokerless import arrow
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.format.control import decode_control
 from brokerless.internals.cluster import is_complete_snapshot
 from brokerless.log import names
@@ -82,7 +82,7 @@ def load_replica(paths: PartitionPath, max_batch_bytes: int | None = None) -> Me
                 end, epoch = name.offset, name.epoch or 0
             break
         text = "a snapshot that is damaged, or ends before its footer"
-        damage.append(Finding("error", "snapshot-not-whole", file.path, None, None, text))
+        damage.append(Finding("error", Kind.SNAPSHOT_NOT_WHOLE, file.path, None, None, text))
     timestamp = max((each.timestamp for each in batches), default=None)
     voters, version = _quorum(reader, None if snapshot is None else snapshot[0], end, max_batch_bytes)
     return MetadataReplica(paths, batches, end, epoch, timestamp, snapshot, tuple(damage), voters, version)
@@ -105,7 +105,7 @@ def compare_replicas(best: MetadataReplica, others: Sequence[MetadataReplica]) -
                 text = f"from this offset on, the metadata is not that of {best.paths.path}"
                 expected, found = f"epoch {same.epoch}", f"epoch {each.epoch}"
                 yield Finding(
-                    "warning", "metadata-differs", other.paths.path, None, each.base_offset, text, expected, found
+                    "warning", Kind.METADATA_DIFFERS, other.paths.path, None, each.base_offset, text, expected, found
                 )
                 break
 
@@ -118,12 +118,12 @@ def _intact_batches(reader: PartitionReader, damage: list[Finding]) -> Iterator[
             if not row["isValid"]:
                 text = "the checksum of the batch does not match, so that nothing from here on counts"
                 at = row["file"], row["position"], row["baseOffset"]
-                damage.append(Finding("error", "checksum-mismatch", *at, text))
+                damage.append(Finding("error", Kind.CHECKSUM_MISMATCH, *at, text))
                 return
             if following is not None and row["baseOffset"] != following:
                 text = "metadata is missing before this batch, so that nothing from here on counts"
                 at = row["file"], row["position"], row["baseOffset"]
-                damage.append(Finding("error", "metadata-gap", *at, text, str(following), str(row["baseOffset"])))
+                damage.append(Finding("error", Kind.METADATA_GAP, *at, text, str(following), str(row["baseOffset"])))
                 return
             following = row["lastOffset"] + 1
             time = -1 if row["maxTimestamp"] is None else row["maxTimestamp"]

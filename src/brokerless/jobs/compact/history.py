@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT64
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import PartitionPath, SegmentPaths
@@ -164,7 +164,7 @@ def _follow(state: ProducerState, chunk: Chunk, path: str, report: Report) -> li
         completed += update.completed
         if update.refused is not None:
             text = f"{update.refused.message}; Kafka refuses to load this log"
-            report(Finding("error", "batch-refused", path, None, update.refused.offset, text))
+            report(Finding("error", Kind.BATCH_REFUSED, path, None, update.refused.offset, text))
     return completed
 
 

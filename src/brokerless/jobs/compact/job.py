@@ -13,7 +13,8 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.jobs.compact.partition import CleanedPartition, PartitionCleaner
 from brokerless.jobs.compact.rules import Tombstones
 from brokerless.jobs.compact.settings import CompactOptions, CompactSettings, is_compacted
@@ -165,7 +166,7 @@ def plan(
         if policy is None:
             text = "the topic's settings are not known, so that it is copied unchanged; to compact it, name it, or "
             text += "give the broker's log directory with __cluster_metadata as well"
-            (report or ignore_finding)(Finding("warning", "settings-unknown", each.path, None, None, text))
+            (report or ignore_finding)(Finding("warning", Kind.SETTINGS_UNKNOWN, each.path, None, None, text))
         is_copied = not policy
         settings = options.settings_of(each, storage_options, sources)
         to, topic_id, directories = places.get(each.path, _NOWHERE)

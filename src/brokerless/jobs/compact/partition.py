@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding, RefusedError, UsageError
+from brokerless.errors import RefusedError, UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.format.columns import RecordColumns
 from brokerless.format.filter import BatchFilter, WholeBatches, read_whole_batches
 from brokerless.format.read.batch_headers import Batches
@@ -30,7 +31,7 @@ from brokerless.jobs.run.types import Done
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
-from brokerless.log.offset_gaps import MISSING, check_end, check_following, check_head
+from brokerless.log.offset_gaps import check_end, check_following, check_head
 from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import Range, from_log_start
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
@@ -91,7 +92,9 @@ class PartitionCleaner:
 
     def report(self, finding: Finding) -> None:
         """A hole between segments is no reason to leave a log alone: the cleaner goes on, and so does this."""
-        if (finding.severity == "error" and finding.kind != MISSING) or finding.kind == "truncated-batch":
+        if (
+            finding.severity == "error" and finding.kind != Kind.MISSING_SEGMENT
+        ) or finding.kind == Kind.TRUNCATED_BATCH:
             self.damages.append(finding)
         self._report(finding)
 
@@ -134,7 +137,7 @@ class PartitionCleaner:
             output.append(buffer, whole_batches(buffer, computed=True))
         except (RefusedError, UsageError) as error:
             text = f"cannot be written: {error}"
-            self.report(Finding("error", "batch-refused", group[0].log.path, None, None, text))
+            self.report(Finding("error", Kind.BATCH_REFUSED, group[0].log.path, None, None, text))
 
     def copy(self, done: Done) -> CleanedPartition:
         """Reads everything without cleaning any of it."""
@@ -261,7 +264,7 @@ class PartitionCleaner:
             )  # fmt: skip
         except (RefusedError, UsageError) as error:
             text = f"cannot be written: {error}"
-            self.report(Finding("error", "batch-refused", path, None, None, text))
+            self.report(Finding("error", Kind.BATCH_REFUSED, path, None, None, text))
             return None
         totals.batches_in += len(whole.batches)
         totals.records_in += whole.columns.rows
@@ -364,7 +367,7 @@ class PartitionCleaner:
         for each in self._source.segments[:-1]:
             if not is_unchanged(each, self._options):
                 text = "this segment was replaced or deleted while the log was read: is a broker running? Try again"
-                self.report(Finding("error", "file-changed", each.log.path, None, each.base_offset, text))
+                self.report(Finding("error", Kind.FILE_CHANGED, each.log.path, None, each.base_offset, text))
                 return
 
 

@@ -13,7 +13,8 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from brokerless.errors import DamageError, Finding, RefusedError, UnreadableError, UsageError
+from brokerless.errors import DamageError, RefusedError, UnreadableError, UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import LOST, ConversionTarget, ConversionTotals, Converter
@@ -297,7 +298,7 @@ def run_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
                 del buffer  # a huge one is not to stay beside the next
         except (RefusedError, UsageError) as error:
             reading.report_finding(
-                Finding("error", "batch-refused", reading.path, None, None, f"cannot be written: {error}")
+                Finding("error", Kind.BATCH_REFUSED, reading.path, None, None, f"cannot be written: {error}")
             )
         start = min(task.source.start_offset or 0, reading.end_offset)
         unfinished, outputs = None, ()

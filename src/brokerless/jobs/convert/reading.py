@@ -10,7 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.format.convert import ConversionTotals, ConvertedBatches
 from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.manifest import FileHasher, ManifestFile, describe_file
@@ -211,4 +212,4 @@ class ConvertReader:
 
 def is_damage(finding: Finding) -> bool:
     """Whether a finding keeps a partition from being written."""
-    return finding.severity == "error" or finding.kind == "truncated-batch"
+    return finding.severity == "error" or finding.kind == Kind.TRUNCATED_BATCH

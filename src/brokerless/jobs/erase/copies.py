@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import checksums_match
 from brokerless.format.read.decoder import Decoder
 from brokerless.jobs.erase.job import Erasure
@@ -175,12 +176,12 @@ def count_selected(
                     is_valid = checksums_match(chunk.buffer, chunk.batches)
                     if not is_valid.all():
                         text = "the checksum of a batch does not match"
-                        report(Finding("error", "checksum-mismatch", path, None, None, text))
+                        report(Finding("error", Kind.CHECKSUM_MISMATCH, path, None, None, text))
                     batches = chunk.batches.take(is_valid)
                     for decoded in (*decoder.decode(chunk.buffer, batches, chunk.base), decoder.flush()):
                         if decoded is not None:
                             count += int(matcher.match(decoded).sum())
                     done(int(chunk.batches.sizes.sum()))
         except UnreadableError as error:
-            report(Finding("error", "unreadable", path, None, None, str(error)))
+            report(Finding("error", Kind.UNREADABLE, path, None, None, str(error)))
     return count

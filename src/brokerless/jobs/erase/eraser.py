@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.findings import Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import ConversionTotals, ConvertedBatches
@@ -176,7 +177,7 @@ class Eraser:
             if self._blanking is not None and not problems:
                 blanked = blank_values(whole.columns, chosen, self.blanker, self.totals.fields)
                 if isinstance(blanked, str):
-                    problems = [Damage("not-blanked", base + int(whole.batches.positions[0]), -1, blanked)]
+                    problems = [Damage(Kind.NOT_BLANKED, base + int(whole.batches.positions[0]), -1, blanked)]
                 else:
                     columns, edits = blanked
                     is_null = whole.columns.value_null[: whole.columns.rows] != 0

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.strict_json import as_integer, as_text, member, optional
 from brokerless.typed.blanking.paths import Presence
 
@@ -87,7 +87,7 @@ class TopicField:
             f"the field {self.field} ({self.held:,} held it, in {self.empty:,} it is null or empty): what is to be "
             "erased may be left there under another name"
         )
-        return Finding("error", "field-lacking", self.path or "", None, self.first_lacking, text)
+        return Finding("error", Kind.FIELD_LACKING, self.path or "", None, self.first_lacking, text)
 
 
 def by_topic(partitions: Iterable[tuple[str, str, Iterable[FieldCount]]]) -> Iterator[TopicField]:

@@ -15,7 +15,8 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from brokerless.errors import Finding, RefusedError
+from brokerless.errors import RefusedError
+from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.convert.job import Conversion, ConvertTask
@@ -294,7 +295,7 @@ def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
                 del converted  # a huge one is not to stay beside the next
         except RefusedError as error:
             text = f"cannot be written: {error}"
-            reading.report_finding(Finding("error", "batch-refused", reading.path, None, None, text))
+            reading.report_finding(Finding("error", Kind.BATCH_REFUSED, reading.path, None, None, text))
         start = min(task.source.start_offset or 0, reading.end_offset)
         unfinished, before, after = None, (), ()
         if output is not None and not reading.damages:

@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from brokerless.errors import BrokerlessError, Finding, UnwritableError
+from brokerless.errors import BrokerlessError, UnwritableError
+from brokerless.findings import Finding
 from brokerless.jobs.export.plan import ExportPlan
 from brokerless.jobs.export.tasks import ExportTask
 from brokerless.log.segment import Report

@@ -12,7 +12,8 @@ from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 
-from brokerless.errors import Finding, UnreadableError, UnwritableError
+from brokerless.errors import UnreadableError, UnwritableError
+from brokerless.findings import Finding, Kind
 from brokerless.jobs.export.commit import ExportCommit, ExportedPartition, ExportTaskResult
 from brokerless.jobs.export.plan import ExportPlan, plan
 from brokerless.jobs.export.reading import ExportReader, NotReadableError
@@ -114,7 +115,7 @@ def run(task: ExportTask, done: Done) -> ExportTaskResult:
     except (NotReadableError, UnreadableError) as error:
         output.abandon()
         if isinstance(error, UnreadableError):  # in the middle of a file; what of it came is not known
-            records.findings.append(Finding("error", "unreadable-file", task.source.path, None, None, str(error)))
+            records.findings.append(Finding("error", Kind.UNREADABLE_FILE, task.source.path, None, None, str(error)))
         return ExportTaskResult((), task.start, tuple(records.findings), ((task.start, None),), is_complete=False)
     except (UnwritableError, OSError) as error:
         output.abandon()

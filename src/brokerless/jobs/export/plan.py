@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from brokerless.errors import Finding, UsageError
-from brokerless.internals.remote.storage import REMOTE_OFFSETS
+from brokerless.errors import UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.jobs.export.refusals import OF_TOPIC, Refusals, Refuse, as_findings
 from brokerless.jobs.export.tables import PlannedTables
 from brokerless.jobs.export.tasks import Export, ExportTask, tasks_of
@@ -108,7 +108,7 @@ def plan(
         topic_id = topic_ids[topic] or (None if before is None else before.topic_id)
         own = [replace(task, layout=replace(task.layout, topic=each.topic, topic_id=topic_id)) for task in own]
         unchanged += not own
-        findings += () if own else (finding for finding in each.findings if finding.kind == REMOTE_OFFSETS)
+        findings += () if own else (finding for finding in each.findings if finding.kind == Kind.REMOTE_OFFSETS)
         findings += (finding for _, finding in missing_logs(each, storage_options))
         tasks += own
     tasks = [task for task in tasks if task.topic not in refusals.topics]
@@ -202,7 +202,7 @@ def _removed(
                 "purpose, export with --allow-removed; to write again what the log still has, move "
                 "this directory away and export again"
             )
-            yield Finding("error", "exported-files-missing", where, None, None, text)
+            yield Finding("error", Kind.EXPORTED_FILES_MISSING, where, None, None, text)
 
 
 def _check(export: Export) -> None:

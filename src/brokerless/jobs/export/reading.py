@@ -11,17 +11,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
-from brokerless.log.offset_checks import OFFSET_ORDER, OVERLAP, misplaced, not_above
-from brokerless.log.offset_gaps import MISSING, missing_offsets, missing_segment
+from brokerless.log.offset_checks import misplaced, not_above
+from brokerless.log.offset_gaps import missing_offsets, missing_segment
 from brokerless.log.partition import DecodedRows, Reading, read_partition
 from brokerless.log.positions import position_of_offset
 from brokerless.log.producer.transactions import Transactions, follow
 from brokerless.log.ranges import EVERYTHING, Range
-from brokerless.log.segment import NO_BATCHES, SHRUNK, SIZE, Chunk, ignore, scan, scan_headers
+from brokerless.log.segment import Chunk, ignore, scan, scan_headers
 from brokerless.log.storage.paths import StorageOptions, open_file
 from brokerless.offset_spans import Span
 from brokerless.table_formats.export_state import Offsets
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int | None]
 
-NOT_PASSED = ("unreadable-directory", "unreadable-file", "limit-exceeded", SHRUNK)
+NOT_PASSED = (Kind.UNREADABLE_DIRECTORY, Kind.UNREADABLE_FILE, Kind.LIMIT_EXCEEDED, Kind.FILE_SHRUNK)
 """What may be read another time: nothing after it is exported before it was."""
 
 
-_CHAIN_ENDS = (SIZE, NO_BATCHES, "zero-tail")
+_CHAIN_ENDS = (Kind.BATCH_SIZE_INVALID, Kind.NO_BATCHES, Kind.ZERO_TAIL)
 
 
 class NotReadableError(Exception):
@@ -134,7 +134,7 @@ class ExportReader:
                 )
                 expected = f"an offset from {base} on" if last is None else f"an offset from {base} to {last}"
                 self.findings.append(
-                    Finding("error", "offset-misplaced", file.path, 0, first, text, expected, str(first))
+                    Finding("error", Kind.OFFSET_MISPLACED, file.path, 0, first, text, expected, str(first))
                 )
 
     def _recorded(self, decoded_rows: Iterator[DecodedRows]) -> Iterator[DecodedRows]:
@@ -153,7 +153,7 @@ class ExportReader:
             end = int(decoded.given[: rows[-1] + 1].sum())
             offsets = decoded.columns.offset[end - int(decoded.given[rows[-1]]) : end]
             self._given[damage.position] = int(offsets[-1])
-            if damage.kind == "message-checksum-mismatch":  # single messages in a wrapper were left out
+            if damage.kind == Kind.MESSAGE_CHECKSUM_MISMATCH:  # single messages in a wrapper were left out
                 rows = np.flatnonzero(np.diff(offsets) > 1)
                 holes = list(zip((offsets[rows] + 1).tolist(), (offsets[rows + 1] - 1).tolist(), strict=True))
                 is_leading = not holes and offsets[-1] >= damage.base_offset  # a wrapper's own offset is its last one
@@ -161,22 +161,22 @@ class ExportReader:
                 self._holes[damage.position] = [(before, before)] if is_leading else holes
 
     def _take_finding(self, finding: Finding) -> None:
-        is_cut = finding.kind == "truncated-batch"
+        is_cut = finding.kind == Kind.TRUNCATED_BATCH
         if is_cut and self.is_live and finding.severity != "error":
             return  # where the log ends, a broker may be about to write the rest
-        if finding.kind == OVERLAP:  # says more than that it is out of order
+        if finding.kind == Kind.OFFSET_OVERLAP:  # says more than that it is out of order
             place = finding.file, finding.position
             order = [
-                each for each in self.findings if each.kind == OFFSET_ORDER and (each.file, each.position) == place
+                each for each in self.findings if each.kind == Kind.OFFSET_ORDER and (each.file, each.position) == place
             ]
             self.findings = [each for each in self.findings if each not in order]
-        if finding.kind == OFFSET_ORDER:  # skipped batches, but for their place, are known already
+        if finding.kind == Kind.OFFSET_ORDER:  # skipped batches, but for their place, are known already
             known = {(each.file, each.position) for each in self.findings}
             if finding.severity == "error" or (finding.file, finding.position) not in known:
                 self.findings.append(finding)
             return
         self.findings.append(finding)
-        if finding.kind == MISSING:
+        if finding.kind == Kind.MISSING_SEGMENT:
             missing = missing_offsets(finding)
             self.missing.append((max(missing.start, self.start), missing.stop))
             return

@@ -8,12 +8,12 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from brokerless.errors import BrokerlessError, Finding, UnreadableError, UnwritableError
+from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError
+from brokerless.findings import Finding, Kind
 from brokerless.log.directory import PartitionPath
 from brokerless.log.segment import Report
 from brokerless.table_formats.export_state import RefusedTopicError
 
-KIND = "topic-refused"
 Refuse = Callable[[str, str], None]
 """What is called for a topic that cannot be exported, with the reason."""
 
@@ -65,7 +65,9 @@ def as_findings(partitions: Iterable[PartitionPath], report: Report) -> Refuse:
         firsts.setdefault(each.topic or "", each.path)
 
     def refuse(topic: str, reason: str) -> None:
-        report(Finding("error", KIND, firsts[topic], None, None, f"the topic {topic} was left out: {reason}"))
+        report(
+            Finding("error", Kind.TOPIC_REFUSED, firsts[topic], None, None, f"the topic {topic} was left out: {reason}")
+        )
 
     return refuse
 

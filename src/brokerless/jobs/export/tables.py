@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.jobs.export.refusals import OF_TOPIC, Refusals, for_topic
 from brokerless.jobs.export.tasks import Export, ExportTask
 from brokerless.log.directory import PartitionPath
@@ -65,7 +65,7 @@ class PlannedTables:
                     "them back, or take them out of the table with its own tools and export with --allow-removed; to "
                     "write again what the log still has, export to another directory or namespace"
                 )
-                yield Finding("error", "exported-files-missing", self.store.describe(topic), None, None, text)
+                yield Finding("error", Kind.EXPORTED_FILES_MISSING, self.store.describe(topic), None, None, text)
 
     @property
     def outdated(self) -> list[str]:
@@ -229,7 +229,7 @@ def _too_wide(topic_type: TopicType, path: str) -> Iterator[Finding]:
                 f"{path_} has {count:,} fields, and a table gets {MAX_FIELDS:,} columns of one record at most: it is "
                 "JSON text, or has its first columns alone where it had fewer at first"
             )
-            yield Finding("warning", "too-many-fields", path, None, None, text)
+            yield Finding("warning", Kind.TOO_MANY_FIELDS, path, None, None, text)
 
 
 def _into(topic_type: TopicType, schema: pa.Schema, form: TableFormat) -> TopicType:

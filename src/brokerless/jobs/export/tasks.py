@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.export.missing import intact, present
 from brokerless.kafka_names import Isolation
@@ -144,17 +145,17 @@ def _new_offsets(
             "the log starts after what was exported so far: the offsets between were deleted before they were exported"
         )
         expected, found = f"offset {exported.next_offset}", f"{first}"
-        findings.append(Finding("error", "missing-offsets", source.path, None, first, text, expected, found))
+        findings.append(Finding("error", Kind.MISSING_OFFSETS, source.path, None, first, text, expected, found))
     try:
         end = _end_offset(source, storage_options)
     except UnreadableError as error:
-        findings.append(Finding("error", "unreadable-file", source.path, None, None, str(error)))
+        findings.append(Finding("error", Kind.UNREADABLE_FILE, source.path, None, None, str(error)))
         return None
     findings += _findings_of_batchless_end(source, storage_options)
     if end < start:
         text = "the log ends before what was exported of it: it was truncated, or is that of a replica that lags"
         expected, found = f"offset {start}", f"{end}"
-        findings.append(Finding("error", "log-end-before-export", source.path, None, end, text, expected, found))
+        findings.append(Finding("error", Kind.LOG_END_BEFORE_EXPORT, source.path, None, end, text, expected, found))
     return start, end
 
 
@@ -170,7 +171,7 @@ def _findings_of_batchless_end(source: PartitionPath, storage_options: StorageOp
     elif (missing := missing_end(source, storage_options)) is not None:
         findings.append(missing)
     is_being_written = bool(findings) and _is_live(source)
-    return [each for each in findings if not (is_being_written and each.kind == "truncated-batch")]
+    return [each for each in findings if not (is_being_written and each.kind == Kind.TRUNCATED_BATCH)]
 
 
 def _is_live(source: PartitionPath) -> bool:

@@ -13,7 +13,8 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
-from brokerless.errors import Finding, UsageError
+from brokerless.errors import UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.directory_state import DirectoryState, load_directory_state
 from brokerless.jobs.merge.agreement import Agreement, Replica, agree, rank
@@ -272,7 +273,7 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
                 "no high watermark is recorded; give log directories with their replication-offset-checkpoint, or "
                 "more replicas, or leave out --committed-only"
             )
-            report(Finding("error", "nothing-known-to-be-committed", task.paths[0], None, start, text))
+            report(Finding("error", Kind.NOTHING_KNOWN_TO_BE_COMMITTED, task.paths[0], None, start, text))
         end = max(start, min(end, committed or 0))
         filled = cut_off(filled, end)
     _report(task, replicas, agreements, filled, paths, report)
@@ -284,7 +285,7 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
     ]
     for replica, rows in zip(replicas, differ, strict=True):
         text = "another replica, which was taken, has other contents at these offsets in the same leader epoch"
-        report_batches(replica, rows[:1].tolist(), paths, "replicas-differ", text, report)
+        report_batches(replica, rows[:1].tolist(), paths, Kind.REPLICAS_DIFFER, text, report)
     result = MergeResult(
         task,
         start,
@@ -380,13 +381,13 @@ def _report(
         path = task.paths[number]
         if agreement.by == "contents" and len(replicas) > 1 and replica.starts == () and len(replica.batches):
             text = "batches without leader epochs: the replicas were compared by offsets and contents"
-            report(Finding("warning", "no-leader-epochs", path, None, None, text))
+            report(Finding("warning", Kind.NO_LEADER_EPOCHS, path, None, None, text))
         if agreement.by == "nothing":
             text = "a compacted log without leader epochs: where this replica differs is not known, and it is believed"
-            report(Finding("warning", "no-leader-epochs", path, None, None, text))
+            report(Finding("warning", Kind.NO_LEADER_EPOCHS, path, None, None, text))
         if task.replicas[number].paths[0].snapshots:
             text = "KRaft snapshots are not merged: those of the replica with the newest one are taken"
-            report(Finding("warning", "snapshots-left-out", path, None, None, text))
+            report(Finding("warning", Kind.SNAPSHOTS_LEFT_OUT, path, None, None, text))
     for number, row in filled.misfits:
         text = "left out: its leader epoch is not between those of the batches around it"
-        report_batches(replicas[number], [row], paths, "leader-epoch-order", text, report)
+        report_batches(replicas[number], [row], paths, Kind.LEADER_EPOCH_ORDER, text, report)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT64
+from brokerless.findings import Kind
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.jobs.recovered.losses import TO_THE_END, are_side_by_side
 from brokerless.jobs.recovered.reading import RecoveredLog
@@ -93,4 +94,4 @@ def _as_region(found: RecoveredLog, saved: NDArray[np.void], batch: np.void) -> 
     following = min([*later["first"].tolist(), min(bases, default=TO_THE_END)])
     text = "a batch whose offset cannot be right"
     end = position + int(batch["size"])
-    return Region(file.path, position, end, "offset-misplaced", text, after, int(batch["first"])), following
+    return Region(file.path, position, end, Kind.OFFSET_MISPLACED, text, after, int(batch["first"])), following

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.jobs.merge.agreement import Agreement, Replica
 from brokerless.jobs.merge.leader_epochs import disagreement, starts_of, with_right_epochs, with_right_last_epoch
 from brokerless.jobs.merge.replica_merge import MergedBatches
@@ -37,7 +37,9 @@ def read_replicas(
             row = batches[wrong]
             text = "leader epochs are recorded here that are not those of the batches; the batches are believed"
             stated = f"epoch {row['epoch']} at offset {row['first']}, in {paths[int(row['file'])]}"
-            report(Finding("warning", "leader-epoch-mismatch", checkpoint.path, None, int(row["first"]), text, stated))
+            report(
+                Finding("warning", Kind.LEADER_EPOCH_MISMATCH, checkpoint.path, None, int(row["first"]), text, stated)
+            )
             epochs = ()
         live = max((each.base_offset for each in found.files.paths[0].segments), default=found.begin)
         reach = max(live, int(batches["last"][-1]) + 1 if len(batches) else found.begin)
@@ -54,7 +56,7 @@ def read_replicas(
         )
         text = "the leader epoch of this batch, which no checksum covers, cannot be right; it is set right"
         report_batches(
-            replica, np.flatnonzero(batches["restamped"]).tolist(), paths, "leader-epoch-wrong", text, report
+            replica, np.flatnonzero(batches["restamped"]).tolist(), paths, Kind.LEADER_EPOCH_WRONG, text, report
         )
         replicas.append(replica)
         believed.append(epochs)
@@ -103,7 +105,7 @@ def end_of(
 
 
 def report_batches(
-    replica: Replica, rows: Sequence[int], paths: Sequence[str], kind: str, text: str, report: Report
+    replica: Replica, rows: Sequence[int], paths: Sequence[str], kind: Kind, text: str, report: Report
 ) -> None:
     for row in rows:
         each = replica.batches[row]

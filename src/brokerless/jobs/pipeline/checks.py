@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.jobs.pipeline.ledger import Checked, DamagedRange, Ledger, path_of, version_of
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.pipeline.sources import Copies, is_selected
@@ -19,8 +20,7 @@ from brokerless.jobs.run.types import Done, Place, ignore
 from brokerless.jobs.verify.job import VerifyRestTask, VerifyTask, verify_rest_task, verify_segment_task
 from brokerless.jobs.verify.partition import check_directory, verify_rest
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.log.offset_checks import OFFSET_ORDER
-from brokerless.log.offset_gaps import MISSING, missing_offsets
+from brokerless.log.offset_gaps import missing_offsets
 from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
 from brokerless.log.storage.paths import StorageOptions, open_file
@@ -30,7 +30,6 @@ from brokerless.table_formats.export_state import Exported, Offsets
 _SAVE_S = 15.0
 """Seconds of verification that a kill may cost."""
 _NONE = -1
-NOT_EXPORTED = "not-exported"
 _TO_THE_END = 1 << 62
 
 
@@ -95,13 +94,13 @@ def check_segment(task: VerifyTask, done: Done) -> SegmentCheck:
     findings = verified.findings
     if verified.unreadable is not None:
         path = task.segment.log.path
-        findings = (*findings, Finding("error", "unreadable-file", path, None, None, verified.unreadable))
+        findings = (*findings, Finding("error", Kind.UNREADABLE_FILE, path, None, None, verified.unreadable))
     if _is_being_written(task):
-        findings = tuple(each for each in findings if each.kind != "truncated-batch")
+        findings = tuple(each for each in findings if each.kind != Kind.TRUNCATED_BATCH)
     ranges: list[DamagedRange] = []
     if verified.unreadable is None and any(each.severity != "info" for each in findings):
         ranges = find_damaged_ranges(task)
-    ranges += [_missing(each) for each in findings if each.kind == MISSING]
+    ranges += [_missing(each) for each in findings if each.kind == Kind.MISSING_SEGMENT]
     first, last = verified.first_offset, verified.last_offset
     return SegmentCheck(findings, tuple(ranges), first, last, verified.has_transactions)
 
@@ -124,7 +123,7 @@ def find_damaged_ranges(task: VerifyTask) -> list[DamagedRange]:
     following = [other.base_offset for other in task.partition.segments if other.base_offset > segment.base_offset]
     after = following[0] if following else _TO_THE_END
     if _is_being_written(task) and not following:
-        pending = [each for each in pending if each.kind != "truncated-batch"]
+        pending = [each for each in pending if each.kind != Kind.TRUNCATED_BATCH]
     regions.add((region, after) for region in pending)
     return [_range(placed, segment.base_offset) for placed in regions.items if not placed[0].is_empty]
 
@@ -160,7 +159,7 @@ def gone_partitions(
         if is_selected(each.topic, settings):
             severity = "error" if each.topic in topics else "warning"
             text = "an earlier run found this partition, and no segment of it is here any more; its table stays"
-            finding = Finding(severity, "partition-missing", each.path, None, None, text)
+            finding = Finding(severity, Kind.PARTITION_MISSING, each.path, None, None, text)
             gone.setdefault((each.topic, each.partition), replace(each, findings=(finding,)))
     return list(gone.values())
 
@@ -176,7 +175,9 @@ def not_exported(
             continue  # and what is after that is not known to have been there
         for start, stop in without([_span(first, last)], spans):
             end = None if stop == _TO_THE_END else stop - 1
-            yield DamagedRange(partition.path, None, 0, start, end, NOT_EXPORTED, "left out by the export, as damaged")
+            yield DamagedRange(
+                partition.path, None, 0, start, end, Kind.NOT_EXPORTED, "left out by the export, as damaged"
+            )
 
 
 def is_left_out(found: DamagedRange, exported: Exported) -> bool:
@@ -217,7 +218,7 @@ def _of_partition(
 ) -> Checked:
     """What concerns a partition as a whole: names, first segments, markers, checkpoints, and overlapping segments."""
     findings = [*check_directory(partition, storage_options), *_overlaps(partition, ledger), *rest]
-    ranges = [_missing(each) for each in findings if each.kind == MISSING]
+    ranges = [_missing(each) for each in findings if each.kind == Kind.MISSING_SEGMENT]
     return Checked(
         "partition", path_of(partition.path), "", run_id, partition.topic, partition.partition,
         findings=tuple(findings), ranges=tuple(ranges),
@@ -234,7 +235,7 @@ def _overlaps(partition: PartitionPath, ledger: Ledger) -> Iterable[Finding]:
         if own.firstOffset <= highest:
             text = "offsets do not go up: the segment begins at or below an offset that was there before"
             expected, found = f"an offset above {highest}", str(own.firstOffset)
-            yield Finding("warning", OFFSET_ORDER, segment.log.path, None, own.firstOffset, text, expected, found)
+            yield Finding("warning", Kind.OFFSET_ORDER, segment.log.path, None, own.firstOffset, text, expected, found)
         highest = max(highest, own.lastOffset)
 
 

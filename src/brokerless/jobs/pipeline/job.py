@@ -17,10 +17,9 @@ from typing import Any
 from uuid import uuid4
 
 from brokerless.clock import now
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.jobs.export.job import ExportedPartition, export, plan
 from brokerless.jobs.export.reading import NOT_PASSED
-from brokerless.jobs.export.refusals import KIND
 from brokerless.jobs.pipeline import tables
 from brokerless.jobs.pipeline.checks import check, gone_partitions, is_left_out, not_exported, plan_checks
 from brokerless.jobs.pipeline.copies import end_offset, next_copy
@@ -39,7 +38,6 @@ from brokerless.table_formats.export_directory import check_target, only_export
 from brokerless.table_formats.export_state import Exported, Offsets
 from brokerless.text import readable
 
-_FILES_MISSING = "exported-files-missing"
 STAGES = ("find", "verify", "export", "maintain", "report")
 Phase = Callable[[str, int], AbstractContextManager[Done]]
 """Shows people what is done: of a text and the bytes to read, what is called with bytes that were read."""
@@ -202,7 +200,7 @@ class _Run:
                     self._record_met(each, [each.findings[0]], ())
                 self._export(copies_left, exported, place)
                 self._list_left_out(copies_left, exported, found)
-                self._forget(KIND, self._firsts.keys() - result.refused.keys())
+                self._forget(Kind.TOPIC_REFUSED, self._firsts.keys() - result.refused.keys())
         with self._stage("maintain"):
             self._ledger.flush()
             is_table_changed = bool(result.exported) and self._ledger.has_ranges
@@ -277,7 +275,7 @@ class _Run:
                 is_reached = self._is_reached(copies[name], exported.get(name))
                 within = paths.join(partition.path, "")
                 own = [each for each in met if each.file == partition.path or each.file.startswith(within)]
-                own = [each for each in own if not is_reached or each.kind != "log-end-before-export"]
+                own = [each for each in own if not is_reached or each.kind != Kind.LOG_END_BEFORE_EXPORT]
                 self._record_met(partition, own, left_out.get(partition.path, ()))
                 unread |= {partition.path} if any(each.kind in NOT_PASSED for each in own) else set()
         for name in tried.keys() & exported.keys():
@@ -322,7 +320,7 @@ class _Run:
     def _refuse(self, topic: str, reason: str) -> None:
         self._result.refused[topic] = reason
         partition = self._firsts[topic]
-        self._record_met(partition, [Finding("error", KIND, partition.path, None, None, reason)], ())
+        self._record_met(partition, [Finding("error", Kind.TOPIC_REFUSED, partition.path, None, None, reason)], ())
 
     def _record_tables(self, topics: Iterable[str], met: Iterable[Finding]) -> None:
         """What an export says of whole tables; what earlier ones said and this one did not is no finding any more."""
@@ -330,11 +328,11 @@ class _Run:
         for topic in topics:
             place = tables.place_of(self._settings, topic)
             own = [each for each in found if each.file == place]
-            if _FILES_MISSING not in {each.kind for each in own}:
-                self._forget(_FILES_MISSING, {topic})
+            if Kind.EXPORTED_FILES_MISSING not in {each.kind for each in own}:
+                self._forget(Kind.EXPORTED_FILES_MISSING, {topic})
             self._record_met(self._firsts[topic], own, ())
 
-    def _forget(self, kind: str, topics: Collection[str]) -> None:
+    def _forget(self, kind: Kind, topics: Collection[str]) -> None:
         """Findings of earlier runs that are none any more."""
         for each in list(self._ledger.entries.values()):
             findings = tuple(found for found in each.findings if found.kind != kind)

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from brokerless.bounds import MAX_INT64
-from brokerless.errors import BrokerlessError, Finding, UsageError
+from brokerless.errors import BrokerlessError, UsageError
+from brokerless.findings import Finding
 from brokerless.jobs.export.job import Export
 from brokerless.jobs.export.plan import check_options
 from brokerless.jobs.export.refusals import for_topic

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Literal
 
-from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.erase.blanking import Blanking
 from brokerless.jobs.erase.job import Erasure
@@ -210,10 +211,10 @@ def _check_whole(manifest: SignedManifest, proof: Proof, report: Report) -> None
     unwritten = parse_unwritten(manifest)
     if not proof.claims and not unwritten:
         text = "the manifest has no partition, so that it proves nothing"
-        report(Finding("error", "no-partitions", proof.path, None, None, text))
+        report(Finding("error", Kind.NO_PARTITIONS, proof.path, None, None, text))
     for each in unwritten:
         text = f"{each.topic}-{each.partition} was not written: {each.reason}; it is not erased"
-        report(Finding("error", "not-written", each.source, None, None, text))
+        report(Finding("error", Kind.NOT_WRITTEN, each.source, None, None, text))
 
 
 def _tasks(
@@ -246,7 +247,7 @@ def _check_directories(
         check.search.counts.clear()
     if not directories and (proof.claims or not parse_unwritten(manifest)):
         text = "the erasure was stopped before its end, so the manifest lacks checkpoints; run the same command again"
-        report(Finding("error", "not-finished", manifest.path, None, None, text))
+        report(Finding("error", Kind.NOT_FINISHED, manifest.path, None, None, text))
     own, to, roots = (manifest.path, f"{manifest.path}.sig"), manifest.value.get("to"), set[str]()
     for each in directories:
         target = each.target if output is None else _directory_place(each.target, output, check.storage_options)
@@ -264,7 +265,7 @@ def _check_signature(manifest: SignedManifest, key: str | None, proof: Proof, re
     own = manifest.value.get("publicKey")
     if key is None and own is None and manifest.signature is None:
         text = "this manifest is not signed: whoever can write it can change what it claims"
-        report(Finding("warning", "not-signed", manifest.path, None, None, text))
+        report(Finding("warning", Kind.NOT_SIGNED, manifest.path, None, None, text))
         return
     public = None
     if key is not None:
@@ -275,7 +276,7 @@ def _check_signature(manifest: SignedManifest, key: str | None, proof: Proof, re
         except ValueError:
             public = b""
         text = "the key that signed is known from the manifest alone; compare it, or use --key"
-        report(Finding("info", "key-unconfirmed", manifest.path, None, None, text))
+        report(Finding("info", Kind.KEY_UNCONFIRMED, manifest.path, None, None, text))
     proof.signer = None if public is None else fingerprint(public)
     is_whole = manifest.signature is not None and len(manifest.signature) == SIGNATURE_BYTES
     if public is not None and is_whole and is_signed_by(manifest, public):
@@ -283,7 +284,7 @@ def _check_signature(manifest: SignedManifest, key: str | None, proof: Proof, re
         return
     proof.signature = "wrong"
     text = "the signature is missing" if manifest.signature is None else "the signature is not of this manifest and key"
-    report(Finding("error", "signature-wrong", f"{manifest.path}.sig", None, None, text))
+    report(Finding("error", Kind.SIGNATURE_WRONG, f"{manifest.path}.sig", None, None, text))
 
 
 def _check_selection(manifest: SignedManifest, selection: Selection) -> None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import empty_columns
 from brokerless.format.filter import BatchFilter, WholeBatches
@@ -125,13 +126,13 @@ def check_partition(claim: PartitionClaim, path: str, check: Check, report: Repo
                 for chunk in scan(file, report):
                     hasher.add(chunk)
                     if not checksums_match(chunk.buffer, chunk.batches).all():
-                        report(_finding("checksum-mismatch", file.path, "the checksum of a batch does not match"))
+                        report(_finding(Kind.CHECKSUM_MISMATCH, file.path, "the checksum of a batch does not match"))
                         return Seen()
                     _check_chunk(claim, chunk, file.path, check, report, untouched, seen)
                     done(int(chunk.batches.sizes.sum()))
                 _compare_file(each, hasher.finish(entries[each.name]), check, report)
     except UnreadableError as error:
-        report(_finding("unreadable", path, str(error)))
+        report(_finding(Kind.UNREADABLE, path, str(error)))
         return Seen()
     if claim.is_copied:
         _check_copied(claim, path, check, seen, report)
@@ -145,7 +146,7 @@ def _kind(name: str) -> str | None:
     return None if file is None or file.state != "live" else file.kind
 
 
-def _finding(kind: str, path: str, text: str, offset: int | None = None, **more: str) -> Finding:
+def _finding(kind: Kind, path: str, text: str, offset: int | None = None, **more: str) -> Finding:
     return Finding("error", kind, path, None, offset, text, **more)
 
 
@@ -158,16 +159,16 @@ def check_directory(
         entries = list_directory(path, check.storage_options)
         _compare_files(path, claim.after, [each for each in entries if each.name in DIRECTORY_FILES], check, report)
     except UnreadableError as error:
-        report(_finding("unreadable", path, str(error)))
+        report(_finding(Kind.UNREADABLE, path, str(error)))
         return
     for each in entries:
         is_own = each.name in _LOCKS and not each.size and not each.is_directory
         is_known = each.is_directory and each.name in known
         if is_own or is_known or each.name in DIRECTORY_FILES or any(is_local_within(each.path, one) for one in own):
             continue
-        what = "directory" if each.is_directory else "file"
+        what, kind = ("directory", Kind.DIRECTORY_UNKNOWN) if each.is_directory else ("file", Kind.FILE_UNKNOWN)
         text = f"not in the manifest: the erasure wrote no such {what}, and what is in it is not proved; move it away"
-        report(_finding(f"{what}-unknown", each.path, text))
+        report(_finding(kind, each.path, text))
 
 
 def _compare_files(
@@ -179,7 +180,9 @@ def _compare_files(
     entries = {each.name: each for each in found}
     for name, each in claimed.items():
         if name not in entries:
-            report(_finding("file-missing", join(path, name), f"this file was there {when} the erasure, and is gone"))
+            report(
+                _finding(Kind.FILE_MISSING, join(path, name), f"this file was there {when} the erasure, and is gone")
+            )
             continue
         if _kind(name) != "log":
             _compare_file(each, describe_file(entries[name], check.storage_options), check, report)
@@ -187,7 +190,7 @@ def _compare_files(
         if check.is_source and _is_no_file_of_kafkas(entries[name]):
             continue  # an erasure reads none; what they hold is compared with the scope
         text = f"not in the manifest: no such file was there {when} the erasure"
-        report(_finding("file-unknown", join(path, name), text))
+        report(_finding(Kind.FILE_UNKNOWN, join(path, name), text))
     if check.search is not None and not check.is_source:
         for name, entry in entries.items():
             if not entry.is_directory and _kind(name) != "log":
@@ -203,7 +206,7 @@ def _is_no_file_of_kafkas(entry: DirectoryEntry) -> bool:
 def _compare_file(claim: FileClaim, now: ManifestFile, check: Check, report: Report) -> None:
     if (now.size, now.sha256) != (claim.size, claim.sha256):
         text = f"this file is not what it was {'before' if check.is_source else 'after'} the erasure"
-        report(_finding("file-changed", now.path, text, expected=claim.sha256, found=now.sha256))
+        report(_finding(Kind.FILE_CHANGED, now.path, text, expected=claim.sha256, found=now.sha256))
 
 
 def _check_chunk(
@@ -269,13 +272,15 @@ def _check_touched(
                 seen.values |= {} if value is None else {value: ErasedAt(claim.name, offset, 0)}
         elif check.blanking is None and selected.any():
             offset = int(columns.offset[np.argmax(selected)])
-            report(_finding("record-present", path, "a record that was removed is there", offset))
+            report(_finding(Kind.RECORD_PRESENT, path, "a record that was removed is there", offset))
         elif check.blanking is not None and not columns.value_null[: columns.rows][selected].all():
             offset = int(columns.offset[np.argmax(selected & (columns.value_null[: columns.rows] == 0))])
-            report(_finding("value-present", path, "a value that was blanked is there", offset))
+            report(_finding(Kind.VALUE_PRESENT, path, "a value that was blanked is there", offset))
         if number in seen.digests:
             report(
-                _finding("batch-twice", path, "two batches are in the place of one", claim.touched[number].base_offset)
+                _finding(
+                    Kind.BATCH_TWICE, path, "two batches are in the place of one", claim.touched[number].base_offset
+                )
             )
         seen.digests[number] = digest_kept(columns, selected, is_blanked=check.blanking is not None)
 
@@ -297,7 +302,7 @@ def _look_at(
     try:
         found = None if value is None else seen.blanker.blank(value, headers)
     except NotBlankedError as error:
-        report(_finding("value-not-decoded", path, f"a value whose fields were blanked {error}", offset))
+        report(_finding(Kind.VALUE_NOT_DECODED, path, f"a value whose fields were blanked {error}", offset))
         return
     if check.is_source:
         if found is not None:
@@ -306,16 +311,16 @@ def _look_at(
             seen.blanked[offset] = hashlib.sha256(found.value).digest()
         if claimed != (() if found is None else edits_of(found)):
             text = "the manifest names other bytes of a value than those of the fields that were blanked"
-            report(_finding("edits-differ", path, text, offset))
+            report(_finding(Kind.EDITS_DIFFER, path, text, offset))
     elif found is not None and found.edits:
-        report(_finding("value-present", path, "a field that was blanked is there", offset))
+        report(_finding(Kind.VALUE_PRESENT, path, "a field that was blanked is there", offset))
     elif not _has_edits(value, claimed):
-        report(_finding("edits-differ", path, "a value is not changed where the manifest says it", offset))
+        report(_finding(Kind.EDITS_DIFFER, path, "a value is not changed where the manifest says it", offset))
     elif check.blanked is not None:
         now = None if value is None else hashlib.sha256(value).digest()
         if check.blanked.get(offset) != now:
             text = "more of a value is changed than the fields that were blanked"
-            report(_finding("records-differ", path, text, offset))
+            report(_finding(Kind.RECORDS_DIFFER, path, text, offset))
 
 
 def _has_edits(value: bytes | None, edits: RecordEdits) -> bool:
@@ -333,31 +338,33 @@ def _check_copied(claim: PartitionClaim, path: str, check: Check, seen: Seen, re
         for files in (claim.before, claim.after)
     )
     if after != before[len(before) - len(after) :] or (before and not after):
-        report(_finding("copy-differs", path, "this partition is said to be copied, but its segments are not the same"))
+        report(
+            _finding(Kind.COPY_DIFFERS, path, "this partition is said to be copied, but its segments are not the same")
+        )
     selected = [offset for part in seen.offsets for offset in part.tolist()]
     if names.is_internal(claim.topic):
         if selected:
             records = f"{len(selected):,} selected record{'' if len(selected) == 1 else 's'}"
             text = f"{records} were left in this topic of Kafka's own, which was copied unchanged"
-            report(Finding("warning", "records-left", path, None, selected[0], text))
+            report(Finding("warning", Kind.RECORDS_LEFT, path, None, selected[0], text))
     elif check.selection is None:
         text = "this partition is said to be copied unchanged; without the keys, nothing is proved of it"
-        report(_finding("copied-partition", path, text))
+        report(_finding(Kind.COPIED_PARTITION, path, text))
     else:
         for offset in selected[:10]:
             text = "a record that is selected is in a partition that is said to be copied unchanged"
-            report(_finding("record-present", path, text, offset))
+            report(_finding(Kind.RECORD_PRESENT, path, text, offset))
 
 
 def _compare(claim: PartitionClaim, path: str, check: Check, untouched: str, seen: Seen, report: Report) -> None:
     if untouched != claim.untouched:
         text = "the batches that were not touched are not those of before"
-        report(_finding("batches-differ", path, text, expected=claim.untouched or "", found=untouched))
+        report(_finding(Kind.BATCHES_DIFFER, path, text, expected=claim.untouched or "", found=untouched))
     for number, each in enumerate(claim.touched):
         found = seen.digests.get(number, _EMPTY)
         if found != each.digest:
             text = "the other records of a touched batch are not those of before"
-            report(_finding("records-differ", path, text, each.base_offset, expected=each.digest, found=found))
+            report(_finding(Kind.RECORDS_DIFFER, path, text, each.base_offset, expected=each.digest, found=found))
     if check.selection is None:
         return
     claimed = {offset for each in claim.touched for offset in each.offsets.tolist()}
@@ -365,7 +372,7 @@ def _compare(claim: PartitionClaim, path: str, check: Check, untouched: str, see
     if check.is_source:
         for offset in sorted(found ^ claimed)[:10]:
             text = "was not erased" if offset in found else "was erased, but is not selected"
-            report(_finding("selection-differs", path, f"a record {text}", offset))
+            report(_finding(Kind.SELECTION_DIFFERS, path, f"a record {text}", offset))
     elif check.blanking is None:
         for offset in sorted(found)[:10]:
-            report(_finding("record-present", path, "a record that is selected is there", offset))
+            report(_finding(Kind.RECORD_PRESENT, path, "a record that is selected is there", offset))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.jobs.erase.copies import OtherPlace, count_selected, other_places
 from brokerless.jobs.erase.job import Erasure
 from brokerless.log import names
@@ -78,7 +79,7 @@ def _check(place: OtherPlace, erasure: Erasure | None, storage_options: StorageO
             text = (
                 "this partition of the source is not in the manifest; whether selected records are in it is not known"
             )
-            yield Finding("warning", "outside-of-proof", place.path, None, None, text)
+            yield Finding("warning", Kind.OUTSIDE_OF_PROOF, place.path, None, None, text)
         return
     found: list[Finding] = []
     selected = count_selected(place.partition, erasure, storage_options=storage_options, report=found.append)
@@ -88,9 +89,9 @@ def _check(place: OtherPlace, erasure: Erasure | None, storage_options: StorageO
         records = f"{selected:,} selected record{'' if selected == 1 else 's'}"
         if place.is_live:
             text = f"{records}: this partition of the source is not in the manifest, and nothing is proved of it"
-            yield Finding("error", "outside-of-proof", place.path, None, None, text)
+            yield Finding("error", Kind.OUTSIDE_OF_PROOF, place.path, None, None, text)
         else:
-            yield Finding("warning", "copy-in-source", place.path, None, None, f"{records}: {place.what}")
+            yield Finding("warning", Kind.COPY_IN_SOURCE, place.path, None, None, f"{records}: {place.what}")
 
 
 def _is_metadata(partition: PartitionPath) -> bool:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.format.columns import RecordColumns
 from brokerless.format.write.column_slices import filter_rows
 from brokerless.log.segment import Report
@@ -134,7 +134,7 @@ class PatternSearch:
     ) -> None:
         self.counts[severity] += 1
         if self.counts[severity] <= _LISTED:
-            report(Finding(severity, "bytes-found", path, position, offset, text))
+            report(Finding(severity, Kind.BYTES_FOUND, path, position, offset, text))
 
 
 class _Finder:

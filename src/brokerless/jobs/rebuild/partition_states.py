@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.internals.cluster import Cluster
 from brokerless.jobs.rebuild.nodes import Node
 from brokerless.jobs.rebuild.replicas import HeldReplica, Place
@@ -91,18 +91,18 @@ def _finding(
     if not any(node in there for node in replicas):
         if row["partitionEpoch"] < 0:
             return None  # was reported as it was taken in
-        return "error", "partition-missing", f"no disk has a replica of {name}: it begins again, empty"
+        return "error", Kind.PARTITION_MISSING, f"no disk has a replica of {name}: it begins again, empty"
     if not set(isr) & set(old_isr):
         text = (
             f"none of the in-sync replicas of {name} is on the disks; node {isr[0]} has the longest log of the others"
         )
-        return "warning", "unclean-leader", f"{text}, and what only the others had is lost"
+        return "warning", Kind.UNCLEAN_LEADER, f"{text}, and what only the others had is lost"
     lost = len(row["replicas"]) - len(replicas)
     if lost > 0:
         text = (
             f"{name} has {len(replicas)} replicas instead of {len(row['replicas'])}: nodes of the others are not given"
         )
-        return "info", "fewer-replicas", text
+        return "info", Kind.FEWER_REPLICAS, text
     return None
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from brokerless import clock
-from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.internals.cluster import Cluster, read_cluster
 from brokerless.internals.groups.positions import LostPosition, ResetTo
 from brokerless.internals.metadata_records import Record, cluster_records
@@ -186,7 +187,7 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
             lost += _LOST
         lost += [f"settings of topic {each}" for each in adopted]
     held = held_replicas(disks, nodes, cluster, findings.append)
-    twice = next((each for each in findings if each.kind == "replica-twice"), None)
+    twice = next((each for each in findings if each.kind == Kind.REPLICA_TWICE), None)
     if twice is not None and options.data == "in-place":
         text = "another disk of this node has this partition as well, and no broker starts on both"
         raise UsageError(f"{twice.file}: {text}; move it away, or give --data copy")

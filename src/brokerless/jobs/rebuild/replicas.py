@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from brokerless.arrow import integers
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.internals.cluster import Cluster
 from brokerless.jobs.cluster.disks import Disk, DiskReplica
 from brokerless.jobs.rebuild.nodes import Node
@@ -60,7 +61,7 @@ def held_replicas(
         if disk.path not in owners:
             if disk.replicas:
                 text = "no broker of the rebuilt cluster has this disk, so that its replicas are left out"
-                report(Finding("warning", "disk-without-node", disk.path, None, None, text))
+                report(Finding("warning", Kind.DISK_WITHOUT_NODE, disk.path, None, None, text))
             continue
         for each in disk.replicas:
             if each.state != "live":
@@ -70,13 +71,13 @@ def held_replicas(
                 text = (
                     "the metadata has no such topic, or has it with another id: the rebuilt cluster does not have this"
                 )
-                report(Finding("warning", "replica-unknown", each.paths.path, None, None, text, None, each.topic_id))
+                report(Finding("warning", Kind.REPLICA_UNKNOWN, each.paths.path, None, None, text, None, each.topic_id))
             elif each.partition not in cluster.partitions.get(topic_id, {}):
                 text = "the metadata has no such partition of this topic: the rebuilt cluster does not have this"
-                report(Finding("warning", "replica-unknown", each.paths.path, None, None, text, None, topic_id))
+                report(Finding("warning", Kind.REPLICA_UNKNOWN, each.paths.path, None, None, text, None, topic_id))
             elif (file := _unreadable_file(each)) is not None:
                 text = "this cannot be read, so that the replica is left out; salvage writes what is readable"
-                report(Finding("error", "replica-unreadable", file.file, None, None, text, None, file.message))
+                report(Finding("error", Kind.REPLICA_UNREADABLE, file.file, None, None, text, None, file.message))
             else:
                 held = HeldReplica(owners[disk.path], disk, each, topic_id, last_epoch(each))
                 _add(found[topic_id, each.partition], held, report)
@@ -103,7 +104,7 @@ def _unreadable_file(replica: DiskReplica) -> Finding | None:
     found: list[Finding] = []
     for _ in open_segments(replica.paths, found.append):
         pass
-    return next((each for each in found if each.kind == "unreadable-file"), None)
+    return next((each for each in found if each.kind == Kind.UNREADABLE_FILE), None)
 
 
 def _add(there: list[HeldReplica], held: HeldReplica, report: Callable[[Finding], None]) -> None:
@@ -116,7 +117,7 @@ def _add(there: list[HeldReplica], held: HeldReplica, report: Callable[[Finding]
         text = (
             f"another disk of node {held.node} has this partition as well, up to a later offset; this one is left out"
         )
-        report(Finding("warning", "replica-twice", worse.replica.paths.path, None, None, text))
+        report(Finding("warning", Kind.REPLICA_TWICE, worse.replica.paths.path, None, None, text))
     there.append(held)
 
 
@@ -159,7 +160,7 @@ def assigned(
                 found[topic_id, number].append(each)
             else:
                 text = f"the metadata does not assign this to node {each.node}: the rebuilt cluster does not have it"
-                report(Finding("warning", "replica-unassigned", each.replica.paths.path, None, None, text))
+                report(Finding("warning", Kind.REPLICA_UNASSIGNED, each.replica.paths.path, None, None, text))
     return dict(found)
 
 
@@ -178,7 +179,7 @@ def left_out(disks: Sequence[Disk], cluster: Cluster, held: Mapping[Place, Seque
 
 
 _NOT_LIVE = {
-    "stray": ("stray-directory", "this is a replica that the cluster no longer had here"),
-    "future": ("future-directory", "this is a replica that was being moved to this disk"),
-    "delete": ("deleted-directory", "this is a replica that was to be deleted"),
+    "stray": (Kind.STRAY_DIRECTORY, "this is a replica that the cluster no longer had here"),
+    "future": (Kind.FUTURE_DIRECTORY, "this is a replica that was being moved to this disk"),
+    "delete": (Kind.DELETED_DIRECTORY, "this is a replica that was to be deleted"),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.internals.cluster import Cluster
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.storage import read_remote_storage, topic_settings
@@ -79,11 +79,11 @@ def remote_findings(
         )
     ]
     if deletions:
-        yield Finding("error", "remote-segments-deleted", place, None, None, deletion_line(deletions))
+        yield Finding("error", Kind.REMOTE_SEGMENTS_DELETED, place, None, None, deletion_line(deletions))
     text = f"topics are tiered ({', '.join(tiered[:5])}): which class stores their segments, and its settings "
     text += "(rsm.config.*), are in no metadata; take them from server.properties of the old brokers, without which a "
     text += "broker serves nothing of these topics"
-    yield Finding("warning", "remote-storage-settings", place, None, None, text)
+    yield Finding("warning", Kind.REMOTE_STORAGE_SETTINGS, place, None, None, text)
 
 
 def _tiered(cluster: Cluster) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from brokerless.errors import Finding, Severity
+from brokerless.findings import Finding, Kind, Severity
 
 MOST = 5_000
 """What is reported one by one; neighbours become one where there is more than twice as much."""
@@ -27,7 +27,7 @@ class Region:
     file: str
     position: int
     end: int
-    kind: str
+    kind: Kind
     message: str
     after: int | None = None
     offset: int | None = None
@@ -42,7 +42,7 @@ class Region:
     @property
     def is_empty(self) -> bool:
         """Whether there was never anything: zero bytes, as a file has that was preallocated."""
-        return self.kind in ("zero-tail", "trailing-zeros")
+        return self.kind in (Kind.ZERO_TAIL, Kind.TRAILING_ZEROS)
 
 
 Placed = tuple[Region, int]
@@ -104,7 +104,7 @@ class FindingCollector:
 
     def __init__(self) -> None:
         self._findings: list[Finding] = []
-        self._counts: Counter[tuple[Severity, str]] = Counter()
+        self._counts: Counter[tuple[Severity, Kind]] = Counter()
 
     def __call__(self, finding: Finding) -> None:
         kind = finding.severity, finding.kind

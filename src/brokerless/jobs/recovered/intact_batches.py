@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import RecordColumns, release_memory
@@ -21,7 +21,7 @@ from brokerless.format.read.resync import find_next_batch
 from brokerless.format.read.wrappers import Damage, inspect_wrappers
 from brokerless.format.write.column_slices import concat_columns
 from brokerless.jobs.recovered.damaged_regions import Region
-from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, all_decoded, scan
+from brokerless.log.segment import LARGEST_WINDOW, Chunk, all_decoded, scan
 from brokerless.log.storage.paths import File
 
 INTACT_BATCH = np.dtype(
@@ -50,7 +50,6 @@ compacted; ``partial``: of its records, those from ``first`` to ``last`` are mea
 batches have their offsets; ``past_last``: its records go past the last offset that its header says;
 ``restamped``: ``epoch`` is not that of its header, which no checksum covers, but the one that is right."""
 
-_INNER = "message-checksum-mismatch"
 _STEP = 1 << 20
 _LARGE = 1 << 20
 
@@ -88,20 +87,20 @@ class _Finder:
         for chunk in scan(self._file, ends.append, self.at, step=_STEP, chain_only=True):
             begin = int(chunk.positions[0])
             if begin > self.at:
-                yield self._region(begin, "limit-exceeded", "a batch larger than what is read at once")
+                yield self._region(begin, Kind.LIMIT_EXCEEDED, "a batch larger than what is read at once")
             end = chunk.base + int(chunk.batches.ends[-1])
             yield from self._of_chunk(chunk)
             if self.at != end:
                 return
         if self.at >= self._file.size:
             return
-        if ends and ends[-1].kind == SHRUNK:
-            yield self._region(self._file.size, SHRUNK, ends[-1].message)
+        if ends and ends[-1].kind == Kind.FILE_SHRUNK:
+            yield self._region(self._file.size, Kind.FILE_SHRUNK, ends[-1].message)
             return
-        if ends and ends[-1].kind in ("zero-tail", "trailing-zeros"):
-            yield self._region(self._file.size, "zero-tail", "nothing but zero bytes up to the end")
+        if ends and ends[-1].kind in (Kind.ZERO_TAIL, Kind.TRAILING_ZEROS):
+            yield self._region(self._file.size, Kind.ZERO_TAIL, "nothing but zero bytes up to the end")
             return
-        kind, text = "truncated-batch", "no complete batch begins here"
+        kind, text = Kind.TRUNCATED_BATCH, "no complete batch begins here"
         if ends:
             kind, text = ends[-1].kind, ends[-1].message
         self._believe_wrapper(self.at)
@@ -124,9 +123,9 @@ class _Finder:
             self._believe_wrapper(int(positions[bad]))
             found = self._behind(chunk, valid, bad)
             end = self._file.size if found is None else found
-            kind, text = "checksum-mismatch", "the checksum of the batch does not match"
+            kind, text = Kind.CHECKSUM_MISMATCH, "the checksum of the batch does not match"
             if matches[bad]:
-                kind, text = "offset-misplaced", "the checksum of the batch is right, but it has impossible offsets"
+                kind, text = Kind.OFFSET_MISPLACED, "the checksum of the batch is right, but it has impossible offsets"
             yield self._region(end, kind, text, batches, bad)
             row = int(np.searchsorted(positions, end))
             if row == len(positions) or positions[row] != end:
@@ -161,7 +160,9 @@ class _Finder:
                 yield self._intact(chunk, batches.take(slice(row, bad)))
             if bad < len(batches):
                 damage = damages[int(positions[bad])]
-                is_readable = damage.kind == _INNER or (self._partial and not batches.is_legacy[bad])
+                is_readable = damage.kind == Kind.MESSAGE_CHECKSUM_MISMATCH or (
+                    self._partial and not batches.is_legacy[bad]
+                )
                 parts: list[NDArray[np.void]] = []
                 if is_readable and not batches.is_control[bad]:
                     parts = self._parts_of(chunk, batches.take(slice(bad, bad + 1)))
@@ -247,7 +248,7 @@ class _Finder:
             del decoded
         return last
 
-    def _region(self, end: int, kind: str, text: str, batches: Batches | None = None, row: int = 0) -> Region:
+    def _region(self, end: int, kind: Kind, text: str, batches: Batches | None = None, row: int = 0) -> Region:
         offset = None if batches is None else int(batches.entry_offset[row])
         region = Region(self._file.path, self.at, end, kind, text, self._after, offset)
         self.at = end

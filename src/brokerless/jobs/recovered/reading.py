@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.jobs.directory_state import DirectoryState, load_directory_state
 from brokerless.jobs.recovered.damaged_regions import BoundedList, Placed, Region, bounded_regions
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_batches
@@ -21,7 +22,7 @@ from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import ReplacedError, list_again
 from brokerless.log.offset_gaps import missing_logs
-from brokerless.log.segment import SHRUNK, Report, ignore
+from brokerless.log.segment import Report, ignore
 from brokerless.log.storage.paths import StorageOptions
 
 Regions = list[Placed]
@@ -99,7 +100,7 @@ class RecoveredLog:
         for row in np.flatnonzero(~taken).tolist():
             region = _as_region(self.files, saved, row)
             if (region.file, region.position) in shrunk:
-                region = replace(region, kind=SHRUNK, message="the file became shorter while it was read")
+                region = replace(region, kind=Kind.FILE_SHRUNK, message="the file became shorter while it was read")
             regions.add([(region, _following(saved, row))])
         return regions.items
 
@@ -208,7 +209,9 @@ def _read(
         try:
             for found in find_intact_batches(opened.get(first + number), max_batch_bytes, partial):
                 if isinstance(found, Region):
-                    if found.kind == "message-checksum-mismatch":  # not all of its records are lost, and maybe not seen
+                    if (
+                        found.kind == Kind.MESSAGE_CHECKSUM_MISMATCH
+                    ):  # not all of its records are lost, and maybe not seen
                         report(Finding("warning", found.kind, found.file, found.position, found.offset, found.message))
                     waiting.add([_from(found, source.base_offset)])
                     continue
@@ -223,9 +226,9 @@ def _read(
             raise
         except UnreadableError as error:
             reason = str(error).removeprefix(f"{source.path}: ")
-            report(Finding("error", "unreadable-file", source.path, None, source.base_offset, reason))
+            report(Finding("error", Kind.UNREADABLE_FILE, source.path, None, source.base_offset, reason))
             after = source.base_offset
-            region = Region(source.path, 0, source.size, "unreadable-file", reason, after, after)
+            region = Region(source.path, 0, source.size, Kind.UNREADABLE_FILE, reason, after, after)
             waiting.add([(region, after)])
         regions.add((region, following) for region, _ in waiting.items)
     return np.concatenate(intact), regions
@@ -242,7 +245,7 @@ def _as_region(files: PartitionFiles, batches: NDArray[np.void], row: int) -> Re
     position, offset = int(each["position"]), int(each["first"])
     after = int(batches["last"][row - 1]) + 1 if row else files.files[int(each["file"])].base_offset
     path, text = files.files[int(each["file"])].path, "a batch whose offset cannot be right"
-    return Region(path, position, position + int(each["size"]), "offset-misplaced", text, after, offset)
+    return Region(path, position, position + int(each["size"]), Kind.OFFSET_MISPLACED, text, after, offset)
 
 
 def _following(batches: NDArray[np.void], row: int) -> int:
@@ -253,13 +256,13 @@ def _report(files: PartitionFiles, intact: NDArray[np.void], choice: BatchSelect
     for rows, kind, text in (
         (
             choice.misplaced,
-            "offset-misplaced",
+            Kind.OFFSET_MISPLACED,
             "left out: an intact batch whose offset, which no checksum covers, is wrong",
         ),
-        (choice.overlapping, "offset-overlap", "left out: another batch with some of these offsets was taken"),
+        (choice.overlapping, Kind.OFFSET_OVERLAP, "left out: another batch with some of these offsets was taken"),
         (
             choice.cut,
-            "offset-overlap",
+            Kind.OFFSET_OVERLAP,
             "only its records from this offset on were taken: batches before have the rest",
         ),
     ):

@@ -9,7 +9,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding, RefusedError
+from brokerless.errors import RefusedError
+from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.jobs.recovered.open_files import OpenFiles
 from brokerless.jobs.recovered.partial_batches import part_of_batch
@@ -17,7 +18,7 @@ from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
-from brokerless.log.segment import SHRUNK, Report
+from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.paths import DirectoryEntry, StorageOptions
 
@@ -115,11 +116,11 @@ def write_batches(
                     output.append(np.concatenate(list(_intact_bytes(saved[row : row + 1], files, max_batch_bytes))))
                 except RefusedError as error:
                     taken[row] = False
-                    report(Finding("error", "batch-refused", *place, f"a log does not take this batch: {error}"))
+                    report(Finding("error", Kind.BATCH_REFUSED, *place, f"a log does not take this batch: {error}"))
                 except _ShrunkError:
                     taken[row] = False
                     text = "the file became shorter after this batch was found; it was not read"
-                    report(Finding("error", SHRUNK, *place, text))
+                    report(Finding("error", Kind.FILE_SHRUNK, *place, text))
         buffers = []
         done(int(group["size"].sum()))
     return taken

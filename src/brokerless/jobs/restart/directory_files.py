@@ -16,7 +16,8 @@ from pathlib import PurePath
 
 from brokerless import arrow
 from brokerless.bounds import MAX_INT32
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.internals.records import decode_record
 from brokerless.jobs.restart.partition_files import check_file_names
 from brokerless.log import names
@@ -53,7 +54,7 @@ def check_node_files(
     if properties is None:
         text = "there is none, and a broker starts on no directories without one"
         path = f"{directory.path.rstrip('/')}/{names.META_PROPERTIES}"
-        yield Finding("error", "meta-properties-missing", path, None, None, text)
+        yield Finding("error", Kind.META_PROPERTIES_MISSING, path, None, None, text)
     else:
         yield from properties.findings
         if not properties.findings:
@@ -75,7 +76,7 @@ def load_properties(directory: LogDirectory) -> MetaProperties | None:
         return None
     text = "this is no file, so that it cannot be read"
     return MetaProperties(
-        other.path, findings=(Finding("error", "meta-properties-corrupt", other.path, None, None, text),)
+        other.path, findings=(Finding("error", Kind.META_PROPERTIES_CORRUPT, other.path, None, None, text),)
     )
 
 
@@ -100,11 +101,11 @@ def _check_properties(properties: MetaProperties) -> Iterator[Finding]:
     if properties.node_id is None or properties.cluster_id is None:
         text = "a broker ends without a node ID and a cluster ID here"
         expected = "cluster.id, and node.id, which is broker.id in version 0"
-        yield Finding("error", "meta-properties-incomplete", properties.file, None, None, text, expected)
+        yield Finding("error", Kind.META_PROPERTIES_INCOMPLETE, properties.file, None, None, text, expected)
     if properties.directory_id is not None and is_reserved(properties.directory_id):
         text = "the directory.id is one that Kafka reserves"
         place = properties.file, None, None
-        yield Finding("error", "directory-id-reserved", *place, text, "a random ID", properties.directory_id)
+        yield Finding("error", Kind.DIRECTORY_ID_RESERVED, *place, text, "a random ID", properties.directory_id)
 
 
 def is_reserved(directory_id: str) -> bool:
@@ -123,7 +124,7 @@ def _check_bootstrap(entry: DirectoryEntry, max_batch_bytes: int | None) -> Iter
                 if record.type == _FEATURE and record.data is not None and record.data["name"] == "metadata.version":
                     return
     text = "no record in it says which metadata.version the cluster began with"
-    yield Finding("error", "bootstrap-checkpoint", entry.path, None, None, text)
+    yield Finding("error", Kind.BOOTSTRAP_CHECKPOINT, entry.path, None, None, text)
 
 
 def check_agreement(properties: Sequence[MetaProperties]) -> Iterator[Finding]:
@@ -137,7 +138,7 @@ def check_agreement(properties: Sequence[MetaProperties]) -> Iterator[Finding]:
         ):
             if one != other:
                 text = f"the {name} is not that of {first.file}: no broker starts on both directories"
-                yield Finding("error", "meta-properties-differ", each.file, None, None, text, str(one), str(other))
+                yield Finding("error", Kind.META_PROPERTIES_DIFFER, each.file, None, None, text, str(one), str(other))
     yield from check_directory_ids(usable, "too: no broker starts on both")
 
 
@@ -147,7 +148,7 @@ def check_directory_ids(properties: Iterable[MetaProperties], consequence: str) 
     for each in properties:
         if each.directory_id is not None and seen.setdefault(each.directory_id, each.file) != each.file:
             text = f"the directory.id is that of {seen[each.directory_id]}, {consequence}"
-            yield Finding("error", "directory-id-repeated", each.file, None, None, text, None, each.directory_id)
+            yield Finding("error", Kind.DIRECTORY_ID_REPEATED, each.file, None, None, text, None, each.directory_id)
 
 
 def check_cleaner_checkpoints(directories: Sequence[LogDirectory]) -> Iterator[Finding]:
@@ -162,7 +163,7 @@ def check_cleaner_checkpoints(directories: Sequence[LogDirectory]) -> Iterator[F
             if (first := seen.setdefault((topic, partition), path)) != path:
                 text = f"{topic}-{partition} has a line in {first}, too: the cleaner ends at once, and no topic "
                 text += "is compacted until one of both lines is removed"
-                yield Finding("warning", "cleaner-checkpoint-repeated", path, None, None, text)
+                yield Finding("warning", Kind.CLEANER_CHECKPOINT_REPEATED, path, None, None, text)
 
 
 def loaded_directories(directory: LogDirectory) -> tuple[list[LoadedDirectory], list[Finding]]:
@@ -176,7 +177,7 @@ def loaded_directories(directory: LogDirectory) -> tuple[list[LoadedDirectory], 
         parsed = _parse(name)
         if parsed is None and name not in (_REMOTE_INDEXES, names.META_PROPERTIES):
             text = "a broker takes every directory for a partition's, and ends at such a name; move it away"
-            findings.append(Finding("error", "directory-name", path, None, None, text, "such as orders-0", name))
+            findings.append(Finding("error", Kind.DIRECTORY_NAME, path, None, None, text, "such as orders-0", name))
         elif parsed is not None and parsed[0] != names.CLUSTER_METADATA:
             topic_id = load_partition_metadata(f"{path.rstrip('/')}/{names.PARTITION_METADATA}").topic_id
             found.append(LoadedDirectory(*parsed, path, topic_id))
@@ -218,7 +219,7 @@ def check_repeated(
                     text += f"; the cluster's metadata has it as {of_metadata[0]}"
                 ends = [_end_offset(at.path) for at in (first, each)]
                 text += f"; that here ends at offset {ends[1]}, the other at {ends[0]}"
-                yield Finding("error", "partition-repeated", each.path, None, None, text)
+                yield Finding("error", Kind.PARTITION_REPEATED, each.path, None, None, text)
 
 
 def _end_offset(path: str) -> str:

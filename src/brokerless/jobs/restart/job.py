@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from brokerless import clock
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition
 from brokerless.internals.remote.storage import read_remote_storage
 from brokerless.jobs.directory_state import DirectoryState, Lines, load_directory_state
@@ -40,7 +41,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.recovery.plan import RecoveryPlan, plan_recovery
-from brokerless.log.segment import NO_BATCHES, Chunk, Report, check_checksums, ignore, scan
+from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
 from brokerless.log.settings.definitions import find_version, versions
 from brokerless.log.storage.paths import File, is_remote, open_file
 from brokerless.tables.partition_reader import PartitionReader
@@ -285,7 +286,7 @@ def plan_restart(
         broken: list[Finding] = []
         end = files.trusted_end(broken.append, unclosed.append)
         unclosed = broken + unclosed
-        if any(finding.severity == "error" and finding.kind != NO_BATCHES for finding in broken):
+        if any(finding.severity == "error" and finding.kind != Kind.NO_BATCHES for finding in broken):
             text = f"{broken[0]}; Kafka throws CorruptRecordException as it looks for the end"
             return Restart(*place, refused=text, refused_by=LOG_END_DAMAGED)
         if end == plan.segments[-1]:
@@ -397,7 +398,7 @@ class _PlannedFiles:
         if not is_found:
             text = "the last entry points after the end of the log: a broker takes the segment for empty"
             report_index(
-                Finding("error", "offset-index-mismatch", self._path(base_offset, "offset-index"), None, last, text)
+                Finding("error", Kind.OFFSET_INDEX_MISMATCH, self._path(base_offset, "offset-index"), None, last, text)
             )
         return end if is_found else base_offset
 

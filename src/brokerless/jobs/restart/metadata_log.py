@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from brokerless.errors import Finding, UnreadableError
-from brokerless.internals.cluster import INAPPLICABLE
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata_versions import (
     LEVELS,
     METADATA_VERSION,
@@ -28,7 +28,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.recovery.plan import RecoveryPlan
 from brokerless.tables.partition_reader import PartitionReader
 
-_ENDING = (INAPPLICABLE, "record-type-unknown", "record-version-unknown", "record-unreadable")
+_ENDING = (Kind.RECORD_INAPPLICABLE, Kind.RECORD_TYPE_UNKNOWN, Kind.RECORD_VERSION_UNKNOWN, Kind.RECORD_UNREADABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ def _refused_features(state: replicas.ClusterState, path: str, version: str) -> 
     if level is not None and not least <= level <= most:
         text = f"Kafka {version} does not know the cluster's metadata.version, and ends"
         expected = f"{level_name(least)} to {level_name(most)}"
-        yield Finding("error", "metadata-version-unknown", path, None, None, text, expected, describe_level(level))
+        yield Finding("error", Kind.METADATA_VERSION_UNKNOWN, path, None, None, text, expected, describe_level(level))
     for name, number in state.features.items():
         if name != METADATA_VERSION and not has_feature(version, name, number):
             text = f"Kafka {version} does not know the feature {name} at level {number}, and ends"
-            yield Finding("error", "feature-unknown", path, None, None, text)
+            yield Finding("error", Kind.FEATURE_UNKNOWN, path, None, None, text)

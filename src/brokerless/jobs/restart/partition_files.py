@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from brokerless.arrow import ends, is_valid, numbers
 from brokerless.bounds import MAX_INT32
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.internals.cluster import is_complete_snapshot
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
@@ -39,7 +40,7 @@ def unloadable(partition: PartitionPath, max_batch_bytes: int | None = None) -> 
             text = "the segment is larger than Kafka opens; brokerless convert divides it"
             place = segment.log.path, None, segment.base_offset
             expected, found = f"at most {MAX_INT32} bytes", f"{segment.size} bytes"
-            yield Finding("error", "segment-oversized", *place, text, expected, found)
+            yield Finding("error", Kind.SEGMENT_OVERSIZED, *place, text, expected, found)
     checkpoint, metadata = partition.leader_epoch_checkpoint, partition.partition_metadata
     if checkpoint is not None:
         yield from _errors(load_leader_epochs(checkpoint.path).findings)
@@ -50,7 +51,7 @@ def unloadable(partition: PartitionPath, max_batch_bytes: int | None = None) -> 
         if is_kraft and loaded.topic_id not in (None, names.CLUSTER_METADATA_ID):
             text = "the topic ID is not that of KRaft's own log (InconsistentTopicIdException)"
             expected = names.CLUSTER_METADATA_ID
-            yield Finding("error", "topic-id-mismatch", metadata.path, None, None, text, expected, loaded.topic_id)
+            yield Finding("error", Kind.TOPIC_ID_MISMATCH, metadata.path, None, None, text, expected, loaded.topic_id)
     if partition.topic == names.CLUSTER_METADATA:
         yield from _unloadable_quorum(partition, max_batch_bytes)
 
@@ -60,7 +61,7 @@ def check_file_names(entries: tuple[DirectoryEntry, ...]) -> Iterator[Finding]:
     for each in entries:
         if not each.is_directory and each.name.endswith(_NUMBERED) and not _OFFSET.fullmatch(each.name.split(".")[0]):
             text = "Kafka takes this for a segment's file, and its name does not begin with an offset"
-            yield Finding("error", "file-name", each.path, None, None, f"{text} (NumberFormatException)")
+            yield Finding("error", Kind.FILE_NAME, each.path, None, None, f"{text} (NumberFormatException)")
 
 
 def _unloadable_quorum(partition: PartitionPath, max_batch_bytes: int | None) -> Iterator[Finding]:
@@ -78,11 +79,11 @@ def _unloadable_quorum(partition: PartitionPath, max_batch_bytes: int | None) ->
                 "the newest snapshot of the cluster's metadata is damaged, or ends before its footer: a broker ends at "
                 "it, or begins with half of the metadata"
             )
-            yield Finding("error", "snapshot-not-whole", newest.path, None, None, text)
+            yield Finding("error", Kind.SNAPSHOT_NOT_WHOLE, newest.path, None, None, text)
     elif partition.segments and partition.segments[0].base_offset > 0:
         text = "the cluster's metadata before this offset is missing: there is no snapshot of it"
         first = partition.segments[0]
-        yield Finding("error", "metadata-gap", first.log.path, None, first.base_offset, text, "offset 0")
+        yield Finding("error", Kind.METADATA_GAP, first.log.path, None, first.base_offset, text, "offset 0")
     yield from _foreign_batches(PartitionReader(partition), _snapshot_offset(partition), max_batch_bytes)
 
 
@@ -124,7 +125,7 @@ def _foreign(batch: pa.RecordBatch, row: int, position: str, offset: str) -> Fin
         "headers. This log is not to be repacked or converted"
     )
     file, at, first = (batch.column(name)[row].as_py() for name in ("file", position, offset))
-    return Finding("error", "foreign-metadata-batch", file, at, first, text)
+    return Finding("error", Kind.FOREIGN_METADATA_BATCH, file, at, first, text)
 
 
 def _errors(findings: tuple[Finding, ...]) -> Iterator[Finding]:

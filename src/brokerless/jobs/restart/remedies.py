@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 
 _REBUILD = "brokerless rebuild, with all log directories of the cluster,"
 _METADATA = f"put __cluster_metadata-0 of another node in its place, or {_REBUILD} writes it"
@@ -15,43 +15,46 @@ LOG_REFUSED, LOG_END_DAMAGED = "log-refused", "log-end-damaged"
 
 REMEDIES = {
     # The node
-    "meta-properties-missing": f"{_REBUILD} writes one; without it in log.dirs, the others start",
-    "meta-properties-corrupt": f"correct it by that of the node's other directories, or {_REBUILD} writes one",
-    "meta-properties-incomplete": f"add what is missing, as in the node's other directories, or {_REBUILD} writes one",
-    "meta-properties-differ": _NODE,
-    "directory-id-repeated": _NODE,
-    "directory-id-reserved": f"{_REBUILD} gives the directory another ID",
-    "node-id-mismatch": "correct node.id in meta.properties and server.properties",
-    "checkpoint-corrupt": "move the file away before the start: a broker writes it again",
-    "bootstrap-checkpoint": f"copy it from another node of the cluster; what {_REBUILD} writes needs none",
-    "unreadable-file": "check permissions and the disk",
-    "directory-name": "move it out of the log directory",
-    "cleaner-checkpoint-repeated": "remove the line of the directory without the partition, while the broker is down",
+    Kind.META_PROPERTIES_MISSING: f"{_REBUILD} writes one; without it in log.dirs, the others start",
+    Kind.META_PROPERTIES_CORRUPT: f"correct it by that of the node's other directories, or {_REBUILD} writes one",
+    Kind.META_PROPERTIES_INCOMPLETE: f"add what is missing, as in the node's other directories, or "
+    f"{_REBUILD} writes one",
+    Kind.META_PROPERTIES_DIFFER: _NODE,
+    Kind.DIRECTORY_ID_REPEATED: _NODE,
+    Kind.DIRECTORY_ID_RESERVED: f"{_REBUILD} gives the directory another ID",
+    Kind.NODE_ID_MISMATCH: "correct node.id in meta.properties and server.properties",
+    Kind.CHECKPOINT_CORRUPT: "move the file away before the start: a broker writes it again",
+    Kind.BOOTSTRAP_CHECKPOINT: f"copy it from another node of the cluster; what {_REBUILD} writes needs none",
+    Kind.UNREADABLE_FILE: "check permissions and the disk",
+    Kind.DIRECTORY_NAME: "move it out of the log directory",
+    Kind.CLEANER_CHECKPOINT_REPEATED: "remove the line of the directory without the partition, "
+    "while the broker is down",
     # The cluster's metadata
-    "metadata-version-unknown": _OLDER,
-    "feature-unknown": _OLDER,
-    "record-inapplicable": f"{_REBUILD} writes the state without it",
-    "record-type-unknown": _OLDER,
-    "record-version-unknown": _OLDER,
-    "record-unreadable": _METADATA,
-    "setting-refused": "change it by kafka-configs with a Kafka that takes it, or in tables for rebuild --from",
-    "snapshot-not-whole": _METADATA,
-    "metadata-gap": _METADATA,
-    "foreign-metadata-batch": _METADATA,
-    "quorum-state-corrupt": "move the file away before the start: the quorum writes it again",
+    Kind.METADATA_VERSION_UNKNOWN: _OLDER,
+    Kind.FEATURE_UNKNOWN: _OLDER,
+    Kind.RECORD_INAPPLICABLE: f"{_REBUILD} writes the state without it",
+    Kind.RECORD_TYPE_UNKNOWN: _OLDER,
+    Kind.RECORD_VERSION_UNKNOWN: _OLDER,
+    Kind.RECORD_UNREADABLE: _METADATA,
+    Kind.SETTING_REFUSED: "change it by kafka-configs with a Kafka that takes it, or in tables for rebuild --from",
+    Kind.SNAPSHOT_NOT_WHOLE: _METADATA,
+    Kind.METADATA_GAP: _METADATA,
+    Kind.FOREIGN_METADATA_BATCH: _METADATA,
+    Kind.QUORUM_STATE_CORRUPT: "move the file away before the start: the quorum writes it again",
     # Partitions' directories
-    "partition-repeated": _ONE_OF_TWO,
-    "future-repeated": _ONE_OF_TWO,
-    "file-name": "move it out of the partition's directory",
-    "partition-metadata-missing": f"write one with the ID of the topic before the start; {_REBUILD} does",
-    "partition-metadata-corrupt": f"write one with the ID of the topic before the start; {_REBUILD} does",
-    "topic-unknown": f"move it away before the start, as it is deleted later; {_REBUILD} with --adopt takes it in",
-    "partition-unknown": f"move it away before the start, as it is deleted later; {_REBUILD} with --adopt takes it in",
-    "replica-elsewhere": "move it away before the start, if its records are needed: it is deleted later",
-    "topic-id-mismatch": "give it the name of the topic of its ID, or the partition.metadata of its topic",
-    "topics-not-applied": "give the directory that is named the name of the topic of its ID, before the start",
-    "directory-id-mismatch": f"add the missing directory to log.dirs; if it is lost, {_REBUILD} assigns this one",
-    "segment-oversized": "brokerless convert divides it",
+    Kind.PARTITION_REPEATED: _ONE_OF_TWO,
+    Kind.FUTURE_REPEATED: _ONE_OF_TWO,
+    Kind.FILE_NAME: "move it out of the partition's directory",
+    Kind.PARTITION_METADATA_MISSING: f"write one with the ID of the topic before the start; {_REBUILD} does",
+    Kind.PARTITION_METADATA_CORRUPT: f"write one with the ID of the topic before the start; {_REBUILD} does",
+    Kind.TOPIC_UNKNOWN: f"move it away before the start, as it is deleted later; {_REBUILD} with --adopt takes it in",
+    Kind.PARTITION_UNKNOWN: f"move it away before the start, as it is deleted later; "
+    f"{_REBUILD} with --adopt takes it in",
+    Kind.REPLICA_ELSEWHERE: "move it away before the start, if its records are needed: it is deleted later",
+    Kind.TOPIC_ID_MISMATCH: "give it the name of the topic of its ID, or the partition.metadata of its topic",
+    Kind.TOPICS_NOT_APPLIED: "give the directory that is named the name of the topic of its ID, before the start",
+    Kind.DIRECTORY_ID_MISMATCH: f"add the missing directory to log.dirs; if it is lost, {_REBUILD} assigns this one",
+    Kind.SEGMENT_OVERSIZED: "brokerless convert divides it",
     LOG_REFUSED: "brokerless salvage writes what is intact, as a log that loads",
     LOG_END_DAMAGED: "remove .kafka_cleanshutdown: the log is recovered, and cut; brokerless salvage keeps the rest",
 }

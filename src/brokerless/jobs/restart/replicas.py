@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.internals.cluster import cluster_rows, read_cluster
 from brokerless.internals.remote.storage import topic_settings
 from brokerless.jobs.restart.directory_files import LoadedDirectory, is_reserved
@@ -87,7 +87,7 @@ def check_owners(properties: Iterable[MetaProperties], state: ClusterState) -> I
         if owner is not None and each.node_id is not None and owner != each.node_id:
             text = f"the node.id is {each.node_id}, but the cluster knows this directory as broker {owner}'s"
             expected, found = f"node.id={owner}", f"node.id={each.node_id}"
-            yield Finding("error", "node-id-mismatch", each.file, None, None, text, expected, found)
+            yield Finding("error", Kind.NODE_ID_MISMATCH, each.file, None, None, text, expected, found)
 
 
 def stray(each: LoadedDirectory, state: ClusterState | None, node: BrokerNode) -> Finding | None:
@@ -98,20 +98,20 @@ def stray(each: LoadedDirectory, state: ClusterState | None, node: BrokerNode) -
     topic_id = each.topic_id
     where = path, None, None
     if topic_id is None:
-        return Finding("error", "partition-metadata-missing", *where, "there is no partition.metadata")
+        return Finding("error", Kind.PARTITION_METADATA_MISSING, *where, "there is no partition.metadata")
     if state is None:
         return None
     if topic_id not in state.topics:
         text = "the cluster's metadata has no topic with this ID"
         expected = next((known for known, topic in state.topics.items() if topic == each.topic), None)
-        return Finding("error", "topic-unknown", *where, text, expected, topic_id)
+        return Finding("error", Kind.TOPIC_UNKNOWN, *where, text, expected, topic_id)
     row = state.partitions.get((topic_id, each.partition))
     if row is None:
         text = f"the cluster's metadata has no partition {each.partition} of the topic with this ID"
-        return Finding("error", "partition-unknown", *where, text, None, topic_id)
+        return Finding("error", Kind.PARTITION_UNKNOWN, *where, text, None, topic_id)
     if node.node_id is not None and node.node_id not in row["replicas"]:
         text = "the cluster's metadata has no replica of this partition on this node"
-        return Finding("error", "replica-elsewhere", *where, text, f"one of {row['replicas']}", str(node.node_id))
+        return Finding("error", Kind.REPLICA_ELSEWHERE, *where, text, f"one of {row['replicas']}", str(node.node_id))
     return None
 
 
@@ -128,13 +128,13 @@ def unserved(each: LoadedDirectory, state: ClusterState, node: BrokerNode) -> Fi
     topic = state.topics.get(topic_id)
     if topic is not None and topic != each.topic:
         text = f"by its ID this is a partition of {topic}, so that it is served under neither name"
-        return Finding("error", "topic-id-mismatch", path, None, None, text, topic, each.topic)
+        return Finding("error", Kind.TOPIC_ID_MISMATCH, path, None, None, text, topic, each.topic)
     assigned = _assigned(state.partitions.get((topic_id, each.partition)), node)
     if assigned is not None and assigned not in node.directory_ids.values():
         text = "the cluster's metadata has this replica in another directory of the broker, which is not here: it has "
         text += "no leader unless the broker gets to assign it to this one"
         found = next((id for path, id in node.directory_ids.items() if each.path.startswith(path)), None)
-        return Finding("error", "directory-id-mismatch", each.path, None, None, text, assigned, found or "none")
+        return Finding("error", Kind.DIRECTORY_ID_MISMATCH, each.path, None, None, text, assigned, found or "none")
     return None
 
 
@@ -143,10 +143,10 @@ def check_topics_applied(unserved: Mapping[str, Finding]) -> Iterator[Finding]:
     (InconsistentTopicIdException, "metadata publishing fault"), and all that it had not applied by then is not served.
     That are others in each state; of 15 partitions, 7 to 13 were seen (3.9.1, 4.4.0)."""
     for path, finding in unserved.items():
-        if finding.kind == "topic-id-mismatch":
+        if finding.kind == Kind.TOPIC_ID_MISMATCH:
             text = f"a broker gives up to apply the topics at {path}, so that clients get nothing of many other "
             text += "partitions either, Kafka's own among them"
-            yield Finding("error", "topics-not-applied", finding.file, None, None, text)
+            yield Finding("error", Kind.TOPICS_NOT_APPLIED, finding.file, None, None, text)
 
 
 def created(
@@ -197,7 +197,7 @@ def check_future(loaded: Sequence[LoadedDirectory], state: ClusterState, node: B
         is_here = each.state == "future" and is_assigned_here(each, state, node)
         if is_here and (each.topic, each.partition, _parent(each)) in live:
             text = f"{each.topic}-{each.partition} is in this directory already, so that a broker cannot rename this"
-            yield Finding("error", "future-repeated", each.path, None, None, text)
+            yield Finding("error", Kind.FUTURE_REPEATED, each.path, None, None, text)
 
 
 def is_assigned_here(each: LoadedDirectory, state: ClusterState, node: BrokerNode) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.internals.groups.positions import LostPosition
 from brokerless.jobs.restart.remote_deletions import RemoteDeletion
 from brokerless.jobs.restart.retention_forecast import Retention, Settings

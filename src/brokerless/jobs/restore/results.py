@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 
 Settings = Mapping[str, str]
 

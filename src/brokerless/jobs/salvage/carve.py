@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_batches
@@ -105,7 +106,7 @@ def carve(
                 carved += _carve_file(each, number, len(carved), files, output, done)
             except UnreadableError as error:
                 reason = str(error).removeprefix(f"{each.path}: ")
-                report(Finding("error", "unreadable-file", each.path, None, None, reason))
+                report(Finding("error", Kind.UNREADABLE_FILE, each.path, None, None, reason))
         output.commit(run_of("carve", (each.path for each in carvings)))
     yield from carved
     if not how.dry_run and not how.parquet:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding, UsageError
+from brokerless.errors import UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.internals.remote.storage import REMOTE_OFFSETS
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.named_partitions import topic_ids_of
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
@@ -44,7 +44,7 @@ from brokerless.log.commit.run_record import commit_run, end_run, refuse_written
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED, LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.log.segment import SHRUNK, Report
+from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.table_formats.parquet_files import ParquetFile
@@ -216,7 +216,7 @@ def salvage(
 
         def take(index: int, value: SalvageTaskResult) -> SalvageTaskResult:
             elsewhere = (finding for paths in tasks[index].paths for finding in paths.findings)
-            for finding in (*value.findings, *(each for each in elsewhere if each.kind == REMOTE_OFFSETS)):
+            for finding in (*value.findings, *(each for each in elsewhere if each.kind == Kind.REMOTE_OFFSETS)):
                 report(finding)
             if isinstance(value.unfinished, StagedPartition):
                 return replace(value, result=replace(value.result, base_offsets=value.unfinished.base_offsets))
@@ -269,7 +269,7 @@ def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
         shrunk: set[tuple[str, int | None]] = set()
 
         def report(finding: Finding) -> None:
-            if finding.kind == SHRUNK:
+            if finding.kind == Kind.FILE_SHRUNK:
                 shrunk.add((finding.file, finding.position))
             collector(finding)
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
-from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding
 from brokerless.format.read.decoder import DecodedRecords, Decoder
 from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.log import names

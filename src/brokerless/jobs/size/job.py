@@ -12,7 +12,8 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from brokerless.errors import Finding, UsageError
+from brokerless.errors import UsageError
+from brokerless.findings import Finding
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.run.job import in_order, run

@@ -10,7 +10,7 @@ from math import hypot
 from typing import Any
 
 from brokerless.clock import HOUR_MS
-from brokerless.errors import Finding
+from brokerless.findings import Finding
 from brokerless.format import layouts
 from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.contents import Contents, sum_of

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import RecordColumns, empty_columns
@@ -154,7 +155,7 @@ class _Reader:
             return None  # deleted or compacted since it was listed: other runs stand for it
         except UnreadableError as error:
             reason = str(error).removeprefix(f"{path}: ")
-            self._report(Finding("error", "unreadable-file", path, None, place.segment.base_offset, reason))
+            self._report(Finding("error", Kind.UNREADABLE_FILE, path, None, place.segment.base_offset, reason))
             return None
 
     def _open(self, place: Place) -> File:
@@ -167,7 +168,7 @@ class _Reader:
         if not len(batches):
             if file.size - position > WHOLE or (position == place.start and position < file.size):
                 text = "the sample has no valid batch from here on; verify shows what is there"
-                self._report(Finding("error", "no-batches", file.path, position, None, text))
+                self._report(Finding("error", Kind.NO_BATCHES, file.path, position, None, text))
             return None
         self._ends[path] = start + int(batches.ends[-1])
         valid = check_checksums(Chunk(buffer, start, batches), file.path, self._report)

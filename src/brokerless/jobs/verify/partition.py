@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import zip_longest
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.segment_checks import (
     SegmentScan,
@@ -25,7 +25,6 @@ from brokerless.log.offset_gaps import missing_head, missing_logs, missing_segme
 from brokerless.log.partition import transactions_of
 from brokerless.log.ranges import Range
 from brokerless.log.seek import log_start_after_end
-from brokerless.log.segment import SHRUNK
 from brokerless.log.storage.paths import StorageOptions
 
 
@@ -96,7 +95,7 @@ def _check_transaction_indexes(partition: PartitionPath, storage_options: Storag
     """Every aborted transaction is in the index of the segment that has its marker."""
     findings: list[Finding] = []
     transactions = transactions_of(partition, storage_options, findings.append)
-    if any(each.kind == SHRUNK for each in findings):
+    if any(each.kind == Kind.FILE_SHRUNK for each in findings):
         return  # a log that is being cut ends no transaction
     aborted = [
         (each.producer_id, -1 if each.first_offset is None else each.first_offset, each.last_offset)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.checkpoint.text_files import Findings, format_checkpoint, parse_entries, parse_integer, read_lines
 from brokerless.log.storage.paths import DirectoryEntry, StorageOptions
@@ -39,7 +39,7 @@ class LeaderEpochs:
 
 def load_leader_epochs(path: str, storage_options: StorageOptions | None = None) -> LeaderEpochs:
     """Reads a ``leader-epoch-checkpoint``."""
-    rows, findings = read_lines(path, storage_options, _parse, [], "checkpoint-corrupt")
+    rows, findings = read_lines(path, storage_options, _parse, [], Kind.CHECKPOINT_CORRUPT)
     columns = np.array(rows, np.int64).reshape(-1, 2)
     epochs, start_offsets = columns[:, 0].copy(), columns[:, 1].copy()
     falls = np.flatnonzero((epochs[1:] <= epochs[:-1]) | (start_offsets[1:] <= start_offsets[:-1])) + 1
@@ -51,7 +51,7 @@ def load_leader_epochs(path: str, storage_options: StorageOptions | None = None)
         expected = f"more than epoch {epochs[at - 1]} from offset {start_offsets[at - 1]}"
         found = f"epoch {epochs[at]} from offset {start_offsets[at]}"
         offset = int(start_offsets[at])
-        findings = Finding("warning", "checkpoint-not-sorted", path, None, offset, text, expected, found), *findings
+        findings = Finding("warning", Kind.CHECKPOINT_NOT_SORTED, path, None, offset, text, expected, found), *findings
     return LeaderEpochs(path, epochs, start_offsets, findings)
 
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import OffsetCheckpoint, load_offset_checkpoint
 from brokerless.log.storage.paths import (
@@ -22,8 +23,6 @@ from brokerless.log.storage.paths import (
     local,
     parent_directory,
 )
-
-UNKNOWN = "log-start-unknown"
 
 
 class LogStartOffsets:
@@ -45,7 +44,8 @@ class LogStartOffsets:
             return 0, ()
         text = "records that were deleted may be read, as the log start offset is not known: "
         findings = tuple(
-            replace(each, severity="warning", kind=UNKNOWN, message=text + each.message) for each in checkpoint.findings
+            replace(each, severity="warning", kind=Kind.LOG_START_UNKNOWN, message=text + each.message)
+            for each in checkpoint.findings
         )
         return max(0, checkpoint.offsets.get((topic, partition), 0)), findings
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from brokerless.errors import UsageError
+from brokerless.findings import Kind
 from brokerless.log.checkpoint.text_files import Findings, MalformedFileError, parse_integer, parse_uuid, read_lines
 from brokerless.log.storage.paths import StorageOptions
 
@@ -30,7 +31,7 @@ class MetaProperties:
 
 def load_meta_properties(path: str, storage_options: StorageOptions | None = None) -> MetaProperties:
     """Reads a ``meta.properties``."""
-    properties, findings = read_lines(path, storage_options, _parse, {}, "meta-properties-corrupt", "latin-1")
+    properties, findings = read_lines(path, storage_options, _parse, {}, Kind.META_PROPERTIES_CORRUPT, "latin-1")
     version = int(properties.get("version", "0"))
     node_id = properties.get("node.id" if version else "broker.id")
     return MetaProperties(

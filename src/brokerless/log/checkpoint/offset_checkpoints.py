@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from brokerless.errors import UsageError
+from brokerless.findings import Kind
 from brokerless.log import names
 from brokerless.log.checkpoint.text_files import Findings, format_checkpoint, parse_entries, parse_integer, read_lines
 from brokerless.log.storage.destination import Destination
@@ -48,7 +49,7 @@ class PartitionOffsets:
 
 def load_offset_checkpoint(path: str, storage_options: StorageOptions | None = None) -> OffsetCheckpoint:
     """Reads a recovery point, high watermark (``replication-``), log start or cleaner ``-offset-checkpoint``."""
-    offsets, findings = read_lines(path, storage_options, _parse, {}, "checkpoint-corrupt")
+    offsets, findings = read_lines(path, storage_options, _parse, {}, Kind.CHECKPOINT_CORRUPT)
     return OffsetCheckpoint(path, offsets, findings)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from brokerless.findings import Kind
 from brokerless.log.checkpoint.text_files import (
     Findings,
     MalformedFileError,
@@ -33,7 +34,7 @@ class PartitionMetadata:
 
 def load_partition_metadata(path: str, storage_options: StorageOptions | None = None) -> PartitionMetadata:
     """Reads a ``partition.metadata``."""
-    parsed, findings = read_lines(path, storage_options, _parse, (None, None), "partition-metadata-corrupt")
+    parsed, findings = read_lines(path, storage_options, _parse, (None, None), Kind.PARTITION_METADATA_CORRUPT)
     return PartitionMetadata(path, *parsed, findings)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
+from brokerless.findings import Kind
 from brokerless.format import layouts
 from brokerless.format.crc import plain
 from brokerless.log.checkpoint.text_files import Findings, MalformedFileError, parse_or_report
@@ -63,7 +64,7 @@ def load_producer_snapshot(path: str, storage_options: StorageOptions | None = N
         lambda: _parse(np.frombuffer(read_bytes(path, SNAPSHOT_LIMIT, storage_options), np.uint8)),
         path,
         np.empty(0, entry),
-        "producer-snapshot-corrupt",
+        Kind.PRODUCER_SNAPSHOT_CORRUPT,
     )
     return ProducerSnapshot(path, *(entries[name].astype(np.int64) for name in entry.names or ()), findings=findings)
 

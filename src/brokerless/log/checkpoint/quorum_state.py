@@ -9,6 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, cast
 
+from brokerless.findings import Kind
 from brokerless.log.checkpoint.text_files import Findings, MalformedFileError, read_lines, shorten
 from brokerless.log.storage.paths import StorageOptions
 
@@ -30,7 +31,7 @@ class QuorumState:
 
 def load_quorum_state(path: str, storage_options: StorageOptions | None = None) -> QuorumState:
     """Reads a ``quorum-state``."""
-    state, findings = read_lines(path, storage_options, _parse, {}, "quorum-state-corrupt")
+    state, findings = read_lines(path, storage_options, _parse, {}, Kind.QUORUM_STATE_CORRUPT)
     return QuorumState(path, findings=findings, **state)
 
 

@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.log.storage.paths import StorageOptions, read_bytes
 
 Findings = tuple[Finding, ...]
@@ -29,12 +30,12 @@ class MalformedFileError(Exception):
     """What is wrong with a file; ``args`` are a finding's message, expected and found."""
 
 
-def parse_or_report(parse: Callable[[], Parsed], path: str, nothing: Parsed, kind: str) -> tuple[Parsed, Findings]:
+def parse_or_report(parse: Callable[[], Parsed], path: str, nothing: Parsed, kind: Kind) -> tuple[Parsed, Findings]:
     try:
         return parse(), ()
     except UnreadableError as error:
         reason = str(error).removeprefix(f"{path}: ")
-        return nothing, (Finding("error", "unreadable-file", path, None, None, reason),)
+        return nothing, (Finding("error", Kind.UNREADABLE_FILE, path, None, None, reason),)
     except MalformedFileError as error:
         text, expected, found = error.args
         return nothing, (Finding("error", kind, path, None, None, text, expected, found),)
@@ -45,7 +46,7 @@ def read_lines(
     storage_options: StorageOptions | None,
     parse: Callable[[list[str]], Parsed],
     nothing: Parsed,
-    kind: str,
+    kind: Kind,
     encoding: str = "utf-8",
 ) -> tuple[Parsed, Findings]:
     """What ``parse`` makes of a file's lines, which end as in Java's ``BufferedReader``."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding, Severity
+from brokerless.findings import Finding, Kind, Severity
 from brokerless.format import layouts
 from brokerless.log.index.readers import OffsetIndex, TimeIndex, TransactionIndex
 
@@ -68,7 +68,7 @@ class SegmentBatches:
 def check_offset_index(index: OffsetIndex, batches: SegmentBatches, is_last: bool = True) -> Iterator[Finding]:
     """What of an offset index does not fit its log. ``is_last``: this is the partition's last segment, whose indexes
     may have room for more. ``index.findings`` are not repeated."""
-    check = _Check("offset-index-mismatch", index.file, layouts.OFFSET_INDEX_ENTRY.itemsize, index.offsets)
+    check = _Check(Kind.OFFSET_INDEX_MISMATCH, index.file, layouts.OFFSET_INDEX_ENTRY.itemsize, index.offsets)
     yield from _not_trimmed(index, check, is_last)
     offsets, positions = index.offsets, index.positions
     at = np.searchsorted(batches.positions, positions)
@@ -103,7 +103,7 @@ def check_offset_index(index: OffsetIndex, batches: SegmentBatches, is_last: boo
 
 def check_time_index(index: TimeIndex, batches: SegmentBatches, is_last: bool = True) -> Iterator[Finding]:
     """What of a time index does not fit its log; as :func:`check_offset_index`."""
-    check = _Check("time-index-mismatch", index.file, layouts.TIME_INDEX_ENTRY.itemsize, index.offsets)
+    check = _Check(Kind.TIME_INDEX_MISMATCH, index.file, layouts.TIME_INDEX_ENTRY.itemsize, index.offsets)
     yield from _not_trimmed(index, check, is_last)
     timestamps, offsets = index.timestamps, index.offsets
     last_offsets = batches.last_offsets_so_far
@@ -161,7 +161,9 @@ def check_transaction_index(
     indexed = {} if index is None else _by_marker(index.producer_ids, index.last_offsets)
     actual = _by_marker(producer_ids, last_offsets)
     if index is not None:
-        check = _Check("transaction-index-mismatch", file, layouts.TRANSACTION_INDEX_ENTRY.itemsize, index.last_offsets)
+        check = _Check(
+            Kind.TRANSACTION_INDEX_MISMATCH, file, layouts.TRANSACTION_INDEX_ENTRY.itemsize, index.last_offsets
+        )
         markers = zip(index.producer_ids.tolist(), index.last_offsets.tolist(), strict=True)
         rows = np.array([actual.get(marker, -1) for marker in markers], np.int64)
         yield from check.first(
@@ -185,14 +187,14 @@ def check_transaction_index(
         text = f"{_count(len(missing), 'aborted transaction')} not in the index: its records would be shown"
         expected = f"producer {producer_ids[row]} from offset {first_offsets[row]} to {last_offsets[row]}"
         offset = int(last_offsets[row])
-        yield Finding("error", "transaction-index-mismatch", file, None, offset, text, expected, "no entry")
+        yield Finding("error", Kind.TRANSACTION_INDEX_MISMATCH, file, None, offset, text, expected, "no entry")
 
 
 @dataclass(frozen=True, slots=True)
 class _Check:
     """One index while it is checked; ``offsets`` are those of its entries."""
 
-    kind: str
+    kind: Kind
     file: str
     entry_size: int
     offsets: Int64s
@@ -220,7 +222,7 @@ class _Check:
             row = int(np.argmax(rows))
             text = f"{_count(count, 'entry')} not checked: the log cannot be read to there"
             position, offset = row * self.entry_size, int(self.offsets[row])
-            yield Finding("info", "index-not-checked", self.file, position, offset, text)
+            yield Finding("info", Kind.INDEX_NOT_CHECKED, self.file, position, offset, text)
 
 
 def _not_trimmed(index: OffsetIndex | TimeIndex, check: _Check, is_last: bool) -> Iterator[Finding]:
@@ -229,7 +231,9 @@ def _not_trimmed(index: OffsetIndex | TimeIndex, check: _Check, is_last: bool) -
         text = "zeros after the last entry: the index was in use when the broker stopped, and was not closed"
         severity: Severity = "info" if is_last else "warning"
         expected, found = f"{used} entries", f"room for {index.slots}"
-        yield Finding(severity, "index-not-trimmed", index.file, used * check.entry_size, None, text, expected, found)
+        yield Finding(
+            severity, Kind.INDEX_NOT_TRIMMED, index.file, used * check.entry_size, None, text, expected, found
+        )
 
 
 def _may_be_appended(batches: SegmentBatches, offsets: Int64s, at: Int64s) -> Bools:

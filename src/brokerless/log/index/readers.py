@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.log.storage.paths import File, StorageOptions, open_file
 
@@ -166,7 +167,7 @@ def parse_transaction_index(data: NDArray[np.uint8], file: str, base_offset: int
         at = int(unknown[0])
         text = "an entry of an unknown version; it and what follows was not read"
         found = str(int(entries["version"][at]))
-        findings.append(Finding("error", "index-corrupt", file, at * entry.itemsize, None, text, "version 0", found))
+        findings.append(Finding("error", Kind.INDEX_CORRUPT, file, at * entry.itemsize, None, text, "version 0", found))
         entries = entries[:at]
     columns = {name: entries[name].astype(np.int64) for name in entry.names or () if name != "version"}
     first, last, stable = columns["first_offset"], columns["last_offset"], columns["last_stable_offset"]
@@ -179,7 +180,7 @@ def parse_transaction_index(data: NDArray[np.uint8], file: str, base_offset: int
         )
         found = f"first {first[at]}, last {last[at]}, last stable {stable[at]}"
         position = at * entry.itemsize
-        findings.append(Finding("error", "index-corrupt", file, position, int(last[at]), text, expected, found))
+        findings.append(Finding("error", Kind.INDEX_CORRUPT, file, position, int(last[at]), text, expected, found))
     falls = np.flatnonzero(last[1:] <= last[:-1]) + 1
     if len(falls):
         at = int(falls[0])
@@ -221,7 +222,7 @@ def not_sorted(
 ) -> Finding:
     """The finding for entries that are not in order, of which number ``at`` is the first."""
     text = f"{_count(count)} not in order: {rule}"
-    return Finding("error", "index-not-sorted", file, at * entry_size, offset, text, f"more than {before}", found)
+    return Finding("error", Kind.INDEX_NOT_SORTED, file, at * entry_size, offset, text, f"more than {before}", found)
 
 
 Index = TypeVar("Index", OffsetIndex, TimeIndex, TransactionIndex)
@@ -242,10 +243,10 @@ def _load(
                 return parse(data, path, base_offset, size)
             text = "an index larger than any that Kafka writes; it was not read"
             found, limit = f"{file.size} bytes", f"at most {LIMIT} bytes"
-            finding = Finding("error", "limit-exceeded", path, None, None, text, limit, found)
+            finding = Finding("error", Kind.LIMIT_EXCEEDED, path, None, None, text, limit, found)
     except UnreadableError as error:
         reason = str(error).removeprefix(f"{path}: ")
-        finding = Finding("error", "unreadable-file", path, None, None, reason)
+        finding = Finding("error", Kind.UNREADABLE_FILE, path, None, None, reason)
     return replace(parse(nothing, path, base_offset, 0), findings=(finding,))
 
 
@@ -275,7 +276,7 @@ def _entries(
         # Kafka rebuilds an offset or time index of such a size; of a transaction index it leaves the rest alone.
         severity = "error" if is_preallocated else "warning"
         position = slots * entry.itemsize
-        findings.append(Finding(severity, "index-corrupt", file, position, None, text, expected, found))
+        findings.append(Finding(severity, Kind.INDEX_CORRUPT, file, position, None, text, expected, found))
     used = slots
     if is_preallocated:
         used = -(-_end_of_nonzero(data[: slots * entry.itemsize]) // entry.itemsize)
@@ -301,7 +302,7 @@ def _check_last_offset(findings: list[Finding], file: str, base_offset: int, off
         at = (len(offsets) - 1) * entry_size
         text = "the last entry's offset is before the segment's base offset"
         expected, found = f"{base_offset} or more", str(offsets[-1])
-        findings.append(Finding("error", "index-corrupt", file, at, int(offsets[-1]), text, expected, found))
+        findings.append(Finding("error", Kind.INDEX_CORRUPT, file, at, int(offsets[-1]), text, expected, found))
 
 
 def _count(count: int) -> str:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.directory import PartitionPath
 from brokerless.log.index.readers import load_offset_index
@@ -122,6 +123,6 @@ def _follow(files: SegmentFiles, base_offset: int, state: ProducerState, end_off
                 raise UnreadableError(f"{file.path}: {text}")
             if not len(required) and (batches.last_offset >= end_offset).any():
                 return
-    broken = [each for each in stops if each.kind == "batch-size-invalid"]
+    broken = [each for each in stops if each.kind == Kind.BATCH_SIZE_INVALID]
     if broken:
         raise UnreadableError(f"{broken[0]}; Kafka refuses to load this log")

@@ -18,7 +18,8 @@ from typing import Literal
 
 import numpy as np
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding
 from brokerless.format import layouts
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import (

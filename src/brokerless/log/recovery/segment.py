@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from brokerless.bounds import MAX_INT32
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.checkpoint.leader_epochs import Epochs, recover_batches
@@ -22,8 +23,6 @@ from brokerless.log.producer.state import CompletedTransaction, ProducerState, a
 from brokerless.log.segment import Chunk, check_checksums, scan
 from brokerless.log.storage.paths import File
 from brokerless.log.write.active_segment import Placement, SegmentState, no_limits
-
-_OUT_OF_ORDER = "offset-not-increasing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class SegmentRecovery:
     @property
     def is_dropped(self) -> bool:
         """Whether nothing at all stays, because the order of its offsets is wrong."""
-        return self.stop is not None and self.stop.kind == _OUT_OF_ORDER
+        return self.stop is not None and self.stop.kind == Kind.OFFSET_NOT_INCREASING
 
     @property
     def is_cut(self) -> bool:
@@ -90,7 +89,7 @@ def recover_segment(
         time_index, layouts.TIME_INDEX_ENTRY, 0
     ):
         text = "offsets do not grow from one index entry to the next: recovery drops the whole segment"
-        stop = Finding("error", _OUT_OF_ORDER, file.path, 0, base_offset, text)
+        stop = Finding("error", Kind.OFFSET_NOT_INCREASING, file.path, 0, base_offset, text)
         return SegmentRecovery(file.size, SegmentState(base_offset), base_offset, b"", b"", b"", stop), epochs
     time_index += placement.finish()
     # Kafka counts again from here to the next index entry.
@@ -141,7 +140,7 @@ def _followed(
     if update.refused is not None:
         row = update.refused.row
         position = chunk.base + int(batches.positions[row])
-        finding = Finding("error", "recovery-stops", path, position, update.refused.offset, update.refused.message)
+        finding = Finding("error", Kind.RECOVERY_STOPS, path, position, update.refused.offset, update.refused.message)
         if update.refused.exception not in ("InvalidRecordException", "CorruptRecordException"):
             raise UnreadableError(f"{finding}; Kafka refuses to load this log")
         # Kafka has counted the batch by then: it stays, and what follows goes.
@@ -170,7 +169,7 @@ def _valid_part(chunk: Chunk, base_offset: int | None, path: str, stops: list[Fi
         )
         place = path, int(intact.positions[row]), offset
         expected = f"{base_offset} to {base_offset + MAX_INT32}"
-        finding = Finding("error", "offset-overflow", *place, text, expected, str(offset))
+        finding = Finding("error", Kind.OFFSET_OVERFLOW, *place, text, expected, str(offset))
         if relative[row] < 0:
             raise UnreadableError(str(finding))
         error = OffsetOverflowError(str(finding))

@@ -18,7 +18,8 @@ from typing import TypeVar
 from pyspark.sql.datasource import InputPartition
 
 from brokerless.api.partition import Partition
-from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
+from brokerless.errors import DamageError, UnreadableError, UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.live_segments import ReplacedError, open_listed
@@ -342,7 +343,7 @@ class LogTracker:
                 raise
             except UnreadableError as error:
                 reason = str(error).removeprefix(f"{path}: ")
-                report(Finding("error", "unreadable-file", path, None, segment.base_offset, reason))
+                report(Finding("error", Kind.UNREADABLE_FILE, path, None, segment.base_offset, reason))
                 continue
             with file:
                 yield segment, file

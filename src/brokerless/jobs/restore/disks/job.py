@@ -12,7 +12,8 @@ from itertools import chain
 from pathlib import Path
 
 from brokerless import clock
-from brokerless.errors import Finding, UsageError
+from brokerless.errors import UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.restore import source
@@ -32,7 +33,7 @@ from brokerless.log.storage.paths import StorageOptions, is_local_within, is_rem
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
-_SAID = ("retention-deletes", "target-compacts", "late-records", "configs-unknown", "config-differs")
+_SAID = (Kind.RETENTION_DELETES, Kind.TARGET_COMPACTS, Kind.LATE_RECORDS, Kind.CONFIGS_UNKNOWN, Kind.CONFIG_DIFFERS)
 """What is to be known where records keep their batches and offsets."""
 Done = source.Done
 
@@ -124,7 +125,7 @@ def plan_disks(
         for path, has_records in each.existing.items():
             if has_records:
                 text = f"{each.name} has records here: give --replace to move it to {aside_of(path)}"
-                findings.append(Finding("error", "partition-exists", str(path / each.name), None, None, text))
+                findings.append(Finding("error", Kind.PARTITION_EXISTS, str(path / each.name), None, None, text))
     topic_ids: TopicIds = {}
     if CONSUMER_OFFSETS in readers:
         rows = state_rows(readers[CONSUMER_OFFSETS], ("offsets",), lambda _: None, settings.max_batch_bytes)
@@ -143,7 +144,7 @@ def _check_open(partition: PartitionReader, measured: SourcePartition) -> Iterat
         text = f"{name}: a transaction is open from offset {start} on, and nobody on the target will end it: consumers "
         text += "with read_committed stop there until you do: kafka-transactions.sh --bootstrap-server ... abort "
         text += f"--topic {measured.topic} --partition {measured.partition} --start-offset {start}"
-        yield Finding("warning", "transaction-open", partition.path, None, start, text)
+        yield Finding("warning", Kind.TRANSACTION_OPEN, partition.path, None, start, text)
 
 
 def apply_disks(plan: DiskRestore, settings: DiskSettings, on_damage: OnDamage, done: Done) -> DiskRestore:

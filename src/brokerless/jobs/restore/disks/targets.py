@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.internals.cluster import Cluster, read_cluster
 from brokerless.jobs.cluster.metadata_replicas import best_of, load_replica
 from brokerless.jobs.directory_state import load_directory_state, running_broker
@@ -124,7 +125,7 @@ def place(
         text += (
             f"--partitions {count}{own}; it gets an ID of its own, which is written here. Stop it, and run this again"
         )
-        return [], [Finding("error", "topic-unknown", target.metadata_path, None, None, text)]
+        return [], [Finding("error", Kind.TOPIC_UNKNOWN, target.metadata_path, None, None, text)]
     found: list[Placement] = []
     findings: list[Finding] = []
     for reader in readers:
@@ -135,7 +136,7 @@ def place(
                 f"the cluster has no partition {number} of {topic}. Start it, and add it: kafka-topics --alter --topic "
             )
             text += f"{topic} --partitions {count}; then stop it, and run this again"
-            findings.append(Finding("error", "partition-unknown", target.metadata_path, None, None, text))
+            findings.append(Finding("error", Kind.PARTITION_UNKNOWN, target.metadata_path, None, None, text))
             continue
         name = names.partition_directory(topic, number)
         missing = sorted(set(row["replicas"]) - {disk.node_id for disk in target.disks})
@@ -144,7 +145,7 @@ def place(
                 f"{name} has replicas on the nodes {', '.join(map(str, missing))}, too, whose log directories are not "
             )
             text += "given: one of them may lead, and all others would truncate what is restored. Give them with --to"
-            findings.append(Finding("error", "replica-missing", target.metadata_path, None, None, text))
+            findings.append(Finding("error", Kind.REPLICA_MISSING, target.metadata_path, None, None, text))
             continue
         directories = row.get("directories") or []
         chosen = [

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from brokerless import clock
-from brokerless.errors import Finding, UsageError
+from brokerless.errors import UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.internals.cluster import Cluster
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.restore import source
@@ -130,10 +131,10 @@ def _check_partitions(topic: TopicRestore, path: str, count: int, is_known: bool
     if topic.partition_count <= last:
         text = f"{topic.topic} has too few partitions on the target: kafka-topics --alter --topic {topic.topic} "
         text, found = f"{text}--partitions {last + 1}", str(topic.partition_count)
-        yield Finding("error", "too-few-partitions", path, None, None, text, str(last + 1), found)
+        yield Finding("error", Kind.TOO_FEW_PARTITIONS, path, None, None, text, str(last + 1), found)
     elif topic.partition_count > count:
         text = f"{topic.topic} has {topic.partition_count} partitions, of which {count} are in the source"
-        yield Finding("info" if is_known else "warning", "partitions-missing", path, None, None, text)
+        yield Finding("info" if is_known else "warning", Kind.PARTITIONS_MISSING, path, None, None, text)
 
 
 def _check_empty(
@@ -147,7 +148,7 @@ def _check_empty(
             if records:
                 text = f"{name} has records on the target ({records} offsets): give --append to restore after them, or "
                 text += "the --map of the restore that wrote them to go on with it"
-                yield Finding("error", "target-not-empty", connection.bootstrap, None, None, text)
+                yield Finding("error", Kind.TARGET_NOT_EMPTY, connection.bootstrap, None, None, text)
 
 
 def _source_groups(
@@ -264,4 +265,4 @@ def _result(map_: OffsetMap, place: Place, before: int, resumed: Resumed | None)
 def _interruption(connection: Connection, place: Place) -> Finding:
     name = names.partition_directory(*place)
     text = f"{name}: somebody else wrote to it while it was restored; the offset map says which records are restored"
-    return Finding("warning", "written-by-others", connection.bootstrap, None, None, text)
+    return Finding("warning", Kind.WRITTEN_BY_OTHERS, connection.bootstrap, None, None, text)

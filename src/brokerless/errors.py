@@ -6,6 +6,8 @@ that they could not. Only what stops a whole call (a path that is not there, a w
 
 from __future__ import annotations
 
+from os import PathLike, fspath
+
 from brokerless.findings import Finding
 
 
@@ -14,7 +16,22 @@ class BrokerlessError(Exception):
 
 
 class UnreadableError(BrokerlessError):
-    """A path that does not exist, cannot be opened, or holds nothing that this call can read."""
+    """A path that does not exist, cannot be opened, or holds nothing that this call can read.
+
+    ``path`` is empty where the reason names it in its own way; the text is both.
+    """
+
+    def __init__(self, path: str | PathLike[str], reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = fspath(path)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}" if self.path else self.reason
+
+    def reason_for(self, path: str) -> str:
+        """Return why ``path`` cannot be read: the reason, with the path of the file it is about if that is another."""
+        return self.reason if self.path == path else str(self)
 
 
 class UsageError(BrokerlessError):

@@ -223,7 +223,7 @@ def test_a_log_that_cannot_be_read_again_is_judged_as_it_was_read(
     copy.replace(path / f"{NAME}.log")
 
     def fail(file: str, *_: Any) -> None:
-        raise UnreadableError(file)
+        raise UnreadableError("", file)
 
     monkeypatch.setattr(segment_checks, "open_file", fail)
     assert job(partition) == wrong

@@ -299,7 +299,7 @@ def explain(
         except MissingOffsetError:
             if number == len(candidates):
                 raise
-    raise UnreadableError(f"{partition.path}: there is no segment")
+    raise UnreadableError(partition.path, "there is no segment")
 
 
 def compact(

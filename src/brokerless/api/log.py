@@ -87,7 +87,7 @@ class Log:
         for each in self.partitions:
             if (each.topic, each.partition) == (topic, partition):
                 return each
-        raise UnreadableError(f"{self.path}: there is no partition {topic}-{partition}")
+        raise UnreadableError(self.path, f"there is no partition {topic}-{partition}")
 
     def records(
         self,

@@ -145,7 +145,7 @@ class Output:
         """The selected partitions of a log; a topic or number that none of them has is reported."""
         found, missing = select(log.partitions, options)
         if missing is not None:
-            self.unreadable(UnreadableError(f"{log.path}: {missing}"))
+            self.unreadable(UnreadableError(log.path, missing))
         return found
 
 

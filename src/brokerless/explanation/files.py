@@ -185,7 +185,7 @@ def _start(
     if offset is not None:
         start = first_position(file, _segment(path, file.size, storage_options), offset, storage_options)
         if start >= file.size:
-            raise MissingOffsetError(f"{path}: no batch has offset {offset} or a later one")
+            raise MissingOffsetError(path, f"no batch has offset {offset} or a later one")
         return start
     if not position:
         return 0

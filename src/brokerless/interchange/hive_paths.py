@@ -50,7 +50,7 @@ def find_sources(path: str, suffixes: tuple[str, ...]) -> list[InputSource]:
     topic, partition = _columns_of(paths.full_path(path))
     found = list(_find(path, suffixes, InputSource(path, (), (), topic, partition)))
     if not found:
-        raise UnreadableError(f"{path}: no file in it ends with {', '.join(suffixes)}")
+        raise UnreadableError(path, f"no file in it ends with {', '.join(suffixes)}")
     return sorted(found, key=_place)
 
 

@@ -138,10 +138,10 @@ class InputFiles:
     def _read_stdin(self, source: InputSource) -> Iterator[pa.RecordBatch]:
         """Not ahead: a thread that waits for input could not be interrupted."""
         if self._stdin is None:
-            raise UnreadableError("stdin: it is closed")
+            raise UnreadableError("", "stdin: it is closed")
         stdin = _interruptible(self._stdin, self.done)
         if stdin.peek(4)[:4] == PARQUET_MAGIC:
-            raise UnreadableError("stdin: Parquet cannot be read from a pipe; give the file")
+            raise UnreadableError("", "stdin: Parquet cannot be read from a pipe; give the file")
         return self._lines(replace(source, name="stdin"), stdin)
 
     def _read(self, source: InputSource, file: storage.File) -> Iterator[pa.RecordBatch]:
@@ -151,9 +151,9 @@ class InputFiles:
         if path.endswith(".parquet"):
             no_parquet = "this is not a Parquet file: it does not begin with PAR1"
             reason = no_parquet if file.size else "this Parquet file cannot be read: it is empty"
-            raise UnreadableError(f"{path}: {reason}")
+            raise UnreadableError(path, reason)
         if file.read(0, 2).tobytes() == _GZIP_MAGIC:
-            raise UnreadableError(f"{path}: this is compressed; use gzip -dc {path} | brokerless load -")
+            raise UnreadableError(path, f"this is compressed; use gzip -dc {path} | brokerless load -")
         return self._lines(source, FileStream(file, self.done, source.part))
 
     def place(self, row: int) -> str:
@@ -218,7 +218,7 @@ def _interruptible(stdin: io.BufferedReader, done: Done) -> io.BufferedReader:
 
 def refused(error: RowError, place: str) -> UnreadableError:
     """What is said of a row that cannot become a record, with its place in a file."""
-    return UnreadableError(f"{place}, {error.column}: {error.reason}")
+    return UnreadableError("", f"{place}, {error.column}: {error.reason}")
 
 
 def _find(path: str | InputSource) -> list[InputSource]:
@@ -260,10 +260,10 @@ def _exported(path: str, done: Done) -> Iterator[pa.RecordBatch]:
     with storage.open_file(path) as file:
         for batch in _parquet(path, file, done, is_one=False):
             if "offset" not in batch.schema.names or batch.schema.field("offset").type != pa.int64():
-                raise UnreadableError(f"{path}: this is named as a file of an export, but has no offsets")
+                raise UnreadableError(path, "this is named as a file of an export, but has no offsets")
             offsets = np.concatenate([[last], numbers(batch.column("offset"), np.int64)])
             if not (offsets[1:] > offsets[:-1]).all():
-                raise UnreadableError(f"{path}: this is named as a file of an export, but its offsets do not rise")
+                raise UnreadableError(path, "this is named as a file of an export, but its offsets do not rise")
             last = int(offsets[-1])
             yield batch
 
@@ -295,7 +295,7 @@ def _parquet(
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise UnreadableError(f"{path}: this Parquet file cannot be read: {error}") from error
+        raise UnreadableError(path, f"this Parquet file cannot be read: {error}") from error
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:

@@ -60,7 +60,7 @@ class FileStream(io.RawIOBase):
         requested = left if size < 0 else min(size, left)
         found = self._file.read(self._at, requested)
         if len(found) < requested:  # an end here would be one without a word
-            raise UnreadableError(f"{self._file.path}: the file became shorter while it was read")
+            raise UnreadableError(self._file.path, "the file became shorter while it was read")
         self._at += len(found)
         self._done(len(found))
         return found.tobytes()

@@ -74,7 +74,7 @@ def read_lines(
             del batch
             yield given.pop()
     except _LineError as error:
-        raise UnreadableError(f"{name}, line {lines_before() + number + 1}: {error}") from None
+        raise UnreadableError("", f"{name}, line {lines_before() + number + 1}: {error}") from None
 
 
 def _read_at_once(block: bytes, mode: BytesMode) -> pa.RecordBatch | None:

@@ -158,7 +158,7 @@ def resolve(
             return replace(
                 found, partitions=tuple(replace(each, read_setting=read_setting) for each in found.partitions)
             )
-    raise UnreadableError(f"{path}: others commit to this log directory all the time; try again")
+    raise UnreadableError(path, "others commit to this log directory all the time; try again")
 
 
 def _resolve_directory(
@@ -182,7 +182,7 @@ def _resolve_directory(
     if files or kafka:  # a partition whose disk is not there, say
         kafka |= {each.name: _subdirectory(each, storage_options) for each in entries if _is_dangling_partition(each)}
     if not files and not kafka:
-        raise UnreadableError(f"{path}: {_nothing(entries)}; {WHAT_TO_GIVE}")
+        raise UnreadableError(path, f"{_nothing(entries)}; {WHAT_TO_GIVE}")
     is_listed = any(entry.name == names.COMMIT_JOURNAL for entry in entries)
     hidden = hidden_segments(path, storage_options, is_listed=is_listed)
     if hidden is None:
@@ -344,11 +344,11 @@ def _lone_file(path: str, storage_options: StorageOptions | None) -> PartitionPa
     file = names.parse_segment_file(name)
     if file is not None and file.kind not in ("log", "kraft-snapshot"):
         log = names.segment_file(file.offset, "log")
-        raise UnreadableError(f"{path}: this is {_article(file.kind)}, not a log; its log would be {log}")
+        raise UnreadableError(path, f"this is {_article(file.kind)}, not a log; its log would be {log}")
     if names.is_partition_file(name) or (names.is_log_directory_file(name) and name != names.BOOTSTRAP_CHECKPOINT):
-        raise UnreadableError(f"{path}: this is one of Kafka's metadata files, not a log; {WHAT_TO_GIVE}")
+        raise UnreadableError(path, f"this is one of Kafka's metadata files, not a log; {WHAT_TO_GIVE}")
     if not exists(path, storage_options):
-        raise UnreadableError(f"{path}: there is no such file or directory")
+        raise UnreadableError(path, "there is no such file or directory")
     with open_file(path, storage_options) as opened:
         size = opened.size
     base_offset = file.offset if file is not None and file.kind == "log" else 0
@@ -385,7 +385,7 @@ def _subdirectory(entry: DirectoryEntry, storage_options: StorageOptions | None)
     except UnreadableError as error:
         named = names.parse_partition_directory(entry.name)
         assert named is not None
-        reason = str(error).removeprefix(f"{entry.path}: ")
+        reason = error.reason_for(entry.path)
         finding = Finding("error", Kind.UNREADABLE_DIRECTORY, entry.path, None, None, reason)
         return PartitionPath(named.topic, named.partition, entry.path, named.state, findings=(finding,))
     return describe_partition(entry.path, entries)

@@ -91,7 +91,7 @@ def open_segments(
         except UnreadableError as error:
             if path == partition.path:
                 raise
-            reason = str(error).removeprefix(f"{path}: ")
+            reason = error.reason_for(path)
             report(Finding("error", Kind.UNREADABLE_FILE, path, None, segment.base_offset, reason))
         else:
             with file:
@@ -119,7 +119,7 @@ def open_listed(segment: SegmentPaths, is_last: bool, storage_options: StorageOp
             file.path = log.path
             return file
         file.close()
-    raise ReplacedError(f"{log.path}: this is not there any more, or another file has its name, since it was listed")
+    raise ReplacedError(log.path, "this is not there any more, or another file has its name, since it was listed")
 
 
 def is_listed(file: File, listed: DirectoryEntry, is_last: bool) -> bool:

@@ -41,7 +41,7 @@ def _list(options: Options, may_be_empty: bool) -> list[Partition]:
                     continue
                 if not glob.has_magic(pattern):
                     raise
-                found.append(_unreadable(path, str(error).removeprefix(f"{path}: "), options))
+                found.append(_unreadable(path, error.reason_for(path), options))
                 continue
             found += log.partitions
     return found
@@ -72,11 +72,12 @@ def _check_there(options: Options, found: list[Partition]) -> None:
     names = sorted({each.topic for each in found if each.topic is not None})
     there = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") if names else "none"
     for topic in sorted((options.topics.subscribe or frozenset()) - set(names)):
-        raise UnreadableError(f"option subscribe: there is no topic {topic!r} in {_paths(options)}; topics: {there}")
+        text = f"option subscribe: there is no topic {topic!r} in {_paths(options)}; topics: {there}"
+        raise UnreadableError("", text)
     missing = (options.topics.assign or frozenset()) - {name_of(each) for each in found}
     for topic, partition in sorted(missing):
         raise UnreadableError(
-            f"option assign: there is no partition {topic}-{partition} in {_paths(options)}; topics: {there}"
+            "", f"option assign: there is no partition {topic}-{partition} in {_paths(options)}; topics: {there}"
         )
 
 

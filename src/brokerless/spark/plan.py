@@ -106,7 +106,7 @@ def reporter(partition: Partition, options: Options, reported: list[Split]) -> C
         if finding.severity != "error":
             return
         if options.mode == "FAILFAST":
-            raise UnreadableError(str(finding)) if finding.kind.startswith("unreadable") else DamageError(finding)
+            raise UnreadableError("", str(finding)) if finding.kind.startswith("unreadable") else DamageError(finding)
         _log.warning("damaged and not read: %s", finding)
         if options.mode == "PERMISSIVE":
             reported.append(Split(partition.topic, partition.partition, None, findings=(finding,)))
@@ -139,7 +139,7 @@ def _leave_out_unreadable(partition: Partition, options: Options, report: Callab
             except UnreadableError as error:
                 if segment.log.path == paths.path:
                     raise
-                path, reason = segment.log.path, str(error).removeprefix(f"{segment.log.path}: ")
+                path, reason = segment.log.path, error.reason_for(segment.log.path)
                 findings.append(Finding("error", Kind.UNREADABLE_FILE, path, None, segment.base_offset, reason))
             else:
                 there.append(segment)
@@ -214,7 +214,7 @@ def _there(offset: int, begin: int, partition: Partition, options: Options) -> i
             f"{after - 1} (the next is {after})"
         )
         if options.fail_on_data_loss:
-            raise UnreadableError(f"{text}; with failOnDataLoss=false the data that is left is read")
+            raise UnreadableError("", f"{text}; with failOnDataLoss=false the data that is left is read")
         _log.warning("%s; the data that is left is read", text)
     return offset
 

@@ -160,7 +160,7 @@ def _open_planned(split: Split, storage: StorageOptions | None) -> File:
     file = open_listed(split.segment, not split.is_followed, storage)
     if split.first is not None and first_batch(file, split.start) != split.first:
         file.close()
-        raise ReplacedError(f"{file.path}: position {split.start} has another batch than when this was planned")
+        raise ReplacedError(file.path, f"position {split.start} has another batch than when this was planned")
     return file
 
 
@@ -180,7 +180,7 @@ def _partition_now(split: Split, options: Options, error: ReplacedError) -> Part
         return now
     if options.fail_on_data_loss:
         raise UnreadableError(
-            f"{error}; with failOnDataLoss=false the query continues with the data that is left"
+            "", f"{error}; with failOnDataLoss=false the query continues with the data that is left"
         ) from error
     _log.warning("%s; the query continues with the data that is left", error)
     return paths if now is None else now

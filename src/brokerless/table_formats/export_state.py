@@ -123,7 +123,7 @@ def parse(data: bytes, topic: str, path: str) -> ExportState:
         found = parse_object(data)
         version = as_integer(member(found, "version"), "version")
         if version != _VERSION:
-            raise UnreadableError(f"{path}: version {version} of an export; this is for {_VERSION}")
+            raise UnreadableError(path, f"version {version} of an export; this is for {_VERSION}")
         if as_text(member(found, "topic"), "topic") != topic:
             raise WrongJsonError("topic is not the one of this directory")
         return ExportState(
@@ -139,7 +139,7 @@ def parse(data: bytes, topic: str, path: str) -> ExportState:
     except WrongJsonError as error:
         text = "this does not say what was exported"
         advice = "put back the file that was here, or export to another directory"
-        raise UnreadableError(f"{path}: {text} ({error}); {advice}") from error
+        raise UnreadableError(path, f"{text} ({error}); {advice}") from error
 
 
 def save(manifest: ExportState, directory: str, storage_options: StorageOptions | None) -> None:

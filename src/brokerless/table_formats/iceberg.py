@@ -265,7 +265,7 @@ class IcebergTables:
             text = f"Iceberg needs pyiceberg: pip install 'brokerless[iceberg]' ({error})"
             raise UsageError(text) from error
         except FileNotFoundError as error:
-            raise UnreadableError(f"{self.describe(name)}: {error}") from error
+            raise UnreadableError(self.describe(name), str(error)) from error
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise UnwritableError(f"{self.describe(name)}: {reason}") from error

@@ -193,15 +193,13 @@ class PartitionReader:
             if on_unreadable is not None:
                 on_unreadable(error)
             elif on_damage is not None:
-                on_damage(
-                    Finding("error", Kind.UNREADABLE_FILE, path, None, None, str(error).removeprefix(f"{path}: "))
-                )
+                on_damage(Finding("error", Kind.UNREADABLE_FILE, path, None, None, error.reason_for(path)))
             else:
                 raise error
 
         def report_readable(finding: Finding) -> None:
             if finding.kind == Kind.UNREADABLE_FILE:
-                unreadable(UnreadableError(str(finding)), finding.file)
+                unreadable(UnreadableError("", str(finding)), finding.file)
             else:
                 report(finding)
 

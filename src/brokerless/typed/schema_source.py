@@ -62,8 +62,9 @@ def _load(path: str, storage_options: StorageOptions | None) -> Registry:
         found = _from_files(path, names, storage_options)
     if found.is_empty and not found.versions:
         raise UnreadableError(
-            f"{path}: there are no schemas; give a log directory with the topic {TOPIC}, JSON Lines of that topic "
-            "(as brokerless cat --json prints it), or a directory of .avsc, .proto and .json files"
+            path,
+            f"there are no schemas; give a log directory with the topic {TOPIC}, JSON Lines of that topic "
+            "(as brokerless cat --json prints it), or a directory of .avsc, .proto and .json files",
         )
     return found
 

@@ -93,7 +93,7 @@ def _internal(log: Log, partitions: Sequence[Partition], output: Output) -> list
 
     found = [each for each in partitions if internal_topic(each) is not None]
     if partitions and not found:
-        output.unreadable(UnreadableError(f"{log.path}: there is no internal topic here (such as {', '.join(TOPICS)})"))
+        output.unreadable(UnreadableError(log.path, f"there is no internal topic here (such as {', '.join(TOPICS)})"))
     return found
 
 

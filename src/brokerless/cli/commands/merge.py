@@ -90,7 +90,7 @@ def _chosen(output: Output, logs: list[Log], options: Namespace) -> set[str]:
     """Paths of the partitions that are asked for; not every directory has all of them."""
     found, missing = select([each for log in logs for each in log.partitions], options)
     if missing is not None:
-        output.unreadable(UnreadableError(missing))
+        output.unreadable(UnreadableError("", missing))
     return {each.path for each in found}
 
 

@@ -178,7 +178,7 @@ def audit_task(task: AuditTask, done: Done) -> PartitionAudit | UnreadableError:
         limits = task.now_ms, task.max_batch_bytes, task.storage_options
         return audit_partition(task.partition, task.lines, *limits, done, was_clean=task.was_clean)
     except UnreadableError as error:
-        return UnreadableError(str(error))
+        return UnreadableError("", str(error))
 
 
 def audit_directory(
@@ -347,7 +347,7 @@ def _findings(
             with open_file(snapshot.path, storage_options) as file:
                 yield from verify_file(file, None, max_batch_bytes)
         except UnreadableError as error:
-            reason = str(error).removeprefix(f"{snapshot.path}: ")
+            reason = error.reason_for(snapshot.path)
             yield Finding("error", Kind.UNREADABLE_FILE, snapshot.path, None, None, reason)
     yield from check_metadata_files(partition, storage_options)
     yield from follower.gaps.findings(partition.segments[-1] if partition.segments else None)

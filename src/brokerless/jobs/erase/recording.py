@@ -74,7 +74,7 @@ class ManifestWriter:
                 for each in self.finished.values()
             ]
         except WrongJsonError as error:
-            raise UnreadableError(f"{self.path}: this is not the manifest of an erasure ({error})") from error
+            raise UnreadableError(self.path, f"this is not the manifest of an erasure ({error})") from error
 
     def write(self, partitions: Sequence[ErasedPartition], copies: Sequence[Copy]) -> None:
         """Writes it with these partitions, which are about to be committed unless there is damage, and those that were

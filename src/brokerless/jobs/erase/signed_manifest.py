@@ -194,7 +194,7 @@ def load_manifest(path: str) -> SignedManifest:
         value = parse_object(data)
         found = as_integer(member(value, "erasure"), "erasure")
         if found != VERSION:
-            raise UnreadableError(f"{path}: a manifest of version {found}; this brokerless knows version {VERSION}")
+            raise UnreadableError(path, f"a manifest of version {found}; this brokerless knows version {VERSION}")
         for name in ("sources", "partitions", "directories", "copies"):
             if not isinstance(value.get(name), list):
                 raise WrongJsonError(f"{name} is no list")
@@ -203,7 +203,7 @@ def load_manifest(path: str) -> SignedManifest:
         for name in ("selection", "action"):
             as_object(member(value, name), name)
     except (WrongJsonError, RecursionError) as error:
-        raise UnreadableError(f"{path}: this is not the manifest of an erasure ({error})") from error
+        raise UnreadableError(path, f"this is not the manifest of an erasure ({error})") from error
     signature = f"{path}.sig"
     has_signature = os.path.lexists(local(signature)) if not is_remote(path) else False
     return SignedManifest(path, data, value, read_own(signature, _KEY_LIMIT) if has_signature else None)
@@ -244,7 +244,7 @@ def recorded_schemas(manifest: SignedManifest) -> RecordedSchemas:
     try:
         return parse_recorded(manifest.value.get("schemas", []))
     except (WrongJsonError, RecursionError) as error:
-        raise UnreadableError(f"{manifest.path}: this is not the manifest of an erasure ({error})") from error
+        raise UnreadableError(manifest.path, f"this is not the manifest of an erasure ({error})") from error
 
 
 def load_private_key(path: str) -> Ed25519PrivateKey:

@@ -128,7 +128,7 @@ class Ledger:
                 )
             except WrongJsonError as error:
                 text = "this does not say which format the tables have; remove it if you know that"
-                raise UnreadableError(f"{path}: {text} ({error})") from error
+                raise UnreadableError(path, f"{text} ({error})") from error
             if known != form:
                 raise UsageError(f"{self._root}: the tables here are {known}, not {form}; go on so, or write elsewhere")
             return running
@@ -227,7 +227,7 @@ class Ledger:
             return pq.ParquetFile(pa.BufferReader(data)).read().cast(CHECKED)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError, KeyError) as error:
             text = "this does not say what was verified; remove it, and the pipeline verifies that again"
-            raise UnreadableError(f"{path}: {text} ({error})") from error
+            raise UnreadableError(path, f"{text} ({error})") from error
 
     def _write(self, entries: Iterable[Checked]) -> None:
         last = _FILE.fullmatch(self._files[-1]) if self._files else None

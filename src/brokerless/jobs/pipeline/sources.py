@@ -83,7 +83,7 @@ def select_copies(
             say(f"no topic {pattern} in {where} so far")
         else:
             there = ", ".join(sorted(topics)[:8]) or "none"
-            raise UnreadableError(f"no topic {pattern} in {where} (there are {there})")
+            raise UnreadableError("", f"no topic {pattern} in {where} (there are {there})")
     return {names.partition_directory(*name): tuple(found[name]) for name in sorted(found)}
 
 

@@ -114,7 +114,7 @@ def parse_unwritten(manifest: SignedManifest) -> tuple[UnwrittenClaim, ...]:
     try:
         return as_list(manifest.value.get("notWritten", []), "notWritten", _unwritten)
     except WrongJsonError as error:
-        raise UnreadableError(f"{manifest.path}: this is not the manifest of an erasure ({error})") from error
+        raise UnreadableError(manifest.path, f"this is not the manifest of an erasure ({error})") from error
 
 
 def parse_directories(manifest: SignedManifest) -> tuple[DirectoryClaim, ...]:
@@ -122,7 +122,7 @@ def parse_directories(manifest: SignedManifest) -> tuple[DirectoryClaim, ...]:
     try:
         return as_list(manifest.value["directories"], "directories", _directory)
     except WrongJsonError as error:
-        raise UnreadableError(f"{manifest.path}: this is not the manifest of an erasure ({error})") from error
+        raise UnreadableError(manifest.path, f"this is not the manifest of an erasure ({error})") from error
 
 
 def parse_claims(manifest: SignedManifest) -> tuple[PartitionClaim, ...]:
@@ -136,7 +136,7 @@ def parse_claims(manifest: SignedManifest) -> tuple[PartitionClaim, ...]:
                 raise WrongJsonError(f"{name} comes twice")
         return claims
     except WrongJsonError as error:
-        raise UnreadableError(f"{manifest.path}: this is not the manifest of an erasure ({error})") from error
+        raise UnreadableError(manifest.path, f"this is not the manifest of an erasure ({error})") from error
 
 
 def _partition(value: Any, name: str) -> PartitionClaim:

@@ -291,7 +291,7 @@ def _check_selection(manifest: SignedManifest, selection: Selection) -> None:
     try:
         is_same = is_selection(manifest.value["selection"], selection)
     except WrongJsonError as error:
-        raise UnreadableError(f"{manifest.path}: selection: {error}") from error
+        raise UnreadableError(manifest.path, f"selection: {error}") from error
     if not is_same:
         text = "these are not the keys, condition or header of this erasure"
         raise UsageError(f"{manifest.path}: {text}; give the same, or none")
@@ -303,13 +303,13 @@ def _blanking(manifest: SignedManifest) -> Blanking | None:
     if action.get("kind") == "remove":
         return None
     if action.get("kind") != "blank":
-        raise UnreadableError(f"{manifest.path}: an unknown action; this brokerless knows remove and blank")
+        raise UnreadableError(manifest.path, "an unknown action; this brokerless knows remove and blank")
     try:
         value_format = as_text(action.get("valueFormat", "auto"), "valueFormat")
         paths = as_list(action.get("fields", []), "fields", _names)
         return Blanking(tuple(map(path_text, paths)), value_format, recorded_schemas(manifest))
     except (WrongJsonError, UsageError) as error:
-        raise UnreadableError(f"{manifest.path}: action: {error}") from error
+        raise UnreadableError(manifest.path, f"action: {error}") from error
 
 
 def _place(recorded: str, directory: str | os.PathLike[str], storage_options: StorageOptions | None) -> str:

@@ -136,7 +136,7 @@ def undo(paths: Sequence[str], to: str, *, force: bool = False) -> tuple[str, ..
         if document.get("brokerless") != "rebuild" or document.get("format") != _FORMAT:
             raise WrongJsonError("it is of another version or command")
     except WrongJsonError as error:
-        raise UnreadableError(f"{journal}: this is not a journal of brokerless rebuild: {error}") from error
+        raise UnreadableError(journal, f"this is not a journal of brokerless rebuild: {error}") from error
     named = {Path(os.path.realpath(each)) for each in paths}
     for path, _, _, _ in entries:  # nothing is removed where only a file says so
         if Path(os.path.realpath(path)) not in named:
@@ -210,5 +210,5 @@ def _load_saved(saved: Path, hashes: dict[str, str]) -> dict[str, bytes]:
     for name, expected in hashes.items():
         files[name] = read_own(str(saved / name), _LIMIT)
         if hashlib.sha256(files[name]).hexdigest() != expected:
-            raise UnreadableError(f"{saved / name}: this is not what was saved; nothing was changed")
+            raise UnreadableError(saved / name, "this is not what was saved; nothing was changed")
     return files

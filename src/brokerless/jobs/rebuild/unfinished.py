@@ -56,7 +56,7 @@ def unfinished_directories(to: Path) -> dict[str, int]:
     try:
         named = as_inodes(parse_object(read_own(str(record), _LIMIT)), "names")
     except WrongJsonError as error:
-        raise UnreadableError(f"{record}: this is not of brokerless rebuild: {error}") from error
+        raise UnreadableError(record, f"this is not of brokerless rebuild: {error}") from error
     found = _those_of(to, named)
     for each in found:
         if has_started(to / each):

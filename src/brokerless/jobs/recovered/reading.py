@@ -225,7 +225,7 @@ def _read(
         except ReplacedError:
             raise
         except UnreadableError as error:
-            reason = str(error).removeprefix(f"{source.path}: ")
+            reason = error.reason_for(source.path)
             report(Finding("error", Kind.UNREADABLE_FILE, source.path, None, source.base_offset, reason))
             after = source.base_offset
             region = Region(source.path, 0, source.size, Kind.UNREADABLE_FILE, reason, after, after)

@@ -255,9 +255,9 @@ def plan_restart(
     Raises :class:`UnreadableError` for a directory or file that cannot be opened.
     """
     if partition.unreadable is not None:
-        raise UnreadableError(str(partition.unreadable))
+        raise UnreadableError("", str(partition.unreadable))
     if not Path(partition.path).is_dir():
-        raise UnreadableError(f"{partition.path}: what a restart does is known of a partition's local directory only")
+        raise UnreadableError(partition.path, "what a restart does is known of a partition's local directory only")
     place = partition.topic, partition.partition, partition.path
     if partition.state == "delete":
         logs = [segment.log for segment in partition.segments]

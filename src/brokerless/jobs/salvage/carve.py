@@ -105,7 +105,7 @@ def carve(
             try:
                 carved += _carve_file(each, number, len(carved), files, output, done)
             except UnreadableError as error:
-                reason = str(error).removeprefix(f"{each.path}: ")
+                reason = error.reason_for(each.path)
                 report(Finding("error", Kind.UNREADABLE_FILE, each.path, None, None, reason))
         output.commit(run_of("carve", (each.path for each in carvings)))
     yield from carved

@@ -220,7 +220,7 @@ def _begun(to: Destination) -> dict[str, set[int]]:
         return {topic: set(as_list(each, topic, _partition)) for topic, each in found.items()}
     except WrongJsonError as error:
         text = f"this does not say what was being written ({error}); move it away, or write to another directory"
-        raise UnreadableError(f"{path}: {text}") from error
+        raise UnreadableError(path, text) from error
 
 
 def _partition(value: Any, name: str) -> int:

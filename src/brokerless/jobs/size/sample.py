@@ -154,7 +154,7 @@ class _Reader:
         except ReplacedError:
             return None  # deleted or compacted since it was listed: other runs stand for it
         except UnreadableError as error:
-            reason = str(error).removeprefix(f"{path}: ")
+            reason = error.reason_for(path)
             self._report(Finding("error", Kind.UNREADABLE_FILE, path, None, place.segment.base_offset, reason))
             return None
 

@@ -150,7 +150,7 @@ def _findings(read: Iterable[_Read]) -> Generator[Finding | UnreadableError, Non
     for task, value in read:
         taken.append((task, replace(value, findings=())))
         if value.unreadable is not None:
-            yield UnreadableError(value.unreadable)
+            yield UnreadableError("", value.unreadable)
         before = task.segment.base_offset - 1 if last is None else last
         is_above = task.is_first or value.first_offset is None or value.first_offset > before
         if value.is_all and is_above:

@@ -209,4 +209,4 @@ def _load(path: str, storage_options: StorageOptions | None = None) -> dict[str,
 
 
 def _foreign(path: str, error: WrongJsonError) -> UnreadableError:
-    return UnreadableError(f"{path}: this is not what brokerless writes there ({error}); move the file away")
+    return UnreadableError(path, f"this is not what brokerless writes there ({error}); move the file away")

@@ -34,7 +34,7 @@ def parse_or_report(parse: Callable[[], Parsed], path: str, nothing: Parsed, kin
     try:
         return parse(), ()
     except UnreadableError as error:
-        reason = str(error).removeprefix(f"{path}: ")
+        reason = error.reason_for(path)
         return nothing, (Finding("error", Kind.UNREADABLE_FILE, path, None, None, reason),)
     except MalformedFileError as error:
         text, expected, found = error.args

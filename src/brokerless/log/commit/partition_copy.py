@@ -167,7 +167,7 @@ def _copy_current(
                 is_whole = is_whole and entry.name.endswith(_PASSING)
         if is_whole and _are_unchanged(before, files_of(source, storage_options)):
             return
-    raise UnreadableError(f"{source.path}: its files were replaced each time that they were copied; run this again")
+    raise UnreadableError(source.path, "its files were replaced each time that they were copied; run this again")
 
 
 _PASSING = (".deleted", ".tmp")
@@ -194,7 +194,7 @@ def _copy(entry: DirectoryEntry, target: Path, storage_options: StorageOptions |
         for position in range(0, file.size, _BLOCK):
             block = file.read(position, min(_BLOCK, file.size - position))
             if len(block) < min(_BLOCK, file.size - position):
-                raise UnreadableError(f"{entry.path}: the file was cut while it was copied; run this again")
+                raise UnreadableError(entry.path, "the file was cut while it was copied; run this again")
             copy.write(block.data)
         copy.flush()
         sync(copy.fileno())

@@ -102,7 +102,7 @@ def _load(directory: Destination, run: str) -> Mapping[str, Files]:
         return found if as_text(document.get("run"), "run") == run else {}
     except WrongJsonError as error:
         text = f"this is not a record of a run of brokerless, and is to be removed: {error}"
-        raise UnreadableError(f"{path}: {text}") from error
+        raise UnreadableError(path, text) from error
 
 
 def _partition(value: Any, name: str) -> tuple[str, Files]:

@@ -55,7 +55,7 @@ def append_staged(
                 log.append(buffer)
                 whole += end - start
             if whole != file.size:
-                raise UnreadableError(f"{path}: this was damaged since it was written; write it again")
+                raise UnreadableError(path, "this was damaged since it was written; write it again")
 
 
 def check_after_end(end_offset: int, staged: StagedPartition) -> None:

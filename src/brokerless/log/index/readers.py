@@ -245,7 +245,7 @@ def _load(
             found, limit = f"{file.size} bytes", f"at most {LIMIT} bytes"
             finding = Finding("error", Kind.LIMIT_EXCEEDED, path, None, None, text, limit, found)
     except UnreadableError as error:
-        reason = str(error).removeprefix(f"{path}: ")
+        reason = error.reason_for(path)
         finding = Finding("error", Kind.UNREADABLE_FILE, path, None, None, reason)
     return replace(parse(nothing, path, base_offset, 0), findings=(finding,))
 

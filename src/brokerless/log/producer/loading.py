@@ -120,9 +120,9 @@ def _follow(files: SegmentFiles, base_offset: int, state: ProducerState, end_off
             refused = state.update(required, chunk.buffer).refused
             if refused is not None:
                 text = f"offset {refused.offset}: {refused.message}; Kafka refuses to load this log"
-                raise UnreadableError(f"{file.path}: {text}")
+                raise UnreadableError(file.path, text)
             if not len(required) and (batches.last_offset >= end_offset).any():
                 return
     broken = [each for each in stops if each.kind == Kind.BATCH_SIZE_INVALID]
     if broken:
-        raise UnreadableError(f"{broken[0]}; Kafka refuses to load this log")
+        raise UnreadableError("", f"{broken[0]}; Kafka refuses to load this log")

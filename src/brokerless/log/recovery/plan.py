@@ -233,7 +233,7 @@ def _is_transaction_index_corrupt(files: SegmentFiles, base_offset: int) -> bool
     at = int(np.argmax(is_before | is_unknown))
     if not is_before[at] or is_unknown[at]:
         version = int(entries["version"][at])
-        raise UnreadableError(f"{path}: entry {at} is of version {version}; Kafka refuses to load this log")
+        raise UnreadableError(path, f"entry {at} is of version {version}; Kafka refuses to load this log")
     return True
 
 

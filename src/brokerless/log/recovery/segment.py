@@ -142,7 +142,7 @@ def _followed(
         position = chunk.base + int(batches.positions[row])
         finding = Finding("error", Kind.RECOVERY_STOPS, path, position, update.refused.offset, update.refused.message)
         if update.refused.exception not in ("InvalidRecordException", "CorruptRecordException"):
-            raise UnreadableError(f"{finding}; Kafka refuses to load this log")
+            raise UnreadableError("", f"{finding}; Kafka refuses to load this log")
         # Kafka has counted the batch by then: it stays, and what follows goes.
         batches = batches.take(slice(0, row + 1))
         stops.append(finding)
@@ -171,8 +171,8 @@ def _valid_part(chunk: Chunk, base_offset: int | None, path: str, stops: list[Fi
         expected = f"{base_offset} to {base_offset + MAX_INT32}"
         finding = Finding("error", Kind.OFFSET_OVERFLOW, *place, text, expected, str(offset))
         if relative[row] < 0:
-            raise UnreadableError(str(finding))
-        error = OffsetOverflowError(str(finding))
+            raise UnreadableError("", str(finding))
+        error = OffsetOverflowError("", str(finding))
         error.base_offset = base_offset
         raise error
     return intact

@@ -30,7 +30,7 @@ def split_segment(directory: Path, base_offset: int) -> None:
             end = chunk.base + int(chunk.batches.ends[-1])
         if end < file.size:
             raise UnreadableError(
-                f"{log}: position {end}: a segment that has to be split ends here; Kafka refuses to load it"
+                log, f"position {end}: a segment that has to be split ends here; Kafka refuses to load it"
             )
         for (base, start), (_, after) in pairwise([*parts, (0, end)]):
             with (directory / f"{base:020}.part").open("xb") as part:

@@ -136,7 +136,7 @@ class Destination:
             for position in range(0, file.size, BLOCK):
                 copy.write(file.read(position, min(BLOCK, file.size - position)).data)
             if copy.tell() < file.size:
-                raise UnreadableError(f"{file.path}: the file became shorter while it was read")
+                raise UnreadableError(file.path, "the file became shorter while it was read")
 
     def make(self) -> None:
         """Makes it if it is not there; object stores need no directories."""

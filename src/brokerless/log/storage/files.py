@@ -246,7 +246,7 @@ def unreadable(path: str, *errors: type[Exception]) -> Generator[None]:
     except UnreadableError:
         raise
     except errors as error:
-        raise UnreadableError(f"{path}: {_reason(error)}") from error
+        raise UnreadableError(path, _reason(error)) from error
 
 
 def _reason(error: Exception) -> str:

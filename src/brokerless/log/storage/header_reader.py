@@ -99,7 +99,7 @@ def headers_by_reads(file: LocalFile, start: int, until: int, end: int) -> tuple
     try:
         positions, heads, stopped_at, stop = read(file.descriptor, start, until, end)
     except OSError as error:
-        raise UnreadableError(f"{file.path}: {error.strerror}") from error
+        raise UnreadableError(file.path, str(error.strerror)) from error
     positions -= start
     return BatchScan(positions, stopped_at - start, stop), Batches(
         positions, heads.reshape(-1, _HEADER_SIZE), end - start

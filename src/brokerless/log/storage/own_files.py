@@ -162,16 +162,16 @@ def read_own(path: str, limit: int, storage_options: StorageOptions | None = Non
     try:
         descriptor = open_own(paths.local(path), os.O_RDONLY)
     except UnwritableError as error:
-        raise UnreadableError(str(error)) from error
+        raise UnreadableError("", str(error)) from error
     except FileNotFoundError as error:
-        raise UnreadableError(f"{path}: there is no such file or directory") from error
+        raise UnreadableError(path, "there is no such file or directory") from error
     except (OSError, ValueError) as error:
-        raise UnreadableError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        raise UnreadableError(path, str(getattr(error, "strerror", None) or error)) from error
     with os.fdopen(descriptor, "rb") as file:
         size = os.fstat(descriptor).st_size
         if size <= limit:
             return file.read(limit)
-    raise UnreadableError(f"{path}: {size} bytes are more than the {limit} that such a file may have; move it away")
+    raise UnreadableError(path, f"{size} bytes are more than the {limit} that such a file may have; move it away")
 
 
 def remove_tree(directory: int, name: str) -> None:

@@ -95,7 +95,7 @@ def read_bytes(path: str, limit: int, storage_options: StorageOptions | None = N
     """
     with open_file(path, storage_options) as file:
         if file.size > limit:
-            raise UnreadableError(f"{path}: {file.size} bytes are more than the {limit} that such a file may have")
+            raise UnreadableError(path, f"{file.size} bytes are more than the {limit} that such a file may have")
         return file.read(0, file.size).tobytes()
 
 
@@ -166,7 +166,7 @@ def expand(path: str, storage_options: StorageOptions | None = None) -> list[str
     else:
         matches = sorted(glob.glob(local(path)))  # noqa: PTH207 - paths are strings here
     if not matches:
-        raise UnreadableError(f"{path}: no path matches this pattern")
+        raise UnreadableError(path, "no path matches this pattern")
     return matches
 
 

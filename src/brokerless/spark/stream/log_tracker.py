@@ -154,7 +154,7 @@ class LogTracker:
                 if finding.severity != "error":  # a commit that has not ended, say: that is not there yet
                     continue
                 if self.options.mode == "FAILFAST":
-                    raise UnreadableError(str(finding))
+                    raise UnreadableError("", str(finding))
                 self._warn(f"not read: {finding}")
             if not each.segment_paths:
                 continue
@@ -342,7 +342,7 @@ class LogTracker:
             except ReplacedError:
                 raise
             except UnreadableError as error:
-                reason = str(error).removeprefix(f"{path}: ")
+                reason = error.reason_for(path)
                 report(Finding("error", Kind.UNREADABLE_FILE, path, None, segment.base_offset, reason))
                 continue
             with file:
@@ -366,7 +366,8 @@ class LogTracker:
 
     def _lose(self, text: str) -> None:
         if self.options.fail_on_data_loss:
-            raise UnreadableError(f"{text}; with failOnDataLoss=false the query continues with the data that is left")
+            more = "with failOnDataLoss=false the query continues with the data that is left"
+            raise UnreadableError("", f"{text}; {more}")
         self._warn(f"{text}; the query continues with the data that is left")
 
     def _warn(self, text: str) -> None:

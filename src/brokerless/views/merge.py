@@ -18,13 +18,13 @@ _DIVERGENCES = ("partition", "left out of", "offsets", "epochs", "records", "siz
 
 
 def row(result: MergeResult) -> dict[str, Any]:
-    """A partition for programs. Copies are numbered in the order in which they are listed."""
+    """Return a partition for programs. Replicas are numbered in the order in which they are listed."""
     task = result.task
     uncommitted = None
     if _uncommitted(result):
         first = max(result.committed or 0, result.start_offset)
-        is_kept = not task.merge.committed_only
-        uncommitted = {"firstOffset": first, "lastOffset": result.reach - 1, "isKept": is_kept}
+        is_included = not task.merge.committed_only
+        uncommitted = {"firstOffset": first, "lastOffset": result.reach - 1, "isIncluded": is_included}
     return {
         "topic": task.topic,
         "partition": task.partition,
@@ -33,32 +33,32 @@ def row(result: MergeResult) -> dict[str, Any]:
         "endOffset": result.end_offset,
         "batches": result.batches,
         "records": result.records,
-        "bytes": result.bytes,
-        "leadingCopy": result.leading,
+        "sizeInBytes": result.bytes,
+        "leadingReplica": result.leading,
         "committedUntil": result.committed,
         "uncommitted": uncommitted,
-        "copies": [_replica_row(result, number) for number in range(len(result.replicas))],
-        "pieces": [
+        "replicas": [_replica_row(result, number) for number in range(len(result.replicas))],
+        "contributions": [
             {
-                "copy": each.replica,
+                "replica": each.replica,
                 "firstOffset": each.first_offset,
                 "lastOffset": each.last_offset,
                 "batches": each.batches,
                 "records": each.records,
-                "bytes": each.bytes,
+                "sizeInBytes": each.bytes,
             }
             for each in result.contributions
         ],
         "divergences": [
             {
-                "copy": each.replica,
+                "replica": each.replica,
                 "firstOffset": each.offset,
                 "lastOffset": each.last_offset,
                 "lastSameEpoch": each.epoch,
                 "leaderEpochs": list(each.epochs),
                 "batches": each.batches,
                 "records": each.records,
-                "bytes": each.bytes,
+                "sizeInBytes": each.bytes,
                 "committedOffsets": each.committed,
             }
             for each in result.divergences
@@ -136,7 +136,7 @@ def _replica_row(result: MergeResult, number: int) -> dict[str, Any]:
         "comparedBy": agreement.by,
         "batches": sum(each.batches for each in gave),
         "records": sum(each.records for each in gave),
-        "bytes": sum(each.bytes for each in gave),
+        "sizeInBytes": sum(each.bytes for each in gave),
         "damagedBytes": result.damaged[number],
         "differingBatches": result.differing[number],
     }

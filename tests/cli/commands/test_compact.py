@@ -22,7 +22,7 @@ def test_compacted_topics_are_found_by_the_cluster_s_metadata_and_others_are_cop
             assert (to / name / path.name).read_bytes() == path.read_bytes()
     users = lines["users-0"]
     assert users["recordsIn"] - users["recordsOut"] == users["removed"]["superseded"] + users["removed"]["tombstones"]
-    assert users["bytesOut"] == sum(path.stat().st_size for path in (to / "users-0").glob("*.log"))
+    assert users["sizeInBytes"] == sum(path.stat().st_size for path in (to / "users-0").glob("*.log"))
     assert users["cleanOffset"] == users["endOffset"]
     assert f"users 0 {users['endOffset']}" in (to / "cleaner-offset-checkpoint").read_text().splitlines()
     assert (to / "meta.properties").read_bytes() == (DEMO / "meta.properties").read_bytes()

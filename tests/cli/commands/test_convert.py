@@ -23,8 +23,8 @@ def test_json_has_an_object_for_each_partition(run: Run, tmp_path: Path) -> None
         assert line["endOffset"] == expected["read_uncommitted"][name]["endOffset"]
         assert line["recordsOut"] == expected["read_uncommitted"][name]["records"]
         assert line["recordsIn"] - line["recordsOut"] == line["lost"]["controlBatches"]
-        assert line["bytesIn"] == sum(path.stat().st_size for path in (DATA / name).glob("*.log"))
-        assert line["bytesOut"] == sum(path.stat().st_size for path in (tmp_path / "to" / name).glob("*.log"))
+        assert line["sourceSizeInBytes"] == sum(path.stat().st_size for path in (DATA / name).glob("*.log"))
+        assert line["sizeInBytes"] == sum(path.stat().st_size for path in (tmp_path / "to" / name).glob("*.log"))
     assert [line["partition"] for line in result.json] == [0, 1]
 
 

@@ -26,12 +26,12 @@ def test_json_has_an_object_for_each_partition(run: Run, tmp_path: Path) -> None
     assert result.exit_code == 1
     (line,) = result.json
     assert line["target"] == str(tmp_path / "merged" / "orders-0")
-    assert (line["startOffset"], line["endOffset"], line["records"], line["leadingCopy"]) == (0, 270, 270, 2)
-    assert [copy["path"] for copy in line["copies"]] == [str(disk / "orders-0") for disk in DISKS]
-    assert [copy["sameUntil"] for copy in line["copies"]] == [120, 220, 270]
-    assert [copy["comparedBy"] for copy in line["copies"]] == ["epochs"] * 3
-    assert [each["copy"] for each in line["pieces"]] == [2]
-    found = [(each["copy"], each["firstOffset"], each["lastOffset"]) for each in line["divergences"]]
+    assert (line["startOffset"], line["endOffset"], line["records"], line["leadingReplica"]) == (0, 270, 270, 2)
+    assert [replica["path"] for replica in line["replicas"]] == [str(disk / "orders-0") for disk in DISKS]
+    assert [replica["sameUntil"] for replica in line["replicas"]] == [120, 220, 270]
+    assert [replica["comparedBy"] for replica in line["replicas"]] == ["epochs"] * 3
+    assert [each["replica"] for each in line["contributions"]] == [2]
+    found = [(each["replica"], each["firstOffset"], each["lastOffset"]) for each in line["divergences"]]
     assert found == [(0, 120, 189), (1, 220, 299)]
     assert [each["committedOffsets"] for each in line["divergences"]] == [0, 80]
     assert (line["committedUntil"], line["uncommitted"], line["losses"]) == (270, None, [])
@@ -42,9 +42,9 @@ def test_what_is_not_known_to_be_committed_is_reported_and_left_out_if_asked_for
     checkpoint = disks[2] / "replication-offset-checkpoint"
     checkpoint.write_text(checkpoint.read_text().replace(" 270", " 250"))
     (line,) = run("merge", *disks, "--to", tmp_path / "all", "--json").json
-    assert line["uncommitted"] == {"firstOffset": 250, "lastOffset": 269, "isKept": True}
+    assert line["uncommitted"] == {"firstOffset": 250, "lastOffset": 269, "isIncluded": True}
     (line,) = run("merge", *disks, "--to", tmp_path / "committed", "--committed-only", "--json").json
-    assert line["uncommitted"] == {"firstOffset": 250, "lastOffset": 269, "isKept": False}
+    assert line["uncommitted"] == {"firstOffset": 250, "lastOffset": 269, "isIncluded": False}
     assert (line["endOffset"], line["losses"]) == (250, [])
 
 
@@ -59,8 +59,8 @@ def test_the_exit_code_is_0_if_damage_is_made_good(run: Run, tmp_path: Path) -> 
     result = run("merge", *disks, "--to", tmp_path / "merged", "--json")
     assert result.exit_code == 0
     (line,) = result.json
-    assert {each["copy"] for each in line["pieces"]} == {0, 1}
-    assert all(copy["damagedBytes"] for copy in line["copies"])
+    assert {each["replica"] for each in line["contributions"]} == {0, 1}
+    assert all(replica["damagedBytes"] for replica in line["replicas"])
     assert (line["records"], line["losses"], line["divergences"]) == (270, [], [])
     (lost,) = run("merge", disks[0], "--to", tmp_path / "alone", "--json").json
     assert lost["losses"][0]["causes"] == ["checksum-mismatch"]

@@ -42,7 +42,7 @@ def test_json_has_an_object_for_each_partition_with_its_losses(run: Run, disk: P
     (loss,) = damaged["losses"]
     (region,) = loss["regions"]
     assert loss["causes"] == [region["kind"]] == ["checksum-mismatch"]
-    assert loss["bytes"] == damaged["damagedBytes"] == region["end"] - region["position"]
+    assert loss["sizeInBytes"] == damaged["damagedBytes"] == region["end"] - region["position"]
     assert loss["offsets"] == loss["lastOffset"] + 1 - loss["firstOffset"]
     assert damaged["records"] + loss["offsets"] == damaged["endOffset"]
 

@@ -37,7 +37,7 @@ def test_the_command_of_a_topic_writes_the_size_that_is_beside_it(
         program, *words = shlex.split(str(row["command"]))
         words[words.index("--to") + 1] = str(tmp_path / str(row["topic"]))
         assert (program, main([*words, "--json"])) == ("brokerless", 0)
-        written = [json.loads(line)["bytesOut"] for line in capfd.readouterr().out.splitlines()]
+        written = [json.loads(line)["sizeInBytes"] for line in capfd.readouterr().out.splitlines()]
         assert row["bytes"] == sum(written)
         assert row["isExact"]
 

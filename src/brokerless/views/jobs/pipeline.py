@@ -58,7 +58,7 @@ def run_objects(run: PipelineRun) -> Iterator[dict[str, Any]]:
             "startOffset": each.start_offset,
             "nextOffset": each.next_offset,
             "records": each.records,
-            "bytes": each.size,
+            "sizeInBytes": each.size,
             "files": len(each.files),
         }
     yield from ({"table": "refused", "topic": topic, "message": text} for topic, text in sorted(run.refused.items()))

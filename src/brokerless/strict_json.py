@@ -20,14 +20,18 @@ class WrongJsonError(ValueError):
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
-    """A document that is one object: UTF-8, without members that come twice, NaN or infinities."""
+    """A document that is one object, as :func:`parse_json` reads it."""
+    return as_object(parse_json(data), "the document")
+
+
+def parse_json(data: bytes) -> Any:
+    """A document: UTF-8, without members that come twice, NaN or infinities."""
     try:
-        value: Any = json.loads(
+        return json.loads(
             data.decode(), object_pairs_hook=_members, parse_constant=_refuse_constant, parse_float=_finite
         )
     except (ValueError, RecursionError) as error:
         raise WrongJsonError(str(error) if isinstance(error, WrongJsonError) else "this is not JSON") from error
-    return as_object(value, "the document")
 
 
 def member(found: Mapping[str, Any], name: str) -> Any:

@@ -23,6 +23,7 @@ from brokerless.dataset.tables import SCHEMAS, TABLES, TOPICS
 from brokerless.log.config import LogConfig
 from brokerless.log.storage import files
 from tests.examples import some_quick
+from tests.internals.written import batch, string, write_partition
 from tests.once import made_once
 
 DEMO = "demo/data"
@@ -113,6 +114,20 @@ def test_internal_topics_and_findings(demo: brokerless.Log) -> None:
     assert sorted((row["severity"], row["kind"], row["file"]) for row in found) == sorted(
         (each.severity, each.kind, each.file) for each in wanted
     )
+
+
+@pytest.mark.parametrize("table", ["mirrorOffsetSyncs", "connectOffsets"])
+def test_topics_of_connect_have_tables(tmp_path: Path, table: Any) -> None:
+    from brokerless.internals.tables import state
+
+    write_partition(tmp_path, "connect-offsets", batch(0, [(b'["files",{"file":"a"}]', b'{"position":1}')]))
+    write_partition(tmp_path, "mm2-offset-syncs.w.internal", batch(0, [(string("orders") + bytes(4), bytes(16))]))
+    log = brokerless.open(tmp_path)
+    found = log.dataset(table).to_table()
+    assert found == state(log.partitions, [table])[table]
+    assert found.num_rows == 1
+    (counted,) = log.sql(f"SELECT count(*) AS n, max(recordOffset) AS last FROM {table}").read_all().to_pylist()
+    assert counted == {"n": 1, "last": 0}
 
 
 def test_topics_are_sums_of_segments(demo: brokerless.Log) -> None:

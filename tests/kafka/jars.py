@@ -28,6 +28,8 @@ CACHE = Path(os.environ.get("BROKERLESS_KAFKA_CACHE", Path(__file__).parents[2] 
 HELPERS = Path(__file__).parent / "java"
 HELPERS_OF_4 = Path(__file__).parent / "java-4"
 """Programs that only the newest version can run: they use what it has in other ways than others."""
+CONNECT_RECORDS = Path(__file__).parent / "java-connect" / "ConnectRecords.java"
+"""Run from its source, with :func:`connect_jars`."""
 HELPERS_OF_3 = Path(__file__).parent / "java-3"
 """Programs that only 3.9 can run: what they call was in Scala then."""
 TOOLS_SINCE = (4, 3)
@@ -40,6 +42,21 @@ MODULES = """\
   <dependencies>
     <dependency org="org.apache.kafka" name="kafka_2.13" rev="{version}" conf="default->default"/>
 {tools}    <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default"/>
+  </dependencies>
+</ivy-module>
+"""
+CONNECT = "4.3.0"
+"""The newest version of which MirrorMaker's jars are published."""
+CONNECT_MODULES = """\
+<ivy-module version="2.0">
+  <info organisation="brokerless" module="connect-for-tests"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="org.apache.kafka" name="connect-json" rev="{version}" conf="default->default"/>
+    <dependency org="org.apache.kafka" name="connect-mirror" rev="{version}" conf="default->master"/>
+    <dependency org="org.apache.kafka" name="connect-mirror-client" rev="{version}" conf="default->master"/>
+    <dependency org="org.apache.kafka" name="connect-runtime" rev="{version}" conf="default->master"/>
+    <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default"/>
   </dependencies>
 </ivy-module>
 """
@@ -81,12 +98,22 @@ def has_tools_module(version: str) -> bool:
     return tuple(map(int, version.split(".")[:2])) >= TOOLS_SINCE
 
 
+def connect_jars() -> Path:
+    """The directory with the jars of MirrorMaker and Kafka Connect, as :func:`jars`."""
+    modules = CONNECT_MODULES.format(version=CONNECT)
+    return made_once(CACHE / f"connect-{CONNECT}", lambda target: retrieve(modules, CONNECT, target))
+
+
 def fetch(version: str, target: Path) -> None:
+    tools = TOOLS_MODULE.format(version=version) if has_tools_module(version) else ""
+    retrieve(MODULES.format(version=version, tools=tools), version, target)
+
+
+def retrieve(dependencies: str, version: str, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=CACHE) as directory:
         scratch = Path(directory)
         modules = scratch / "ivy.xml"
-        tools = TOOLS_MODULE.format(version=version) if has_tools_module(version) else ""
-        modules.write_text(MODULES.format(version=version, tools=tools))
+        modules.write_text(dependencies)
         command = [java(), *QUICK, "-cp", str(ivy()), "org.apache.ivy.Main", "-warn", "-cache", str(scratch / "cache")]
         command += ["-ivy", str(modules), "-confs", "default"]
         command += ["-retrieve", str(target / "[artifact]-[revision](-[classifier]).[ext]")]

@@ -37,7 +37,10 @@ from brokerless.schemas import BATCHES, NAME, RECORDS, SEGMENTS, TIMESTAMP, TRAN
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_batches, read_records
 from brokerless.tables.record_filter import RecordFilter
 
-TableName = Literal["records", "batches", "segments", "transactions", "groups", "offsets", "topics", "findings"]
+TableName = Literal[
+    "records", "batches", "segments", "transactions", "groups", "offsets", "topics", "findings",
+    "mirrorOffsetSyncs", "mirrorCheckpoints", "connectOffsets", "connectConfigs", "connectStatus",
+]  # fmt: skip
 TABLES: tuple[TableName, ...] = get_args(TableName)
 
 TOPICS = pa.schema(
@@ -65,6 +68,11 @@ SCHEMAS: dict[TableName, pa.Schema] = {
     "offsets": STATE["offsets"],
     "topics": TOPICS,
     "findings": FIGURES["findings"],
+    "mirrorOffsetSyncs": STATE["mirrorOffsetSyncs"],
+    "mirrorCheckpoints": STATE["mirrorCheckpoints"],
+    "connectOffsets": STATE["connectOffsets"],
+    "connectConfigs": STATE["connectConfigs"],
+    "connectStatus": STATE["connectStatus"],
 }
 
 _PLACE = ("topic", "partition")
@@ -129,15 +137,15 @@ class TableRows:
             case "transactions":
                 for each in _selected(partitions, filter, schema):
                     yield from each.transactions(on_damage=report).select(columns).to_batches()
-            case "groups" | "offsets":
-                from brokerless.internals.tables import state
-
-                found = state(partitions, [self.table], max_batch_bytes=tables.max_batch_bytes, on_damage=report)
-                yield from found[self.table].select(columns).to_batches()
             case "topics":
                 yield from _topics(tables, _selected(partitions, filter, schema), columns, report)
             case "findings":
                 yield from _findings(tables).select(columns).to_batches()
+            case _:
+                from brokerless.internals.tables import state
+
+                found = state(partitions, [self.table], max_batch_bytes=tables.max_batch_bytes, on_damage=report)
+                yield from found[self.table].select(columns).to_batches()
 
 
 def once(report: OnDamage) -> OnDamage:

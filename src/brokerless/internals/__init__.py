@@ -1,4 +1,4 @@
-"""Kafka's own topics, decoded: committed offsets and groups, transactional ids, the cluster's metadata."""
+"""Kafka's own topics decoded, and MirrorMaker's and Connect's: offsets, groups, transactional ids, metadata."""
 
 from __future__ import annotations
 

@@ -8,12 +8,14 @@ counts is the last one that is not aborted and not open.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from brokerless import arrow
 from brokerless.arrow import integers
 from brokerless.findings import Finding
+from brokerless.internals.connect.records import decode_connect_record
+from brokerless.internals.connect.topics import table_of_topic
 from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TOPICS, InternalRecord, decode_record
 from brokerless.log import names
 from brokerless.log.partition import transactions_of
@@ -38,21 +40,27 @@ class RawRecord:
     position: int
 
 
-def internal_topic(partition: PartitionReader) -> str | None:
-    """Which internal topic's partition this is, None for any other. A lone file is what its directory's name says, and
-    a KRaft snapshot is of ``__cluster_metadata``."""
-    if partition.topic is None:
-        return topic_of_file(partition.path)
-    return partition.topic if partition.topic in TOPICS else None
+def internal_topic(partition: PartitionReader, given: Mapping[str, str] | None = None) -> str | None:
+    """Which internal topic's partition this is, MirrorMaker's and Kafka Connect's too (see
+    :func:`connect.topics.table_of_topic`); None for any other. A lone file is what its directory's name says, and a
+    KRaft snapshot is of ``__cluster_metadata``."""
+    topic = _topic_of(partition.path) if partition.topic is None else partition.topic
+    return topic if topic in TOPICS or table_of_topic(topic, given) is not None else None
 
 
 def topic_of_file(path: str) -> str | None:
-    """Which internal topic the log in a file is of, by the names of the file and its directory; None for any other."""
+    """Which internal topic of Kafka's brokers the log in a file is of, by the names of the file and its directory; None
+    for any other."""
+    topic = _topic_of(path)
+    return topic if topic in TOPICS else None
+
+
+def _topic_of(path: str) -> str | None:
     if directory_name(path).endswith(".checkpoint"):
         return CLUSTER_METADATA
     above = parent_directory(path)
     named = None if above is None else names.parse_partition_directory(directory_name(above))
-    return named.topic if named is not None and named.topic in TOPICS else None
+    return None if named is None else named.topic
 
 
 def read_entries(
@@ -65,7 +73,8 @@ def read_entries(
 ) -> Iterator[RawRecord]:
     """All records but control records, in the order of the log: those from ``start_offset`` on and before
     ``end_offset``. ``max_batch_bytes``: what one batch may inflate to."""
-    states = _transaction_states(partition) if topic == CONSUMER_OFFSETS else {}
+    is_transactional = topic == CONSUMER_OFFSETS or topic not in TOPICS  # Connect's, with exactly-once sources
+    states = _transaction_states(partition) if is_transactional else {}
     records = partition.records(
         _COLUMNS,
         start_offset=start_offset,
@@ -82,10 +91,16 @@ def read_entries(
             yield RawRecord(offset, timestamp, key, value, of_file.get(position), file, position)
 
 
-def decode_entry(entry: RawRecord, topic: str, on_damage: OnDamage) -> InternalRecord:
+def decode_entry(
+    entry: RawRecord, topic: str, on_damage: OnDamage, given: Mapping[str, str] | None = None
+) -> InternalRecord:
     """What a record says. One that cannot be decoded is a finding: a warning, since its bytes are as they were
-    written."""
-    record = decode_record(topic, entry.key, entry.value)
+    written. ``given`` as in :func:`internal_topic`."""
+    table = None if topic in TOPICS else table_of_topic(topic, given)
+    if table is None:
+        record = decode_record(topic, entry.key, entry.value)
+    else:
+        record = decode_connect_record(table, entry.key, entry.value)
     if record.problem is not None:
         kind, message = record.problem
         on_damage(Finding("warning", kind, entry.file, entry.position, entry.offset, message))

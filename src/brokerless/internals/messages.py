@@ -122,6 +122,10 @@ class Cursor:
     def integer(self, size: int) -> int:
         return int.from_bytes(self.take(size), "big", signed=True)
 
+    def text(self, size: int) -> str:
+        """A text after its length, an integer of ``size`` bytes."""
+        return java_text(self.take(self.integer(size)))
+
     def unsigned(self) -> int:
         """An unsigned varint of at most 5 bytes, as the int32 that Kafka makes of it (``ByteUtils``)."""
         if self.at < len(self.data) and self.data[self.at] < 128:  # as nearly all are

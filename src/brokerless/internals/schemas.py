@@ -10,6 +10,7 @@ import pyarrow as pa
 from brokerless.kafka_names import ACL_NAMES
 from brokerless.schemas import NAME, TIMESTAMP
 
+_RECORD = {"recordTimestamp": TIMESTAMP, "recordOffset": pa.int64()}
 _IDS = pa.list_(pa.int32())
 _NAMES = pa.list_(pa.string())
 _ENDPOINTS = pa.list_(
@@ -185,6 +186,74 @@ STATE = {
         }
     ),
     "producerIds": pa.schema({"nextProducerId": pa.int64()}),
+    "mirrorOffsetSyncs": pa.schema(
+        {
+            "internalTopic": pa.string(),
+            "topic": pa.string(),
+            "partition": pa.int32(),
+            "upstreamOffset": pa.int64(),
+            "downstreamOffset": pa.int64(),
+            **_RECORD,
+        }
+    ),
+    "mirrorCheckpoints": pa.schema(
+        {
+            "internalTopic": pa.string(),
+            "group": pa.string(),
+            "topic": pa.string(),
+            "partition": pa.int32(),
+            "upstreamOffset": pa.int64(),
+            "downstreamOffset": pa.int64(),
+            "metadata": pa.string(),
+            **_RECORD,
+        }
+    ),
+    "mirrorHeartbeats": pa.schema(
+        {
+            "internalTopic": pa.string(),
+            "sourceClusterAlias": pa.string(),
+            "targetClusterAlias": pa.string(),
+            "timestamp": TIMESTAMP,
+            **_RECORD,
+        }
+    ),
+    "connectOffsets": pa.schema(
+        {
+            "internalTopic": pa.string(),
+            "connector": pa.string(),
+            "sourcePartition": pa.string(),
+            "sourceOffset": pa.string(),
+            **_RECORD,
+        }
+    ),
+    "connectConfigs": pa.schema(
+        {
+            "internalTopic": pa.string(),
+            "type": pa.string(),
+            "key": pa.string(),
+            "connector": pa.string(),
+            "task": pa.int32(),
+            "value": pa.string(),
+            **_RECORD,
+        }
+    ),
+    "connectStatus": pa.schema(
+        {
+            "internalTopic": pa.string(),
+            "type": pa.string(),
+            "key": pa.string(),
+            "connector": pa.string(),
+            "task": pa.int32(),
+            "topic": pa.string(),
+            "state": pa.string(),
+            "workerId": pa.string(),
+            "generation": pa.int32(),
+            "trace": pa.string(),
+            "version": pa.string(),
+            "discoverTimestamp": TIMESTAMP,
+            **_RECORD,
+        }
+    ),
 }
 """The tables of what internal topics say now, by name. Names are those of Kafka's records; -1 is none where Kafka has
 it so, and a timestamp that is none is null."""

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -18,16 +18,25 @@ import pyarrow as pa
 
 from brokerless.errors import UsageError, raise_errors
 from brokerless.internals.cluster import cluster_rows, read_cluster
+from brokerless.internals.connect import rows as connect
+from brokerless.internals.connect.topics import TABLES as CONNECT
+from brokerless.internals.connect.topics import table_of_topic
 from brokerless.internals.entries import RawRecord, decode_entry, internal_topic, last_by_key, read_entries
 from brokerless.internals.groups.state import group_rows
-from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE, InternalRecord
+from brokerless.internals.records import (
+    CLUSTER_METADATA,
+    CONSUMER_OFFSETS,
+    TOPICS,
+    TRANSACTION_STATE,
+    InternalRecord,
+)
 from brokerless.internals.schemas import HISTORY, STATE
 from brokerless.internals.transactional_ids import transactional_id_rows
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 Row = dict[str, Any]
 
-CLUSTER = STATE.keys() - {"offsets", "groups", "members", "transactionalIds"}
+CLUSTER = STATE.keys() - {"offsets", "groups", "members", "transactionalIds", *CONNECT}
 
 _ROWS = 4096
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -36,6 +45,7 @@ _SORTED = {
     "groups": ("group",),
     "members": ("group", "memberId"),
     "transactionalIds": ("transactionalId",),
+    **connect.SORTED,
 }
 """Tables of topics with several partitions, and what they are sorted by."""
 
@@ -44,6 +54,7 @@ def state(
     partitions: Iterable[PartitionReader],
     tables: Collection[str] = tuple(STATE),
     *,
+    topics: Mapping[str, str] | None = None,
     max_batch_bytes: int | None = None,
     on_damage: OnDamage | None = None,
 ) -> dict[str, pa.Table]:
@@ -54,23 +65,38 @@ def state(
     ``on_damage`` is called with each :class:`Finding`, and reading goes on; without it, the first error is raised as
     :class:`DamageError`. Records of an unknown type or version are warnings, and change nothing. Raises
     :class:`UsageError` for a table that there is not. ``max_batch_bytes``: what one batch may inflate to (128 MiB).
+    ``topics``: the tables of topics of MirrorMaker and Kafka Connect that have names of their own, such as
+    ``{"heartbeats": "mirrorHeartbeats"}``.
     """
     unknown = sorted(set(tables) - STATE.keys())
     if unknown:
         raise UsageError(f"there is no table {unknown[0]!r}; there are {', '.join(STATE)}")
-    rows = state_rows(partitions, tables, on_damage or raise_errors, max_batch_bytes)
+    _check_given(topics)
+    rows = state_rows(partitions, tables, on_damage or raise_errors, max_batch_bytes, topics)
     return {name: _table(of_table, STATE[name]) for name, of_table in rows.items()}
 
 
+def _check_given(topics: Mapping[str, str] | None) -> None:
+    unknown = sorted(set((topics or {}).values()) - set(CONNECT))
+    if unknown:
+        raise UsageError(f"no topic makes a table {unknown[0]!r}; those that can be given are {', '.join(CONNECT)}")
+
+
 def history(
-    partitions: Iterable[PartitionReader], *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None
+    partitions: Iterable[PartitionReader],
+    *,
+    topics: Mapping[str, str] | None = None,
+    max_batch_bytes: int | None = None,
+    on_damage: OnDamage | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Each record of the internal topics among some partitions, in the order of their logs, decoded (schema
     :data:`schemas.HISTORY`). Control records, and what is only in a KRaft snapshot, are left out.
 
-    ``max_batch_bytes`` and ``on_damage`` as in :func:`state`; a record that cannot be decoded is given as bytes.
+    ``topics``, ``max_batch_bytes`` and ``on_damage`` as in :func:`state`; a record that cannot be decoded is
+    given as bytes.
     """
-    rows = history_rows(partitions, on_damage or raise_errors, max_batch_bytes)
+    _check_given(topics)
+    rows = history_rows(partitions, on_damage or raise_errors, max_batch_bytes, topics)
     while part := list(islice(rows, _ROWS)):
         yield pa.RecordBatch.from_pylist([_history_columns(row) for row in part], HISTORY)
 
@@ -80,11 +106,12 @@ def state_rows(
     tables: Collection[str],
     on_damage: OnDamage,
     max_batch_bytes: int | None = None,
+    given: Mapping[str, str] | None = None,
 ) -> dict[str, list[Row]]:
     """The rows of :func:`state`, timestamps in ms. Topics that no table is made of are not read."""
     rows: dict[str, list[Row]] = {name: [] for name in STATE if name in tables}
     for partition in partitions:
-        for name, found in _partition_rows(partition, rows.keys(), on_damage, max_batch_bytes).items():
+        for name, found in _partition_rows(partition, rows.keys(), on_damage, max_batch_bytes, given).items():
             if name in rows:
                 rows[name] += ({column: row.get(column) for column in STATE[name].names} for row in found)
     for name in rows.keys() & _SORTED.keys():
@@ -93,9 +120,13 @@ def state_rows(
 
 
 def _partition_rows(
-    partition: PartitionReader, tables: Collection[str], on_damage: OnDamage, max_batch_bytes: int | None
+    partition: PartitionReader,
+    tables: Collection[str],
+    on_damage: OnDamage,
+    max_batch_bytes: int | None,
+    given: Mapping[str, str] | None,
 ) -> dict[str, list[Row]]:
-    topic = internal_topic(partition)
+    topic = internal_topic(partition, given)
     if topic == CONSUMER_OFFSETS and not {"offsets", "groups", "members"}.isdisjoint(tables):
         return group_rows(_last_records(partition, topic, on_damage, max_batch_bytes))
     if topic == TRANSACTION_STATE and "transactionalIds" in tables:
@@ -103,26 +134,38 @@ def _partition_rows(
         return {"transactionalIds": transactional_id_rows(records)}
     if topic == CLUSTER_METADATA and not CLUSTER.isdisjoint(tables):
         return cluster_rows(read_cluster(partition, on_damage, max_batch_bytes=max_batch_bytes))
+    table = None if topic in TOPICS else table_of_topic(topic, given)
+    if topic is not None and table is not None and table in tables:
+        records = _last_records(partition, topic, on_damage, max_batch_bytes, given)
+        found = ((entry.offset, entry.timestamp, record) for entry, record in records)
+        return {table: connect.connect_rows(table, topic, found)}
     return {}
 
 
 def _last_records(
-    partition: PartitionReader, topic: str, on_damage: OnDamage, max_batch_bytes: int | None
+    partition: PartitionReader,
+    topic: str,
+    on_damage: OnDamage,
+    max_batch_bytes: int | None,
+    given: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[RawRecord, InternalRecord]]:
     for entry in last_by_key(partition, topic, on_damage, max_batch_bytes):
-        yield entry, decode_entry(entry, topic, on_damage)
+        yield entry, decode_entry(entry, topic, on_damage, given)
 
 
 def history_rows(
-    partitions: Iterable[PartitionReader], on_damage: OnDamage, max_batch_bytes: int | None = None
+    partitions: Iterable[PartitionReader],
+    on_damage: OnDamage,
+    max_batch_bytes: int | None = None,
+    given: Mapping[str, str] | None = None,
 ) -> Iterator[Row]:
     """The rows of :func:`history`, timestamps in ms; ``key`` and ``payload`` are what was decoded, or else bytes."""
     for partition in partitions:
-        topic = internal_topic(partition)
+        topic = internal_topic(partition, given)
         if topic is None:
             continue
         for entry in read_entries(partition, topic, on_damage, max_batch_bytes=max_batch_bytes):
-            record = decode_entry(entry, topic, on_damage)
+            record = decode_entry(entry, topic, on_damage, given)
             yield {
                 "topic": topic,
                 "partition": partition.partition,

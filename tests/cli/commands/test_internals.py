@@ -9,6 +9,7 @@ from tests.internals.dumps import dumped_records
 from tests.internals.written import batch, committed, write_partition
 
 from brokerless.cli.commands.internals import TABLES
+from brokerless.internals.connect.topics import TABLES as CONNECT
 from brokerless.internals.schemas import STATE
 
 CLEAN = broker_data("clean")
@@ -24,7 +25,7 @@ def test_the_state_of_all_internal_topics_is_shown_table_by_table(run: Run) -> N
     assert result.exit_code == 0
     assert result.err == ""
     shown = [line.removesuffix(":") for line in result.lines if line and not line.startswith(" ")]
-    empty = ("quotas", "acls", "users", "tokens")
+    empty = ("quotas", "acls", "users", "tokens", *CONNECT)
     assert shown == [name for name in TABLES if name not in empty], "empty tables are left out"
     (line,) = [line for line in result.lines if "tx-open" in line]
     assert line.split() == ["tx-open", "Ongoing", "1013", "0", "2026-11-21T03:38:09Z", "txn:0,1"]
@@ -90,6 +91,26 @@ def test_a_path_without_an_internal_topic_is_reported(run: Run, path: str) -> No
     result = run("internals", CLEAN / path)
     assert (result.exit_code, result.out) == (2, b"")
     assert "there is no internal topic here" in result.err
+
+
+def test_topics_of_connect_are_known_by_name_or_as_the_table_that_is_given(run: Run, tmp_path: Path) -> None:
+    records = batch(0, [(b'["files",{"file":"a"}]', b'{"position":1}')])
+    for topic in ("connect-offsets", "positions", "other"):
+        write_partition(tmp_path, topic, records)
+    assert run("internals", tmp_path).lines == [
+        "connectOffsets:",
+        "  internalTopic    connector  sourcePartition  sourceOffset",
+        '  connect-offsets  files      {"file":"a"}     {"position":1}',
+    ]
+    (row,) = run("internals", tmp_path, "-t", "positions", "--table", "connectOffsets", "--json").json
+    assert (row["internalTopic"], row["sourceOffset"], row["recordOffset"]) == ("positions", '{"position":1}', 0)
+    refused = run("internals", tmp_path, "-t", "positions", "--table", "offsets")
+    assert (refused.exit_code, refused.out) == (2, b"")
+    wrong = run("internals", tmp_path, "-t", "positions", "--table", "mirrorCheckpoints", "--json")
+    assert (wrong.exit_code, wrong.json) == (0, [])
+    assert "a key that cannot be read" in wrong.err
+    lone = run("internals", tmp_path / "connect-offsets-0" / f"{0:020}.log", "--history")
+    assert lone.lines[0].endswith('\t{"connector":"files","partition":{"file":"a"}}\t{"position":1}')
 
 
 def test_state_and_history_are_two_questions(run: Run) -> None:

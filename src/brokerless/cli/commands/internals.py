@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from brokerless.cli.options import add_max_batch_bytes
@@ -16,12 +16,19 @@ if TYPE_CHECKING:
     from brokerless.api.partition import Partition
 
 DESCRIPTION = """\
-Decodes Kafka's own topics: committed offsets, groups, transactional ids, and the cluster's metadata.
+Decodes Kafka's own topics: committed offsets, groups, transactional ids, the cluster's metadata, and what MirrorMaker
+and Kafka Connect keep.
 
 These are __consumer_offsets, __transaction_state, and __cluster_metadata (its log and its snapshots) with topics,
 partitions, configs, brokers and more. The tables are the state that the records add up to; --history prints the records
 themselves, decoded as Kafka's dump tool does, also those of __share_group_state and __remote_log_metadata. A record of
-an unknown type or version is reported, and --history prints its bytes. The last records of __cluster_metadata may not
+an unknown type or version is reported, and --history prints its bytes.
+
+Topics of MirrorMaker (mm2-offset-syncs.*.internal, *.checkpoints.internal) and of Connect (connect-offsets,
+connect-configs, connect-status, and names that end so) are known by their names. One that has another name, such as
+heartbeats, is read where -t names it, and --table what it is. Connectors' configs may hold passwords.
+
+The last records of __cluster_metadata may not
 have been committed by the quorum: its files do not say.
 
 The exit code is 0, 1 if there is damage or a log ends within a batch, and 2 for a path that cannot be opened.
@@ -30,6 +37,7 @@ EXAMPLES = """\
   brokerless internals /var/lib/kafka
   brokerless internals /var/lib/kafka --table offsets --table groups
   brokerless internals /var/lib/kafka --table partitions --json | jq 'select(.leader == -1)'
+  brokerless internals /var/lib/kafka -t heartbeats --table mirrorHeartbeats
   brokerless internals /var/lib/kafka/__consumer_offsets-7 --history --json | jq .payload
 """
 TABLES = (
@@ -48,6 +56,12 @@ TABLES = (
     "users",
     "tokens",
     "producerIds",
+    "mirrorOffsetSyncs",
+    "mirrorCheckpoints",
+    "mirrorHeartbeats",
+    "connectOffsets",
+    "connectConfigs",
+    "connectStatus",
 )
 
 
@@ -72,7 +86,9 @@ def run(options: Namespace) -> int:
     output = Output()
     above = ""
     for log in output.open(options.paths, options.include):
-        partitions = _internal(log, output.chosen(log, options), output)
+        chosen = output.chosen(log, options)
+        given = _given(chosen, options)
+        partitions = _internal(log, chosen, given, output)
         if not partitions:
             continue
         if len(options.paths) > 1 and not options.json:
@@ -80,18 +96,32 @@ def run(options: Namespace) -> int:
         above = "\n"
         try:
             with progress("reading", sum(each.paths.size for each in partitions)) as done:
-                read = _history if options.history else _state
-                read(_counted(partitions, done), options, output)
+                if options.history:
+                    _history(_counted(partitions, done), options, output)
+                else:
+                    _state(_counted(partitions, done), given, options, output)
         except UnreadableError as error:
             output.unreadable(error)
     return output.end()
 
 
-def _internal(log: Log, partitions: Sequence[Partition], output: Output) -> list[Partition]:
+def _given(partitions: Sequence[Partition], options: Namespace) -> dict[str, str]:
+    """The table of topics that ``-t`` names, where their names do not tell and one table is given."""
+    from brokerless.internals.connect.topics import TABLES as CONNECT
+    from brokerless.internals.entries import internal_topic
+
+    tables = set(options.table)
+    if not options.topic or len(tables) != 1 or not tables <= set(CONNECT):
+        return {}
+    table: str = options.table[0]
+    return {each.topic: table for each in partitions if each.topic is not None and internal_topic(each) is None}
+
+
+def _internal(log: Log, partitions: Sequence[Partition], given: Mapping[str, str], output: Output) -> list[Partition]:
     from brokerless.internals.entries import internal_topic
     from brokerless.internals.records import TOPICS
 
-    found = [each for each in partitions if internal_topic(each) is not None]
+    found = [each for each in partitions if internal_topic(each, given) is not None]
     if partitions and not found:
         output.unreadable(UnreadableError(log.path, f"there is no internal topic here (such as {', '.join(TOPICS)})"))
     return found
@@ -103,12 +133,13 @@ def _counted(partitions: Iterable[Partition], done: Done) -> Iterator[Partition]
         done(each.paths.size)
 
 
-def _state(partitions: Iterable[Partition], options: Namespace, output: Output) -> None:
+def _state(partitions: Iterable[Partition], given: Mapping[str, str], options: Namespace, output: Output) -> None:
     from brokerless.internals.tables import state_rows
     from brokerless.views.internals.state import state_lines
 
     above = ""
-    for name, rows in state_rows(partitions, options.table or TABLES, output.damage, options.max_batch_bytes).items():
+    rows_of = state_rows(partitions, options.table or TABLES, output.damage, options.max_batch_bytes, given)
+    for name, rows in rows_of.items():
         if options.json:
             output.objects({"table": name, **row} for row in rows)
         elif rows or options.table:

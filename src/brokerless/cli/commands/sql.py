@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Queries a log by SQL, with DuckDB: tables of records, batches, segments, transactions, groups, offsets, topics and
-findings, and one view for each topic. Only columns and ranges of offset, timestamp, topic and partition that a query
-asks for are read.
+findings, of what MirrorMaker and Kafka Connect keep, and one view for each topic. Only columns and ranges of offset,
+timestamp, topic and partition that a query asks for are read.
 
 Without QUERY, statements are read from -f FILE or stdin; at a terminal there is a shell (.help, .tables, .schema NAME,
 .quit) with history and completion. The result is a table; of more than 100 rows, the first. Times are in UTC. "offset"

@@ -32,12 +32,21 @@ _COLUMNS = {
     "users": ("name", "mechanism", "iterations"),
     "tokens": ("tokenId", "owner", "requester", "renewers", "maxTimestamp", "expirationTimestamp"),
     "producerIds": ("nextProducerId",),
+    "mirrorOffsetSyncs": ("internalTopic", "topic", "partition", "upstreamOffset", "downstreamOffset"),
+    "mirrorCheckpoints": (
+        "internalTopic", "group", "topic", "partition", "upstreamOffset", "downstreamOffset", "metadata",
+    ),
+    "mirrorHeartbeats": ("internalTopic", "sourceClusterAlias", "targetClusterAlias", "timestamp"),
+    "connectOffsets": ("internalTopic", "connector", "sourcePartition", "sourceOffset"),
+    "connectConfigs": ("internalTopic", "key", "value"),
+    "connectStatus": ("internalTopic", "type", "connector", "task", "topic", "state", "workerId"),
 }  # fmt: skip
 """What people see of each table; JSON has all."""
 
 _NUMBERS = {
     "partition", "offset", "leaderEpoch", "epoch", "members", "producerId", "producerEpoch", "partitions", "leader",
-    "brokerId", "brokerEpoch", "controllerId", "featureLevel", "nextProducerId", "iterations",
+    "brokerId", "brokerEpoch", "controllerId", "featureLevel", "nextProducerId", "iterations", "task",
+    "upstreamOffset", "downstreamOffset",
 }  # fmt: skip
 
 
@@ -74,7 +83,7 @@ def _format_entry(value: dict[str, Any] | bytes | None) -> str:
 
 
 def _cell(column: str, value: Any) -> str:
-    if column.endswith("Timestamp"):
+    if column.endswith(("Timestamp", "timestamp")):
         return format_times([value], "s")[0]
     if value is None or value == []:
         return NOTHING

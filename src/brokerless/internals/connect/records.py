@@ -1,0 +1,183 @@
+"""Decodes keys and values of MirrorMaker's and Kafka Connect's own records.
+
+MirrorMaker's are structs of Kafka's protocol (``OffsetSync``, ``Checkpoint``, ``Heartbeat`` in
+``org.apache.kafka.connect.mirror``), whose values begin with a version, but for offset syncs. Connect's are JSON
+without schemas, with keys of text (``OffsetStorageWriter``, ``KafkaConfigBackingStore``, ``KafkaStatusBackingStore``).
+4.3.0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from brokerless.bounds import MAX_INT32
+from brokerless.findings import Kind
+from brokerless.internals.messages import Cursor, UnreadableMessageError
+from brokerless.internals.records import InternalRecord, Problem
+from brokerless.strict_json import WrongJsonError, as_integer, as_list, as_object, as_text, member, optional, parse_json
+
+Row = dict[str, Any]
+
+
+def decode_connect_record(table: str, key: bytes | None, value: bytes | None) -> InternalRecord:
+    """What a record of a topic that makes a table (:data:`topics.TABLES`) says; never raises for its bytes.
+
+    ``key`` and ``payload`` are ``{"data": {...}}``; MirrorMaker's have a ``version`` as well, as those of coordinators.
+    """
+    if key is None:
+        return InternalRecord(None, None, None, (Kind.RECORD_UNREADABLE, "a record without a key"))
+    layout = _LAYOUTS[table]
+    type_, found = layout.type, None
+    try:
+        type_, fields = layout.key(key)
+        found = {"data": fields}
+        payload = None if value is None else layout.value(type_, value)
+    except _UnknownError as error:
+        return InternalRecord(type_, found, None, (error.kind, str(error)))
+    except (UnreadableMessageError, WrongJsonError) as error:
+        what = "key" if found is None else "value"
+        return InternalRecord(type_, found, None, (Kind.RECORD_UNREADABLE, f"a {what} that cannot be read: {error}"))
+    return InternalRecord(type_, found, payload)
+
+
+class _UnknownError(Exception):
+    """A type or version that is not known."""
+
+    def __init__(self, kind: Problem, message: str) -> None:
+        super().__init__(message)
+        self.kind: Problem = kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """``type``: that of all records of the topic. ``key``: the type and the fields of a key. ``value``: the payload."""
+
+    type: str | None
+    key: Callable[[bytes], tuple[str, Row]]
+    value: Callable[[str, bytes], Row]
+
+
+def _struct(type_: str, key: dict[str, int], value: dict[str, int], versioned: bool) -> _Layout:
+    """A struct of Kafka's protocol: sizes of integers by name, 0 for a text. What follows is passed over, as Kafka
+    does."""
+
+    def read_key(data: bytes) -> tuple[str, Row]:
+        return type_, _fields(Cursor(data), key)
+
+    def read_value(_: str, data: bytes) -> Row:
+        cursor = Cursor(data)
+        if not versioned:
+            return {"data": _fields(cursor, value)}
+        version = cursor.integer(2)
+        if version != 0:
+            message = f"a {type_} of version {version}, which is not known; known is 0"
+            raise _UnknownError(Kind.RECORD_VERSION_UNKNOWN, message)
+        return {"version": "0", "data": _fields(cursor, value)}
+
+    return _Layout(type_, read_key, read_value)
+
+
+def _fields(cursor: Cursor, sizes: dict[str, int]) -> Row:
+    return {name: cursor.integer(size) if size else cursor.text(2) for name, size in sizes.items()}
+
+
+def _offset_key(data: bytes) -> tuple[str, Row]:
+    """``["connector",{...}]``: the connector, and the source partition."""
+    parts = as_list(_json(data), "the key", lambda part, _: part)
+    if len(parts) != 2:
+        raise WrongJsonError("it is not a connector and its source partition")
+    partition = optional(parts[1], "the source partition", as_object)
+    return "CONNECTOR_OFFSET", {"connector": as_text(parts[0], "the connector"), "partition": partition}
+
+
+def _offset_value(_: str, data: bytes) -> Row:
+    return {"data": optional(_json(data), "the source offset", as_object)}
+
+
+_CONFIG_KEYS = {
+    "CONNECTOR_CONFIG": r"connector-(?P<connector>.+)",
+    "TASK_CONFIG": r"task-(?P<connector>.+)-(?P<task>\d+)",
+    "COMMIT_TASKS": r"commit-(?P<connector>.+)",
+    "TARGET_STATE": r"target-state-(?P<connector>.+)",
+    "TASKS_FENCING": r"tasks-fencing-(?P<connector>.+)",
+    "RESTART_CONNECTOR": r"restart-connector-(?P<connector>.+)",
+    "SESSION_KEY": r"session-key",
+    "LOGGER_LEVEL": r"logger-cluster-(?P<logger>.+)",
+}
+_STATUS_KEYS = {
+    "CONNECTOR_STATUS": r"status-connector-(?P<connector>.+)",
+    "TASK_STATUS": r"status-task-(?P<connector>.+)-(?P<task>\d+)",
+    "TOPIC_STATUS": r"status-topic-(?P<topic>[^:]+):connector-(?P<connector>.+)",
+}
+
+
+def _text_key(kinds: dict[str, str]) -> Callable[[bytes], tuple[str, Row]]:
+    """A key of text, of which a prefix is the type."""
+
+    def read_key(data: bytes) -> tuple[str, Row]:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            raise WrongJsonError("it is not UTF-8") from None
+        for type_, pattern in kinds.items():
+            match = re.fullmatch(pattern, text, re.DOTALL | re.ASCII)
+            if match is not None:
+                return type_, {"key": text, **_with_task(match.groupdict())}
+        raise _UnknownError(Kind.RECORD_TYPE_UNKNOWN, "a record whose key begins as none that is known")
+
+    return read_key
+
+
+def _with_task(found: Row) -> Row:
+    if "task" in found:
+        if len(found["task"]) > 10:
+            raise WrongJsonError("the task's number is too large")
+        found["task"] = as_integer(int(found["task"]), "the task's number", most=MAX_INT32)
+    return found
+
+
+def _config_value(_: str, data: bytes) -> Row:
+    return {"data": as_object(_json(data), "the value")}
+
+
+def _status_value(type_: str, data: bytes) -> Row:
+    found = as_object(_json(data), "the value")
+    if type_ == "TOPIC_STATUS":
+        of_topic = as_object(member(found, "topic"), "topic")
+        as_text(member(of_topic, "name"), "name")
+        as_text(member(of_topic, "connector"), "connector")
+        as_integer(member(of_topic, "task"), "task", most=MAX_INT32)
+        as_integer(member(of_topic, "discoverTimestamp"), "discoverTimestamp")
+        return {"data": found}
+    as_text(member(found, "state"), "state")
+    as_text(member(found, "worker_id"), "worker_id")
+    as_integer(member(found, "generation"), "generation", least=-MAX_INT32 - 1, most=MAX_INT32)
+    for name in ("trace", "version"):
+        optional(found.get(name), name, as_text)
+    return {"data": found}
+
+
+def _json(data: bytes) -> Any:
+    value = parse_json(data)
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except (UnicodeEncodeError, RecursionError):
+        raise WrongJsonError("a text has half of a surrogate pair") from None
+    return value
+
+
+_PLACE = {"topic": 0, "partition": 4}
+_OFFSETS = {"upstreamOffset": 8, "offset": 8}
+_ALIASES = {"sourceClusterAlias": 0, "targetClusterAlias": 0}
+_LAYOUTS = {
+    "mirrorOffsetSyncs": _struct("OFFSET_SYNC", _PLACE, _OFFSETS, versioned=False),
+    "mirrorCheckpoints": _struct("CHECKPOINT", {"group": 0, **_PLACE}, {**_OFFSETS, "metadata": 0}, versioned=True),
+    "mirrorHeartbeats": _struct("HEARTBEAT", _ALIASES, {"timestamp": 8}, versioned=True),
+    "connectOffsets": _Layout(None, _offset_key, _offset_value),
+    "connectConfigs": _Layout(None, _text_key(_CONFIG_KEYS), _config_value),
+    "connectStatus": _Layout(None, _text_key(_STATUS_KEYS), _status_value),
+}

@@ -23,7 +23,7 @@ JOBS: dict[str, Any] = {"convert": convert_job, "salvage": salvage_job}
 
 def run(moment: str, command: list[str]) -> int:
     job = JOBS[command[0]]
-    run_task, commit = job.run_task, job.commit
+    run_task, commit_run = job.run_task, job.commit_run
 
     def wait_in_the_middle(task: Any, done: Done) -> Any:
         directory = task.directory.local.parent
@@ -40,12 +40,12 @@ def run(moment: str, command: list[str]) -> int:
 
     def commit_and_die(*arguments: Any) -> Any:
         die_before(int(moment))
-        return commit(*arguments)
+        return commit_run(*arguments)
 
     if moment == "tasks":
         job.run_task = wait_in_the_middle
     else:
-        job.commit = commit_and_die
+        job.commit_run = commit_and_die
     return main(command)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import brokerless
-from brokerless.findings import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.jobs.restart.metadata_log import _ENDING  # pyright: ignore[reportPrivateUsage]
 from brokerless.jobs.restart.remedies import LOG_END_DAMAGED, LOG_REFUSED, REMEDIES, remedy_of
 
@@ -23,22 +23,21 @@ MODULES = [
     ),
 ]
 """Those that make the findings."""
+MAKERS = ("Finding", "read_lines")
 OF_SEGMENTS = {"offset-index-mismatch"}
 """Reported in words of a partition (``unclosed``), and no cause of these."""
 
 
-def kinds() -> Iterator[str]:
-    """All second arguments of findings, and the kinds of files that cannot be parsed."""
+def kinds() -> Iterator[Kind]:
+    """All kinds that these modules name in a call: of findings, and of files that cannot be parsed."""
     for module in MODULES:
         for node in ast.walk(ast.parse(module.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                given = [each.value for each in node.args if isinstance(each, ast.Constant)]
-                if node.func.id == "Finding":
-                    yield str(given[1])
-                elif node.func.id == "read_lines":
-                    yield next(
-                        each for each in given if isinstance(each, str) and re.fullmatch("[a-z]+(-[a-z]+)+", each)
-                    )
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MAKERS:
+                yield from (Kind[each.attr] for each in node.args if is_kind(each) and isinstance(each, ast.Attribute))
+
+
+def is_kind(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Kind"
 
 
 def test_each_kind_that_a_dry_run_reports_has_a_remedy() -> None:
@@ -49,7 +48,7 @@ def test_each_kind_that_a_dry_run_reports_has_a_remedy() -> None:
 
 
 def test_a_remedy_is_a_sentence_for_a_kind_or_a_finding() -> None:
-    finding = Finding("error", "partition-repeated", "orders-0", None, None, "it is there twice")
+    finding = Finding("error", Kind.PARTITION_REPEATED, "orders-0", None, None, "it is there twice")
     assert remedy_of(finding) == remedy_of("partition-repeated") == REMEDIES["partition-repeated"]
     assert "keep the one that the metadata names" in remedy_of(finding)
     with pytest.raises(KeyError):

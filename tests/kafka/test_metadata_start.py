@@ -108,6 +108,19 @@ def snapshot_after_end(first: Path, _: Path) -> None:
     os.truncate(log, rows[len(rows) // 2]["position"] + 20)
 
 
+def first_snapshot(data: Callable[[bytes], bytes]) -> Change:
+    """The snapshot with which the directory was formatted is the only one, and has other bytes."""
+
+    def change(first: Path, _: Path) -> None:
+        for each in (first / KRAFT).glob("*.checkpoint"):
+            if each.name.startswith(f"{0:020}-"):
+                each.write_bytes(data(each.read_bytes()))
+            else:
+                each.unlink()
+
+    return change
+
+
 def make_properties_a_directory(_: Path, second: Path) -> None:
     (second / names.META_PROPERTIES).unlink()
     (second / names.META_PROPERTIES).mkdir()
@@ -132,6 +145,9 @@ CASES: dict[str, Change] = {
     "metadata-removed": remove_metadata,
     "metadata-emptied": empty_metadata,
     "snapshot-after-end": snapshot_after_end,
+    "first-snapshot-emptied": first_snapshot(lambda _: b""),
+    "first-snapshot-cut": first_snapshot(lambda data: data[:-20]),
+    "first-snapshot-of-junk": first_snapshot(lambda _: b"garbage" * 20),
     # Records that are intact, and cannot be applied
     "registration-change": append(("BROKER_REGISTRATION_CHANGE_RECORD", 1, BROKER)),
     "fence": append(("FENCE_BROKER_RECORD", 0, {"id": 1, "epoch": 1})),
@@ -194,6 +210,7 @@ CASES: dict[str, Change] = {
 OFFLINE = "second-without-cluster-id", "second-of-version-2", "second-with-directory"
 """Directories that the broker leaves out, as it has another one."""
 NEWEST_ONLY = (
+    *("first-snapshot-emptied", "first-snapshot-cut", "first-snapshot-of-junk"),
     *("fence", "unfence-of-unknown", "unregister-unknown", "unregister-controller", "topic-removed", "producer-ids"),
     *("partition-of-unknown", "acl-removed", "credential-removed", "token-removed", "end-of-nothing", "begin"),
     *("record-unknown", "gzip-level", "no-boolean", "policy", "retention-no-number", "setting-unknown", "id-of-other"),

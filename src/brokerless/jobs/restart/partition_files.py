@@ -72,6 +72,7 @@ def _unloadable_quorum(partition: PartitionPath, max_batch_bytes: int | None) ->
         try:
             (snapshot,) = open_partitions(newest.path)
             is_whole = is_complete_snapshot(snapshot, max_batch_bytes)
+            is_whole = is_whole or (_is_first(partition) and not _is_damaged(snapshot, max_batch_bytes))
         except UnreadableError:
             is_whole = False
         if not is_whole:
@@ -85,6 +86,21 @@ def _unloadable_quorum(partition: PartitionPath, max_batch_bytes: int | None) ->
         first = partition.segments[0]
         yield Finding("error", Kind.METADATA_GAP, first.log.path, None, first.base_offset, text, "offset 0")
     yield from _foreign_batches(PartitionReader(partition), _snapshot_offset(partition), max_batch_bytes)
+
+
+def _is_first(partition: PartitionPath) -> bool:
+    """Whether the newest snapshot is the one with which a directory was formatted, and the log has all after it: a
+    broker starts although that one is empty, or ends before its footer."""
+    log = partition.segments[0].base_offset if partition.segments else None
+    return _snapshot_offset(partition) == log == 0
+
+
+def _is_damaged(snapshot: PartitionReader, max_batch_bytes: int | None) -> bool:
+    """Whether a batch of it cannot be read; one that is cut off is none."""
+    damage: list[Finding] = []
+    for _ in snapshot.records(["offset"], control=True, max_batch_bytes=max_batch_bytes, on_damage=damage.append):
+        pass
+    return any(each.kind != Kind.TRUNCATED_BATCH for each in damage)
 
 
 def _snapshot_offset(partition: PartitionPath) -> int | None:

@@ -166,6 +166,7 @@ class Kind(StrEnum):
     REPLICA_UNREADABLE = "replica-unreadable"
     REPLICA_TWICE = "replica-twice"
     DISK_WITHOUT_NODE = "disk-without-node"
+    RECOVERY_CUTS = "recovery-cuts"
     UNCLEAN_LEADER = "unclean-leader"
     FEWER_REPLICAS = "fewer-replicas"
     TOPIC_ID_LOST = "topic-id-lost"

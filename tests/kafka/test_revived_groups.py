@@ -94,11 +94,18 @@ def places(line: str) -> list[tuple[int, int]]:
 def revived(
     newest: Killed, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, tuple[Rebuild, RebuiltNode]]]:
-    """Three rebuilt clusters that run at once: two without ``orders-0``, and one of directories alone."""
+    """Four rebuilt clusters that run at once: one with ``orders-0`` damaged, two without it, and one of directories
+    alone."""
     root = tmp_path_factory.mktemp("revived")
     lost = Path(shutil.copytree(newest.disk, root / "lost", ignore=shutil.ignore_patterns("orders-0")))
     bare = Path(shutil.copytree(newest.disk, root / "bare", ignore=shutil.ignore_patterns("__cluster_metadata-0")))
+    cut = Path(shutil.copytree(newest.disk, root / "cut"))
+    log = cut / "orders-0" / f"{0:020}.log"
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
     plans = {
+        "cut": rebuilt(cut, root / "cut-to", reset_positions="end"),
         "end": rebuilt(lost, root / "end", reset_positions="end"),
         "start": rebuilt(lost, root / "start", reset_positions="start"),
         "bare": rebuilt(bare, root / "bare-to"),
@@ -133,6 +140,19 @@ def test_groups_get_new_records_of_a_partition_that_begins_again(
     produce_confluent(node, "orders", [Record(None, b"new", partition=0)] * NEW, partitioner="consistent")
     lines = clients(node, *(f"{protocol},{group},orders,{NEW}" for group, protocol in GROUPS.items()))
     expected = [(0, number) for number in range(NEW)]
+    assert {group: places(line) for group, line in zip(GROUPS, lines, strict=True)} == dict.fromkeys(GROUPS, expected)
+    assert complaints([node]) == []
+
+
+def test_groups_go_on_at_the_end_that_recovery_has_left(revived: dict[str, tuple[Rebuild, RebuiltNode]]) -> None:
+    plan, node = revived["cut"]
+    (end,) = {each.end_offset for each in plan.positions}
+    assert end < COUNT
+    assert {each.kind for each in plan.findings if each.severity != "info"} == {"recovery-cuts"}
+    assert node.watermarks("orders")[0] == (0, end)
+    produce_confluent(node, "orders", [Record(None, b"new", partition=0)] * NEW, partitioner="consistent")
+    lines = clients(node, *(f"{protocol},{group},orders,{NEW}" for group, protocol in GROUPS.items()))
+    expected = [(0, end + number) for number in range(NEW)]
     assert {group: places(line) for group, line in zip(GROUPS, lines, strict=True)} == dict.fromkeys(GROUPS, expected)
     assert complaints([node]) == []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from brokerless.cli import main
-from brokerless.jobs.restart.job import plan_directories
+from brokerless.jobs.restart.job import plan_directories, plan_restart
 from brokerless.log.directory import resolve
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
@@ -63,3 +63,24 @@ def test_a_position_after_what_a_recovery_cuts_is_lost_and_one_before_it_is_not(
     (lost,) = cut.lost_positions
     assert lost.end_offset < lost.position.offset == 500
     assert not cut.is_harmless
+
+
+def test_a_position_at_the_recovery_point_is_lost_by_damage_in_its_segment(tmp_path: Path) -> None:
+    """A broker reads the whole segment that the recovery point is in."""
+    disk = copied(tmp_path / "disk")
+    (disk / ".kafka_cleanshutdown").unlink()
+    for each in (disk / "orders-2").glob("0*"):
+        if int(each.name[:20]) >= 682:
+            each.unlink()
+    (disk / "recovery-point-offset-checkpoint").write_text("0\n1\norders 2 682\n")
+    (unclean,) = plan_directories([resolve(str(disk))])
+    assert not unclean.lost_positions
+    log = disk / "orders-2" / f"{452:020}.log"
+    data = bytearray(log.read_bytes())
+    data[900] ^= 1
+    log.write_bytes(data)
+    (cut,) = plan_directories([resolve(str(disk))])
+    (partition,) = (each for each in resolve(str(disk)).partitions if each.path.endswith("orders-2"))
+    end = plan_restart(partition, {"recovery-point-offset-checkpoint": ("", 682)}, clean=False).log_end_offset
+    assert end < 500
+    assert [(each.end_offset, each.was_past_end) for each in cut.lost_positions] == [(end, False)]

@@ -20,6 +20,7 @@ from brokerless.internals.tables import state_rows
 from brokerless.jobs.cluster.disks import Disk, DiskReplica, load_disk
 from brokerless.jobs.cluster.metadata_replicas import MetadataReplica, best_of, compare_replicas
 from brokerless.jobs.restart.directory_files import check_directory_ids
+from brokerless.jobs.restart.job import RecoveredLogs
 from brokerless.log.directory import LogDirectory
 from brokerless.log.read_progress import Done, ignore
 from brokerless.schemas import NAME, TIMESTAMP
@@ -336,15 +337,15 @@ def _partition_rows(disks: Sequence[Disk], cluster: Cluster) -> Iterator[Row]:
 
 
 def _lost_positions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: int | None) -> Iterator[Finding]:
-    """Positions of groups past the end of the longest replica; of a partition that no disk has, past 0."""
+    """Positions of groups past the end that the longest replica has after a start; of a partition that no disk has,
+    past 0."""
     ids = {each.topic: each.topic_id for _, each in _live(disks) if each.topic_id is not None}
     ids |= {name: topic_id for topic_id, name in cluster.topics.items()}
-    limits: dict[Place, tuple[int, int]] = {}
+    replicas: dict[Place, list[DiskReplica]] = defaultdict(list)
     for _, each in _live(disks):
         if each.topic_id == ids.get(each.topic):
-            place, end = (each.topic, each.partition), each.end_offset or 0
-            if place not in limits or end > limits[place][1]:
-                limits[place] = each.start_offset or 0, end
+            replicas[each.topic, each.partition].append(each)
+    recovered = RecoveredLogs({each.path: each.checkpoints for each in disks})
     known = {
         (cluster.topics.get(topic_id, ""), number)
         for topic_id, partitions in cluster.partitions.items()
@@ -353,7 +354,10 @@ def _lost_positions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: in
 
     def limits_of(position: GroupPosition) -> tuple[int, int] | None:
         place = position.topic, position.partition
-        return limits.get(place, (0, 0) if place in known else None)
+        limits = [
+            recovered.limits(each.paths) or (each.start_offset or 0, each.end_offset or 0) for each in replicas[place]
+        ]
+        return max(limits, key=lambda each: each[1], default=(0, 0) if place in known else None)
 
     own = [each for topic in (CONSUMER_OFFSETS, SHARE_GROUP_STATE) for each in _longest_replicas(disks, topic)]
     topics = {topic_id: name for name, topic_id in ids.items()}

@@ -17,9 +17,7 @@ from brokerless.internals.groups.positions import (
     read_positions,
 )
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
-from brokerless.jobs.cluster.disks import Disk
 from brokerless.jobs.rebuild.replicas import HeldReplica, Place
-from brokerless.jobs.restart.job import RecoveredLimits
 from brokerless.log.commit.log_opener import open_log
 from brokerless.log.segment import ignore
 from brokerless.tables.partition_reader import PartitionReader
@@ -28,7 +26,6 @@ _BATCH_SIZE = 1 << 16
 
 
 def positions_past_end(
-    disks: Sequence[Disk],
     cluster: Cluster,
     held: Mapping[Place, Sequence[HeldReplica]],
     max_batch_bytes: int | None = None,
@@ -36,14 +33,13 @@ def positions_past_end(
     """Yield the positions past the end of what the in-sync replicas of a partition have, and the path of the partition
     that has each."""
     ids = {name: topic_id for topic_id, name in cluster.topics.items()}
-    limits_after = RecoveredLimits({each.path: each.checkpoints for each in disks}).after
 
     def limits_of(position: GroupPosition) -> tuple[int, int] | None:
         place = ids.get(position.topic, ""), position.partition
         if position.partition not in cluster.partitions.get(place[0], {}):
             return None
         there = in_sync(cluster, held, place)
-        return limits_after(there[0].replica.paths, position.offset) if there else (0, 0)
+        return there[0].limits if there else (0, 0)
 
     own = [
         there[0].replica.paths

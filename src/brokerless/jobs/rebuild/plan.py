@@ -47,6 +47,7 @@ from brokerless.jobs.rebuild.replicas import (
     held_replicas,
     largest_producer_id,
     left_out,
+    report_cuts,
 )
 from brokerless.jobs.rebuild.server_properties import server_properties
 from brokerless.jobs.rebuild.table_rows import is_tables, load_tables
@@ -199,10 +200,11 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     of_disks = {each.disk.path: each.directory_id for each in directories if each.disk is not None}
     rebuild_partitions(cluster, nodes, held, ids, of_disks, to, findings.append)
     held = assigned(held, cluster, findings.append)
+    lost += report_cuts(held, findings.append)
     findings += left_out(disks, cluster, held)
     findings += broken_epochs(held, in_place=options.data == "in-place")
     findings[:0] = remote_findings(cluster, nodes, held, to, options.max_batch_bytes)
-    positions = tuple(positions_past_end(disks, cluster, held, options.max_batch_bytes))
+    positions = tuple(positions_past_end(cluster, held, options.max_batch_bytes))
     findings += (_position_finding(*each, options.reset_to) for each in positions)
     lost += [str(each) for each, _ in positions[:_MOST_POSITIONS] if options.reset_to is None]
     level = _level(cluster, options.level, disks, options.max_batch_bytes)

@@ -12,6 +12,8 @@ from brokerless.findings import Finding, Kind
 from brokerless.internals.cluster import Cluster
 from brokerless.jobs.cluster.disks import Disk, DiskReplica
 from brokerless.jobs.rebuild.nodes import Node
+from brokerless.jobs.restart.job import RecoveredLogs
+from brokerless.jobs.restart.results import Restart
 from brokerless.log.checkpoint.leader_epochs import load_epochs, load_leader_epochs
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.live_segments import open_segments
@@ -23,19 +25,34 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class HeldReplica:
-    """A replica that a node of the rebuilt cluster has. ``last_epoch``: the newest leader epoch of its log, -1 for
-    none; ``topic_id``: as it will be."""
+    """A replica that a node of the rebuilt cluster has. ``last_epoch``: the newest leader epoch of its log after its
+    recovery, -1 for none; ``topic_id``: as it will be. ``restart``: what its recovery does, None where that is not
+    known."""
 
     node: int
     disk: Disk
     replica: DiskReplica
     topic_id: str
     last_epoch: int
+    restart: Restart | None = None
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The first offset after the recovery, and the one after the last."""
+        if self.restart is None:
+            return self.replica.start_offset or 0, self.replica.end_offset or 0
+        return self.restart.log_start_offset, self.restart.log_end_offset
 
     @property
     def end(self) -> tuple[int, int]:
         """What logs are compared by, as in an election: the last epoch, and the end offset."""
-        return self.last_epoch, self.replica.end_offset or 0
+        return self.last_epoch, self.limits[1]
+
+    @property
+    def end_before(self) -> int:
+        """The offset after the last one on the disk, whatever is damaged before it."""
+        last = None if self.restart is None else self.restart.lost.last_offset
+        return max(self.limits[1], self.replica.end_offset or 0, -1 if last is None else last + 1)
 
 
 def topic_ids_of(disks: Sequence[Disk]) -> dict[str, str]:
@@ -54,6 +71,7 @@ def held_replicas(
     """The replicas that the rebuilt cluster has, by partition, at most one of each node. What the cluster's metadata
     does not know is left out, and reported; so are directories without ``partition.metadata`` of unknown topics, and
     replicas of which a file cannot be opened."""
+    recovered = RecoveredLogs({each.path: each.checkpoints for each in disks})
     owners = {path: node.node_id for node in nodes if node.is_broker for path in node.disks}
     by_name = {name: topic_id for topic_id, name in cluster.topics.items()}
     found: dict[Place, list[HeldReplica]] = defaultdict(list)
@@ -79,7 +97,10 @@ def held_replicas(
                 text = "this cannot be read, so that the replica is left out; salvage writes what is readable"
                 report(Finding("error", Kind.REPLICA_UNREADABLE, file.file, None, None, text, None, file.message))
             else:
-                held = HeldReplica(owners[disk.path], disk, each, topic_id, last_epoch(each))
+                # Both files are written where they cannot be read.
+                restart = recovered.of(replace(each.paths, partition_metadata=None, leader_epoch_checkpoint=None))
+                end = restart.log_end_offset if restart is not None and _is_cut(restart) else None
+                held = HeldReplica(owners[disk.path], disk, each, topic_id, last_epoch(each, end), restart)
                 _add(found[topic_id, each.partition], held, report)
     return dict(found)
 
@@ -121,14 +142,64 @@ def _add(there: list[HeldReplica], held: HeldReplica, report: Callable[[Finding]
     there.append(held)
 
 
-def last_epoch(replica: DiskReplica) -> int:
-    """The newest leader epoch of a log, by its checkpoint and the batches of its last segment."""
+def report_cuts(held: Mapping[Place, Sequence[HeldReplica]], report: Callable[[Finding], None]) -> Iterator[str]:
+    """Report what the recovery of each replica cuts off, and yield what no other replica has."""
+    for there in held.values():
+        for each in there:
+            restart = each.restart
+            if restart is None or not _is_cut(restart):
+                continue
+            is_elsewhere = any(other.limits[1] >= each.end_before for other in there if other is not each)
+            text = _cut_text(each, restart)
+            file, position = restart.path, None
+            if restart.cut:
+                file, position = restart.cut[0].file, restart.cut[0].kept
+            expected, found = f"up to offset {each.end_before}", f"up to offset {restart.log_end_offset}"
+            is_loss = not is_elsewhere and each.end_before > restart.log_end_offset
+            advice = "another replica has them" if is_elsewhere else "salvage this partition first"
+            report(
+                Finding(
+                    "error" if is_loss else "warning",
+                    Kind.RECOVERY_CUTS, file, position, restart.log_end_offset, f"{text}; {advice}", expected, found,
+                )
+            )  # fmt: skip
+            if not is_elsewhere:
+                yield text
+
+
+def _is_cut(restart: Restart) -> bool:
+    return bool(restart.lost_bytes or restart.lost.batches)
+
+
+def _cut_text(held: HeldReplica, restart: Restart) -> str:
+    name, lost = f"{restart.topic}-{restart.partition}", restart.lost
+    reason = f", as {restart.cut[0].reason}" if restart.cut and restart.cut[0].reason else ""
+    gone = f"{restart.lost_bytes:,} bytes"
+    if held.end_before > restart.log_end_offset:
+        gone = f"offsets {restart.log_end_offset}..{held.end_before - 1} of {name} ({gone})"
+    else:
+        gone = f"{gone} after offset {restart.log_end_offset} of {name}"
+    intact = "no intact batch is after that"
+    if lost.batches:
+        intact = f"{lost.batches:,} intact batches with {lost.records:,} records are after that, which salvage keeps"
+    return f"recovery cuts {gone}{reason}; {intact}"
+
+
+def last_epoch(replica: DiskReplica, end_offset: int | None = None) -> int:
+    """The newest leader epoch of a log, by its checkpoint and the batches of its last segment; of what is before
+    ``end_offset``."""
     epochs: list[int] = [-1]
     try:
-        epochs += [epoch for epoch, _ in load_epochs(replica.paths.leader_epoch_checkpoint)]
+        known = load_epochs(replica.paths.leader_epoch_checkpoint)
+        epochs += [epoch for epoch, start in known if end_offset is None or start < end_offset]
         last = PartitionReader(replace(replica.paths, segments=replica.paths.segments[-1:]))
-        for batch in last.batches(["partitionLeaderEpoch"], on_damage=lambda _: None):
-            epochs += (each for each in integers(batch.column("partitionLeaderEpoch")) if each is not None)
+        for batch in last.batches(["baseOffset", "partitionLeaderEpoch"], on_damage=lambda _: None):
+            starts, found = (integers(batch.column(name)) for name in ("baseOffset", "partitionLeaderEpoch"))
+            epochs += (
+                epoch
+                for start, epoch in zip(starts, found, strict=True)
+                if epoch is not None and (end_offset is None or (start is not None and start < end_offset))
+            )
     except UnreadableError:
         pass
     return max(epochs)

@@ -24,12 +24,12 @@ def positions_past_end(
     node: BrokerNode,
     served: Mapping[Place, PartitionPath],
     emptied: Collection[Place],
-    limits_after: Callable[[PartitionPath, int], Limits | None],
+    limits_after: Callable[[PartitionPath], Limits | None],
     max_batch_bytes: int | None = None,
 ) -> Iterator[LostPosition]:
     """Yield the positions in partitions of this node that end before them. ``served``: the partitions that are loaded
     and served; ``emptied``: those that begin empty. ``limits_after``: where the log of a partition starts and ends
-    after the start, as far as that matters for an offset."""
+    after the start; None where that is not known."""
     ids = {name: topic_id for topic_id, name in state.topics.items()}
 
     def limits_of(position: GroupPosition) -> Limits | None:
@@ -39,7 +39,7 @@ def positions_past_end(
             return None
         if place in emptied:
             return 0, 0
-        return limits_after(served[place], position.offset) if place in served else None
+        return limits_after(served[place]) if place in served else None
 
     own = [each for each in served.values() if each.topic in (CONSUMER_OFFSETS, SHARE_GROUP_STATE)]
     positions = read_positions(map(PartitionReader, own), state.topics, ignore, max_batch_bytes)

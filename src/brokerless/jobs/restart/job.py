@@ -96,8 +96,8 @@ def plan_directories(
     emptied = {(each.topic, each.partition) for each in loaded if each.path in stray} | dict(places.created).keys()
     positions: tuple[LostPosition, ...] = ()
     if state is not None:
-        limits_after = RecoveredLimits({each.path: load_directory_state(each) for each in own}, now_ms).after
-        positions = tuple(positions_past_end(state, node, served, emptied, limits_after, max_batch_bytes))
+        limits_of = RecoveredLogs({each.path: load_directory_state(each) for each in own}, now_ms).limits
+        positions = tuple(positions_past_end(state, node, served, emptied, limits_of, max_batch_bytes))
     return [
         DirectoryRestart(
             each.path,
@@ -186,33 +186,33 @@ def _remote_deletions(
     return tuple(remote_deletions(storage, state.partitions, node.node_id, served, unserved))
 
 
-class RecoveredLimits:
-    """Where the logs of some directories start and end after a start of a broker."""
+class RecoveredLogs:
+    """What a start of a broker makes of the logs of some directories, each planned once."""
 
     def __init__(self, states: Mapping[str, DirectoryState], now_ms: int | None = None) -> None:
         """``states``: of the directories, by their paths."""
         self._states = {path.rstrip("/"): each for path, each in states.items()}
         self._now_ms = now_ms
-        self._known: dict[str, tuple[int, int] | None] = {}
+        self._known: dict[str, Restart | None] = {}
 
-    def after(self, partition: PartitionPath, offset: int) -> tuple[int, int] | None:
-        """Return the first offset of a partition and the one after its last. ``offset``: one that may be past the end:
-        where headers have it, and it was not flushed, the log is recovered in a dry run. None where that fails."""
-        state = self._states[_parent(partition.path)]
-        lines = state.of(partition)
-        flushed = _offset(lines, names.RECOVERY_POINT_CHECKPOINT) or 0
-        reader = PartitionReader(partition)
-        limits = reader.start_offset or 0, reader.end_offset or 0
-        if state.was_clean or offset > limits[1] or offset <= flushed:
-            return limits
+    def of(self, partition: PartitionPath) -> Restart | None:
+        """Return the dry run for a partition; None where that fails, or where a broker does not load it."""
         if partition.path not in self._known:
-            self._known[partition.path] = self._recovered(partition, lines)
+            self._known[partition.path] = self._planned(partition)
         return self._known[partition.path]
 
-    def _recovered(self, partition: PartitionPath, lines: Lines) -> tuple[int, int] | None:
+    def limits(self, partition: PartitionPath) -> tuple[int, int] | None:
+        """Return the first offset of a partition after the start, and the one after its last; None as in :meth:`of`."""
+        restart = self.of(partition)
+        return None if restart is None else (restart.log_start_offset, restart.log_end_offset)
+
+    def _planned(self, partition: PartitionPath) -> Restart | None:
+        state = self._states.get(_parent(partition.path))
+        if state is None or is_remote(partition.path):
+            return None
         with suppress(UnreadableError):
-            restart = plan_restart(partition, lines, self._now_ms, clean=False)
-            return None if restart.refused else (restart.log_start_offset, restart.log_end_offset)
+            restart = plan_restart(partition, state.of(partition), self._now_ms, clean=state.was_clean)
+            return None if restart.refused else restart
         return None
 
 

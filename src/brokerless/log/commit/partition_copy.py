@@ -11,6 +11,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -94,6 +95,8 @@ def copy_partition(
                 plan = _plan_with_splits(path, checkpoints)
                 apply_recovery(plan)
                 start_offset, end_offset = plan.log_start_offset, plan.log_end_offset
+                recorded_end = min(recorded.high_watermark or 0, end_offset)
+                recorded = replace(recorded, recovery_point=recorded_end, high_watermark=recorded_end)
             sync_directory(path)
             files = Destination(str(log_directory)).files(path.name)
             unfinished = StagedPartition(path.name, topic, partition, start_offset, end_offset, recorded, files)

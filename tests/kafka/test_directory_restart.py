@@ -139,6 +139,10 @@ REFUSED: dict[str, Change] = {
     "garbage-for-bootstrap-checkpoint": write(names.BOOTSTRAP_CHECKPOINT, b"garbage" * 20),
     "garbage-for-leader-epochs": write("plain-0/leader-epoch-checkpoint"),
     "garbage-for-partition-metadata": write("plain-0/partition.metadata"),
+    "emptied-partition-metadata": write("plain-0/partition.metadata", b""),
+    "emptied-partition-metadata-in-one-of-two": lambda directory: second_directory(
+        lambda other: write("plain-0/partition.metadata", b"")(Path(shutil.move(directory / "plain-0", other)).parent)
+    )(directory),
     "partition-metadata-without-id": replace("plain-0/partition.metadata", "topic_id: .*", "topic_id: " + "A" * 22),
     "lost+found": make("lost+found"),
     "name-without-number": make("photos-abc"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import brokerless
 from brokerless.cli import main
 from brokerless.jobs.restart.job import plan_directories, plan_restart
 from brokerless.log.directory import resolve
@@ -84,3 +85,16 @@ def test_a_position_at_the_recovery_point_is_lost_by_damage_in_its_segment(tmp_p
     end = plan_restart(partition, {"recovery-point-offset-checkpoint": ("", 682)}, clean=False).log_end_offset
     assert end < 500
     assert [(each.end_offset, each.was_past_end) for each in cut.lost_positions] == [(end, False)]
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage\n"], ids=["empty", "garbage"])
+def test_a_partition_whose_metadata_cannot_be_parsed_is_neither_stray_nor_begun_empty(
+    tmp_path: Path, content: bytes
+) -> None:
+    disk = copied(tmp_path / "disk")
+    (disk / "orders-2" / "partition.metadata").write_bytes(content)
+    (found,) = plan_directories([resolve(str(disk))])
+    assert not found.stray
+    assert not found.lost_positions
+    assert [each.kind for each in found.refused] == ["partition-metadata-corrupt"] * (not content)
+    assert {each.kind for each in brokerless.cluster(disk).findings} == {"partition-metadata-corrupt"}

@@ -172,6 +172,13 @@ def _live(disks: Iterable[Disk]) -> Iterator[tuple[Disk, DiskReplica]]:
                 yield disk, each
 
 
+def _topic_id(replica: DiskReplica, ids: Mapping[str, str]) -> str | None:
+    """The topic's ID; by its name where ``partition.metadata`` is there and cannot be parsed, as such a replica is
+    neither stray nor begun again."""
+    is_corrupt = replica.topic_id is None and replica.paths.partition_metadata is not None
+    return ids.get(replica.topic) if is_corrupt else replica.topic_id
+
+
 def _compare_identities(disks: Sequence[Disk]) -> Iterator[Finding]:
     known = [each.properties for each in disks if each.properties is not None and not each.properties.findings]
     for each in known[1:]:
@@ -186,7 +193,11 @@ def _compare_topic_ids(disks: Sequence[Disk], cluster: Cluster | None) -> Iterat
     """Directories whose topic the metadata does not know by this ID, or which other disks have with another."""
     ids: dict[str, str] = {}
     for _, each in _live(disks):
-        if each.topic_id is None:
+        if each.topic_id is None and each.paths.partition_metadata is not None:
+            text = "this cannot be parsed: a broker does not load it, and ends or takes the log directory offline"
+            path = each.paths.partition_metadata.path
+            yield Finding("error", Kind.PARTITION_METADATA_CORRUPT, path, None, None, text)
+        elif each.topic_id is None:
             text = "there is no partition.metadata, so that the topic's ID is not known; a broker makes this stray"
             yield Finding("error", Kind.PARTITION_METADATA_MISSING, each.paths.path, None, None, text)
         elif cluster is not None and each.topic_id not in cluster.topics:
@@ -205,9 +216,10 @@ def _compare_topic_ids(disks: Sequence[Disk], cluster: Cluster | None) -> Iterat
 def _missing(disks: Sequence[Disk], cluster: Cluster) -> Iterator[Finding]:
     """Partitions of the metadata that no disk has; and replicas that the disks of their node do not have, if all of
     those that the node registered are there."""
+    names = {name: topic_id for topic_id, name in cluster.topics.items()}
     found: dict[tuple[str | None, int], set[int | None]] = defaultdict(set)
     for disk, each in _live(disks):
-        found[each.topic_id, each.partition].add(disk.node_id)
+        found[_topic_id(each, names), each.partition].add(disk.node_id)
     given: dict[int, set[str | None]] = defaultdict(set)
     for disk in disks:
         if disk.node_id is not None:
@@ -343,7 +355,7 @@ def _lost_positions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: in
     ids |= {name: topic_id for topic_id, name in cluster.topics.items()}
     replicas: dict[Place, list[DiskReplica]] = defaultdict(list)
     for _, each in _live(disks):
-        if each.topic_id == ids.get(each.topic):
+        if _topic_id(each, ids) == ids.get(each.topic):
             replicas[each.topic, each.partition].append(each)
     recovered = RecoveredLogs({each.path: each.checkpoints for each in disks})
     known = {

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from brokerless import arrow
 from brokerless.bounds import MAX_INT32
@@ -23,7 +23,7 @@ from brokerless.jobs.restart.partition_files import check_file_names
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import MetaProperties, load_meta_properties
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
-from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
+from brokerless.log.checkpoint.partition_metadata import PartitionMetadata, load_partition_metadata
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.paths import DirectoryEntry, list_directory
 from brokerless.tables.partition_reader import open_partitions
@@ -45,6 +45,8 @@ class LoadedDirectory:
     path: str
     topic_id: str | None
     """That in its ``partition.metadata``; None without one that can be read."""
+    is_corrupt: bool = False
+    """Its ``partition.metadata`` is there, and cannot be parsed: it is not loaded."""
 
 
 def check_node_files(
@@ -179,12 +181,22 @@ def loaded_directories(directory: LogDirectory) -> tuple[list[LoadedDirectory], 
             text = "a broker takes every directory for a partition's, and ends at such a name; move it away"
             findings.append(Finding("error", Kind.DIRECTORY_NAME, path, None, None, text, "such as orders-0", name))
         elif parsed is not None and parsed[0] != names.CLUSTER_METADATA:
-            topic_id = load_partition_metadata(f"{path.rstrip('/')}/{names.PARTITION_METADATA}").topic_id
-            found.append(LoadedDirectory(*parsed, path, topic_id))
+            metadata = load_partition_metadata(f"{path.rstrip('/')}/{names.PARTITION_METADATA}")
+            is_corrupt = any(each.kind == Kind.PARTITION_METADATA_CORRUPT for each in metadata.findings)
+            found.append(LoadedDirectory(*parsed, path, metadata.topic_id, is_corrupt))
+            findings += _ending(metadata) if is_corrupt else ()
             if not is_known:
                 with suppress(UnreadableError):
                     findings += check_file_names(tuple(list_directory(path)))
     return found, findings
+
+
+def _ending(metadata: PartitionMetadata) -> Iterator[Finding]:
+    """Why a broker ends at an emptied ``partition.metadata``, also one with other directories: at what else it cannot
+    parse, it takes the directory offline."""
+    if not Path(metadata.file).stat().st_size:
+        text = "it is empty, and a broker ends at it as it loads its logs (NullPointerException)"
+        yield Finding("error", Kind.PARTITION_METADATA_CORRUPT, metadata.file, None, None, text)
 
 
 def _parse(name: str) -> tuple[str, int, names.PartitionState] | None:

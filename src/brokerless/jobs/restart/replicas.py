@@ -92,7 +92,7 @@ def check_owners(properties: Iterable[MetaProperties], state: ClusterState) -> I
 
 def stray(each: LoadedDirectory, state: ClusterState | None, node: BrokerNode) -> Finding | None:
     """Why a broker renames a partition's directory to ``-stray``; its topic is served without it."""
-    if each.state not in ("live", "future"):
+    if each.state not in ("live", "future") or each.is_corrupt:
         return None
     path = f"{each.path.rstrip('/')}/{names.PARTITION_METADATA}"
     topic_id = each.topic_id

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pytest
 from aiokafka.record.util import calc_crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +22,9 @@ from brokerless import Finding
 from brokerless.schemas import BATCHES, RECORDS
 from tests.format import twin
 from tests.golden import CONSUMERS_THROW, cases, first_at_their_offsets, of_type
+from tests.jobs.exports import raw
 from tests.kafka.oracle import as_line, read_logs
+from tests.log import whole_batches
 
 SOURCES = [
     log.read_bytes()
@@ -267,9 +270,9 @@ def test_every_batch_that_no_damage_touches_is_read_by_all(
 ) -> None:
     """The judge is the log as it was: of each batch whose bytes are unchanged, all records; and of the others none.
 
-    Only a lone batch where a damaged one before it, by its size, would be is not read, as it may as well be the value
-    of one of that one's records; nor is what a wrong size leads over that happens to end where another batch begins.
-    Salvage saves both."""
+    Only a lone batch where a damaged one before it, by its size, would be may be left out, if more than that size is
+    wrong, as it may as well be the value of one of that one's records; so may what a wrong size leads over that happens
+    to end where another batch begins. Salvage saves both."""
     directory = tmp_path_factory.mktemp("lost")
     (directory / "t-0").mkdir()
     path = directory / "t-0" / (DEMO.name if source == 0 else NAME)
@@ -284,6 +287,8 @@ def test_every_batch_that_no_damage_touches_is_read_by_all(
     ]
     expected = [(each["offset"], each["value"]) for each in every if each["batchPosition"] in untouched]
     may_lack = {each["offset"] for each in every if each["batchPosition"] in lone}
+    if all(loss.kind == "size" for loss in losses):
+        may_lack = set()
     rows = twin.chain(damaged)[0]
     if any(one < at < after for at in left for one, after in pairwise(rows)):
         may_lack = {offset for offset, _ in expected}
@@ -305,6 +310,57 @@ def test_every_batch_that_no_damage_touches_is_read_by_all(
     log.salvage(str(out))
     saved = brokerless.open(str(out)).records(["offset", "value"], control=True).read_all().to_pylist()
     assert [(each["offset"], each["value"]) for each in saved] == expected
+
+
+TEN = [whole_batches.batch(10 * each, 10, value=b"%d" % each).tobytes() for each in range(5)]
+
+
+def larger(data: bytes, by: int = 1 << 24) -> bytes:
+    return data[:8] + (int.from_bytes(data[8:12], "big") + by).to_bytes(4, "big") + data[12:]
+
+
+def wrong_within(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+ALONE = {
+    "past the end, then cut off": [TEN[0], larger(TEN[1]), TEN[2], TEN[3][:-30]],
+    "past the end, then cut off in a header": [TEN[0], larger(TEN[1]), TEN[2], TEN[3][:20]],
+    "past the end, a checksum after it": [TEN[0], larger(TEN[1]), wrong_within(TEN[2]), TEN[3]],
+    "past the end, another after it": [TEN[0], larger(TEN[1]), larger(TEN[2]), TEN[3]],
+    "past the end, a checksum after the next": [TEN[0], larger(TEN[1]), TEN[2], wrong_within(TEN[3]), TEN[4]],
+    "past the end and within, then cut off": [TEN[0], wrong_within(larger(TEN[1])), TEN[2], TEN[3][:-30]],
+    "into the next, a checksum after that": [TEN[0], larger(TEN[1], 64), TEN[2], wrong_within(TEN[3]), TEN[4]],
+    "into the next, another after that": [TEN[0], larger(TEN[1], 64), TEN[2], larger(TEN[3]), TEN[4]],
+    "into the next, then cut off": [TEN[0], larger(TEN[1], 64), TEN[2], TEN[3][:-30]],
+    "offsets missing before and after it": [TEN[0], larger(TEN[2]), TEN[4], whole_batches.batch(70).tobytes()[:-1]],
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_batch_that_stands_alone_between_two_damages_is_read_by_all(name: str, tmp_path: Path) -> None:
+    """The judge is the batches as they were."""
+    path = tmp_path / "from" / "t-0" / NAME
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"".join(ALONE[name]))
+    wanted = [10 * number + each for number, batch in enumerate(TEN) if batch in ALONE[name] for each in range(10)]
+    log, ignored = brokerless.open(tmp_path / "from"), list[Finding]()
+    for jobs in (1, 2):
+        rows = log.records(["offset", "value"], on_damage=ignored.append, jobs=jobs).read_all().to_pylist()
+        assert [(each["offset"], each["value"]) for each in rows] == [(each, b"%d" % (each // 10)) for each in wanted]
+    for start in range(0, 50, 10):
+        rows = log.records(["offset"], start_offset=start, on_damage=ignored.append).read_all().to_pylist()
+        assert [each["offset"] for each in rows] == [each for each in wanted if each >= start]
+    query = 'select "offset" from t order by 1'
+    assert log.sql(query, on_damage=ignored.append).read_all()["offset"].to_pylist() == wanted
+    log.export(tmp_path / "out", on_damage=ignored.append)
+    assert [each["offset"] for each in raw(tmp_path / "out")] == wanted
+    log.salvage(str(tmp_path / "saved"))
+    assert offsets_read(tmp_path / "saved") == wanted
+    at = len(ALONE[name][0])
+    errors = {each.position: each.kind for each in log.verify() if each.severity == "error"}
+    is_torn = "past" in name or "missing" in name
+    assert errors[at] == ("batch-size-invalid" if is_torn else "checksum-mismatch")
 
 
 def offsets_read(path: Path) -> list[int]:

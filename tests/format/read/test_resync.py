@@ -244,7 +244,8 @@ def test_one_wrong_offset_before_the_damage_hides_nothing() -> None:
 @pytest.mark.parametrize("end", [0, 1, 40, 200])
 def test_a_batch_in_a_value_of_one_that_is_cut_off_is_not_taken(end: int) -> None:
     """As of a log that a broker is writing to; its offsets may be anything."""
-    for value in (made(110), made(106, 1), made(90), made(106, 1) + b"and so on" * 20):
+    following = made(107) + made(110, value=b"a longer value")
+    for value in (made(110), made(106, 1), made(107), made(90), made(106, 1) + b"and so on" * 20, following):
         torn = made(106, 1, value + b"the rest of the value" * 15)
         assert continuation(BEFORE + torn[: len(torn) - 316 + end]) is None
         wrong = bytearray(torn)
@@ -253,6 +254,23 @@ def test_a_batch_in_a_value_of_one_that_is_cut_off_is_not_taken(end: int) -> Non
         found = continuation(BEFORE + wrong + b"junk" * 40 + AFTER)
         assert found is not None
         assert (found.position, found.first) == (len(BEFORE + wrong) + 160, 110)
+
+
+@pytest.mark.parametrize("rest", [b"", made(110)[:-5]])
+def test_a_part_of_a_log_in_a_value_is_not_taken_where_the_damaged_batch_ends_well(rest: bytes) -> None:
+    """Its records' lengths are wrong, but not its size."""
+    damaged = bytearray(made(106, 3, b"before" + made(109, 1) + made(110)[:-7]))
+    damaged[61:63] = b"\xff\xff"
+    found = continuation(BEFORE + damaged + rest)
+    assert found is None or found.position >= len(BEFORE + damaged)
+
+
+def test_batches_in_values_are_not_taken_wherever_their_batch_is_cut_off() -> None:
+    """Their offsets are those that come next."""
+    for count, value in ((4, made(110) + made(113)), (1, made(107)), (3, b"before" + made(109) + made(112)[:-7])):
+        torn = made(106, count, value)
+        for end in range(1, len(torn)):
+            assert continuation(BEFORE + torn[:end]) is None
 
 
 def test_a_message_follows_a_batch_whose_size_is_wrong() -> None:
@@ -264,3 +282,57 @@ def test_a_message_follows_a_batch_whose_size_is_wrong() -> None:
         found = continuation(BEFORE + wrong + follows[:end])
         assert found is not None
         assert (found.position, found.first) == (len(BEFORE + wrong), 110)
+
+
+def resized(data: bytes, by: int) -> bytes:
+    """A batch whose size alone is wrong."""
+    return data[:8] + (int.from_bytes(data[8:12], "big") + by).to_bytes(4, "big") + data[12:]
+
+
+def wrong_within(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+DAMAGED, NEXT, LAST = made(106, 4), made(110, 2), made(112)
+MESSAGES = [odd_logs.entry(each, odd_logs.message(1, None, b"a value")) for each in (110, 111)]
+
+
+@pytest.mark.parametrize("by", [40, 1 << 24])
+@pytest.mark.parametrize("rest", [NEXT + LAST[:-1], NEXT + LAST[:30], NEXT + LAST[:9], NEXT + wrong_within(LAST)])
+def test_a_lone_batch_is_found_where_one_ends_whose_size_alone_is_wrong(by: int, rest: bytes) -> None:
+    """By its checksum, whatever the offset after it, as records between them may be removed."""
+    for removed in (b"", made(106, 1)):
+        wrong = resized(made(107, 3) if removed else DAMAGED, by)
+        found = continuation(BEFORE + wrong + rest)
+        assert found == Continuation(len(BEFORE), len(BEFORE + wrong), 110, 106)
+    later = made(120, 2) + LAST[:-1]
+    found = continuation(BEFORE + resized(DAMAGED, by) + later)
+    assert found is not None
+    assert found.first == 120
+
+
+@pytest.mark.parametrize("following", [wrong_within(NEXT), resized(NEXT, 1 << 24), resized(NEXT, 26 - len(NEXT))])
+def test_where_such_a_batch_ends_a_damaged_one_may_follow(following: bytes) -> None:
+    for before in (BEFORE, made(90) + made(93)):
+        found = continuation(before + resized(DAMAGED, 1 << 24) + following + LAST)
+        assert found is not None
+        assert (found.position, found.first) == (len(before + DAMAGED), 110)
+
+
+def test_a_lone_message_is_found_where_one_ends_whose_size_alone_is_wrong() -> None:
+    wrong = resized(odd_logs.entry(106, odd_logs.message(1, None, b"a value")), 1 << 24)
+    found = continuation(BEFORE + wrong + MESSAGES[0] + MESSAGES[1][:-1])
+    assert found is not None
+    assert (found.position, found.first) == (len(BEFORE + wrong), 110)
+
+
+@pytest.mark.parametrize("last", [LAST[:-1], LAST[:20], wrong_within(LAST)])
+def test_a_lone_batch_is_found_if_its_offsets_and_those_of_the_next_header_continue_the_damaged_one(
+    last: bytes,
+) -> None:
+    wrong = wrong_within(resized(DAMAGED, 1 << 24))
+    found = continuation(BEFORE + wrong + NEXT + last)
+    assert found is not None
+    assert (found.position, found.first) == (len(BEFORE + wrong), 110)
+    assert continuation(BEFORE + wrong + made(111, 1) + last) is None
+    assert continuation(BEFORE + wrong + made(110, 1) + last) is None

@@ -8,7 +8,8 @@ of 2^-16. Salvage also decodes what was found, which a false batch does not surv
 
 Where a log is read on after damage (:func:`find_continuation`), a batch that is intact is not yet one of this log:
 records may have batches as their values. Nothing in an intact batch is searched, and what looks like a part of a
-damaged one is taken only if its offsets say that it comes after it.
+damaged one is taken only if its offsets say that it comes after it, and what follows it does, too. Or if the damaged
+one's checksum is right once it ends there: it does not cover the size, so that a size which alone is wrong is known.
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ def _first_valid(read: ReadRange, start: int, buffer: NDArray[np.uint8], batches
 class Continuation:
     """Where a log goes on after damage. ``broken_at``: where the damage begins (bytes): the first batch that is not
     intact, if the next intact one lies within it, or else where the chain of sizes breaks. ``position``: of the next
-    intact batch, and ``first`` its offset; ``after``: the offset that was expected there."""
+    intact batch, or where a batch whose size alone is wrong ends, and ``first`` the offset there; ``after``: the offset
+    that was expected there."""
 
     broken_at: int
     position: int
@@ -149,6 +151,8 @@ def find_continuation(
         found = _find_in_torn(read, size, stop + 1, expected, largest)
     else:
         found = _find_expected(read, size, start + 1, expected, largest, skip)
+        if not len(broken):
+            found = _find_end(read, size if found is None else found, stop + 1, expected) or found
     if found is None:
         return None
     header = read_headers(read(found, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
@@ -165,6 +169,19 @@ def _last_intact(read: ReadRange, before: Batches, largest: int) -> int | None:
     return -1 if len(before) <= MOST_BROKEN else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Suspect:
+    """A batch that is damaged or cut off. ``start`` and ``end``: bytes, by its header."""
+
+    start: int
+    end: int
+    last_offset: int
+    is_wrapper: bool
+
+    def is_around(self, position: int) -> bool:
+        return self.start < position < self.end
+
+
 @dataclass(slots=True)
 class _Expected:
     """What the next batch of a log has to be like. ``next_offset``: the offset that comes next, ``lowest`` the lowest
@@ -177,9 +194,12 @@ class _Expected:
     next_offset: int
     lowest: int
     epoch: int = layouts.NO_PARTITION_LEADER_EPOCH
-    suspects: list[tuple[int, int, int, bool]] = field(default_factory=list[tuple[int, int, int, bool]])
-    """Where each begins and ends (bytes), its last offset, and whether it is a wrapper message."""
+    suspects: list[_Suspect] = field(default_factory=list[_Suspect])
     is_torn: bool = False
+    spent: int = 0
+    """Bytes whose checksums were computed to find where suspects end."""
+    walked: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    """By where a suspect begins: the position of the last record that was looked at, and how many were before it."""
 
     @classmethod
     def after(cls, before: Batches, row: int | None, base_offset: int) -> _Expected:
@@ -198,7 +218,7 @@ class _Expected:
             return
         position, end = int(batch.positions[0]), int(batch.ends[0])
         self.is_torn = end > size and not batch.is_legacy[0] and int(batch.entry_offset[0]) == self.next_offset
-        self.suspects.append((position, end, int(batch.last_offset[0]), bool(batch.is_wrapper[0])))
+        self.suspects.append(_Suspect(position, end, int(batch.last_offset[0]), bool(batch.is_wrapper[0])))
 
     def of_headers(self, batches: Batches) -> NDArray[np.bool_]:
         """Which batches may follow, whatever is between."""
@@ -209,25 +229,46 @@ class _Expected:
 
     def are_possible(self, batches: Batches, base: int) -> NDArray[np.bool_]:
         positions, possible = batches.positions + base, self.of_headers(batches)
-        for start, end, last, is_wrapper in self.suspects:
-            is_within = (positions > start) & (positions < end)
-            if is_wrapper:  # its messages may lie anywhere after it, as bytes may have been inserted
+        for each in self.suspects:
+            is_within = (positions > each.start) & (positions < each.end)
+            if each.is_wrapper:  # its messages may lie anywhere after it, as bytes may have been inserted
                 is_within |= batches.is_legacy & ~batches.is_wrapper
-            possible &= ~is_within | (batches.entry_offset > last)
+            possible &= ~is_within | (batches.entry_offset > each.last_offset)
         return possible
 
     def goes_on(self, read: ReadRange, size: int, position: int, largest: int) -> bool:
         """Whether after a batch within a damaged one another intact one follows: a record's value does not end its
-        batch. Where the log ends, it has to have the very next offset."""
+        batch. Where the log ends, or the next one is damaged or cut off, all have to have the very next offsets."""
+        around = [each for each in self.suspects if each.is_around(position)]
+        if any(_is_in_value(read, each.start, position, self.walked) for each in around):
+            return False
         one = read_headers(read(position, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
-        end = position + int(one.sizes[0])
+        end, next_offset = position + int(one.sizes[0]), int(one.last_offset[0]) + 1
+        is_next = any(int(one.entry_offset[0]) == each.last_offset + 1 for each in self.suspects)
         if size - end <= layouts.HEADER_SIZE_UP_TO_MAGIC:
-            return any(int(one.entry_offset[0]) == last + 1 for _, _, last, _ in self.suspects)
+            return is_next
         following = read_headers(read(end, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
-        return int(following.entry_offset[0]) > int(one.last_offset[0]) and _is_intact(read, end, largest)
+        if int(following.entry_offset[0]) < next_offset:
+            return False
+        if is_next and int(following.entry_offset[0]) == next_offset and not _end_well(read, size, around):
+            return size - end < layouts.BATCH_V2_SIZE or _makes_sense(following) or _is_intact(read, end, largest)
+        return _is_intact(read, end, largest)
+
+    def may_end(self, read: ReadRange, position: int) -> bool:
+        """Whether a damaged batch has the right checksum if it ends at a position: its size alone is wrong then."""
+        for each in self.suspects:
+            length = position - each.start
+            if not each.is_around(position) or self.spent + length > _ALLOWANCE:
+                continue
+            self.spent += length
+            whole = read(each.start, max(length, layouts.BATCH_V2_SIZE)).copy()
+            whole[8:12] = np.frombuffer((length - layouts.LOG_ENTRY_SIZE).to_bytes(4, "big", signed=True), np.uint8)
+            if len(whole) >= length and checksums_match(whole, read_headers(whole, np.zeros(1, np.int64)))[0]:
+                return True
+        return False
 
     def is_within_suspect(self, position: int) -> bool:
-        return any(start < position < end for start, end, *_ in self.suspects)
+        return any(each.is_around(position) for each in self.suspects)
 
 
 def _find_expected(
@@ -237,30 +278,53 @@ def _find_expected(
         found = find_next_batch(read, size, start, size, largest, skip, expected.are_possible)
         if found is None or not expected.is_within_suspect(found) or expected.goes_on(read, size, found, largest):
             return found
+        if expected.may_end(read, found):
+            return found
         start = found + 1
 
 
 def _find_in_torn(read: ReadRange, size: int, start: int, expected: _Expected, largest: int) -> int | None:
-    """The same within a batch that is cut off. No kernel is loaded for it, as the logs that end within a batch are
-    mostly those that a broker is writing to."""
-    high, message = expected.next_offset >> 32, (expected.suspects[-1][2] + 1).to_bytes(8, "big")
-    while start < size:
+    """The same within a batch that is cut off, or whose size is wrong. No kernel is loaded for it, as the logs that end
+    within a batch are mostly those that a broker is writing to."""
+    for position, length in _candidates(read, size, start, expected):
+        if expected.may_end(read, position):
+            return position
+        is_whole = length <= min(largest, size - position) and _is_intact(read, position, largest)
+        if is_whole and expected.goes_on(read, size, position, largest):
+            return position
+    return None
+
+
+def _find_end(read: ReadRange, until: int, start: int, expected: _Expected) -> int | None:
+    """Where a damaged batch ends whose size alone is wrong, before ``until`` (bytes), if a batch begins there: it may
+    be damaged itself."""
+    if not expected.suspects:
+        return None
+    until = min(until, expected.suspects[-1].end)
+    return next((at for at, _ in _candidates(read, until, start, expected) if expected.may_end(read, at)), None)
+
+
+def _candidates(read: ReadRange, until: int, start: int, expected: _Expected) -> Iterator[tuple[int, int]]:
+    """Where batches may begin in ``[start, until)`` by their headers, and their sizes (both bytes)."""
+    high, after = expected.next_offset >> 32, expected.suspects[-1].last_offset + 1
+    message = after.to_bytes(8, "big")
+    while start < until:
         buffer = read(start, _WINDOW + _OVERLAP)
         if len(buffer) < _WINDOW + _OVERLAP:  # a message at the end may be shorter than a header
             buffer = np.concatenate([buffer, np.zeros(_OVERLAP, np.uint8)])
-        count = len(buffer) - _OVERLAP
+        count = min(len(buffer) - _OVERLAP, until - start)
         may_begin = (buffer[16 : count + 16] == layouts.MAGIC_V2) & (buffer[21 : count + 21] == 0)
-        for at in sorted({*np.flatnonzero(may_begin).tolist(), *_find_all(buffer.tobytes(), message)}):
+        at_messages = _find_all(buffer[: count + _OVERLAP].tobytes(), message)
+        for at in sorted({*np.flatnonzero(may_begin).tolist(), *(each for each in at_messages if each < count)}):
             head = read_headers(buffer[at : at + layouts.BATCH_V2_SIZE], np.zeros(1, np.int64))
-            if not 0 <= (int(head.entry_offset[0]) >> 32) - high <= 1 or not _makes_sense(head) or head.is_wrapper[0]:
+            offset = int(head.entry_offset[0])
+            if not 0 <= (offset >> 32) - high <= 1 or head.is_wrapper[0]:
                 continue  # a wrapper message does not say where it begins
-            position, length = start + at, int(head.sizes[0])
-            if length > min(largest, size - position) or not expected.are_possible(head, position)[0]:
+            if offset != after and not _makes_sense(head):
                 continue
-            if _is_intact(read, position, largest) and expected.goes_on(read, size, position, largest):
-                return position
+            if expected.are_possible(head, start + at)[0]:
+                yield start + at, int(head.sizes[0])
         start += count
-    return None
 
 
 def _find_all(data: bytes, wanted: bytes) -> Iterator[int]:
@@ -276,6 +340,55 @@ def _is_intact(read: ReadRange, position: int, largest: int) -> bool:
         return False
     whole = read(position, max(length, layouts.BATCH_V2_SIZE))
     return len(whole) >= length and bool(checksums_match(whole, read_headers(whole, np.zeros(1, np.int64)))[0])
+
+
+def _end_well(read: ReadRange, size: int, suspects: list[_Suspect]) -> bool:
+    """Whether the size of one of some damaged batches seems right: the file ends there, or another header follows."""
+    ends = [each.end for each in suspects if each.end < size]
+    headers = (read_headers(read(end, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64)) for end in ends)
+    return any(each.end == size for each in suspects) or any(_makes_sense(each) for each in headers)
+
+
+def _is_in_value(read: ReadRange, start: int, position: int, walked: dict[int, tuple[int, int]]) -> bool:
+    """Whether a position is in a value of a v2 batch that begins at ``start``, by the lengths of its records. Of
+    messages and of compressed records this is not known. Positions have to ascend (``walked``)."""
+    header = read_headers(read(start, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
+    if header.is_legacy[0] or header.codec[0]:
+        return False
+    at, first = walked.get(start, (start + layouts.BATCH_V2_SIZE, 0))
+    for row in range(first, int(header.count[0])):
+        walked[start] = at, row
+        if at >= position:
+            return False
+        fields = read(at, _MOST_FIELDS).tobytes()
+        length, begin = _read_varint(fields, 0)
+        end = at + begin + length
+        if length <= 0 or fields[begin : begin + 1] != b"\0":
+            return False
+        if end > position:
+            place = begin + 1
+            for _ in range(2):  # deltas of timestamp and offset
+                _, place = _read_varint(fields, place)
+            key, place = _read_varint(fields, place)
+            at += place + max(key, 0)
+            value, place = _read_varint(read(at, _MOST_FIELDS).tobytes(), 0)
+            return at + place <= position < at + place + value < end
+        at = end
+    return False
+
+
+_MOST_FIELDS = 40
+"""Bytes that the fields before a record's key take at most."""
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number in zigzag and where it ends; 0 where it does not end."""
+    value = 0
+    for place, byte in enumerate(data[at : at + 10]):
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at + place + 1
+    return 0, at
 
 
 def _makes_sense(batch: Batches) -> bool:

@@ -30,7 +30,8 @@ def check_start(directory: LogDirectory, state: DirectoryState) -> Iterator[Find
         return
     loaded, findings = loaded_directories(directory)
     for each in findings:
-        yield replace(each, severity="warning")
+        if each.kind != Kind.PARTITION_METADATA_CORRUPT:  # which is reported of the partition
+            yield replace(each, severity="warning")
     properties = load_properties(directory)
     reported = {*state.findings, *(() if properties is None else properties.findings)}
     for each in check_node_files(directory, properties):

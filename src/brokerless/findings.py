@@ -1,4 +1,4 @@
-"""What is found in files: one finding is one observation at one place, of one of the kinds that are listed here.
+"""Findings: each is one observation at one place in a file, of one of the kinds that are listed here.
 
 ``findings.toml``, beside this module, has the severity, the page, a sentence and the advice of each kind.
 """
@@ -19,7 +19,7 @@ Severity = Literal["info", "warning", "error"]
 
 
 class Kind(StrEnum):
-    """What was found. The value is a stable identifier in kebab-case, as programs read it."""
+    """Names each kind of finding. The value is a stable identifier in kebab-case, as programs read it."""
 
     # Batches and records
     CHECKSUM_MISMATCH = "checksum-mismatch"
@@ -249,7 +249,7 @@ NOT_DECODED = {"key": Kind.KEY_NOT_DECODED, "value": Kind.VALUE_NOT_DECODED}
 
 @dataclass(frozen=True, slots=True)
 class KindDescription:
-    """What ``brokerless help KIND`` shows. ``page`` is a page of the documents, without its suffix."""
+    """Describes a kind, as ``brokerless help KIND`` shows it. ``page`` is a page of the documents without suffix."""
 
     severities: tuple[Severity, ...]
     page: str

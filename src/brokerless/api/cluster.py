@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from brokerless.errors import UsageError
+from brokerless.api.jobs import Paths, list_paths
 from brokerless.log.directory import LogDirectory, resolve
 
 if TYPE_CHECKING:
     from brokerless.internals.groups.positions import ResetTo
     from brokerless.jobs.cluster.job import ClusterDescription
     from brokerless.jobs.rebuild.plan import Data, Quorum, Rebuild
-
-Paths = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
 
 
 def cluster(paths: Paths, *, max_batch_bytes: int | None = None) -> ClusterDescription:
@@ -86,7 +83,4 @@ def undo_rebuild(paths: Paths, to: str | os.PathLike[str], *, force: bool = Fals
 
 
 def _directories(paths: Paths) -> list[LogDirectory]:
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    if not given:
-        raise UsageError("give the log directories of the cluster's nodes")
-    return [resolve(os.fspath(each)) for each in given]
+    return [resolve(each) for each in list_paths(paths, "give the log directories of the cluster's nodes")]

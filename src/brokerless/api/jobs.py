@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -96,6 +96,17 @@ def sql(source: Source, of: Sequence[PartitionReader], query: str, options: Tabl
     from brokerless.sql.session import query_once
 
     return query_once(tables(source, of, options), query)
+
+
+Paths = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
+
+
+def list_paths(paths: Paths, if_none: str) -> list[str]:
+    """Return one path or several as a list of texts. ``if_none``: the text of the :class:`UsageError` where none is."""
+    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not listed:
+        raise UsageError(if_none)
+    return [os.fspath(each) for each in listed]
 
 
 def bound(max_batch_bytes: int | None) -> int:

@@ -1,12 +1,12 @@
-"""What ``brokerless.merge`` and ``brokerless.carve`` do: make logs of several replicas, and of bytes of any content."""
+"""Makes logs of several replicas (``brokerless.merge``), and of bytes of any content (``brokerless.carve``)."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Literal
 
-from brokerless.api.jobs import bound, open_directory
+from brokerless.api.jobs import Paths, bound, list_paths, open_directory
 from brokerless.errors import UsageError
 from brokerless.log.config import LogConfig
 from brokerless.log.names import Include
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.run.types import Spark
     from brokerless.jobs.salvage.carve import Carved
 
-Paths = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
+_NO_PATHS = "give at least one path"
 
 
 def merge(
@@ -50,7 +50,7 @@ def merge(
     """
     from brokerless.jobs.merge.job import Merge, merge, plan
 
-    logs = [open_directory(path, include, storage_options) for path in _each(paths)]
+    logs = [open_directory(path, include, storage_options) for path in list_paths(paths, _NO_PATHS)]
     there = {each.topic for log in logs for each in log.partitions}
     missing = sorted(set(topics or ()) - there)
     if missing:
@@ -87,7 +87,7 @@ def carve(
 
     if as_ == "parquet" and segment_bytes is not None:
         raise UsageError("segment_bytes does not apply to as_='parquet'; use one of them")
-    files = _each(paths)
+    files = list_paths(paths, _NO_PATHS)
     directory, config, is_parquet = output_directory(to, files), _config(segment_bytes), as_ == "parquet"
     carvings = [
         Carving(path, directory, config, bound(max_batch_bytes), dry_run, storage_options, is_parquet) for path in files
@@ -100,10 +100,3 @@ def carve(
 
 def _config(segment_bytes: int | None) -> LogConfig:
     return LogConfig() if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
-
-
-def _each(paths: Paths) -> list[str]:
-    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    if not listed:
-        raise UsageError("give at least one path")
-    return [os.fspath(each) for each in listed]

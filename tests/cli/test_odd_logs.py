@@ -26,7 +26,7 @@ WRITERS = {
     "convert --format": ["convert", "DATA", "--format", "v2", "--codec", "zstd", "--to", "OUT"],
     "compact": ["compact", "DATA", "-t", "odd", "--to", "OUT"],
 }
-OVERLAPPING = {"overlapping-batches": 40, "overlapping-wrappers": 25}
+OVERLAPPING = {"overlapping-batches": 40, "overlapping-rests": 36, "overlapping-wrappers": 25}
 """How many records a consumer gets."""
 
 

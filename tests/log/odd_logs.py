@@ -94,6 +94,12 @@ def overlapping_batches() -> Files:
     return {log_name(0): data + batch(30, numbered(30, 40), T + 40)}
 
 
+def overlapping_rests() -> Files:
+    """Batches that begin inside of the ones before them, and go on after them, up to the end of the log."""
+    data = batch(0, numbered(0, 20)) + batch(15, numbered(15, 25, "second"), T + 10, codec=GZIP)
+    return {log_name(0): data + batch(25, numbered(25, 30), T + 20) + batch(28, numbered(28, 36, "second"), T + 30)}
+
+
 def overlapping_wrappers() -> Files:
     """A v1 wrapper whose first messages lie below the one before (KAFKA-3919)."""
     data = v1_set(100, 101) + v1_set(102, 103) + v1_set(104, 105) + v1_set(103, 120, "big ")
@@ -127,6 +133,7 @@ def wrong_inner_crc(magic: int) -> Files:
 ODD_LOGS: dict[str, Files] = {
     "last-offset-delta-zero": last_offset_delta_zero(),
     "overlapping-batches": overlapping_batches(),
+    "overlapping-rests": overlapping_rests(),
     "overlapping-wrappers": overlapping_wrappers(),
     "overflowing-segment": overflowing_segment(),
     "overflowing-messages": overflowing_messages(),

@@ -18,6 +18,7 @@ from brokerless.log.storage.paths import open_file
 CONSUMED = {
     "last-offset-delta-zero": [2, 3, 4, 5, 8, 9, 10, 11, 14, 15, 16, 17, 18],
     "overlapping-batches": [*range(40)],
+    "overlapping-rests": [*range(36)],
     "overlapping-wrappers": [*range(100, 125)],
 }
 

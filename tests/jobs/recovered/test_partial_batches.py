@@ -23,6 +23,7 @@ LIMIT = 1 << 20
 SAVED = {
     "last-offset-delta-zero": [2, 3, 4, 5, 8, 9, 10, 11, 14, 15, 16, 17, 18],
     "overlapping-batches": [*range(40)],
+    "overlapping-rests": [*range(36)],
     "overlapping-wrappers": [*range(100, 125)],
     "overflowing-segment": [0, 1, 2_000_000_000, 3_000_000_000, 3_000_000_001, 5_000_000_000, 5_000_000_100],
     "overflowing-messages": [0, 2_000_000_000, 3_000_000_000, 5_000_000_000, 5_000_000_100],

@@ -52,7 +52,7 @@ def choose(
     parts: list[tuple[int, int, int]] = []
     starts = np.flatnonzero(begins)
     sizes = np.diff(np.append(starts, len(good)))
-    supported = _is_supported(intact)
+    supported = _is_supported(intact, base_offsets)
     for start, size in zip(starts[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True):
         rows = good[start : start + size]
         taken[start : start + size] = _take_each_offset_once(intact, rows, supported, parts)
@@ -111,11 +111,18 @@ def _is_near_past_last(intact: NDArray[np.void]) -> NDArray[np.bool_]:
     return near
 
 
-def _is_supported(intact: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Whether a neighbour in the file goes on where a batch ends, or ends where it begins."""
-    before, has_next, end, following = _neighbours(intact)
-    goes_on = (before & (end == intact["first"])) | (has_next & (following == intact["last"] + 1))
-    return goes_on | intact["past_last"]
+def _is_supported(intact: NDArray[np.void], base_offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether a file shows that a batch belongs where it is: it begins the file at its base offset, or a neighbour
+    goes on where it ends, or ends where it begins, or both have offsets in common, but go up (KAFKA-19407)."""
+    if not len(intact):
+        return np.zeros(0, np.bool_)
+    before, _, end, _ = _neighbours(intact)
+    begins_file = (intact["position"] == 0) & (intact["first"] == base_offsets[intact["file"]])
+    first_before = np.append(_NONE, intact["first"][:-1])
+    overlaps = (first_before <= intact["first"]) & (intact["first"] < end)
+    goes_on = before & ((end == intact["first"]) | overlaps & (intact["last"] >= end))
+    has_next = np.append((goes_on | before & overlaps)[1:], False)
+    return goes_on | has_next | begins_file | intact["past_last"]
 
 
 def _take_each_offset_once(

@@ -1,0 +1,114 @@
+"""Of intact batches that overlap in one replica, salvage and merge keep what ``cat`` shows, as a consumer gets it.
+
+A real consumer judges such logs in ``tests/kafka/test_consumed_cases.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.format.twin import write_batch, write_record
+from tests.log.odd_logs import GZIP, Files, T, batch, log_name, numbered
+
+import brokerless
+
+Recover = Callable[[Path, Path], Any]
+
+
+def after(offset: int, end: int, codec: int = 0, epoch: int = 0) -> bytes:
+    """A batch whose values say that it is not the first of the log with its offsets."""
+    return batch(offset, numbered(offset, end, "later"), T + offset, codec=codec, epoch=epoch)
+
+
+def compacted(base_offset: int, deltas: list[int], last: int) -> bytes:
+    payload = b"".join(write_record(b"k%d" % each, b"v", offset_delta=each) for each in deltas)
+    return write_batch(
+        payload, base_offset=base_offset, last_offset_delta=last, count=len(deltas), base_timestamp=T, max_timestamp=T
+    )
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """``offsets``: those that are kept; ``reported``: where batches begin of which not all is."""
+
+    files: Files
+    offsets: list[int]
+    reported: list[int]
+
+
+def one_file(data: bytes, offsets: list[int], *reported: int) -> Overlap:
+    return Overlap({log_name(0): data}, offsets, list(reported))
+
+
+FIRST = batch(0, numbered(0, 10))
+OVERLAPS = {
+    "the later goes on": one_file(FIRST + after(5, 15) + after(15, 20), [*range(20)], 10),
+    "of which one offset is there": one_file(FIRST + after(9, 19) + after(19, 24), [*range(24)], 10),
+    "compressed": one_file(
+        batch(0, numbered(0, 10), codec=GZIP) + after(5, 15, GZIP) + after(15, 20), [*range(20)], 10
+    ),
+    "at the end": one_file(FIRST + after(10, 20) + after(17, 27), [*range(27)], 20),
+    "one after the other": one_file(FIRST + after(5, 15) + after(12, 22) + after(18, 30), [*range(30)], 10, 15, 22),
+    "inside": one_file(FIRST + after(3, 7) + after(10, 15), [*range(15)], 3),
+    "inside, after others": one_file(FIRST + after(10, 20) + after(12, 15) + after(20, 25), [*range(25)], 12),
+    "the same offsets": one_file(FIRST + after(0, 10) + after(10, 15), [*range(15)], 0),
+    "from the same offset on": one_file(FIRST + after(0, 12) + after(12, 15), [*range(15)], 10),
+    "in a higher leader epoch": one_file(
+        FIRST + after(5, 15, epoch=1) + after(15, 20, epoch=1), [*range(20)], 10
+    ),
+    "in the next segment": Overlap(
+        {log_name(0): FIRST, log_name(8): after(8, 18) + after(18, 23)}, [*range(23)], [10]
+    ),
+    "compacted": one_file(
+        compacted(0, [0, 2, 4], 9) + compacted(5, [0, 1, 6], 6) + after(12, 15), [0, 2, 4, 11, 12, 13, 14], 10
+    ),
+}  # fmt: skip
+
+
+def rows(path: Path, on_damage: Any) -> list[dict[str, Any]]:
+    reader = brokerless.open(path).records(["offset", "timestamp", "key", "value"], on_damage=on_damage)
+    return [row for each in reader for row in each.to_pylist()]
+
+
+def write(files: Files, directory: Path) -> Path:
+    path = directory / "odd-0"
+    path.mkdir(parents=True)
+    for name, data in files.items():
+        (path / name).write_bytes(data)
+    return directory
+
+
+@pytest.mark.parametrize("name", OVERLAPS)
+@pytest.mark.parametrize("replicas", [0, 1, 2])
+def test_what_overlaps_is_kept_once_as_a_consumer_gets_it(name: str, replicas: int, tmp_path: Path) -> None:
+    case, to = OVERLAPS[name], tmp_path / "to"
+    source = write(case.files, tmp_path / "source")
+    found: list[brokerless.Finding] = []
+    if replicas:
+        others = [write(case.files, tmp_path / f"replica-{number}") for number in range(1, replicas)]
+        results = brokerless.merge([source, *others], to, on_damage=found.append)
+    else:
+        results = brokerless.open(source).salvage(str(to), on_damage=found.append)
+    assert [result.losses for result in results] == [()]
+    saved = rows(to / "odd-0", pytest.fail)
+    assert [row["offset"] for row in saved] == case.offsets
+    assert saved == rows(source / "odd-0", lambda _: None)
+    reported = [each.offset or 0 for each in found if each.kind == "offset-overlap"]
+    assert sorted(reported) == sorted(case.reported * max(1, replicas))
+    assert [each for each in brokerless.open(to).verify() if each.severity != "info"] == []
+
+
+def test_a_wrong_offset_does_not_become_an_overlap(tmp_path: Path) -> None:
+    """A batch that fits between its neighbours belongs there, whatever its offset says."""
+    wrong = bytearray(after(10, 20))
+    wrong[:8] = (5).to_bytes(8, "big")
+    source = write({log_name(0): FIRST + bytes(wrong) + after(20, 30)}, tmp_path / "source")
+    found: list[brokerless.Finding] = []
+    (result,) = brokerless.open(source).salvage(str(tmp_path / "to"), on_damage=found.append)
+    assert [(each.first_offset, each.last_offset, each.causes) for each in result.losses] == [
+        (10, 19, ("offset-misplaced",))
+    ]
+    assert [(each.kind, each.offset) for each in found] == [("offset-misplaced", 5)]

@@ -112,3 +112,16 @@ def test_a_wrong_offset_does_not_become_an_overlap(tmp_path: Path) -> None:
         (10, 19, ("offset-misplaced",))
     ]
     assert [(each.kind, each.offset) for each in found] == [("offset-misplaced", 5)]
+
+
+def test_wrong_offsets_that_are_alike_do_not_overlap_each_other(tmp_path: Path) -> None:
+    """Each begins inside of the one before it and goes on after it, but none after a batch that belongs there."""
+    wrong = [bytearray(after(first, last)) for first, last in [(20, 25), (25, 45), (45, 80)]]
+    for each in wrong:
+        each[:8] = (1).to_bytes(8, "big")
+    data = FIRST + after(10, 20) + b"".join(map(bytes, wrong))
+    source = write({log_name(0): data, log_name(80): after(80, 90)}, tmp_path / "source")
+    found: list[brokerless.Finding] = []
+    (result,) = brokerless.open(source).salvage(str(tmp_path / "to"), on_damage=found.append)
+    assert [row["offset"] for row in rows(tmp_path / "to" / "odd-0", found.append)] == [*range(20), *range(80, 90)]
+    assert [(each.first_offset, each.last_offset) for each in result.losses] == [(20, 79)]

@@ -113,16 +113,20 @@ def _is_near_past_last(intact: NDArray[np.void]) -> NDArray[np.bool_]:
 
 def _is_supported(intact: NDArray[np.void], base_offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Whether a file shows that a batch belongs where it is: it begins the file at its base offset, or a neighbour
-    goes on where it ends, or ends where it begins, or both have offsets in common, but go up (KAFKA-19407)."""
+    goes on where it ends, or ends where it begins, or it has offsets in common with such a batch directly before it
+    and goes on after it (KAFKA-19407)."""
     if not len(intact):
         return np.zeros(0, np.bool_)
-    before, _, end, _ = _neighbours(intact)
-    begins_file = (intact["position"] == 0) & (intact["first"] == base_offsets[intact["file"]])
-    first_before = np.append(_NONE, intact["first"][:-1])
-    overlaps = (first_before <= intact["first"]) & (intact["first"] < end)
-    goes_on = before & ((end == intact["first"]) | overlaps & (intact["last"] >= end))
-    has_next = np.append((goes_on | before & overlaps)[1:], False)
-    return goes_on | has_next | begins_file | intact["past_last"]
+    before, has_next, end, following = _neighbours(intact)
+    first, last = intact["first"], intact["last"]
+    first_before = np.append(_NONE, first[:-1])
+    overlaps = before & (first_before <= first) & (first < end) & (last >= end)
+    begins_file = (intact["position"] == 0) & (first == base_offsets[intact["file"]])
+    shown = (before & (end == first)) | (has_next & (following == last + 1)) | begins_file | intact["past_last"]
+    shown |= before & (end < first) & np.append(overlaps[1:], False)
+    # Wrong offsets overlap as well: an overlap counts only after a batch that belongs where it is.
+    rows = np.arange(len(intact))
+    return shown[np.maximum.accumulate(np.where(shown | ~overlaps, rows, 0))]
 
 
 def _take_each_offset_once(

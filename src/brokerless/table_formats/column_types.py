@@ -26,6 +26,7 @@ def stored_type(type_: Any, form: TableFormat) -> pa.DataType:
 
     Times are in microseconds. A struct whose fields' names a table cannot have is JSON text: two that differ only
     by case, a dot or a space in one. In Delta, which cannot widen a column, whole numbers are long and floats double.
+    A field of JSON that is null everywhere has no column until it has a type, if its object has other fields.
     """
     t = pa.types
     if t.is_struct(type_):
@@ -34,7 +35,8 @@ def stored_type(type_: Any, form: TableFormat) -> pa.DataType:
             return pa.string()
         if not all(_NAME.fullmatch(name) for name in names):
             return pa.string()
-        return pa.struct([pa.field(field.name, stored_type(field.type, form)) for field in type_])
+        known = [field for field in type_ if not t.is_null(field.type)]
+        return pa.struct([pa.field(field.name, stored_type(field.type, form)) for field in known or type_])
     if t.is_list(type_) or t.is_large_list(type_):
         return pa.list_(stored_type(type_.value_type, form))
     if t.is_map(type_):
@@ -90,6 +92,8 @@ def evolved_type(now: Any, wanted: Any, form: TableFormat) -> pa.DataType:
         for field in wanted:
             if field.name in own:
                 own[field.name] = evolved_type(own[field.name], field.type, form)
+            elif t.is_null(field.type):
+                continue
             elif _NAME.fullmatch(field.name) and field.name.casefold() not in folded and len(own) < MAX_FIELDS:
                 own[field.name] = stored_type(field.type, form)
                 folded.add(field.name.casefold())
@@ -104,18 +108,21 @@ def evolved_type(now: Any, wanted: Any, form: TableFormat) -> pa.DataType:
 
 def decoded_type(stored: Any, found: Any, form: TableFormat) -> pa.DataType:
     """The type to decode into for a column of the type ``stored``: that of the schemas (``found``) where its values can
-    be converted without loss, else the column's, so that what does not fit fails where it is decoded."""
+    be converted without loss, else the column's, so that what does not fit fails where it is decoded. Fields that are
+    null everywhere are there as such, also those that have no column, so that decoders know their names."""
     t = pa.types
     if t.is_struct(stored) and t.is_struct(found):
         types = {field.name: field.type for field in found}
-        return pa.struct(
-            [pa.field(each.name, decoded_type(each.type, types.get(each.name, each.type), form)) for each in stored]
-        )
+        own = [pa.field(each.name, decoded_type(each.type, types.get(each.name, each.type), form)) for each in stored]
+        known = set(stored.names)
+        return pa.struct([*own, *(each for each in found if t.is_null(each.type) and each.name not in known)])
     if t.is_list(stored) and t.is_list(found):
         return pa.list_(decoded_type(stored.value_type, found.value_type, form))
     if t.is_map(stored) and t.is_map(found):
         key, item = decoded_type(stored.key_type, found.key_type, form), found.item_type
         return pa.map_(key, decoded_type(stored.item_type, item, form))
+    if t.is_null(found):
+        return stored
     own = stored_type(found, form)
     return found if not t.is_nested(found) and (own == stored or _widens(own, stored)) else stored
 

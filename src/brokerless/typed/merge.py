@@ -192,6 +192,11 @@ def _conform_struct(value: Any, type_: Any, left_out: list[str] | None) -> dict[
     try:
         for field in type_:
             name = field.name
+            if left_out is not None and pa.types.is_null(field.type) and own.get(name) is not None:
+                left_out.append(name)
+                found[name] = None
+                before = len(left_out)
+                continue
             found[name] = conform(own.get(name), field.type, left_out)
             if left_out and len(left_out) > before:
                 _prefix(name, left_out, before)

@@ -278,15 +278,15 @@ class SideScan:
             return SideType("bytes", pa.binary(), unknown, counts)
         if self.is_json and self.type is not None and not pa.types.is_null(self.type):
             name = "connect-json" if self.is_connect else "json"
-            return SideType(name, without_nulls(self.type), unknown, counts)
+            return SideType(name, without_nulls(self.type), unknown, counts, inferred=self.type)
         name = "string" if self.is_text else "bytes"
         return SideType(name, pa.string() if self.is_text else pa.binary(), unknown, counts)
 
     def _plain(self, format_: str) -> SideType:
         prefix, name = _inner(format_)
-        type_ = plain.parser(name)[1] or self.type or pa.string()
-        type_ = without_nulls(type_)
-        return SideType(format_, plain.windowed(prefix, type_) if prefix else type_)
+        inferred = plain.parser(name)[1] or self.type or pa.string()
+        types = [plain.windowed(prefix, each) if prefix else each for each in (without_nulls(inferred), inferred)]
+        return SideType(format_, types[0], inferred=types[1])
 
 
 def _joined(type_: pa.DataType | None, own: pa.DataType) -> pa.DataType:

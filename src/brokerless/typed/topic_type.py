@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import pyarrow as pa
@@ -101,13 +101,15 @@ class UsedSchema:
 class SideType:
     """The type of keys or of values. ``format``: how it is decoded, such as ``schema`` or ``string``. ``counts``:
     records that were read first, by what they looked like: ``null``, ``framed``, ``unframed``. ``is_partial``: whether
-    records that were not read may name schemas that are not in ``schemas``."""
+    records that were not read may name schemas that are not in ``schemas``. ``inferred``: of JSON, the type with null
+    for what was null everywhere, where ``type`` has text."""
 
     format: str
     type: pa.DataType
     schemas: tuple[UsedSchema, ...] = ()
     counts: tuple[tuple[str, int], ...] = ()
     is_partial: bool = False
+    inferred: pa.DataType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,11 @@ class TopicType:
     topic: str | None
     key: SideType
     value: SideType
+
+    def with_nulls(self) -> TopicType:
+        """The same with null as the type of what was null everywhere, where that is known."""
+        sides = [replace(side, type=side.inferred or side.type) for side in (self.key, self.value)]
+        return TopicType(self.topic, *sides)
 
     def schema(self, records: pa.Schema) -> pa.Schema:
         """The schema of decoded records, from that of the records: ``key`` and ``value`` are typed, :data:`COLUMNS` of

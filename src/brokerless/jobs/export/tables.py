@@ -120,6 +120,7 @@ class PlannedTables:
                 known=None if known is None else {name: known.schema.field(name).type for name in ("key", "value")},
             )  # fmt: skip
             state = _with_formats_found(state, decoding, topic_type)
+            topic_type = topic_type.with_nulls()
             records = topic_type.schema(SCHEMA)
         schema = table_schema(records, form)
         if known is not None:

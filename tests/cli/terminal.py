@@ -6,7 +6,7 @@ import fcntl
 import os
 import pty
 import re
-import select
+import selectors
 import signal
 import struct
 import sys
@@ -106,10 +106,13 @@ def on_terminal(
     os.close(theirs)
     os.close(write_out)
     parts = {mine: b"", read_out: b""}
-    open_files = set(parts)
+    open_files = selectors.PollSelector()
+    for file in parts:
+        open_files.register(file, selectors.EVENT_READ)
     until = time.monotonic() + 120
-    while open_files and time.monotonic() < until:
-        for file in select.select(list(open_files), [], [], 1)[0]:
+    while open_files.get_map() and time.monotonic() < until:
+        for ready, _ in open_files.select(1):
+            file = ready.fd
             try:
                 piece = os.read(file, 1 << 16)
             except OSError:  # Linux says so when the other end of a terminal is closed
@@ -118,8 +121,8 @@ def on_terminal(
                 parts[file] += piece
                 then(process, parts[mine].decode(errors="replace"))
             else:
-                open_files.discard(file)
-    if open_files:
+                open_files.unregister(file)
+    if open_files.get_map():
         os.kill(process, signal.SIGKILL)
     os.close(mine)
     os.close(read_out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import weakref
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -43,7 +44,14 @@ def exported(
 
 def iceberg(to: Path, name: str) -> Any:
     """The table as whoever has pyiceberg opens it."""
-    return load_catalog("brokerless", type="sql", uri=f"sqlite:///{to}/catalog.db").load_table(("kafka", name))
+    return own_catalog(to).load_table(("kafka", name))
+
+
+def own_catalog(to: Path) -> Any:
+    """The catalogue beside exported tables, as pyiceberg opens it; SQLite's file is closed with it."""
+    catalog: Any = load_catalog("brokerless", type="sql", uri=f"sqlite:///{to}/catalog.db")
+    weakref.finalize(catalog, catalog.engine.dispose)
+    return catalog
 
 
 def delta(to: Path, name: str) -> DeltaTable:

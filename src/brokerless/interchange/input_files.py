@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-import select
+import selectors
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -196,12 +196,14 @@ class _Pipe(io.RawIOBase):
     def __init__(self, descriptor: int, done: Done) -> None:
         self._descriptor = descriptor
         self._done = done
+        self._waiting = selectors.PollSelector()  # select() refuses descriptors above 1,023
+        self._waiting.register(descriptor, selectors.EVENT_READ)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not select.select([self._descriptor], [], [], 0.25)[0]:
+        while not self._waiting.select(0.25):
             pass
         size = os.readv(self._descriptor, [buffer])
         self._done(size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -252,6 +253,7 @@ class IcebergTables:
                 root.mkdir(parents=True, exist_ok=True)
                 properties = {"type": "sql", "uri": f"sqlite:///{root / OWN_CATALOG}", "warehouse": _url(str(root))}
             self._opened = load_catalog(self._catalog.name or _NAME, **properties)
+            weakref.finalize(self, self._opened.close)  # or SQLite's file stays open until objects are collected
         return self._opened
 
     @contextmanager

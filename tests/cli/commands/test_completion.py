@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
-import select
+import selectors
 import shutil
 import subprocess
 import time
@@ -126,8 +126,10 @@ def type_into_zsh(place: Path, script: Path, line: str) -> str:
 
 def read_until(file: int, pattern: str) -> str:
     shown, until = "", time.monotonic() + 60
+    output = selectors.PollSelector()
+    output.register(file, selectors.EVENT_READ)
     while not re.search(pattern, shown) and time.monotonic() < until:
-        if select.select([file], [], [], 0.5)[0]:
+        if output.select(0.5):
             shown = _ESCAPE.sub("", shown + os.read(file, 1 << 16).decode(errors="replace")).replace("\r", "")
     assert re.search(pattern, shown), shown
     return shown

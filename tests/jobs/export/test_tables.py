@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -431,3 +433,18 @@ def test_killed_runs_lose_and_duplicate_nothing(form: TableFormat) -> None:
     *wrong, seen = done.stdout.splitlines()
     assert not wrong
     assert json.loads(seen)[f"{form}-killed"] >= 3
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_nothing_stays_open_after_an_export(form: TableFormat, tmp_path: Path) -> None:
+    """A process that exports every minute would run out of descriptors, or of those below 1,024."""
+    counts: list[int] = []
+    for number in range(4):
+        log_of(tmp_path / "orders-0", [b"%d" % number], first=number)
+        gc.disable()  # or what is collected by chance closes files
+        try:
+            assert [each.records for each in open_log(tmp_path / "orders-0").export(tmp_path / "to", as_=form)] == [1]
+            counts.append(len(os.listdir("/dev/fd")))
+        finally:
+            gc.enable()
+    assert len(set(counts[1:])) == 1, counts

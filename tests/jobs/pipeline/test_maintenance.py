@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyiceberg.catalog import load_catalog
 from tests.jobs.pipeline.works import pipeline, segments, table_offsets
+from tests.jobs.tables import own_catalog
 
 from brokerless.jobs.pipeline import maintenance
 from brokerless.jobs.pipeline.maintenance import maintain_delta, maintain_iceberg
@@ -24,7 +24,7 @@ def runs(tmp_path: Path, count: int, **settings: Any) -> None:
 
 
 def iceberg(to: Path) -> Any:
-    return load_catalog("brokerless", type="sql", uri=f"sqlite:///{to}/catalog.db").load_table(("kafka", "t"))
+    return own_catalog(to).load_table(("kafka", "t"))
 
 
 @pytest.mark.parametrize("form", ["iceberg", "delta"])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyiceberg.catalog import load_catalog
 from tests.jobs.pipeline.works import PRIVATE, own_table, pipeline, segments, table_offsets
+from tests.jobs.tables import own_catalog
 
 from brokerless.errors import UsageError
 
@@ -62,8 +62,7 @@ def test_topics_that_would_share_a_table_are_refused(tmp_path: Path) -> None:
 def partition_otherwise(to: Path, form: str) -> None:
     """The table of the topic ``t``, by the format's own library."""
     if form == "iceberg":
-        catalog = load_catalog("brokerless", type="sql", uri=f"sqlite:///{to}/catalog.db")
-        with catalog.load_table(("kafka", "t")).update_spec() as spec:
+        with own_catalog(to).load_table(("kafka", "t")).update_spec() as spec:
             spec.remove_field("date")
         return
     own = DeltaTable(str(to / "t"))
@@ -94,8 +93,7 @@ def test_damaged_of_an_older_version_gets_the_columns_of_this_one(tmp_path: Path
     segments(logs / "t-0", range(0, 40), wrong=(20,))
     pipeline(logs, to, form=form)
     if form == "iceberg":
-        catalog = load_catalog("brokerless", type="sql", uri=f"sqlite:///{to}/catalog.db")
-        with catalog.load_table(("kafka_pipeline", "damaged")).update_schema() as schema:
+        with own_catalog(to).load_table(("kafka_pipeline", "damaged")).update_schema() as schema:
             schema.delete_column("isInTable")
     else:
         own = DeltaTable(str(to / PRIVATE / "damaged"))

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from numpy.typing import NDArray
-from pyiceberg.catalog import load_catalog
 from tests.jobs.exports import table
+from tests.jobs.tables import own_catalog
 from tests.log.whole_batches import batch
 
 from brokerless.jobs.pipeline.job import PipelineRun, run_pipeline
@@ -31,8 +31,7 @@ def pipeline(source: Path, to: Path, **settings: Any) -> PipelineRun:
 def rows_of(to: Path, name: str, form: str, namespace: str = "kafka") -> pa.Table:
     """A table as the format's own library reads it."""
     if form == "iceberg":
-        catalog = load_catalog("brokerless", type="sql", uri=f"sqlite:///{to}/catalog.db")
-        return catalog.load_table((namespace, name)).scan().to_arrow()
+        return own_catalog(to).load_table((namespace, name)).scan().to_arrow()
     return pa.table(DeltaTable(str(to / name)).to_pyarrow_table())
 
 

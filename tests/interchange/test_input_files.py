@@ -23,7 +23,7 @@ def test_a_pipe_is_read_in_a_process_with_a_thousand_open_files() -> None:
         os.close(low)
         os.write(end, b'{"value": "a"}\n')
         os.close(end)
-        with open(high, "rb", buffering=0) as raw:
+        with io.FileIO(high) as raw:
             read = list(InputFiles([STDIN], stdin=io.BufferedReader(raw)))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, limit))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -444,7 +443,7 @@ def test_nothing_stays_open_after_an_export(form: TableFormat, tmp_path: Path) -
         gc.disable()  # or what is collected by chance closes files
         try:
             assert [each.records for each in open_log(tmp_path / "orders-0").export(tmp_path / "to", as_=form)] == [1]
-            counts.append(len(os.listdir("/dev/fd")))
+            counts.append(len(list(Path("/dev/fd").iterdir())))
         finally:
             gc.enable()
     assert len(set(counts[1:])) == 1, counts

@@ -98,8 +98,44 @@ def record(root: Path, write: Callable[[], object], check: Check, numbered: tupl
     disk = FailingDisk(root)
     with disk.watched():
         write()
-    root.rename(root.with_name(f"{root.name}-as-recorded"))  # its files are open: no inode comes again
+    root.rename(root.with_name(f"{root.name}-as-recorded"))  # no inode comes again: those without a name are open
+    disk.release()
     return Recorded(root, disk, check, numbered)
+
+
+def while_open(recorded: Recorded) -> Iterator[Recorded]:
+    with contextlib.closing(recorded.disk):
+        yield recorded
+
+
+@pytest.fixture(scope="module", params=COMMANDS)
+def recorded_command(request: pytest.FixtureRequest) -> Iterator[Recorded]:
+    yield from while_open(record_command(request.param))
+
+
+@pytest.fixture(scope="module", params=killed_rebuild.MODES)
+def recorded_rebuild(request: pytest.FixtureRequest) -> Iterator[Recorded]:
+    yield from while_open(record_rebuild(request.param))
+
+
+@pytest.fixture(scope="module")
+def recorded_restore() -> Iterator[Recorded]:
+    yield from while_open(record_restore())
+
+
+@pytest.fixture(scope="module")
+def recorded_erase() -> Iterator[Recorded]:
+    yield from while_open(record_erase())
+
+
+@pytest.fixture(scope="module")
+def recorded_trim() -> Iterator[Recorded]:
+    yield from while_open(record_trim())
+
+
+@pytest.fixture(scope="module")
+def recorded_pipeline() -> Iterator[Recorded]:
+    yield from while_open(record_pipeline())
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -108,9 +144,7 @@ def workspace() -> Iterator[Path]:
         base.cache_clear()
         base().append(Path(directory))
         yield Path(directory)
-        for each in (recorded_command, recorded_rebuild, recorded_restore, recorded_erase, recorded_trim,
-                     recorded_pipeline, sources):  # fmt: skip
-            each.cache_clear()
+        sources.cache_clear()
 
 
 @cache
@@ -139,8 +173,7 @@ def sources() -> Path:
     return root
 
 
-@cache
-def recorded_command(name: str) -> Recorded:
+def record_command(name: str) -> Recorded:
     arguments, work = commands(sources())[name], base()[0] / name
     work.mkdir()
     to, whole = work / "to", base()[0] / f"{name}-whole"
@@ -165,20 +198,17 @@ def recorded_command(name: str) -> Recorded:
     return record(work, lambda: attempt(arguments, to), check)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
 @given(CHOICES)
 @examples(12)
-def test_commands_that_write_directories(name: str, choice: int) -> None:
-    recorded_command(name).fail(choice)
+def test_commands_that_write_directories(recorded_command: Recorded, choice: int) -> None:
+    recorded_command.fail(choice)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_what_they_have_written_in_the_end_is_durable(name: str) -> None:
-    recorded_command(name).end(lambda path: path.name == "_unfinished")
+def test_what_they_have_written_in_the_end_is_durable(recorded_command: Recorded) -> None:
+    recorded_command.end(lambda path: path.name == "_unfinished")
 
 
-@cache
-def recorded_rebuild(mode: str) -> Recorded:
+def record_rebuild(mode: str) -> Recorded:
     whole = killed_rebuild.Place(base()[0] / f"{mode}-whole")
     own = killed_rebuild.Place(base()[0] / f"rebuild-{mode}")
     for place in (whole, own):
@@ -198,20 +228,18 @@ def recorded_rebuild(mode: str) -> Recorded:
     return record(own.root, lambda: own.run(mode), check, numbered)
 
 
-@pytest.mark.parametrize("mode", killed_rebuild.MODES)
 @given(CHOICES)
 @FEW
-def test_rebuild(mode: str, choice: int) -> None:
-    recorded_rebuild(mode).fail(choice)
+def test_rebuild(recorded_rebuild: Recorded, choice: int) -> None:
+    recorded_rebuild.fail(choice)
 
 
-@pytest.mark.parametrize("mode", killed_rebuild.MODES)
-def test_what_rebuild_has_written_in_the_end_is_durable(mode: str) -> None:
-    recorded_rebuild(mode).end(lambda path: mode == "undo" and "rebuild-saved" in path.parts)
+def test_what_rebuild_has_written_in_the_end_is_durable(recorded_rebuild: Recorded) -> None:
+    is_undo = recorded_rebuild.root.name == "rebuild-undo"
+    recorded_rebuild.end(lambda path: is_undo and "rebuild-saved" in path.parts)
 
 
-@cache
-def recorded_restore() -> Recorded:
+def record_restore() -> Recorded:
     root = base()[0] / "restores"
     root.mkdir()
     shutil.copytree(broker_data("clean"), root / "source")
@@ -236,16 +264,15 @@ def recorded_restore() -> Recorded:
 
 @given(CHOICES)
 @FEW
-def test_restore_into_the_directory_of_a_broker(choice: int) -> None:
-    recorded_restore().fail(choice)
+def test_restore_into_the_directory_of_a_broker(recorded_restore: Recorded, choice: int) -> None:
+    recorded_restore.fail(choice)
 
 
-def test_what_restore_has_put_aside_is_durable() -> None:
-    recorded_restore().end()
+def test_what_restore_has_put_aside_is_durable(recorded_restore: Recorded) -> None:
+    recorded_restore.end()
 
 
-@cache
-def recorded_erase() -> Recorded:
+def record_erase() -> Recorded:
     root = base()[0] / "erases"
     own, whole = root / "own", root / "whole"
     whole.mkdir(parents=True)
@@ -266,16 +293,15 @@ def recorded_erase() -> Recorded:
 
 @given(CHOICES)
 @FEW
-def test_erase(choice: int) -> None:
-    recorded_erase().fail(choice)
+def test_erase(recorded_erase: Recorded, choice: int) -> None:
+    recorded_erase.fail(choice)
 
 
-def test_what_erase_has_written_in_the_end_is_durable() -> None:
-    recorded_erase().end()
+def test_what_erase_has_written_in_the_end_is_durable(recorded_erase: Recorded) -> None:
+    recorded_erase.end()
 
 
-@cache
-def recorded_trim() -> Recorded:
+def record_trim() -> Recorded:
     root = base()[0] / "trims"
     root.mkdir()
     for topic, hour in (("early", 0), ("late", 2)):
@@ -300,12 +326,11 @@ def recorded_trim() -> Recorded:
 @given(CHOICES)
 @example(613)  # a later segment was gone, and an earlier one was not
 @examples(10)
-def test_trim_deletes_the_oldest_segments_first(choice: int) -> None:
-    recorded_trim().fail(choice)
+def test_trim_deletes_the_oldest_segments_first(recorded_trim: Recorded, choice: int) -> None:
+    recorded_trim.fail(choice)
 
 
-@cache
-def recorded_pipeline() -> Recorded:
+def record_pipeline() -> Recorded:
     root = base()[0] / "pipelines"
     root.mkdir()
     arguments = ["pipeline", sources() / "source", "--to", "TO", "--as", "parquet", "--no-report"]
@@ -328,8 +353,8 @@ def recorded_pipeline() -> Recorded:
 
 @given(CHOICES)
 @examples(10)
-def test_pipeline(choice: int) -> None:
-    recorded_pipeline().fail(choice)
+def test_pipeline(recorded_pipeline: Recorded, choice: int) -> None:
+    recorded_pipeline.fail(choice)
 
 
 START = {"source": "s", "topics": {"t": {"topicId": "a", "starts": {"0": 0}}}}

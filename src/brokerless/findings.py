@@ -185,6 +185,7 @@ class Kind(StrEnum):
     # Tables, schemas and pipelines
     NOT_EXPORTED = "not-exported"
     TOPIC_REFUSED = "topic-refused"
+    RUN_NOT_RECORDED = "run-not-recorded"
     LOG_END_BEFORE_EXPORT = "log-end-before-export"
     EXPORTED_FILES_MISSING = "exported-files-missing"
     TOO_MANY_FIELDS = "too-many-fields"

@@ -36,7 +36,14 @@ from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 Row = dict[str, Any]
 
-CLUSTER = STATE.keys() - {"offsets", "groups", "members", "transactionalIds", *CONNECT}
+_GROUPS = ("offsets", "groups", "members")
+CLUSTER = STATE.keys() - {*_GROUPS, "transactionalIds", *CONNECT}
+_TABLES: dict[str, Collection[str]] = {
+    CONSUMER_OFFSETS: _GROUPS,
+    TRANSACTION_STATE: ("transactionalIds",),
+    CLUSTER_METADATA: CLUSTER,
+}
+"""Those of Kafka's own topics."""
 
 _ROWS = 4096
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -68,12 +75,16 @@ def state(
     ``topics``: the tables of topics of MirrorMaker and Kafka Connect that have names of their own, such as
     ``{"heartbeats": "mirrorHeartbeats"}``.
     """
-    unknown = sorted(set(tables) - STATE.keys())
-    if unknown:
-        raise UsageError(f"there is no table {unknown[0]!r}; there are {', '.join(STATE)}")
+    _check_tables(tables)
     _check_given(topics)
     rows = state_rows(partitions, tables, on_damage or raise_errors, max_batch_bytes, topics)
     return {name: _table(of_table, STATE[name]) for name, of_table in rows.items()}
+
+
+def _check_tables(tables: Collection[str]) -> None:
+    unknown = sorted(set(tables) - STATE.keys())
+    if unknown:
+        raise UsageError(f"there is no table {unknown[0]!r}; there are {', '.join(STATE)}")
 
 
 def _check_given(topics: Mapping[str, str] | None) -> None:
@@ -84,18 +95,23 @@ def _check_given(topics: Mapping[str, str] | None) -> None:
 
 def history(
     partitions: Iterable[PartitionReader],
+    tables: Collection[str] | None = None,
     *,
     topics: Mapping[str, str] | None = None,
     max_batch_bytes: int | None = None,
     on_damage: OnDamage | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Each record of the internal topics among some partitions, in the order of their logs, decoded (schema
-    :data:`schemas.HISTORY`). Control records, and what is only in a KRaft snapshot, are left out.
+    :data:`schemas.HISTORY`); with ``tables``, only of topics whose records add up to one of these. Control records,
+    and what is only in a KRaft snapshot, are left out.
 
     ``topics``, ``max_batch_bytes`` and ``on_damage`` as in :func:`state`; a record that cannot be decoded is
     given as bytes.
     """
+    _check_tables(tables or ())
     _check_given(topics)
+    if tables is not None:
+        partitions = partitions_of(partitions, tables, topics)
     rows = history_rows(partitions, on_damage or raise_errors, max_batch_bytes, topics)
     while part := list(islice(rows, _ROWS)):
         yield pa.RecordBatch.from_pylist([_history_columns(row) for row in part], HISTORY)
@@ -119,6 +135,17 @@ def state_rows(
     return rows
 
 
+def partitions_of(
+    partitions: Iterable[PartitionReader], tables: Collection[str], given: Mapping[str, str] | None = None
+) -> Iterator[PartitionReader]:
+    """Yields the partitions whose records add up to one of some tables. ``given``: as ``topics`` of :func:`state`."""
+    for each in partitions:
+        topic = internal_topic(each, given)
+        table = None if topic in TOPICS else table_of_topic(topic, given)
+        if not set(_TABLES.get(topic or "", (table,))).isdisjoint(tables):
+            yield each
+
+
 def _partition_rows(
     partition: PartitionReader,
     tables: Collection[str],
@@ -127,7 +154,7 @@ def _partition_rows(
     given: Mapping[str, str] | None,
 ) -> dict[str, list[Row]]:
     topic = internal_topic(partition, given)
-    if topic == CONSUMER_OFFSETS and not {"offsets", "groups", "members"}.isdisjoint(tables):
+    if topic == CONSUMER_OFFSETS and not set(_GROUPS).isdisjoint(tables):
         return group_rows(_last_records(partition, topic, on_damage, max_batch_bytes))
     if topic == TRANSACTION_STATE and "transactionalIds" in tables:
         records = _last_records(partition, topic, on_damage, max_batch_bytes)

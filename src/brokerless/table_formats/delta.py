@@ -183,10 +183,22 @@ class DeltaTables:
         from deltalake.transaction import CommitProperties
 
         with self._errors(name):
+            file_tree.refuse_link(self._path(name))
             write_deltalake(
                 self._path(name), rows, mode="append", schema_mode="merge", storage_options=self._options,
                 commit_properties=CommitProperties(custom_metadata=properties or {}),
             )  # fmt: skip
+
+    def replace_rows(self, name: str, rows: pa.Table) -> None:
+        """Makes ``rows`` all that such a table has, in one commit."""
+        from deltalake import write_deltalake
+
+        with self._errors(name):
+            table = self.open_table(name)
+            if table is None:
+                self.append_rows(name, rows)
+            else:
+                write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite")
 
     def create(self, name: str, schema: pa.Schema, topic: str, partition_by: list[str]) -> None:
         """Makes an empty table of a topic."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 import weakref
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -152,6 +153,18 @@ class IcebergTables:
             self._evolve(table, rows.schema, {})
             table.append(rows, snapshot_properties=properties or {})
 
+    def replace_rows(self, name: str, rows: pa.Table) -> None:
+        """Makes ``rows`` all that such a table has, in one commit."""
+        with self._errors(name), warnings.catch_warnings():
+            table = self.open_table(name)
+            if table is None:
+                self.append_rows(name, rows)
+                return
+            warnings.simplefilter("ignore")  # that an empty table has nothing to delete
+            with table.update_schema() as update:
+                update.union_by_name(rows.schema)  # an earlier version's table may have fewer columns
+            table.overwrite(rows)
+
     def create(self, name: str, schema: pa.Schema, properties: dict[str, str], *, is_by_day: bool = False) -> None:
         """Makes an empty table. ``is_by_day``: partitioned by the day of ``kafka.timestamp``."""
         from pyiceberg.transforms import DayTransform
@@ -267,10 +280,17 @@ class IcebergTables:
             text = f"Iceberg needs pyiceberg: pip install 'brokerless[iceberg]' ({error})"
             raise UsageError(text) from error
         except FileNotFoundError as error:
-            raise UnreadableError(self.describe(name), str(error)) from error
+            raise UnreadableError(self.describe(name), _missing_file(error)) from error
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise UnwritableError(f"{self.describe(name)}: {reason}") from error
+
+
+def _missing_file(error: FileNotFoundError) -> str:
+    """Says which of a table's own files is gone; Arrow has its path in the text alone."""
+    found = re.search("'([^']+)'", str(error))
+    path = error.filename or (found[1] if found else str(error))
+    return f"a file that the table needs is not there: {path}; put it back, or export to another directory or namespace"
 
 
 def _data_directory(table: Any) -> str:

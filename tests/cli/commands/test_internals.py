@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.conftest import Run
@@ -51,6 +52,26 @@ def test_history_has_every_record_with_the_json_of_kafkas_dump_tool(run: Run, du
     result = run("internals", CLEAN / dump.parent.name, "--history", "--json")
     assert result.exit_code == 0
     assert {row["offset"]: (row["key"], row["payload"]) for row in result.json} == dumped_records(dump.read_text())
+
+
+def test_the_history_of_a_table_has_the_records_of_its_topics(run: Run) -> None:
+    own = {dump.parent.name: dumped_records(dump.read_text()) for dump in DUMPS}
+    wanted = {name: each for name, each in own.items() if name.startswith("__consumer_offsets")}
+    found: dict[str, dict[int, Any]] = {}
+    for row in run("internals", CLEAN, "--history", "--table", "groups", "--json").json:
+        found.setdefault(f"{row['topic']}-{row['partition']}", {})[row["offset"]] = (row["key"], row["payload"])
+    assert found.items() >= wanted.items()
+    assert len(wanted) > 1
+    assert {name.rpartition("-")[0] for name in found} == {"__consumer_offsets"}
+    assert run("internals", CLEAN, "--history", "--table", "connectOffsets").lines == []
+
+
+def test_the_history_of_a_topic_whose_table_is_named(run: Run, tmp_path: Path) -> None:
+    """As in Python ``history(topics=)``: of Connect's offsets in a topic of another name."""
+    (tmp_path / "rows").write_text('{"key":"[\\"files\\",{\\"file\\":\\"a.txt\\"}]","value":"{\\"position\\":12}"}\n')
+    assert run("load", tmp_path / "rows", "--to", tmp_path / "log", "--topic", "mine").exit_code == 0
+    (row,) = run("internals", tmp_path / "log", "-t", "mine", "--history", "--table", "connectOffsets", "--json").json
+    assert row["payload"]["data"] == {"position": 12}
 
 
 def test_history_for_people_is_a_line_for_each_record(run: Run) -> None:
@@ -113,8 +134,7 @@ def test_topics_of_connect_are_known_by_name_or_as_the_table_that_is_given(run: 
     assert lone.lines[0].endswith('\t{"connector":"files","partition":{"file":"a"}}\t{"position":1}')
 
 
-def test_state_and_history_are_two_questions(run: Run) -> None:
-    assert run("internals", CLEAN, "--history", "--table", "offsets").exit_code == 2
+def test_a_table_that_there_is_not_is_refused(run: Run) -> None:
     assert run("internals", CLEAN, "--table", "offset").exit_code == 2
 
 

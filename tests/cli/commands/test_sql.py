@@ -365,6 +365,18 @@ def test_statements_in_a_file(run: Run, tmp_path: Path) -> None:
     assert "no text in UTF-8" in run("sql", "-f", file, DEMO).err
 
 
+def test_statements_from_stdin() -> None:
+    """As in ``psql -f -``: of processes, whose stdin is a pipe, closed, or no text."""
+    command = [sys.executable, "-m", "brokerless", "sql", "-f", "-", str(DEMO), "--csv"]
+    done = subprocess.run(command, input=b"SELECT 1 AS a; SELECT count(*) AS b FROM orders", capture_output=True)
+    assert (done.returncode, done.stdout.split()) == (0, [b"a", b"1", b"b", b"3796"])
+    done = subprocess.run(command, input=b"\xff", capture_output=True)
+    assert (done.returncode, done.stderr) == (2, b"brokerless: stdin: this is no text in UTF-8\n")
+    for own in (command, [each for each in command if each not in ("-f", "-")]):
+        done = subprocess.run(own, capture_output=True, preexec_fn=lambda: os.close(0))
+        assert (done.returncode, done.stderr.startswith(b"brokerless: stdin: it is closed; ")) == (2, True), done.stderr
+
+
 def test_what_the_shell_answers(session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with session:
         tables = list(answer(session, ".tables"))

@@ -81,6 +81,18 @@ def test_where_none_is_left_the_reason_is_an_error(form: Any, tmp_path: Path, ru
     assert (done.topic, [(each.kind, each.severity) for each in found]) == ("a", [("topic-refused", "error")])
 
 
+def test_where_none_of_several_is_left_all_are_named(tmp_path: Path, run: Run) -> None:  # noqa: F811
+    """Topics that were deleted and made again, with other IDs."""
+    source, to = logs(tmp_path, a=b"1", t=b"2"), tmp_path / "to"
+    assert run("export", source, "--to", to).exit_code == 0
+    for topic in ("a", "t"):
+        (source / f"{topic}-0" / "partition.metadata").write_text("version: 0\ntopic_id: BAAAAAAAAAAAAAAAAAAAAQ\n")
+    result = run("export", source, "--to", to)
+    assert (result.exit_code, result.err.count("\n")) == (2, 1)
+    for topic in ("a", "t"):
+        assert f"{topic}: {to / f'topic={topic}'}: this is an export of the topic {topic} with ID AAAA" in result.err
+
+
 LIMIT = 200_000
 """Bytes of a file, after which the operating system refuses to write: as a full disk does, but for one topic alone."""
 

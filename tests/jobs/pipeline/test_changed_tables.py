@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
 from pathlib import Path
@@ -12,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from tests.cli.conftest import Run, run  # noqa: F401  # pyright: ignore[reportUnusedImport]
-from tests.jobs.pipeline.works import own_table
+from tests.jobs.pipeline.works import own_table, table_offsets
 from tests.jobs.tables import FORMATS, delta, exported, iceberg, log_of, table
 
 import brokerless
@@ -20,6 +22,7 @@ from brokerless.errors import UnwritableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.pipeline.job import PipelineRun
 from brokerless.jobs.pipeline.ledger import PRIVATE
+from brokerless.log.storage import file_tree
 from brokerless.table_formats.catalog import TableFormat
 from brokerless.table_formats.delta import DeltaTables
 from brokerless.table_formats.iceberg import IcebergTables
@@ -112,7 +115,10 @@ def test_a_table_without_its_metadata(form: TableFormat, tmp_path: Path) -> None
         metadata = sorted((own.to / "t" / "_delta_log").glob("*.json"))[-1]
     there = metadata.read_bytes()
     metadata.unlink() if form == "iceberg" else metadata.write_bytes(b"{")
-    own.check_refused(r"(?i)no such file|not found|json|parse|invalid")
+    done = own.check_refused(r"(?i)is not there|json|parse|invalid")
+    if form == "iceberg":
+        advice = "put it back, or export to another directory or namespace"
+        assert done.refused["t"] == f"kafka.t: a file that the table needs is not there: {metadata}; {advice}"
     metadata.write_bytes(there)
     own.check_goes_on()
 
@@ -246,3 +252,55 @@ def test_a_table_that_is_gone_is_made_again(tmp_path: Path) -> None:
     own.check_goes_on()
     with pytest.raises(UsageError, match="keys and values decoded"):
         exported(own.logs / "t-0", own.to, "delta")
+
+
+PLACES = [("iceberg", "kafka_pipeline"), *(("delta", f"{PRIVATE}/{name}") for name in ("runs", "findings"))]
+write: Any = file_tree.write
+each_place = pytest.mark.parametrize(("form", "place"), [*PLACES, *((form, None) for form in (*FORMATS, "parquet"))])
+
+
+@each_place
+def test_a_run_that_cannot_be_recorded_exports_all_the_same(
+    form: Any, place: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Something is where the pipeline's own tables belong, or the disk with its own files is full."""
+    to = tmp_path / "to"
+    if place is not None:
+        (to / place).parent.mkdir(parents=True)
+        (to / place).write_text("in the way")
+    for topic in ("a", "t"):
+        log_of(tmp_path / "logs" / f"{topic}-0", [b"1", b"2"])
+    with (tmp_path / "logs" / "t-0" / f"{0:020d}.log").open("ab") as file:
+        file.write(b"no batch" * 20)
+
+    def run_again() -> PipelineRun:
+        return brokerless.pipeline([tmp_path / "logs"], str(to), form=form, report=place is None)
+
+    for count in (2, 3):
+        with monkeypatch.context() as patched:
+            if place is None:
+                patched.setattr(file_tree, "write", full)
+            done = run_again()
+        (own,) = (each for each in done.findings if each.kind == "run-not-recorded")
+        assert (own.severity, own.file) == ("error", str(to / PRIVATE))
+        assert re.search("not a directory|exists|make room there", own.message.lower()), own.message
+        assert (done.refused, offsets(to, "a", form), offsets(to, "t", form)) == ({}, [*range(count)], [0, 1])
+        log_of(tmp_path / "logs" / "a-0", [b"3"], first=count)
+    if place is not None:
+        (to / place).unlink()
+    done = run_again()
+    assert "run-not-recorded" not in {each.kind for each in done.findings}
+    assert (offsets(to, "a", form), offsets(to, "t", form)) == ([0, 1, 2, 3], [0, 1])
+    assert {(row["topic"], row["severity"]) for row in own_table(to, "findings", form)} == {("t", "error")}
+    assert done.id in {row["runId"] for row in own_table(to, "runs", form)}
+    assert run_again().interrupted is None
+
+
+def full(directory: str, name: str, *rest: Any) -> None:
+    if PRIVATE in directory:
+        raise UnwritableError(f"{directory}/{name}: {os.strerror(errno.ENOSPC)}")
+    write(directory, name, *rest)
+
+
+def offsets(to: Path, topic: str, form: str) -> list[int]:
+    return sorted(table_offsets(to, topic, 0, form).tolist())

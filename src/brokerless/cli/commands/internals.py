@@ -72,15 +72,13 @@ def add_options(parser: ArgumentParser) -> None:
         default=[],
         choices=TABLES,
         metavar="NAME",
-        help=f"only this table of the state; can be repeated. There are {', '.join(TABLES)}",
+        help=f"only this table; with --history, the topics that it is made of. There are {', '.join(TABLES)}",
     )
     parser.add_argument("--history", action="store_true", help="every record, in the order of the logs")
     add_max_batch_bytes(parser)
 
 
 def run(options: Namespace) -> int:
-    if options.history and options.table:
-        raise UsageError("--table and --history exclude each other; use one of them")
     if options.exclude_internal:
         raise UsageError("--exclude-internal leaves nothing to read: this command reads internal topics only")
     output = Output()
@@ -97,7 +95,7 @@ def run(options: Namespace) -> int:
         try:
             with progress("reading", sum(each.paths.size for each in partitions)) as done:
                 if options.history:
-                    _history(_counted(partitions, done), options, output)
+                    _history(_counted(partitions, done), given, options, output)
                 else:
                     _state(_counted(partitions, done), given, options, output)
         except UnreadableError as error:
@@ -149,11 +147,12 @@ def _state(partitions: Iterable[Partition], given: Mapping[str, str], options: N
                 output.line(f"  {line}")
 
 
-def _history(partitions: Iterable[Partition], options: Namespace, output: Output) -> None:
-    from brokerless.internals.tables import history_rows
+def _history(partitions: Iterable[Partition], given: Mapping[str, str], options: Namespace, output: Output) -> None:
+    from brokerless.internals.tables import history_rows, partitions_of
     from brokerless.views.internals.state import history_json, history_line
 
-    for row in history_rows(partitions, output.damage, options.max_batch_bytes):
+    chosen = partitions_of(partitions, options.table, given) if options.table else partitions
+    for row in history_rows(chosen, output.damage, options.max_batch_bytes, given):
         if options.json:
             output.objects([history_json(row)])
         else:

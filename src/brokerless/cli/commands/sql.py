@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from brokerless import arrow
 from brokerless.cli.options import add_isolation, add_max_batch_bytes, add_schemas_path, add_selection
@@ -14,9 +14,11 @@ from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.values import count, size
 from brokerless.errors import UsageError
 from brokerless.log.storage.paths import read_bytes
-from brokerless.text import show_name
+from brokerless.text import format_bytes, show_name
 
 if TYPE_CHECKING:
+    from io import BufferedReader
+
     import pyarrow as pa
 
     from brokerless.sql.session import Session
@@ -59,7 +61,7 @@ def add_paths(parser: ArgumentParser) -> None:
 
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("-f", "--file", metavar="FILE", help="read the statements from FILE in place of QUERY")
+    add("-f", "--file", metavar="FILE", help="read the statements from FILE in place of QUERY; - is stdin")
     add("--csv", action="store_true", help="CSV with a header, all rows")
     add("-o", "--output", metavar="FILE", help="write the result to FILE: .parquet, .arrow, .csv, .json or .jsonl")
     add("--format", choices=("parquet", "arrow", "csv", "json"), help="the format of FILE, whatever its ending")
@@ -96,12 +98,12 @@ def run(options: Namespace) -> int:
                 _show(session, options.query, options, output)
             elif options.query is not None:
                 _show_all(session, options.query, options, output)
-            elif sys.stdin.isatty() and output.is_terminal:
+            elif sys.stdin is not None and sys.stdin.isatty() and output.is_terminal:
                 from brokerless.cli.sql_shell import run_shell
 
                 run_shell(session, lambda query: _show(session, query, options, output), output)
             else:
-                _show_all(session, sys.stdin.read(), options, output)
+                _show_all(session, _read("-"), options, output)
     return output.end()
 
 
@@ -119,10 +121,22 @@ def _check(options: Namespace) -> None:
 
 
 def _read(name: str) -> str:
+    """The text of a file; ``-`` is stdin."""
+    where = "stdin" if name == "-" else name
     try:
-        return read_bytes(name, _LIMIT).decode()
+        return (_read_stdin() if name == "-" else read_bytes(name, _LIMIT)).decode()
     except UnicodeDecodeError as error:
-        raise UsageError(f"{name}: this is no text in UTF-8") from error
+        raise UsageError(f"{where}: this is no text in UTF-8") from error
+
+
+def _read_stdin() -> bytes:
+    stdin = cast("BufferedReader | None", getattr(sys.stdin, "buffer", None))
+    if stdin is None:
+        raise UsageError("stdin: it is closed; write the query before the path, or name a file with -f")
+    data = stdin.read(_LIMIT + 1)
+    if len(data) > _LIMIT:
+        raise UsageError(f"stdin: these are more than {format_bytes(_LIMIT)} of statements")
+    return data
 
 
 def _show_all(session: Session, text: str, options: Namespace, output: Output) -> None:

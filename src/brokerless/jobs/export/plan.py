@@ -133,12 +133,13 @@ def plan_topics(
     to_storage_options: StorageOptions | None = None,
 ) -> ExportPlan:
     """The same for people: topics that cannot go where they should are findings, and ``report`` is called with them;
-    but where no topic can, the reason is raised."""
+    but where no topic can, the reasons are raised."""
     make = partial(plan, partitions, sources, directory, export, storage_options, to_storage_options)
     topics, refused = {each.topic or "" for each in partitions}, dict[str, str]()
     planned = make(refused.__setitem__) if len(topics) > 1 else make()
-    if refused.keys() == topics:
-        return make()
+    if refused.keys() == topics and len(topics) > 1:
+        reasons = "; ".join(f"{topic}: {reason}" for topic, reason in sorted(refused.items()))
+        raise UsageError(f"no topic can be exported: {reasons}")
     if len(topics) > 1:
         planned.refusals.refuse = refuse = as_findings(partitions, report)
         for topic, reason in refused.items():

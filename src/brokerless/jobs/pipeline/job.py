@@ -205,17 +205,22 @@ class _Run:
             self._ledger.flush()
             is_table_changed = bool(result.exported) and self._ledger.has_ranges
             if self._ledger.is_changed or result.interrupted or is_table_changed:
-                tables.save_findings(settings, self._ledger)
+                with self._ledger.recording():
+                    tables.save_findings(settings, self._ledger)
             tables.renew(settings, outdated - {each.topic for each in result.exported}, self._say)
             if result.is_new or not is_following:
                 tables.maintain(settings, {each.topic for each in result.exported}, self._say)
             listed = [segment.log.path for each in partitions for segment in each.segments]
             self._ledger.consolidate([each.path for each in directories], listed)
-        with self._stage("report"):
+        with self._stage("report"), self._ledger.recording():
             self._write_page(directories)
         if result.is_new or not is_following:
-            tables.add_run(settings, result.row())
+            with self._ledger.recording():
+                tables.add_run(settings, result.row())
         self._ledger.end(settings.form)
+        if self._ledger.failure is not None:
+            result.findings.append(self._ledger.failure)
+            self._report(self._ledger.failure)
         return result
 
     @contextmanager

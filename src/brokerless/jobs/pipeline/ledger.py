@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import uuid4
@@ -18,8 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from brokerless import arrow
-from brokerless.errors import UnreadableError, UsageError
-from brokerless.findings import Finding
+from brokerless.errors import UnreadableError, UnwritableError, UsageError
+from brokerless.findings import Finding, Kind
+from brokerless.jobs.export.refusals import reason_of
 from brokerless.jobs.pipeline.schemas import CHECKED
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.storage import file_tree, paths
@@ -104,6 +106,8 @@ class Ledger:
         self.entries: dict[tuple[str, str], Checked] = {}
         self.is_changed = False
         """Whether there are other findings or ranges than before this run."""
+        self.failure: Finding | None = None
+        """Why this run cannot be recorded, if it cannot."""
         self._keys: dict[tuple[str | None, int | None], dict[tuple[str, str], None]] = {}
 
     def load(self) -> None:
@@ -134,17 +138,30 @@ class Ledger:
             return running
         return None
 
+    @contextmanager
+    def recording(self) -> Generator[None]:
+        """Makes the first error of what is written within the finding :attr:`failure`, so that topics are exported all
+        the same."""
+        try:
+            yield
+        except (UnwritableError, OSError) as error:
+            text = f"this run is not recorded, so that the next one verifies and reports again: {reason_of(error)}"
+            own = paths.join(self._root, PRIVATE)
+            self.failure = self.failure or Finding("error", Kind.RUN_NOT_RECORDED, own, None, None, text)
+
     def begin(self, run_id: str, form: str) -> None:
         """Records that a run is under way."""
         self._save_run(run_id, form)
 
     def end(self, form: str) -> None:
-        """Records that the run came to its end."""
-        self._save_run(None, form)
+        """Records that the run came to its end; one that was not recorded is continued by the next one."""
+        if self.failure is None:
+            self._save_run(None, form)
 
     def _save_run(self, run_id: str | None, form: str) -> None:
         data = json.dumps({"version": 1, "as": form, "running": run_id}).encode() + b"\n"
-        file_tree.write(self._directory, _RUN, data, self._storage_options)
+        with self.recording():
+            file_tree.write(self._directory, _RUN, data, self._storage_options)
 
     def get(self, kind: str, path: str) -> Checked | None:
         return self.entries.get((kind, path_of(path)))
@@ -190,8 +207,9 @@ class Ledger:
     def flush(self) -> None:
         """Makes durable what was added since."""
         if self._new:
-            self._write(self._new)
-            self._new = []
+            with self.recording():
+                self._write(self._new)
+                self._new = []
 
     def consolidate(self, roots: Collection[str], listed: Collection[str]) -> None:
         """All in one file, if there are several. Of segments below ``roots`` that are not ``listed`` any more, only
@@ -211,10 +229,11 @@ class Ledger:
         for key in gone:
             del self.entries[key]
         before = self._files[:]
-        self._write(self.entries.values())
-        for name in before:
-            file_tree.remove(self._directory, name, self._storage_options)
-        self._files = self._files[len(before) :]
+        with self.recording():
+            self._write(self.entries.values())
+            for name in before:
+                file_tree.remove(self._directory, name, self._storage_options)
+            self._files = self._files[len(before) :]
 
     def _take(self, checked: Checked) -> None:
         self.entries[checked.key] = checked

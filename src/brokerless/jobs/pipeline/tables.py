@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -205,20 +204,7 @@ def _replace(settings: Settings, name: str, rows: pa.Table) -> None:
     if settings.form == "parquet":
         _write(settings, name, f"{name}.parquet", rows)
         return
-    store = _own_store(settings)
-    table = store.open_table(name)
-    if table is None:
-        store.append_rows(name, rows, {})
-    elif settings.form == "iceberg":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that an empty table has nothing to delete
-            with table.update_schema() as update:
-                update.union_by_name(rows.schema)  # an earlier version's table may have fewer columns
-            table.overwrite(rows)
-    else:
-        from deltalake import write_deltalake
-
-        write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite")
+    _own_store(settings).replace_rows(name, rows)
 
 
 def place_of(settings: Settings, topic: str) -> str:

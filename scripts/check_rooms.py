@@ -57,6 +57,7 @@ OPENERS = {
     "log.settings.definitions": "reads a file of the package",
     "findings": "reads a file of the package",
     "table_formats.export_directory": "locks a directory",
+    "table_formats.iceberg_files": "writes files for pyiceberg",
     "jobs.restore.live.offset_map": "locks its directory",
     "jobs.report.page": "reads files of the package",
     "typed.protobuf.files": "reads what protoc wrote into its own directory",

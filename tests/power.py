@@ -54,7 +54,9 @@ class Moment:
 class FailingDisk:
     """A directory, and all the moments at which the power may fail while something writes there."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, synced: str = "/") -> None:
+        """``synced``: how names of files begin that are durable at once, as those of SQLite."""
+        self._synced = synced
         self.root, self.moments, self.operations = root, list[Moment](), list[Operation]()
         self._held: dict[int, int] = {}
         self._durable: list[bool] = []
@@ -102,6 +104,16 @@ class FailingDisk:
             if (directory, name) not in now:
                 self._add(Operation(directory, name, None))
         self._names = names
+        for number, each in enumerate(self.operations):
+            if each.name.startswith(self._synced):
+                self._durable[number] = True
+                if each.inode in self._contents:
+                    self._make_durable(self._contents[each.inode])
+
+    def _make_durable(self, content: Content) -> None:
+        if content.versions:
+            content.durable = content.versions[-1]
+            content.versions.clear()
 
     def _read(self, path: Path, inode: int) -> None:
         status = path.stat()
@@ -126,9 +138,8 @@ class FailingDisk:
             for number, each in enumerate(self.operations):
                 if each.directory == inode or (each.source is not None and each.source[0] == inode):
                     self._durable[number] = True
-        elif (content := self._contents.get(inode)) is not None and content.versions:
-            content.durable = content.versions[-1]
-            content.versions.clear()
+        elif (content := self._contents.get(inode)) is not None:
+            self._make_durable(content)
         self._moment()
 
     def sync_all(self, _: int = -1) -> None:
@@ -136,9 +147,7 @@ class FailingDisk:
         self._moment()
         self._durable = [True] * len(self._durable)
         for content in self._contents.values():
-            if content.versions:
-                content.durable = content.versions[-1]
-                content.versions.clear()
+            self._make_durable(content)
         self._moment()
 
     def _moment(self) -> None:

@@ -20,7 +20,7 @@ from brokerless import arrow
 from brokerless.clock import now
 from brokerless.errors import BrokerlessError, UnwritableError, UsageError
 from brokerless.log.storage import file_tree, paths
-from brokerless.log.storage.own_files import read_own
+from brokerless.log.storage.own_files import read_own, sync_path
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import table_name
@@ -50,7 +50,8 @@ _RULES = {
 }
 _TRIES = 10
 _LOG = "_delta_log"
-_LOG_FILE = re.compile(r"_delta_log/[0-9]{20}\.json")
+_ENTRY = re.compile(r"[0-9]{20}\.json")
+_LOG_FILE = re.compile(rf"{_LOG}/{_ENTRY.pattern}")
 _CHECKPOINT = re.compile(r"_delta_log/[0-9]{20}\.checkpoint.*\.parquet")
 _LOG_LIMIT = 1 << 30
 _EPOCH = date(1970, 1, 1)
@@ -82,6 +83,11 @@ class DeltaTables:
             if name.casefold() == _LOG:
                 text = f"{self.describe(topic)}: Delta takes what is above a directory of this name for a table"
                 raise RefusedTopicError(topic, f"{text}; export the topic {topic} to another format")
+            if (cut := self._cut_entry(name)) is not None:
+                text = f"{cut}: the newest entry of the table's log is cut off, as after a power failure"
+                raise RefusedTopicError(
+                    topic, f"{text}; remove this file, and run again: what it added is exported again"
+                )
             table = self.open_table(name)
             if table is None:
                 return None
@@ -101,6 +107,13 @@ class DeltaTables:
             return None
         return DeltaTable(path, storage_options=self._options)
 
+    def open_own_table(self, name: str) -> Any:
+        """The same for a table of a pipeline's own, of which a commit that was not durable as the power failed is
+        removed: its runs and findings are written again."""
+        if (cut := self._cut_entry(name)) is not None:
+            cut.unlink()
+        return self.open_table(name)
+
     def prepare(self, state: ExportState, schema: pa.Schema) -> DataTarget:
         """Makes the table of a topic, or evolves it to ``schema``, and returns where its files go."""
         times, schema = dump(schema), physical_schema(schema)
@@ -118,9 +131,10 @@ class DeltaTables:
                 properties |= {TOPIC: state.topic, EXPORT: export_state.dump(state), BOUNDED: _BOUNDS}
             elif not _is_bounded(table):
                 properties[BOUNDED] = _BOUNDS
-            if properties:
-                table.alter.set_table_properties(properties, raise_if_not_exists=False)
-            _evolve(table, schema)
+            with self._durable(name):
+                if properties:
+                    table.alter.set_table_properties(properties, raise_if_not_exists=False)
+                _evolve(table, schema)
             self._check_partitions(table, state.topic)
             return DataTarget("delta", state.topic, self._path(name), schema, self._options)
 
@@ -129,7 +143,8 @@ class DeltaTables:
         with self._errors(topic):
             table = self.open_table(table_name(topic))
             if table is not None:
-                table.alter.set_table_properties({BOUNDED: _BOUNDS}, raise_if_not_exists=False)
+                with self._durable(table_name(topic)):
+                    table.alter.set_table_properties({BOUNDED: _BOUNDS}, raise_if_not_exists=False)
 
     def missing_files(self, topic: str) -> list[str]:
         """The data files that a table lists and that are not there."""
@@ -158,7 +173,8 @@ class DeltaTables:
                     raise AnotherExportError(text)
                 actions = [_add_action(each) for each in files]
                 try:
-                    table.create_write_transaction(actions, "append", table.schema(), [DATE], commit_properties=own)
+                    with self._durable(table_name(before.topic)):
+                        table.create_write_transaction(actions, "append", table.schema(), [DATE], commit_properties=own)
                     return
                 except CommitFailedError:
                     if attempt == _TRIES - 1:
@@ -184,20 +200,23 @@ class DeltaTables:
 
         with self._errors(name):
             file_tree.refuse_link(self._path(name))
-            write_deltalake(
-                self._path(name), rows, mode="append", schema_mode="merge", storage_options=self._options,
-                commit_properties=CommitProperties(custom_metadata=properties or {}),
-            )  # fmt: skip
+            self.open_own_table(name)
+            with self._durable(name):
+                write_deltalake(
+                    self._path(name), rows, mode="append", schema_mode="merge", storage_options=self._options,
+                    commit_properties=CommitProperties(custom_metadata=properties or {}),
+                )  # fmt: skip
 
     def replace_rows(self, name: str, rows: pa.Table) -> None:
         """Makes ``rows`` all that such a table has, in one commit."""
         from deltalake import write_deltalake
 
         with self._errors(name):
-            table = self.open_table(name)
+            table = self.open_own_table(name)
             if table is None:
                 self.append_rows(name, rows)
-            else:
+                return
+            with self._durable(name):
                 write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite")
 
     def create(self, name: str, schema: pa.Schema, topic: str, partition_by: list[str]) -> None:
@@ -205,10 +224,11 @@ class DeltaTables:
         from deltalake import Schema
         from deltalake.transaction import create_table_with_add_actions
 
-        create_table_with_add_actions(
-            self._path(name), Schema.from_arrow(schema), [], partition_by=partition_by, name=topic,
-            storage_options=self._options,
-        )  # fmt: skip
+        with self._durable(name):
+            create_table_with_add_actions(
+                self._path(name), Schema.from_arrow(schema), [], partition_by=partition_by, name=topic,
+                storage_options=self._options,
+            )  # fmt: skip
 
     def _create(self, name: str, schema: pa.Schema, topic: str) -> None:
         try:
@@ -220,6 +240,37 @@ class DeltaTables:
                 f"{self.describe(topic)}: another export has been here meanwhile, which made the table; run this again"
             )
             raise AnotherExportError(text) from error
+
+    def _cut_entry(self, name: str) -> Path | None:
+        """The newest commit of a local table where it was not durable as the power failed."""
+        path = self._path(name)
+        log = Path(paths.local(path), _LOG)
+        entries = [] if paths.is_remote(path) else sorted(each for each in _names(log) if _ENTRY.fullmatch(each))
+        if not entries:
+            return None
+        data = read_own(str(log / entries[-1]), _LOG_LIMIT, None)
+        try:
+            is_whole = bool(data) and all(isinstance(json.loads(each), dict) for each in data.splitlines())
+        except ValueError:
+            is_whole = False
+        return None if is_whole else log / entries[-1]
+
+    @contextmanager
+    def _durable(self, name: str) -> Generator[None]:
+        """Makes durable at its end what is new in a local table and its log, which deltalake does not."""
+        path = self._path(name)
+        if paths.is_remote(path):
+            yield
+            return
+        log = Path(paths.local(path), _LOG)
+        before = {directory: _names(directory) for directory in (log.parent, log)}
+        yield
+        for directory, known in before.items():
+            for each in (directory / name for name in sorted(_names(directory) - known)):
+                if each.is_file():
+                    sync_path(each)
+        for each in (log, log.parent, log.parent.parent):
+            sync_path(each)
 
     def _path(self, name: str) -> str:
         return paths.join(self._to, name)
@@ -302,6 +353,10 @@ class DeltaTables:
         except Exception as error:
             reason = " ".join(str(error).split())[:500] or type(error).__name__
             raise UnwritableError(f"{self.describe(name)}: {reason}") from error
+
+
+def _names(directory: Path) -> set[str]:
+    return {each.name for each in directory.iterdir()} if directory.exists() else set()
 
 
 def _paths_in_log(data: bytes) -> set[str]:

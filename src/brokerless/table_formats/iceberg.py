@@ -17,6 +17,7 @@ import pyarrow as pa
 from brokerless import arrow
 from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError, UsageError
 from brokerless.log.storage import paths
+from brokerless.log.storage.own_files import make_directory
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import Catalog, table_name
@@ -38,6 +39,7 @@ from brokerless.table_formats.types import (
 OWN_CATALOG = "catalog.db"
 """The file of SQLite beside the tables, where no other catalogue is named."""
 _NAME = "brokerless"
+_SYNCED = "brokerless.table_formats.iceberg_files.SyncedFiles"
 _NOT_IN_PATHS = re.compile(r"[?#%]")
 _TRIES = 10
 """Of a commit, while others commit to the table (compactions, say)."""
@@ -86,6 +88,10 @@ class IcebergTables:
             return self._load_catalog().load_table((*self._catalog.namespace.split("."), name))
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
+
+    def open_own_table(self, name: str) -> Any:
+        """The same for a table of a pipeline's own."""
+        return self.open_table(name)
 
     def prepare(self, state: ExportState, schema: pa.Schema) -> DataTarget:
         """Makes the table of a topic, or evolves it to ``schema``, and returns where its files go."""
@@ -263,8 +269,9 @@ class IcebergTables:
             properties = dict(self._catalog.properties)
             if self._catalog.is_own:
                 root = Path(paths.local(self._to or ""))
-                root.mkdir(parents=True, exist_ok=True)
+                make_directory(root)
                 properties = {"type": "sql", "uri": f"sqlite:///{root / OWN_CATALOG}", "warehouse": _url(str(root))}
+                properties["py-io-impl"] = _SYNCED
             self._opened = load_catalog(self._catalog.name or _NAME, **properties)
             weakref.finalize(self, self._opened.close)  # or SQLite's file stays open until objects are collected
         return self._opened

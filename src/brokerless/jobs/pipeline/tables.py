@@ -185,11 +185,11 @@ def maintain(settings: Settings, topics: Iterable[str], say: Say) -> None:
         return
     store, own = _store(settings), _own_store(settings)
     keep_s = settings.keep_snapshots_s
-    names = [(store, table_name(topic), keep_s) for topic in sorted(topics)]
-    names += [(own, name, min(keep_s, _KEEP_OWN_S)) for name in ("runs", *SCHEMAS)]
-    for each, name, own_keep_s in names:
+    names = [(store.open_table, table_name(topic), keep_s) for topic in sorted(topics)]
+    names += [(own.open_own_table, name, min(keep_s, _KEEP_OWN_S)) for name in ("runs", *SCHEMAS)]
+    for open_table, name, own_keep_s in names:
         try:
-            table = each.open_table(name)
+            table = open_table(name)
             if table is not None and settings.form == "iceberg":
                 maintain_iceberg(table, settings.file_bytes, own_keep_s)
             elif table is not None:

@@ -39,6 +39,15 @@ def sync(descriptor: int) -> None:
         os.fsync(descriptor)
 
 
+def sync_path(path: str | Path) -> None:
+    """The same for a file or directory by its path."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 @contextmanager
 def synced_together(root: str | Path) -> Generator[None]:
     """Makes durable, at its end and at once, what this thread writes on the file system of ``root`` meanwhile: for many
@@ -48,6 +57,11 @@ def synced_together(root: str | Path) -> Generator[None]:
         yield
     finally:
         _is_together.reset(token)
+    sync_all(root)
+
+
+def sync_all(root: str | Path) -> None:
+    """Makes durable what was written on the file system of a directory. Raises OSError."""
     descriptor = os.open(root, _DIRECTORY)
     try:
         sync_file_system(descriptor)

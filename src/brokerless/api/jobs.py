@@ -15,7 +15,6 @@ from brokerless.findings import Finding
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory, PartitionPath, may_have_remote_offsets, resolve
 from brokerless.log.names import Include
-from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_records
 from brokerless.text import parse_bytes
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.salvage.job import SalvageResult
     from brokerless.jobs.size.result import TopicSize
     from brokerless.jobs.trim.job import Trim
-    from brokerless.tables.record_filter import RecordFilter
+    from brokerless.tables.read_options import ReadOptions
     from brokerless.typed.records import Decode
     from brokerless.typed.topic_type import Decoding
     from brokerless.typed.usage import SchemaReport
@@ -116,33 +115,12 @@ def bound(max_batch_bytes: int | None) -> int:
     return max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
 
 
-def records(
-    partitions: Sequence[PartitionReader],
-    columns: Sequence[str] | None,
-    selection: tuple[int | None, int | None, int | None, int | None],
-    isolation: Isolation,
-    control: bool,
-    filter: RecordFilter | None,
-    limit: int | None,
-    max_batch_bytes: int | None,
-    on_damage: OnDamage | None,
-    done: Done,
-    decode: Decode,
-    jobs: int | None = None,
-) -> pa.RecordBatchReader:
-    def read(
-        own: Sequence[PartitionReader], names: Sequence[str] | None, report: OnDamage | None
-    ) -> pa.RecordBatchReader:
-        is_counted = done if report is on_damage else ignore
-        return read_records(
-            own, names, selection, isolation, control, filter, limit, max_batch_bytes, report, is_counted, jobs
-        )
-
+def records(partitions: Sequence[PartitionReader], options: ReadOptions, decode: Decode) -> pa.RecordBatchReader:
     if decode is None or decode is False:
-        return read(partitions, columns, on_damage)
+        return read_records(partitions, options)
     from brokerless.typed.records import read_typed
 
-    return read_typed(partitions, decode, columns, on_damage, read)
+    return read_typed(partitions, decode, options)
 
 
 def schema(

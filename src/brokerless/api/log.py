@@ -19,7 +19,7 @@ from brokerless.api.jobs import records as all_records
 from brokerless.api.partition import Partition
 from brokerless.api.results import LogAudit, LogRestart
 from brokerless.arrow import table_of
-from brokerless.clock import Time, milliseconds
+from brokerless.clock import Time
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.kafka_names import Isolation
@@ -109,9 +109,11 @@ class Log:
     ) -> pa.RecordBatchReader:
         """As :meth:`Partition.records`, of all partitions; a range applies to each of them, ``limit`` to all. With
         ``decode``, topics whose types differ are a :class:`UsageError`: read one at a time."""
-        of = (start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
-        options = (isolation, control, filter, limit, max_batch_bytes, on_damage, done, decode, jobs)
-        return all_records(self.partitions, columns, of, *options)
+        from brokerless.tables.read_options import ReadOptions, range_of
+
+        read = range_of(start_offset, end_offset, start_timestamp, end_timestamp)
+        how = (filter, limit, max_batch_bytes, on_damage, done, jobs)
+        return all_records(self.partitions, ReadOptions(columns, read, isolation, control, *how), decode)
 
     def batches(
         self,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from brokerless.api import erasing, exporting, jobs
 from brokerless.api.jobs import records as all_records
-from brokerless.clock import Time, milliseconds
+from brokerless.clock import Time
 from brokerless.findings import Finding
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
@@ -76,21 +76,11 @@ class Partition(PartitionReader):
         topic's types, and columns ``keyRaw``, ``keyError``, ``valueRaw`` and ``valueError`` come after the others: the
         bytes of what could not be decoded, and why. How many there were is reported to ``on_damage`` at the end, as
         warnings. A :class:`TopicType` is taken unchanged."""
-        selection = (start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
-        return all_records(
-            [self],
-            columns,
-            selection,
-            isolation,
-            control,
-            filter,
-            limit,
-            max_batch_bytes,
-            on_damage,
-            done,
-            decode,
-            jobs,
-        )
+        from brokerless.tables.read_options import ReadOptions, range_of
+
+        read = range_of(start_offset, end_offset, start_timestamp, end_timestamp)
+        how = (filter, limit, max_batch_bytes, on_damage, done, jobs)
+        return all_records([self], ReadOptions(columns, read, isolation, control, *how), decode)
 
     def verify(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> Iterator[Finding]:
         """Verifies every batch's checksum and structure, and the indexes against the log, as ``brokerless verify``.

@@ -35,6 +35,7 @@ from brokerless.log.storage.paths import StorageOptions
 from brokerless.ordered_threads import processors
 from brokerless.schemas import BATCHES, NAME, RECORDS, SEGMENTS, TIMESTAMP, TRANSACTIONS
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_batches, read_records
+from brokerless.tables.read_options import ReadOptions
 from brokerless.tables.record_filter import RecordFilter
 
 TableName = Literal[
@@ -208,11 +209,19 @@ def _records(
     def read(part: _Part) -> Iterator[pa.RecordBatch]:
         selected = _filter_of(values)
         for first, last in part.ranges:
-            selection = (_start(first), _end(last), _start(start), _end(end))
             yield from read_records(
-                [part.partition], columns, selection, tables.isolation, tables.control, selected, None,
-                tables.max_batch_bytes, report, lambda _: None, max(1, threads // len(parts)),
-            )  # fmt: skip
+                [part.partition],
+                ReadOptions(
+                    columns,
+                    Range(_start(first), _end(last), _start(start), _end(end)),
+                    tables.isolation,
+                    tables.control,
+                    selected,
+                    max_batch_bytes=tables.max_batch_bytes,
+                    on_damage=report,
+                    jobs=max(1, threads // len(parts)),
+                ),
+            )
 
     yield from read_all([partial(read, each) for each in parts], threads)
 

@@ -11,26 +11,24 @@ import pyarrow as pa
 
 from brokerless.arrow import table_of
 from brokerless.clock import Time, milliseconds
-from brokerless.errors import UnreadableError, UsageError, raise_errors
+from brokerless.errors import UnreadableError, raise_errors
 from brokerless.findings import Finding, Kind
-from brokerless.kafka_names import ISOLATION_LEVELS, Isolation
+from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths, resolve
 from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.paths import StorageOptions
-from brokerless.ordered_threads import processors
-from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
+from brokerless.schemas import BATCHES, SEGMENTS
 from brokerless.text import html_table
 
 if TYPE_CHECKING:
     from brokerless.log.segment import Chunk
-    from brokerless.tables.prepared_records import Prepare, Selection
+    from brokerless.tables.prepared_records import Prepare
+    from brokerless.tables.read_options import ReadOptions
     from brokerless.tables.record_filter import RecordFilter
 
 OnDamage = Callable[[Finding], None]
 OnUnreadable = Callable[[UnreadableError], None]
-_MANY_BYTES, _MANY_RECORDS = 32 << 20, 100_000
-"""What there has to be to read for threads to be started, unless they are requested."""
 
 
 def open_partitions(
@@ -104,10 +102,11 @@ class PartitionReader:
         One file at a time is open, until the reader is exhausted, raises or is released. Raises :class:`UsageError` for
         an unknown column or isolation level; while reading, :class:`DamageError` and :class:`UnreadableError`.
         """
-        selection = (start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
-        return read_records(
-            [self], columns, selection, isolation, control, filter, limit, max_batch_bytes, on_damage, done, jobs
-        )
+        from brokerless.tables.read_options import ReadOptions, range_of
+
+        read = range_of(start_offset, end_offset, start_timestamp, end_timestamp)
+        how = (filter, limit, max_batch_bytes, on_damage, done, jobs)
+        return read_records([self], ReadOptions(columns, read, isolation, control, *how))
 
     def batches(
         self,
@@ -280,70 +279,23 @@ class PartitionReader:
         return with_current_listing(self.paths, end_of, self.storage_options)
 
 
-def read_records(
-    partitions: Iterable[PartitionReader],
-    columns: Sequence[str] | None,
-    selection: Selection,
-    isolation: Isolation,
-    control: bool,
-    filter: RecordFilter | None,
-    limit: int | None,
-    max_batch_bytes: int | None,
-    on_damage: OnDamage | None,
-    done: Done,
-    jobs: int | None = None,
-) -> pa.RecordBatchReader:
-    """The records of several partitions, one partition after the other; see :meth:`PartitionReader.records`.
-    ``selection``: applies to each of them."""
-    batches = (
-        batch
-        for each in partitions
-        for batch, _ in read_prepared(
-            each, columns, selection, isolation, control, filter, limit, max_batch_bytes, on_damage, done, jobs
-        )
-    )
-    schema = _checked(columns, isolation, limit, jobs)
-    return pa.RecordBatchReader.from_batches(schema, batches if limit is None else first_rows(batches, limit))
+def read_records(partitions: Iterable[PartitionReader], options: ReadOptions) -> pa.RecordBatchReader:
+    """The records of several partitions, one partition after the other. The range applies to each of them, the limit
+    to all."""
+    batches = (batch for each in partitions for batch, _ in read_prepared(each, options))
+    limit = options.limit
+    return pa.RecordBatchReader.from_batches(options.schema(), batches if limit is None else first_rows(batches, limit))
 
 
 def read_prepared(
-    partition: PartitionReader,
-    columns: Sequence[str] | None,
-    selection: Selection,
-    isolation: Isolation,
-    control: bool,
-    filter: RecordFilter | None,
-    limit: int | None,
-    max_batch_bytes: int | None,
-    on_damage: OnDamage | None,
-    done: Done,
-    jobs: int | None,
-    prepare: Prepare | None = None,
+    partition: PartitionReader, options: ReadOptions, prepare: Prepare | None = None
 ) -> Iterator[tuple[pa.RecordBatch, Any]]:
     """The records of one partition, and for each record batch what ``prepare`` makes of it in the thread that decoded
-    it; None where no thread did. ``limit``: how many records will be taken; it ends nothing here."""
-    schema = _checked(columns, isolation, limit, jobs)
-    is_much = partition.paths.size >= _MANY_BYTES and (limit is None or limit >= _MANY_RECORDS)
-    threads = jobs or (processors() if is_much else 1)
+    it; None where no thread did. The limit says how many records will be taken; it ends nothing here."""
     from brokerless.tables.prepared_records import prepared_records
 
-    return prepared_records(
-        partition.paths, partition.storage_options, schema, selection, isolation, control, filter, max_batch_bytes,
-        on_damage or raise_errors, done, threads, prepare,
-    )  # fmt: skip
-
-
-def _checked(columns: Sequence[str] | None, isolation: str, limit: int | None, jobs: int | None) -> pa.Schema:
-    """The schema of some columns. Raises :class:`UsageError`."""
-    from brokerless.tables.record_batches import project
-
-    if isolation not in ISOLATION_LEVELS:
-        raise UsageError(f"isolation: {isolation!r} is neither 'read_uncommitted' nor 'read_committed'")
-    if limit is not None and limit < 0:
-        raise UsageError(f"limit: {limit} is not a number of records")
-    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UsageError(f"jobs: {jobs!r} is not a number of threads; 1 is for none beside the caller's")
-    return project(RECORDS, columns)
+    options.schema()
+    return prepared_records(partition.paths, partition.storage_options, options, prepare)
 
 
 def read_batches(

@@ -9,44 +9,32 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from brokerless.errors import raise_errors
 from brokerless.findings import Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import DecodedRows, Match, Reading, read_partition, transactions_of
-from brokerless.log.ranges import Range
-from brokerless.log.read_progress import Done, ReadProgress
+from brokerless.log.read_progress import ReadProgress
 from brokerless.log.seek import from_reported_start
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.record_batches import RowSource, prepared_batches, records_batches
 
 if TYPE_CHECKING:
-    from brokerless.tables.record_filter import RecordFilter
+    from brokerless.tables.read_options import ReadOptions
 
 Prepare = Callable[[pa.RecordBatch], Any]
-Selection = tuple[int | None, int | None, int | None, int | None]
-"""Start and end offset, start and end timestamp (ms)."""
 
 
 def prepared_records(
-    paths: PartitionPath,
-    storage_options: StorageOptions | None,
-    schema: pa.Schema,
-    selection: Selection,
-    isolation: str,
-    control: bool,
-    filter: RecordFilter | None,
-    max_batch_bytes: int | None,
-    report: Callable[[Finding], None],
-    done: Done,
-    threads: int,
-    prepare: Prepare | None,
+    paths: PartitionPath, storage_options: StorageOptions | None, options: ReadOptions, prepare: Prepare | None
 ) -> Iterator[tuple[pa.RecordBatch, Any]]:
     """Record batches, and of each what ``prepare`` made of it in the thread that decoded it; None where none did. See
     :meth:`brokerless.tables.partition_reader.PartitionReader.records`."""
-    progress = ReadProgress(paths, done)
-    committed = isolation == "read_committed"
+    schema, filter, report = options.schema(), options.filter, options.on_damage or raise_errors
+    progress = ReadProgress(paths, options.done)
+    committed = options.isolation == "read_committed"
     pending: dict[tuple[str, int | None], Finding] = {}
-    requested = Range(*selection).narrow(from_reported_start(paths, report, storage_options))
+    requested = options.range.narrow(from_reported_start(paths, report, storage_options))
     transactions = None
     if committed:
         transactions = transactions_of(paths, storage_options, lambda each: _put(pending, each))
@@ -62,13 +50,13 @@ def prepared_records(
         keys="key" in decoded,
         values="value" in decoded,
         headers="headers" in decoded,
-        control=control and not committed,
+        control=options.control and not committed,
         transactions=transactions,
-        max_batch_bytes=max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
+        max_batch_bytes=options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
         watch=lambda file, chunk, _: progress.reach(file, chunk.base),
         matcher=None if filter is None else _once_a_thread(partial(filter.matcher, paths.topic, paths.partition)),
         any_of=() if filter is None else filter.any_of,
-        threads=threads,
+        threads=options.threads(paths.size),
         prepare=prepared,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,9 +13,11 @@ import pyarrow as pa
 from brokerless import arrow
 from brokerless.errors import UsageError, raise_errors
 from brokerless.findings import NOT_DECODED, Finding, Kind
+from brokerless.log.read_progress import ignore
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.schemas import RECORDS
-from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.tables.partition_reader import PartitionReader, read_records
+from brokerless.tables.read_options import ReadOptions
 from brokerless.typed.decode import decoder_of
 from brokerless.typed.merge import UNFIT
 from brokerless.typed.resolve import resolve_topic
@@ -55,36 +57,32 @@ def resolve_types(
 def read_typed(
     partitions: Sequence[PartitionReader],
     decode: Decode,
-    columns: Sequence[str] | None,
-    on_damage: OnDamage | None,
-    read: Callable[[Sequence[PartitionReader], Sequence[str] | None, OnDamage | None], pa.RecordBatchReader],
+    options: ReadOptions,
     storage_options: StorageOptions | None = None,
 ) -> pa.RecordBatchReader:
-    """Records as ``read`` gives them, decoded. ``columns``: of ``schemas.RECORDS`` and :data:`topic_type.COLUMNS`.
+    """Records, decoded. The columns are those of ``schemas.RECORDS`` and :data:`topic_type.COLUMNS`.
 
     Raises :class:`UsageError` for an unknown column, and for several topics whose types are not the same."""
     decoding = None if isinstance(decode, TopicType) else decoding_of(decode)
     if decode is None or (decoding is None and not isinstance(decode, TopicType)):
-        return read(partitions, columns, on_damage)
+        return read_records(partitions, options)
 
-    def ignore(_: Finding) -> None: ...
+    def read_first(own: Sequence[PartitionReader], names: Sequence[str]) -> pa.RecordBatchReader:
+        return read_records(own, replace(options, columns=names, on_damage=lambda _: None, done=ignore))
 
     if isinstance(decode, TopicType):
         topic_type = decode
     else:
         assert decoding is not None
-        types = resolve_types(
-            partitions, decoding, lambda own, names: read(own, names, ignore), storage_options=storage_options
-        )
-        topic_type = one_type(types)
-    inner = inner_columns(columns)
-    report = on_damage or raise_errors
+        topic_type = one_type(resolve_types(partitions, decoding, read_first, storage_options=storage_options))
+    columns, inner = options.columns, inner_columns(options.columns)
+    report = options.on_damage or raise_errors
     whole = topic_type.schema(RECORDS if inner is None else pa.schema([RECORDS.field(name) for name in inner]))
     schema = whole if columns is None else pa.schema([whole.field(name) for name in columns])
 
     def batches() -> Iterator[pa.RecordBatch]:
         failures = Failures()
-        for batch in read(partitions, inner, on_damage):
+        for batch in read_records(partitions, replace(options, columns=inner)):
             decoded = failures.decode(topic_type, batch)
             yield decoded if columns is None else decoded.select(list(columns))
         for finding in failures.findings("records" if not partitions else partitions[0].path):

@@ -22,7 +22,6 @@ from brokerless.cli.output import Output
 from brokerless.cli.progress import Done, progress
 from brokerless.cli.ranges import TIME, parse_offsets, parse_time
 from brokerless.cli.values import count
-from brokerless.clock import milliseconds
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.run.streams import processes_for, stream
@@ -32,9 +31,10 @@ if TYPE_CHECKING:
 
     from brokerless.api.partition import Partition
     from brokerless.log.directory import PartitionPath
+    from brokerless.log.ranges import Range
     from brokerless.log.storage.paths import StorageOptions
     from brokerless.tables.partition_reader import OnDamage, PartitionReader
-    from brokerless.tables.prepared_records import Prepare, Selection
+    from brokerless.tables.prepared_records import Prepare
     from brokerless.tables.record_filter import RecordFilter
     from brokerless.typed.topic_type import TopicType
     from brokerless.views.records.printed_filter import PrintedFilter
@@ -103,7 +103,7 @@ def run(options: Namespace) -> int:
     selection = filter_of(options)
     within, printed = (selection, None) if decoding(options) is None else _of_printed(selection)
     run = _Run(options, within, clock.now(), output.is_terminal, secrets.token_bytes(32), printed)
-    for check in (_view, _ranges):  # what is wrong with options is reported before anything is read
+    for check in (_view, _range):  # what is wrong with options is reported before anything is read
         check(run)
     partitions = output.partitions(options)
     types = _types(run, partitions)
@@ -306,7 +306,9 @@ def _types(run: _Run, partitions: Sequence[Partition]) -> dict[str | None, Topic
     return resolve_types(partitions, requested, read)
 
 
-def _ranges(run: _Run) -> Selection:
+def _range(run: _Run) -> Range:
+    from brokerless.tables.read_options import range_of
+
     options = run.options
     first, end = (None, None) if options.offset is None else parse_offsets(options.offset)
     start_time, end_time = (
@@ -314,7 +316,7 @@ def _ranges(run: _Run) -> Selection:
     )
     if start_time is not None and end_time is not None and start_time > end_time:
         raise UsageError(f"--until {options.end} is before --from {options.start}; write the earlier time in --from")
-    return first, end, milliseconds(start_time), milliseconds(end_time)
+    return range_of(first, end, start_time, end_time)
 
 
 def _read(
@@ -326,26 +328,30 @@ def _read(
     prepare: Prepare | None = None,
 ) -> Iterator[tuple[pa.RecordBatch, Any]]:
     """The records of a partition that are to be printed, and what ``prepare`` made of them, if it was called."""
+    from brokerless.log.ranges import Range
+    from brokerless.log.read_progress import ignore
     from brokerless.tables.partition_reader import read_prepared
+    from brokerless.tables.read_options import ReadOptions
     from brokerless.views.records.tail import tail
 
     run, options, jobs = task.run, task.run.options, task.jobs
-    ranges = _ranges(run)
     select = _printed_records(task, columns)
-    limit = options.limit if select is None else None
-    how = (options.isolation, options.control, run.selection, limit, options.max_batch_bytes)
     names = columns if select is None else [*dict.fromkeys([*columns, "key", "value", "headers"])]
+    limit = options.limit if select is None else None
+    requested = ReadOptions(
+        names, _range(run), options.isolation, options.control, run.selection, limit, options.max_batch_bytes,
+        report, done, jobs,
+    )  # fmt: skip
     if options.tail is None:
-        for batch, text in read_prepared(partition, names, ranges, *how, report, done, jobs, prepare):
+        for batch, text in read_prepared(partition, requested, prepare):
             yield (batch, text) if select is None else (select(batch), None)
         return
     findings: list[Finding] = []
 
     def read(start: int | None) -> Iterator[pa.RecordBatch]:
         findings.clear()  # read again, from an earlier place
-        start = max((each for each in (start, ranges[0]) if each is not None), default=None)
-        requested = (start, *ranges[1:])
-        pairs = read_prepared(partition, names, requested, *how, findings.append, lambda _: None, jobs)
+        own = requested.range.narrow(Range(start_offset=start))
+        pairs = read_prepared(partition, replace(requested, range=own, on_damage=findings.append, done=ignore))
         return (batch if select is None else select(batch) for batch, _ in pairs)
 
     for batch in tail(options.tail, partition.batches(["lastOffset", "count"], on_damage=lambda _: None), read):

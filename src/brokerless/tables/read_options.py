@@ -1,0 +1,66 @@
+"""Which records are read, and how: one value from the command line and from Python down to the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from brokerless.clock import Time, milliseconds
+from brokerless.errors import UsageError
+from brokerless.kafka_names import ISOLATION_LEVELS, Isolation
+from brokerless.log.ranges import EVERYTHING, Range
+from brokerless.log.read_progress import Done, ignore
+from brokerless.ordered_threads import processors
+from brokerless.schemas import RECORDS
+
+if TYPE_CHECKING:
+    from brokerless.log.segment import Report
+    from brokerless.tables.record_filter import RecordFilter
+
+_MANY_BYTES, _MANY_RECORDS = 32 << 20, 100_000
+"""What there has to be to read for threads to be started, unless they are requested."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What :meth:`brokerless.tables.partition_reader.PartitionReader.records` takes, which says what each means.
+    ``range``: of offsets and of timestamps in ms."""
+
+    columns: Sequence[str] | None = None
+    range: Range = EVERYTHING
+    isolation: Isolation = "read_uncommitted"
+    control: bool = False
+    filter: RecordFilter | None = None
+    limit: int | None = None
+    max_batch_bytes: int | None = None
+    on_damage: Report | None = None
+    done: Done = ignore
+    jobs: int | None = None
+
+    def schema(self) -> pa.Schema:
+        """That of the columns. Raises :class:`UsageError` for one that there is not, and for any other option that is
+        none."""
+        from brokerless.tables.record_batches import project
+
+        if self.isolation not in ISOLATION_LEVELS:
+            raise UsageError(f"isolation: {self.isolation!r} is neither 'read_uncommitted' nor 'read_committed'")
+        if self.limit is not None and self.limit < 0:
+            raise UsageError(f"limit: {self.limit} is not a number of records")
+        if self.jobs is not None and (not isinstance(self.jobs, int) or self.jobs < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"jobs: {self.jobs!r} is not a number of threads; 1 is for none beside the caller's")
+        return project(RECORDS, self.columns)
+
+    def threads(self, size: int) -> int:
+        """How many threads decode ``size`` bytes of log."""
+        is_much = size >= _MANY_BYTES and (self.limit is None or self.limit >= _MANY_RECORDS)
+        return self.jobs or (processors() if is_much else 1)
+
+
+def range_of(
+    start_offset: int | None, end_offset: int | None, start_timestamp: Time | None, end_timestamp: Time | None
+) -> Range:
+    """A range as callers give it. Raises :class:`UsageError` for what is no time."""
+    return Range(start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))

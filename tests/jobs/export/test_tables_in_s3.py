@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from tests.jobs.pipeline.works import segments
 from tests.jobs.tables import log_of, rows
-from tests.s3 import S3, s3
+from tests.s3 import S3
 
 from brokerless.api.log import open as open_log
 from brokerless.api.pipeline import pipeline
@@ -21,7 +21,6 @@ from brokerless.jobs.pipeline import maintenance
 from brokerless.table_formats.catalog import Catalog
 
 pytestmark = pytest.mark.xdist_group("s3")
-__all__ = ["s3"]
 
 
 def test_deltas_tables_in_s3_go_on(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

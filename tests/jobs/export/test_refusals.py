@@ -85,8 +85,8 @@ def test_where_none_of_several_is_left_all_are_named(tmp_path: Path, run: Run) -
     """Topics that were deleted and made again, with other IDs."""
     source, to = logs(tmp_path, a=b"1", t=b"2"), tmp_path / "to"
     assert run("export", source, "--to", to).exit_code == 0
-    for topic in ("a", "t"):
-        (source / f"{topic}-0" / "partition.metadata").write_text("version: 0\ntopic_id: BAAAAAAAAAAAAAAAAAAAAQ\n")
+    for topic, id_ in (("a", "B"), ("t", "C")):
+        (source / f"{topic}-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {id_}AAAAAAAAAAAAAAAAAAAAQ\n")
     result = run("export", source, "--to", to)
     assert (result.exit_code, result.err.count("\n")) == (2, 1)
     for topic in ("a", "t"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -137,7 +138,10 @@ def plan_topics(
     make = partial(plan, partitions, sources, directory, export, storage_options, to_storage_options)
     topics, refused = {each.topic or "" for each in partitions}, dict[str, str]()
     planned = make(refused.__setitem__) if len(topics) > 1 else make()
-    if refused.keys() == topics and len(topics) > 1:
+    if refused.keys() == topics:
+        causes = {re.sub(rf"\b{re.escape(topic)}\b", "", reason) for topic, reason in refused.items()}
+        if len(causes) == 1:  # one topic, or what is the storage's fault
+            return make()
         reasons = "; ".join(f"{topic}: {reason}" for topic, reason in sorted(refused.items()))
         raise UsageError(f"no topic can be exported: {reasons}")
     if len(topics) > 1:

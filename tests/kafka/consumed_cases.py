@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -30,12 +30,14 @@ LAST = b"after the case"
 @dataclass(frozen=True)
 class ConsumedCase:
     """``records``: all that the consumer got, before it threw ``error``, or stayed at an offset for ever (``stopped``).
-    ``passed``: whether it got the record after the case, which is not among them."""
+    ``passed``: whether it got the record after the case, which is not among them. ``since``: the records that it gets
+    when it begins at an offset."""
 
     records: list[Consumed]
     error: str | None
     stopped: int | None
     passed: bool
+    since: dict[int, list[Consumed]] = field(default_factory=dict[int, list[Consumed]])
 
 
 def end_offset(files: Files) -> int | None:
@@ -57,9 +59,15 @@ def is_served(files: Files) -> bool:
     return end_offset(files) is not None and all(each.stop != ScanStop.SIZE_TOO_SMALL for each in scans)
 
 
-def consume_cases(directory: Path, cases: Sequence[Files], recovered: Sequence[bool]) -> list[dict[str, ConsumedCase]]:
+def consume_cases(
+    directory: Path,
+    cases: Sequence[Files],
+    recovered: Sequence[bool],
+    starts: Mapping[int, Sequence[int]] | None = None,
+) -> list[dict[str, ConsumedCase]]:
     """For each case and isolation level what the consumer gets. ``recovered``: whether the broker recovers a log at
-    its start, and so cuts what it cannot read, and writes its indexes; else it takes the files as they are."""
+    its start, and so cuts what it cannot read, and writes its indexes; else it takes the files as they are. ``starts``:
+    by case, offsets to begin with as well."""
     broker = KafkaBroker(directory)
     with broker:
         broker.create_topic(TOPIC, len(cases), retention_ms=-1, message_timestamp_type="CreateTime")
@@ -81,13 +89,17 @@ def consume_cases(directory: Path, cases: Sequence[Files], recovered: Sequence[b
         broker.wait_for_leaders(TOPIC, len(cases))
         broker.watermarks(TOPIC, range(len(cases)))  # the broker itself leads them
         assert "metadata publishing fault" not in broker.output.read_text(errors="replace")
-        text = check(run("ConsumeCases", broker.bootstrap, TOPIC, str(len(cases)), helper=True))
+        pairs = [str(each) for number, offsets in (starts or {}).items() for at in offsets for each in (number, at)]
+        text = check(run("ConsumeCases", broker.bootstrap, TOPIC, str(len(cases)), *pairs, helper=True))
     found: list[dict[str, ConsumedCase]] = [{} for _ in cases]
     for line in map(json.loads, text.splitlines()):
         records = [_consumed(each) for each in line["records"]]
         passed = bool(records) and records[-1].value == LAST
-        case = ConsumedCase(records[:-1] if passed else records, line["error"], line["stopped"], passed)
-        found[line["partition"]][line["isolation"]] = case
+        records = records[:-1] if passed else records
+        if line["start"] is not None:
+            found[line["partition"]][line["isolation"]].since[line["start"]] = records
+            continue
+        found[line["partition"]][line["isolation"]] = ConsumedCase(records, line["error"], line["stopped"], passed)
     return found
 
 

@@ -100,6 +100,17 @@ def overlapping_rests() -> Files:
     return {log_name(0): data + batch(25, numbered(25, 30), T + 20) + batch(28, numbered(28, 36, "second"), T + 30)}
 
 
+def overlapping_segments() -> Files:
+    """Segments of which each begins below the end of the one before, with records of its own at those offsets."""
+    first, second = batch(0, numbered(0, 8)) + batch(8, numbered(8, 20)), batch(10, numbered(10, 16, "second"), T + 10)
+    third = batch(25, numbered(25, 40, "third"), T + 30)
+    return {
+        log_name(0): first,
+        log_name(10): second + batch(16, numbered(16, 30, "second"), T + 20),
+        log_name(25): third,
+    }
+
+
 def overlapping_wrappers() -> Files:
     """A v1 wrapper whose first messages lie below the one before (KAFKA-3919)."""
     data = v1_set(100, 101) + v1_set(102, 103) + v1_set(104, 105) + v1_set(103, 120, "big ")
@@ -130,11 +141,32 @@ def wrong_inner_crc(magic: int) -> Files:
     return {log_name(0): data + entry(4, message(magic, b"k4", b"v", T + 4))}
 
 
+def repeating_wrapper(magic: int) -> Files:
+    """A compressed set of which messages have the same offset, after and before plain messages."""
+    texts = ((10, b"first"), (10, b"second"), (12, b"third"), (12, b"fourth"))
+    inner = [(at - 10 * magic, message(magic, text, text, T + at)) for at, text in texts]
+    data = entry(0, message(magic, b"a", b"before", T)) + wrapper(12, magic, inner, T + 12)
+    return {log_name(0): data + entry(13, message(magic, b"z", b"after", T + 13))}
+
+
+def records_at_one_offset() -> Files:
+    """A v2 batch whose records have the same offset delta, which nothing checks when it is read."""
+    deltas = ((0, b"first"), (0, b"second"), (4, b"third"), (4, b"fourth"))
+    payload = b"".join(write_record(b"k", text, offset_delta=delta) for delta, text in deltas)
+    times = {"base_timestamp": T, "max_timestamp": T}
+    data = write_batch(payload, base_offset=1, last_offset_delta=4, count=len(deltas), **times)
+    return {log_name(0): batch(0, [(b"k", b"before")]) + data + batch(6, [(b"k", b"after")])}
+
+
 ODD_LOGS: dict[str, Files] = {
     "last-offset-delta-zero": last_offset_delta_zero(),
     "overlapping-batches": overlapping_batches(),
     "overlapping-rests": overlapping_rests(),
     "overlapping-wrappers": overlapping_wrappers(),
+    "overlapping-segments": overlapping_segments(),
+    "repeating-wrapper-v0": repeating_wrapper(0),
+    "repeating-wrapper-v1": repeating_wrapper(1),
+    "records-at-one-offset": records_at_one_offset(),
     "overflowing-segment": overflowing_segment(),
     "overflowing-messages": overflowing_messages(),
     "wrong-inner-crc-v0": wrong_inner_crc(0),

@@ -68,6 +68,10 @@ class RepeatedOffsets(Protocol):
         """Which of the segment's next batches are; None for none."""
         ...
 
+    def overlapping(self, batches: Batches, /) -> NDArray[np.bool_] | None:
+        """Which of some batches have records that are; None for none."""
+        ...
+
     def rows(self, offsets: NDArray[np.int64], /) -> NDArray[np.bool_] | None:
         """Which of some records are not; None for all."""
         ...
@@ -118,6 +122,16 @@ class SeenOffsets:
         self._before = int(lasts[-2]) if len(batches) > 1 else before
         self._last = int(firsts[-1]), int(lasts[-1])
         return is_repeated if is_repeated is not None and is_repeated.any() else None
+
+    def overlapping(self, batches: Batches) -> NDArray[np.bool_] | None:
+        """Which of some batches reach into the offsets of earlier segments; None for none."""
+        firsts, lasts = batches.entry_offset, batches.end_of_records
+        if not len(batches) or not self._spans or int(firsts.min()) > self.highest:
+            return None
+        found = np.zeros(len(batches), np.bool_)
+        for first, last in self._overlapping(int(firsts.min()), int(lasts.max())):
+            found |= (firsts <= last) & (lasts >= first)
+        return found
 
     def rows(self, offsets: NDArray[np.int64]) -> NDArray[np.bool_] | None:
         """Which of some records are new; None for all."""
@@ -173,24 +187,47 @@ class FileOverlaps:
         at = np.searchsorted(self._positions, positions)
         overlapping = np.flatnonzero(firsts <= self._before[at])
         self._positions, self._before = self._positions[at[-1] :], self._before[at[-1] :]
-        if not len(overlapping):
+        offsets = decoded.columns.offset[: decoded.columns.rows]
+        falls = np.flatnonzero(offsets[1:] <= offsets[:-1]) + 1
+        if not len(falls) and not len(overlapping):
             return None, []
+        new, findings = np.ones(len(offsets), np.bool_), list[Finding]()
+        for row in np.unique(np.searchsorted(starts, falls, "right") - 1).tolist():
+            rows = slice(int(starts[row]), int(starts[row] + given[row]))
+            is_first = is_first_at_offset(offsets[rows])
+            if not is_first.all():
+                new[rows] = is_first
+                left_out = offsets[rows][~is_first]
+                findings.append(repeats_within(self._file.path, int(positions[row]), left_out))
+        findings += self._rows_of_others(overlapping, positions, given, offsets, new)
+        return (None, []) if new.all() else (new, findings)
+
+    def _rows_of_others(
+        self,
+        overlapping: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        given: NDArray[np.int32],
+        offsets: NDArray[np.int64],
+        new: NDArray[np.bool_],
+    ) -> Iterator[Finding]:
+        """Clears in ``new`` the records of ``overlapping`` batches that batches before them have."""
+        if not len(overlapping):
+            return
+        starts = np.cumsum(given) - given
         if self._repeated is None:
             self._repeated = repeated_offsets(self._file)
-        new = np.ones(decoded.columns.rows, np.bool_)
-        findings: list[Finding] = []
         for row in overlapping.tolist():
             if (position := int(positions[row])) not in self._repeated:
                 continue
             rows = slice(int(starts[row]), int(starts[row] + given[row]))
-            offsets = decoded.columns.offset[rows]
+            is_repeated = np.zeros(int(given[row]), np.bool_)
             for first, end in self._repeated[position]:
-                new[rows] &= (offsets < first) | (offsets >= end)
-            if not new[rows].all() and position not in self._reported:
+                is_repeated |= (offsets[rows] >= first) & (offsets[rows] < end)
+            new[rows] &= ~is_repeated
+            if is_repeated.any() and position not in self._reported:
                 self._reported.add(position)
-                repeated = offsets[~new[rows]]
-                findings.append(overlaps(self._file.path, position, int(repeated.min()), int(repeated.max())))
-        return (None, []) if new.all() else (new, findings)
+                left_out = offsets[rows][is_repeated]
+                yield overlaps(self._file.path, position, int(left_out.min()), int(left_out.max()))
 
 
 def overlaps(path: str, position: int, first: int, last: int) -> Finding:
@@ -200,6 +237,23 @@ def overlaps(path: str, position: int, first: int, last: int) -> Finding:
         "before them"
     )
     return Finding("warning", Kind.OFFSET_OVERLAP, path, position, first, text, "offsets that no batch before has")
+
+
+def is_first_at_offset(offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which records of one batch are the first of it at their offsets (bool): a consumer gets no other."""
+    is_first = np.zeros(len(offsets), np.bool_)
+    is_first[np.unique(offsets, return_index=True)[1]] = True
+    return is_first
+
+
+def repeats_within(path: str, position: int, offsets: NDArray[np.int64]) -> Finding:
+    """A batch of which some records have ``offsets`` that records before them in it have."""
+    first, last = int(offsets.min()), int(offsets.max())
+    text = (
+        f"records of this batch have the same offset: those at offsets {first} to {last} that follow another one were "
+        "left out, as a consumer gets the first of each"
+    )
+    return Finding("warning", Kind.OFFSET_OVERLAP, path, position, first, text, "each offset once")
 
 
 def repeated_offsets(file: File) -> dict[int, list[Offsets]]:
@@ -250,12 +304,17 @@ def _ends_of_read_records(chunk: Chunk, firsts: NDArray[np.int64], decoder: Deco
 def first_offsets(chunk: Chunk) -> NDArray[np.int64]:
     """The first offset of each batch; wrapper messages, whose own is their last one, are looked into. Of one that does
     not decode, it is the offset after its last one."""
+    return first_and_repeated_offsets(chunk)[0]
+
+
+def first_and_repeated_offsets(chunk: Chunk) -> tuple[NDArray[np.int64], dict[int, NDArray[np.int64]]]:
+    """The same, and by row the offsets that a wrapper message has more than once."""
     if not chunk.batches.is_wrapper.any():
-        return chunk.batches.entry_offset
+        return chunk.batches.entry_offset, {}
     from brokerless.format.read.wrappers import inspect_wrappers
 
     inside = inspect_wrappers(chunk.buffer, chunk.batches)
-    return np.where(inside.has_base_offset, inside.base_offset, chunk.batches.entry_offset + 1)
+    return np.where(inside.has_base_offset, inside.base_offset, chunk.batches.entry_offset + 1), inside.repeats
 
 
 def report_past_last(chunk: Chunk, path: str, report: Report) -> None:
@@ -290,7 +349,7 @@ def repeated_records(file: File, start_offset: int = 0) -> Iterator[tuple[Findin
                 for first, end in repeated[position]:
                     is_repeated |= (offsets >= first) & (offsets < end)
                 if is_repeated.any():
-                    left_out = offsets[is_repeated]
+                    left_out = np.unique(offsets[is_repeated])
                     least, most = min(least, int(left_out.min())), max(most, int(left_out.max()))
                     count += int((left_out >= start_offset).sum())
                 del decoded, offsets

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from brokerless.format import layouts
-from brokerless.log.offset_checks import RepeatedOffsets, repeated_records, report_past_last
-from brokerless.log.segment import Chunk, Report, ignore, report_damages, scan_headers
+from brokerless.log.offset_checks import RepeatedOffsets, repeated_records, repeats_within, report_past_last
+from brokerless.log.segment import Chunk, Report, all_decoded, ignore, report_damages, scan_headers
 from brokerless.log.storage.paths import File
 
 
@@ -56,6 +57,8 @@ def summarize(
         report_past_last(chunk, file.path, report)
         add_chunk(summary, chunk, file.path, report, start_offset, max_batch_bytes)
         repeated = None if seen is None else seen.repeated(chunk.batches)
+        if seen is not None:
+            summary.records -= _repeated_in_part(chunk, seen, repeated, start_offset)
         if seen is not None and repeated is not None:
             passed = SegmentSummary(file.size)
             add_chunk(passed, chunk.take(repeated), file.path, ignore, start_offset, max_batch_bytes)
@@ -68,6 +71,27 @@ def summarize(
         report(finding)
         summary.records -= records
     return summary
+
+
+def _repeated_in_part(
+    chunk: Chunk, seen: RepeatedOffsets, repeated: NDArray[np.bool_] | None, start_offset: int
+) -> int:
+    """How many records from ``start_offset`` on ``seen`` passes over, of batches that it does not pass over as a
+    whole."""
+    is_partial = seen.overlapping(chunk.batches)
+    if is_partial is None:
+        return 0
+    from brokerless.format.read.decoder import Decoder
+
+    is_partial = is_partial & ~chunk.batches.is_control
+    count = 0
+    for one in chunk.take(is_partial if repeated is None else is_partial & ~repeated).load(ignore):
+        for decoded in all_decoded(Decoder(keys=False, values=False, headers=False), one, one.batches):
+            offsets = decoded.columns.offset[: decoded.columns.rows]
+            is_new = seen.rows(offsets)
+            count += 0 if is_new is None else int((~is_new & (offsets >= start_offset)).sum())
+            del decoded, offsets
+    return count
 
 
 def add_chunk(
@@ -95,6 +119,8 @@ def add_chunk(
 
         wrappers = inspect_wrappers(chunk.buffer, batches, max_batch_bytes)
         counts = wrappers.count
+        for row, repeated in wrappers.repeats.items():
+            report(repeats_within(path, int(chunk.positions[row]), repeated))
         firsts = np.where(wrappers.has_base_offset, wrappers.base_offset, firsts)
         report_damages(wrappers.damages, path, chunk.base, report)
     if summary.first_offset is None:
@@ -134,4 +160,4 @@ def _count_from(chunk: Chunk, count: int, start_offset: int) -> int:
     is_first = np.arange(len(chunk.batches)) == 0
     decoded = [each for one in chunk.take(is_first).load(ignore) for each in decoder.decode(one.buffer, one.batches)]
     decoded += [] if (rest := decoder.flush()) is None else [rest]
-    return sum(int((each.columns.offset[: each.columns.rows] >= start_offset).sum()) for each in decoded)
+    return sum(int((np.unique(each.columns.offset[: each.columns.rows]) >= start_offset).sum()) for each in decoded)

@@ -57,6 +57,11 @@ class OverlappingSegments:
         is_repeated[outside] = (span >= 0) & (lasts[outside] < ends[span])
         return is_repeated if is_repeated.any() else None
 
+    def overlapping(self, batches: Batches) -> NDArray[np.bool_] | None:
+        """Which of some batches have offsets that are not the segment's own; None for none."""
+        is_outside = (batches.entry_offset < self.base_offset) | (batches.end_of_records >= self._end)
+        return is_outside if is_outside.any() else None
+
     def rows(self, offsets: NDArray[np.int64]) -> NDArray[np.bool_] | None:
         """Which of some records are returned; None for all."""
         if not len(offsets) or self._are_own(int(offsets.min()), int(offsets.max())):

@@ -17,7 +17,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
  * What Kafka's consumer (check.crcs) makes of each partition of a topic, whatever is in its files. Arguments: bootstrap
- * servers, topic, number of partitions. Standard output: for each partition and isolation level a JSON object with
+ * servers, topic, number of partitions, and pairs of a partition and an offset. Standard output: for each partition and
+ * isolation level, and for each pair with the offset to begin with, a JSON object with "start" (null for the beginning),
  * "records" (as {@code Consume} prints them), "error" (null, or what the consumer threw), and "stopped" (the offset it
  * asked for in vain, before the end; null where it came to the end).
  */
@@ -35,13 +36,18 @@ public class ConsumeCases {
         for (int number = 0; number < partitions; number++)
             for (String isolation : List.of("read_uncommitted", "read_committed")) {
                 TopicPartition partition = new TopicPartition(args[1], number);
-                found.add(pool.submit(() -> consume(args[0], partition, isolation)));
+                found.add(pool.submit(() -> consume(args[0], partition, isolation, null)));
             }
+        for (int at = 3; at < args.length; at += 2) {
+            TopicPartition partition = new TopicPartition(args[1], Integer.parseInt(args[at]));
+            long start = Long.parseLong(args[at + 1]);
+            found.add(pool.submit(() -> consume(args[0], partition, "read_uncommitted", start)));
+        }
         for (Future<Object> each : found) System.out.println(json.writeValueAsString(each.get()));
         pool.shutdown();
     }
 
-    static Object consume(String bootstrap, TopicPartition partition, String isolation) {
+    static Object consume(String bootstrap, TopicPartition partition, String isolation, Long start) {
         Map<String, Object> settings = Map.of(
                 "bootstrap.servers", bootstrap, "isolation.level", isolation, "enable.auto.commit", "false",
                 "auto.offset.reset", "none", "fetch.max.wait.ms", "50", "check.crcs", "true",
@@ -53,7 +59,7 @@ public class ConsumeCases {
         try (KafkaConsumer<byte[], byte[]> consumer =
                 new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
             consumer.assign(List.of(partition));
-            long at = consumer.beginningOffsets(List.of(partition)).get(partition);
+            long at = start != null ? start : consumer.beginningOffsets(List.of(partition)).get(partition);
             long end = consumer.endOffsets(List.of(partition)).get(partition);
             consumer.seek(partition, at);
             int idle = 0;
@@ -76,6 +82,7 @@ public class ConsumeCases {
         Map<String, Object> line = new LinkedHashMap<>();
         line.put("partition", partition.partition());
         line.put("isolation", isolation);
+        line.put("start", start);
         line.put("records", records);
         line.put("error", error);
         line.put("stopped", stopped);

@@ -23,13 +23,15 @@ from brokerless.format.read.message_kernels import decode_wrappers
 @dataclass(frozen=True, slots=True)
 class WrapperContents:
     """What only inner messages of wrappers can show, for ``n`` batches: ``base_offset`` (int64, meaningful where
-    ``has_base_offset``) and ``count`` (int32, messages that can be read). Of other batches, what their headers say.
-    ``damages``: wrappers that inflate past the limit, so that nothing is known of what is inside, and those with a
-    message at whose checksum a consumer throws."""
+    ``has_base_offset``) and ``count`` (int32, messages that can be read, each offset once). Of other batches, what
+    their headers say. ``repeats``: by row, the offsets that messages before in the same wrapper have, where there are
+    such messages. ``damages``: wrappers that inflate past the limit, so that nothing is known of what is inside, and
+    those with a message at whose checksum a consumer throws."""
 
     base_offset: NDArray[np.int64]
     has_base_offset: NDArray[np.bool_]
     count: NDArray[np.int32]
+    repeats: dict[int, NDArray[np.int64]]
     damages: tuple[Damage, ...]
 
 
@@ -48,6 +50,7 @@ def inspect_wrappers(
     given, status = np.zeros(1, np.int32), np.zeros(1, np.int8)
     stopped_at, first_offset, has_offset = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint8)
     damages: list[Damage] = []
+    repeats: dict[int, NDArray[np.int64]] = {}
     for row in range(len(wrappers)):
         if row in wrong:
             continue
@@ -60,17 +63,24 @@ def inspect_wrappers(
             damages.append(Damage(Kind.LIMIT_EXCEEDED, *place, str(error)))
         if error is not None:
             continue
+        columns = allocate((end - start) // 26 + 1, 0, 0)
         decode_wrappers(
             inflater.buffer, 0, np.array([start]), np.array([end]), wrappers.entry_offset[one], wrappers.magic[one],
             wrappers.timestamp_type[one], wrappers.max_timestamp[one], nothing,
-            *allocate((end - start) // 26 + 1, 0, 0).arrays(), given, status, stopped_at, first_offset, has_offset,
+            *columns.arrays(), given, status, stopped_at, first_offset, has_offset,
         )  # fmt: skip
         base_offset[rows[row]], has_base_offset[rows[row]] = first_offset[0], has_offset[0] != 0
         count[rows[row]] = given[0]
+        offsets = columns.offset[: given[0]]
+        if (offsets[1:] <= offsets[:-1]).any():
+            repeated = np.delete(offsets, np.unique(offsets, return_index=True)[1])
+            if len(repeated):
+                repeats[int(rows[row])] = repeated
+                count[rows[row]] -= len(repeated)
         if status[0] == reasons.MESSAGE_CRC:
             kind, message = reasons.REASONS[reasons.MESSAGE_CRC]
             damages.append(Damage(kind, *place, message))
-    return WrapperContents(base_offset, has_base_offset, count, tuple(damages))
+    return WrapperContents(base_offset, has_base_offset, count, repeats, tuple(damages))
 
 
 def find_wrapper_values(

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT64
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.jobs.recovered.partial_batches import part_of_batch
-from brokerless.log.offset_checks import first_offsets, overlaps, repeated_offsets
+from brokerless.log.offset_checks import first_and_repeated_offsets, overlaps, repeated_offsets, repeats_within
 from brokerless.log.segment import Chunk, Report
 from brokerless.log.storage.paths import File
 from brokerless.offset_spans import Span, without
@@ -19,7 +20,8 @@ from brokerless.offset_spans import Span, without
 
 class OffsetsOnce:
     """Takes the chunks of one file in order, and yields them so that each offset comes once. Of a batch that overlaps
-    those before it (KAFKA-19407, KAFKA-3919), the rest is written as a batch of its own; that is reported.
+    those before it (KAFKA-19407, KAFKA-3919), the rest is written as a batch of its own, and so are the first messages
+    at each offset of a wrapper whose offsets repeat; that is reported.
 
     The file is read again, once, where batches overlap.
     """
@@ -35,19 +37,29 @@ class OffsetsOnce:
             return chunk
         ends = np.maximum.accumulate(np.concatenate([[self._highest], chunk.batches.end_of_records]))
         self._highest = int(ends[-1])
-        if not (first_offsets(chunk) <= ends[:-1]).any():
+        firsts, repeats = first_and_repeated_offsets(chunk)
+        if not repeats and not (firsts <= ends[:-1]).any():
             return chunk
         if self._repeated is None:
             self._repeated = repeated_offsets(self._file)
-        if not np.isin(chunk.positions, list(self._repeated)).any():
+        if not repeats and not np.isin(chunk.positions, list(self._repeated)).any():
             return chunk
-        buffer = np.concatenate([np.empty(0, np.uint8), *self._parts(chunk, self._repeated)])
+        buffer = np.concatenate([np.empty(0, np.uint8), *self._parts(chunk, firsts, repeats, self._repeated)])
         return Chunk(buffer, chunk.base, read_headers(buffer, scan_batches(buffer).positions))
 
-    def _parts(self, chunk: Chunk, repeated: dict[int, list[Span]]) -> Iterator[NDArray[np.uint8]]:
-        batches, firsts = chunk.batches, first_offsets(chunk)
+    def _parts(
+        self,
+        chunk: Chunk,
+        firsts: NDArray[np.int64],
+        repeats: dict[int, NDArray[np.int64]],
+        repeated: dict[int, list[Span]],
+    ) -> Iterator[NDArray[np.uint8]]:
+        batches = chunk.batches
         for row, position in enumerate(chunk.positions.tolist()):
             whole = chunk.buffer[int(batches.positions[row]) : int(batches.ends[row])]
+            if row in repeats:
+                self._report(repeats_within(self._file.path, position, repeats[row]))
+                whole = part_of_batch(whole, 0, MAX_INT64, self._limit) if position not in repeated else whole
             if position not in repeated:
                 yield whole
                 continue

@@ -42,11 +42,12 @@ def part_of_batch(buffer: NDArray[np.uint8], first: int, last: int, max_batch_by
 def _messages(
     buffer: NDArray[np.uint8], wrapper: Batches, first: int, last: int, max_batch_bytes: int
 ) -> Iterator[bytes]:
-    """The messages in a wrapper whose own checksums are right, each with its offset."""
+    """The messages in a wrapper whose own checksums are right, each with its offset, and each offset once."""
     _, starts, ends = find_wrapper_values(buffer, wrapper)
     inflater, payload = Inflater(max_batch_bytes), buffer.data[starts[0] : ends[0]]
     start, end, _ = inflater.inflate(int(wrapper.codec[0]), int(wrapper.magic[0]), payload)
     data, at, shift = inflater.buffer[start:end].tobytes(), 0, None
+    known = set[int]()
     while len(data) - at >= layouts.LOG_ENTRY_SIZE:
         inner_offset, size = struct.unpack_from(">qi", data, at)
         message = data[at + layouts.LOG_ENTRY_SIZE : at + layouts.LOG_ENTRY_SIZE + size]
@@ -55,7 +56,9 @@ def _messages(
         if shift is None:  # v1: offsets count from the wrapper's
             shift = int(inspect_wrappers(buffer, wrapper, max_batch_bytes).base_offset[0]) - inner_offset
         offset = inner_offset + shift
-        if first <= offset <= last and zlib.crc32(message[4:]) == int.from_bytes(message[:4], "big"):
+        is_intact = zlib.crc32(message[4:]) == int.from_bytes(message[:4], "big")
+        if first <= offset <= last and is_intact and offset not in known:
+            known.add(offset)
             yield struct.pack(">qi", offset, size) + _with_timestamp_of(wrapper, message)
         at += layouts.LOG_ENTRY_SIZE + size
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 from tests.examples import some_quick
 from tests.golden import broker_data, broker_expected, json_lines
@@ -14,9 +15,11 @@ from tests.jobs.exports import exported, facts, listing, partition, table
 from tests.log.whole_batches import batch
 
 import brokerless
+from brokerless.cli import main
 from brokerless.errors import DamageError, UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.export.job import Export, export, plan
+from brokerless.jobs.export.tasks import ExportForm
 from brokerless.log.directory import resolve
 
 
@@ -98,6 +101,51 @@ def test_a_log_that_was_cut_back_is_reported_and_nothing_is_exported(tmp_path: P
     assert exported(partition(tmp_path / "t-0", b"".join(log[:5])), tmp_path / "out", found=findings) == []
     assert [each.kind for each in findings] == ["log-end-before-export"]
     assert listing(tmp_path / "out") == before
+
+
+TAILS = {
+    "torn": (batch(2).tobytes()[:-7], "truncated-batch"),
+    "overwritten": (b"overwritten by something else" * 9, "no-batches"),
+    "zeros": (bytes(300), "zero-tail"),
+}
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+@pytest.mark.parametrize("tail", TAILS)
+def test_what_is_wrong_at_the_end_is_reported_by_each_run_until_it_is_whole(
+    tail: str, form: ExportForm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each run reads it again, as batches may follow that were not written yet; DuckDB has no record of it twice."""
+    data, kind = TAILS[tail]
+    whole = batch(0).tobytes() + batch(1).tobytes()
+    partition(tmp_path / "t-0", whole + data)
+    command = ["export", str(tmp_path / "t-0"), "--to", str(tmp_path / "out"), "--as", form]
+    for _ in range(3):
+        assert main(command) == 1
+        assert f"position {len(whole)}" in capsys.readouterr().err
+    found: list[Finding] = []
+    brokerless.open(tmp_path / "t-0").export(str(tmp_path / "out"), as_=form, on_damage=found.append)
+    assert [each.kind for each in found] == [kind]
+    partition(tmp_path / "t-0", whole + batch(2).tobytes())
+    assert [main(command), main(command)] == [0, 0]
+    files = f"{tmp_path}/out/**/*.parquet"
+    counts = duckdb.execute(f"SELECT count(*) FROM read_parquet('{files}', hive_partitioning = false)").fetchone()
+    assert counts == (sum(len(rows) for rows in brokerless.open(tmp_path / "t-0").records(["offset"])),)
+
+
+def test_offsets_that_were_left_out_are_named_by_each_run_without_a_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are recorded, so that a run on an intact copy fills them in."""
+    parts = [batch(each).tobytes() for each in range(3)]
+    broken = parts[1][:-1] + bytes([parts[1][-1] ^ 1])
+    partition(tmp_path / "a" / "t-0", parts[0] + broken + parts[2])
+    partition(tmp_path / "b" / "t-0", b"".join(parts))
+    command = ["export", "--to", str(tmp_path / "out")]
+    codes = [main([*command, str(tmp_path / each)]) for each in ("a", "a", "a", "b", "a")]
+    errors = capsys.readouterr().err
+    assert codes == [1, 0, 0, 0, 0]
+    assert errors.count("t-0: an earlier run left out offset 1, and here they are damaged, too") == 2
 
 
 # What is refused
@@ -193,6 +241,7 @@ def test_a_plan_that_was_overtaken_is_refused(tmp_path: Path) -> None:
 KILLED = """
 import sys
 from brokerless.jobs.export.job import Export, export, plan
+from brokerless.jobs.export.tasks import ExportForm
 from brokerless.log.directory import resolve
 from tests.jobs.killed import kill_at_changes
 

@@ -114,6 +114,10 @@ def run(options: Namespace) -> int:
         partitions = [each for each in partitions if each.topic not in internal]
     planned = plan_topics(partitions, options.paths, options.to, requested, output.damage)
     exported: list[ExportedPartition] = []
+    for (topic, partition), spans in planned.left_out.items():
+        for first, after in spans:
+            name, offsets = names.partition_directory(topic, partition), _offsets(first, after - 1)
+            output.say(f"{name}: an earlier run left out {offsets}, and here they are damaged, too")
     with progress("reading", sum(task.size for task in planned.tasks)) as done:
         for each in export(planned, output.damage, spark=options.spark, done=done, say=output.say):
             exported.append(each)
@@ -131,13 +135,17 @@ def _report_left_out(output: Output, each: ExportedPartition) -> None:
         if last is None:
             output.say(f"{name}: nothing was exported from offset {first} on; the next run tries again from there")
         else:
-            offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
-            output.say(f"{name}: {offsets} are damaged and were left out; a run on an intact copy fills them in")
+            text = "are damaged and were left out; a run on an intact copy fills them in"
+            output.say(f"{name}: {_offsets(first, last)} {text}")
     for first, after in each.filled:
         text = "were missing or damaged in an earlier run and are exported now"
         output.say(f"{name}: offsets {first} to {after - 1} {text}")
     if not each.left_out and each.next_offset < each.end_offset:
         output.say(f"{name}: offsets {each.next_offset} to {each.end_offset - 1} wait for an open transaction to end")
+
+
+def _offsets(first: int, last: int) -> str:
+    return f"offset {first}" if first == last else f"offsets {first} to {last}"
 
 
 def _show(output: Output, exported: list[ExportedPartition], unchanged: int, options: Namespace) -> None:

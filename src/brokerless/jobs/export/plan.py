@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -13,7 +13,7 @@ from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.export.refusals import OF_TOPIC, Refusals, Refuse, as_findings
 from brokerless.jobs.export.tables import PlannedTables
-from brokerless.jobs.export.tasks import Export, ExportTask, tasks_of
+from brokerless.jobs.export.tasks import Export, ExportTask, left_out_before, tasks_of
 from brokerless.jobs.named_partitions import by_name
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
 from brokerless.log import names
@@ -23,6 +23,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.segment import Report
 from brokerless.log.storage.paths import StorageOptions
+from brokerless.offset_spans import Span
 from brokerless.table_formats import export_directory, export_state
 from brokerless.table_formats.column_types import file_type
 from brokerless.table_formats.export_state import ExportState, RefusedTopicError
@@ -37,7 +38,8 @@ from brokerless.typed.topic_type import TopicType
 class ExportPlan:
     """What is to be done. ``unchanged``: how many partitions have nothing new. ``findings``: of those of which nothing
     can be read. ``tables``: where the tables are, and the columns of each topic's, if these are what is written.
-    ``refusals``: the topics that it goes on without."""
+    ``refusals``: the topics that it goes on without. ``left_out``: by topic and partition, the offsets that earlier
+    runs left out as damaged, and this one does not read."""
 
     directory: str
     tasks: tuple[ExportTask, ...]
@@ -49,6 +51,7 @@ class ExportPlan:
     findings: tuple[Finding, ...] = ()
     tables: PlannedTables | None = None
     refusals: Refusals = field(default_factory=Refusals)
+    left_out: Mapping[tuple[str, int], Sequence[Span]] = field(default_factory=dict[tuple[str, int], Sequence[Span]])
 
 
 def plan(
@@ -99,7 +102,7 @@ def plan(
     named = {name: each for name, each in named.items() if (each.topic or "") not in refusals.topics}
     tasks: list[ExportTask] = []
     findings: list[Finding] = []
-    unchanged = 0
+    unchanged, left_out = 0, dict[tuple[str, int], Sequence[Span]]()
     for each in named.values():
         topic, own = each.topic or "", list[ExportTask]()
         before = manifests[topic]
@@ -109,6 +112,7 @@ def plan(
         topic_id = topic_ids[topic] or (None if before is None else before.topic_id)
         own = [replace(task, layout=replace(task.layout, topic=each.topic, topic_id=topic_id)) for task in own]
         unchanged += not own
+        left_out[topic, each.partition or 0] = left_out_before(exported, own)
         findings += () if own else (finding for finding in each.findings if finding.kind == Kind.REMOTE_OFFSETS)
         findings += (finding for _, finding in missing_logs(each, storage_options))
         tasks += own
@@ -120,8 +124,9 @@ def plan(
     if not export.allow_removed:
         findings += _removed(to, manifests, named.values(), to_storage_options) if tables is None else tables.missing()
     return ExportPlan(
-        to, tuple(tasks), manifests, topic_ids, export, to_storage_options, unchanged, tuple(findings), tables, refusals
-    )
+        to, tuple(tasks), manifests, topic_ids, export, to_storage_options,
+        unchanged, tuple(findings), tables, refusals, left_out,
+    )  # fmt: skip
 
 
 def plan_topics(

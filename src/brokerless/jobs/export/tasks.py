@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +24,7 @@ from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
 from brokerless.log.storage.paths import StorageOptions, open_file
-from brokerless.offset_spans import Span, union
+from brokerless.offset_spans import Span, union, without
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import Catalog
 from brokerless.table_formats.export_state import Exported
@@ -119,6 +119,7 @@ def tasks_of(
         for span in filled
     ]
     if end <= start:
+        findings += _findings_after_last_batch(source, start, storage_options)
         yield from (replace(each, is_last=each is fills[-1]) for each in fills)
         return
     yield from fills
@@ -172,6 +173,28 @@ def _findings_of_batchless_end(source: PartitionPath, storage_options: StorageOp
         findings.append(missing)
     is_being_written = bool(findings) and _is_live(source)
     return [each for each in findings if not (is_being_written and each.kind == Kind.TRUNCATED_BATCH)]
+
+
+def _findings_after_last_batch(
+    source: PartitionPath, start: int, storage_options: StorageOptions | None
+) -> list[Finding]:
+    """What is wrong after the last batch of a log of which all was exported before ``start``: an earlier run has
+    reported it, and left it to the next one."""
+    findings: list[Finding] = []
+    last = source.segments[-1]
+    if last.base_offset >= start or _is_live(source):
+        return []
+    with suppress(UnreadableError), open_file(last.log.path, storage_options) as file:
+        for _ in scan_headers(file, findings.append, position_of_offset(file, last, start, storage_options)):
+            findings.clear()  # what is between batches is recorded as left out
+    return findings
+
+
+def left_out_before(exported: Exported | None, tasks: Iterable[ExportTask]) -> list[Span]:
+    """The offsets that earlier runs left out as damaged, without those that ``tasks`` read."""
+    known = () if exported is None else exported.left_out
+    spans = union([(first, last + 1) for first, last in known if last is not None])
+    return list(without(spans, union([(each.start, each.end) for each in tasks if each.mark is not None])))
 
 
 def _is_live(source: PartitionPath) -> bool:

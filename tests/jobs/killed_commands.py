@@ -25,7 +25,7 @@ from brokerless.jobs.salvage.tables import RUN
 from brokerless.log import names
 
 JOURNAL = names.COMMIT_JOURNAL
-RECORDED = ("convert", "compact", "salvage", "merge", "carve")
+RECORDED = ("load", "convert", "compact", "salvage", "merge", "carve")
 """Commands that are repeated until they have ended: what a killed run has committed is written again."""
 EVERY = {
     "load": 9,

@@ -199,7 +199,7 @@ def _report_finished(output: Output, partitions: list[dict[str, Any]], as_json: 
 @contextmanager
 def _recorded(
     options: Namespace, inputs: InputFiles, how: tuple[Any, ...]
-) -> Generator[BeforeCommit | list[dict[str, Any]]]:
+) -> Generator[BeforeCommit | list[dict[str, Any]] | None]:
     """A function that records in the manifest, if there is one, what is read and written; or the partitions of an
     earlier run that loaded the same."""
     from brokerless.interchange.input_files import STDIN
@@ -209,7 +209,7 @@ def _recorded(
     from brokerless.log.storage.paths import full_path
 
     if options.manifest is None:
-        yield lambda *_: None
+        yield None
         return
     if STDIN in inputs.files:
         raise UsageError("--manifest cannot resume from stdin; use files")

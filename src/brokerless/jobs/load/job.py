@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from uuid import uuid4
 
 from brokerless import clock
@@ -24,6 +25,7 @@ from brokerless.jobs.run.job import in_order, run, started
 from brokerless.jobs.run.types import NONE, Done, Place, Say, Spark, ignore
 from brokerless.log.commit.job_commit import cleared_of, commit_staged, outputs_of_job
 from brokerless.log.commit.partition_writer import allow_many_files, output_directory
+from brokerless.log.commit.run_record import end_run, forgotten_on_error, record_run, refuse_written, run_of
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
@@ -77,10 +79,13 @@ def load_files(
     dry_run: bool = False,
     done: Done = ignore,
     say: Say = ignore,
-    before_commit: BeforeCommit = lambda *_: None,
+    before_commit: BeforeCommit | None = None,
 ) -> Loaded:
     """:func:`brokerless.jobs.load.loader.load` for files. ``spark``, ``say``: as :func:`brokerless.jobs.run.job.run`
     takes them; without Spark, it is one pass in this process. ``done`` is called with bytes that were read.
+
+    A run that was killed once its partitions were there is repeated: they are written again. Not so with
+    ``before_commit``, which records what is done by itself, and of what comes from stdin.
 
     Raises what :func:`~brokerless.jobs.load.loader.load` raises, but for a row that cannot become a record
     :class:`UnreadableError` with its place in its file. Then nothing is left.
@@ -88,22 +93,38 @@ def load_files(
     routing = replace(routing or Routing(), exported_ids=inputs.topic_ids())
     how = routing, settings or BatchSettings(), config or LogConfig()
     to = output_directory(directory, (), storage_options)
+    is_recorded = before_commit is None and not dry_run and STDIN not in inputs.files
+    before = before_commit or (lambda *_: None)
+    this_run = run_of(f"load {routing.topic} {routing.partition}", inputs.files)
+    if is_recorded:
+        refuse_written(to, (), this_run)
+        before = partial(_record, to, this_run)
     tasks = _plan(inputs, to, *how, dry_run=dry_run)
     if not tasks and spark not in (None, NONE):
         raise UsageError("what comes from stdin can be read by this process only; give files, or leave out --spark")
     with ExitStack() as stack:
+        if is_recorded:
+            stack.enter_context(forgotten_on_error(to, this_run))
         if tasks and not dry_run:
             stack.enter_context(cleared_of(to, tasks[0].job))
         place = stack.enter_context(started(spark if tasks else NONE, tasks, say, _NAME))
         if place != NONE:
-            return _load_on(place, tasks, done, say, before_commit)
-        inputs.done = done
-        try:
-            return load(
-                inputs, directory, *how, storage_options=storage_options, dry_run=dry_run, before_commit=before_commit
-            )
-        except RowError as error:
-            raise inputs.refusal(error) from error
+            loaded = _load_on(place, tasks, done, say, before)
+        else:
+            inputs.done = done
+            try:
+                loaded = load(
+                    inputs, directory, *how, storage_options=storage_options, dry_run=dry_run, before_commit=before
+                )
+            except RowError as error:
+                raise inputs.refusal(error) from error
+    if is_recorded:
+        end_run(to)
+    return loaded
+
+
+def _record(directory: Destination, run: str, _: Loaded, partitions: Sequence[StagedPartition]) -> None:
+    record_run(directory, partitions, run)
 
 
 def run_task(task: LoadTask, done: Done) -> LoadTaskResult | BrokerlessError:

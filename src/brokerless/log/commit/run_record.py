@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from brokerless.errors import BrokerlessError, UnreadableError, UsageError
@@ -37,6 +37,25 @@ def run_of(command: str, sources: Iterable[str]) -> str:
 
 def commit_run(directory: Destination, partitions: Sequence[StagedPartition], run: str) -> None:
     """Commits new partitions as :func:`commit`, and records them for a repeat of ``run`` until :func:`end_run`."""
+    record_run(directory, partitions, run)
+    with forgotten_on_error(directory, run):
+        commit(directory, partitions)
+
+
+@contextmanager
+def forgotten_on_error(directory: Destination, run: str) -> Generator[None]:
+    """Forgets what :func:`record_run` recorded of ``run`` if nothing is committed."""
+    try:
+        yield
+    except Exception:
+        with suppress(OSError, BrokerlessError):
+            if _load(directory, run):
+                directory.remove(names.RUN_RECORD)
+        raise
+
+
+def record_run(directory: Destination, partitions: Sequence[StagedPartition], run: str) -> None:
+    """Records the partitions that ``run`` is about to commit, until :func:`end_run`. Raises UnwritableError."""
     record = {
         "version": _VERSION,
         "run": run,
@@ -44,12 +63,6 @@ def commit_run(directory: Destination, partitions: Sequence[StagedPartition], ru
     }
     with unwritable(directory):
         directory.write(names.RUN_RECORD, json.dumps(record).encode())
-    try:
-        commit(directory, partitions)
-    except Exception:
-        with suppress(OSError, BrokerlessError):
-            directory.remove(names.RUN_RECORD)
-        raise
 
 
 def end_run(directory: Destination) -> None:

@@ -158,6 +158,13 @@ def records_at_one_offset() -> Files:
     return {log_name(0): batch(0, [(b"k", b"before")]) + data + batch(6, [(b"k", b"after")])}
 
 
+def wrong_size(end: int) -> Files:
+    """Five batches of which the second has a size that leads to the end of another one, exactly."""
+    parts = [bytearray(batch(3 * each, numbered(3 * each, 3 * each + 3), T + each)) for each in range(5)]
+    parts[1][8:12] = struct.pack(">i", sum(map(len, parts[1:end])) - 12)
+    return {log_name(0): b"".join(parts)}
+
+
 ODD_LOGS: dict[str, Files] = {
     "last-offset-delta-zero": last_offset_delta_zero(),
     "overlapping-batches": overlapping_batches(),
@@ -167,6 +174,8 @@ ODD_LOGS: dict[str, Files] = {
     "repeating-wrapper-v0": repeating_wrapper(0),
     "repeating-wrapper-v1": repeating_wrapper(1),
     "records-at-one-offset": records_at_one_offset(),
+    "wrong-size-over-one": wrong_size(3),
+    "wrong-size-to-the-end": wrong_size(5),
     "overflowing-segment": overflowing_segment(),
     "overflowing-messages": overflowing_messages(),
     "wrong-inner-crc-v0": wrong_inner_crc(0),

@@ -19,6 +19,7 @@ import pytest
 from tests.examples import some_quick
 from tests.golden import BROKERS, broker_data, broker_expected, case, json_lines, of_type
 from tests.jobs.exports import table
+from tests.log import odd_logs
 from tests.random_damage import damage_at_random
 
 import brokerless
@@ -239,6 +240,33 @@ def test_of_segments_that_overlap_each_offset_comes_once(is_refused: bool, tmp_p
     assert main(["export", str(disk), "--to", str(tmp_path / "out")]) == is_refused
     exported = [row["offset"] for row in table(tmp_path / "out")]
     assert exported == read(disk, control=False)["offset"].to_pylist()
+
+
+@pytest.mark.parametrize("name", ["wrong-size-over-one", "wrong-size-to-the-end"])
+@pytest.mark.parametrize("window", [4096, 150])
+def test_batches_that_a_wrong_size_led_over_are_read_and_reported_where_it_is(
+    name: str, window: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it leads to the beginning of another batch as well, at which the chain of sizes goes on."""
+    monkeypatch.setattr(segment, "WINDOW", window)
+    monkeypatch.setattr(segment, "LEAST_WINDOW", min(window, segment.LEAST_WINDOW))
+    monkeypatch.setattr(segment, "FIRST_WINDOW", window)
+    source = odd_logs.write_odd_log(name, tmp_path / "disk")
+    size = len(odd_logs.batch(0, odd_logs.numbered(0, 3)))
+    rows, found = rows_and_findings(source)
+    assert [row["offset"] for row in rows] == [0, 1, 2, *range(6, 15)]
+    assert [(each.kind, each.position) for each in found] == [
+        ("checksum-mismatch", size),
+        ("batch-size-invalid", size),
+        ("batches-resume", 2 * size),
+    ]
+    assert f"batches go on at position {2 * size}" in found[1].message
+    for start in range(15):
+        offsets = [row["offset"] for row in rows_and_findings(source, start_offset=start, end_offset=start + 2)[0]]
+        assert offsets == [each for each in range(start, min(start + 2, 15)) if not 3 <= each < 6]
+    result = tmp_path / "saved"
+    brokerless.open(source).salvage(str(result), on_damage=lambda _: None)
+    assert [row["offset"] for row in rows_and_findings(result)[0]] == [0, 1, 2, *range(6, 15)]
 
 
 def rows_and_findings(path: Path, **options: Any) -> tuple[list[dict[str, Any]], list[Finding]]:

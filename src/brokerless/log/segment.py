@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.bounds import MAX_INT32
+from brokerless.bounds import MAX_INT32, MAX_INT64
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches, compute_checksums, read_headers
 from brokerless.format.read.batch_scan import BatchScan, ScanStop, scan_batches
-from brokerless.format.read.resync import MOST_BROKEN, find_continuation
+from brokerless.format.read.resync import MOST_BROKEN, Continuation, find_continuation, find_passed_over
 from brokerless.log.names import parse_segment_file
 from brokerless.log.storage.header_reader import header_reader, without_cut_header
 from brokerless.log.storage.paths import File, LocalFile, directory_name
@@ -215,6 +215,9 @@ def _scan(
             is_cut = fits or len(walked.positions) > 0
             needed = size + layouts.BATCH_V2_SIZE if fits and size <= LARGEST_WINDOW else 0
         batches, stop, broken = read_headers(buffer, walked.positions), at + walked.stopped_at, None
+        if not chain_only and zeros is None and (passed := _passed_over(file, before, batches, buffer, at)) is not None:
+            batches, broken = batches.take(slice(0, passed[0])), passed[1]
+            walked, is_cut = BatchScan(batches.positions, walked.stopped_at, ScanStop.LIMIT), False
         if walked.stop == ScanStop.SIZE_TOO_SMALL or (walked.stop == ScanStop.END and not is_cut):
             if is_short:
                 broken = _Break((describe_shrinking(file, stop, ended),))
@@ -233,6 +236,34 @@ def _scan(
                 return
             at = broken.resume_at
         del buffer  # lest its memory be that of the next window but one only
+
+
+def _passed_over(
+    file: File, before: Batches, batches: Batches, buffer: NDArray[np.uint8], base: int
+) -> tuple[int, _Break] | None:
+    """The row of a window, which begins at ``base`` (bytes), before which a wrong size has led over batches, and where
+    these are. That is known of a batch that is not intact, at the end or where the next one does not have the very next
+    offset. ``before``: the last batches before the window."""
+    if not len(batches):
+        return None
+    positions = np.append(batches.positions + base, base + batches.ends[-1])
+    firsts, lasts = batches.entry_offset, batches.last_offset
+    rows = np.flatnonzero(firsts[1:] > lasts[:-1] + 1) + 1
+    if positions[-1] == file.size:
+        rows = np.append(rows, len(batches))
+    ends = batches.take(rows - 1)
+    rows = rows[compute_checksums(buffer, ends) != ends.checksum].tolist()
+    if len(before) and firsts[0] > before.last_offset[-1] + 1:
+        rows.insert(0, 0)
+    name = parse_segment_file(directory_name(file.path))
+    for row in rows:
+        known = _last_of(before, batches.take(slice(0, row)), base, file.size)
+        below = MAX_INT64 if row == len(batches) else int(firsts[row])
+        place = int(positions[row]), below, 0 if name is None else name.offset
+        found = find_passed_over(file.read, known, *place, LARGEST_WINDOW)
+        if found is not None:
+            return row, _Break(_findings_of_size(file, found, known, int(positions[row])), found.position)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,14 +295,33 @@ def _break(file: File, before: Batches, stop: int, zeros: int | None, chain_only
     found = find_continuation(file.read, file.size, before, stop, base_offset, LARGEST_WINDOW, file.next_data)
     if found is None:
         return _Break((finding,))
-    text = f"{found.position - found.broken_at} bytes before this were skipped; batches go on here"
-    expected, offset = f"offset {found.after}", f"offset {found.first}"
-    resumes = Finding("info", Kind.BATCHES_RESUME, file.path, found.position, found.first, text, expected, offset)
+    if found.position < stop:
+        return _Break(_findings_of_size(file, found, before, stop), found.position)
+    resumes = _resumes(file, found)
     kind, text = _BREAKS[finding.kind]
     finding = replace(
         finding, severity="error", kind=kind, message=f"{text}; batches go on at position {found.position}"
     )
     return _Break((finding, resumes), found.position)
+
+
+def _resumes(file: File, found: Continuation) -> Finding:
+    text = f"{found.position - found.broken_at} bytes before this were skipped; batches go on here"
+    expected, offset = f"offset {found.after}", f"offset {found.first}"
+    return Finding("info", Kind.BATCHES_RESUME, file.path, found.position, found.first, text, expected, offset)
+
+
+def _findings_of_size(file: File, found: Continuation, before: Batches, stop: int) -> tuple[Finding, ...]:
+    """Of a damaged batch within which the next one begins. ``before``: batches that it is one of; ``stop``: where the
+    sizes from it on have led to (bytes)."""
+    (row,) = np.flatnonzero(before.positions == found.broken_at)
+    text = f"the size of this batch is wrong, as it leads over others; batches go on at position {found.position}"
+    size, offset = int(before.sizes[row]), int(before.entry_offset[row])
+    wrong = Finding(
+        "error", Kind.BATCH_SIZE_INVALID, file.path, found.broken_at, offset, text,
+        f"at most {found.position - found.broken_at} bytes", f"{size} bytes, to position {stop}",
+    )  # fmt: skip
+    return wrong, _resumes(file, found)
 
 
 def _size_at(buffer: NDArray[np.uint8], position: int) -> int:

@@ -161,6 +161,32 @@ def find_continuation(
     return Continuation(at, found, int(header.entry_offset[0]), expected.next_offset)
 
 
+def find_passed_over(
+    read: ReadRange, before: Batches, stop: int, below: int, base_offset: int, largest: int = _ALLOWANCE
+) -> Continuation | None:
+    """Find the next batch of a log within a damaged one whose size leads exactly to ``stop`` (bytes), where the log
+    ends, or a batch begins without the very next offset: the size may be wrong, and have led over others.
+
+    ``before``: the batches up to the damaged one, with positions in the log; ``below``: the offset that the log goes on
+    with at ``stop``; ``base_offset`` as for :func:`find_continuation`. None if there is no such batch.
+    """
+    row = _last_intact(read, before, largest)
+    if row is None or row == len(before) - 1:
+        return None
+    expected, broken = _Expected.after(before, row, base_offset), before.take(slice(row + 1, len(before)))
+    for one in range(len(broken)):
+        expected.suspect(broken.take(slice(one, one + 1)), stop)
+    start = int(broken.positions[-1])
+    found = _find_expected(read, stop, start + 1, expected, largest, lambda position: position)
+    found = _find_end(read, stop if found is None else found, start + 1, expected) or found
+    if found is None:
+        return None
+    header = read_headers(read(found, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
+    if header.last_offset[0] >= below:
+        return None
+    return Continuation(start, found, int(header.entry_offset[0]), expected.next_offset)
+
+
 def _last_intact(read: ReadRange, before: Batches, largest: int) -> int | None:
     """The last row whose checksum is right, -1 if all are wrong; None if it is not among those that are examined."""
     for row in range(len(before) - 1, max(-1, len(before) - 1 - MOST_BROKEN), -1):

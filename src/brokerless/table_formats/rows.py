@@ -61,7 +61,7 @@ def cut_findings(cut: Cut, path: str) -> Iterator[Finding]:
     """A warning for keys, and one for values, that the table does not have exactly."""
     for side, (count, first) in sorted(cut.items()):
         what = f"{count} {side}s have" if count > 1 else f"a {side} has"
-        text = f"{what} {FINER}; the bytes are kept"
+        text = f"{what} {FINER}; the bytes are kept ({'the first at ' if count > 1 else ''}offset {first})"
         yield Finding("warning", NOT_DECODED[side], path, None, first, text)
 
 

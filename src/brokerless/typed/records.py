@@ -180,7 +180,8 @@ class Failures:
         for (side, reason), (count, first) in self.counts.items():
             what = f"{count} {side}s were" if count > 1 else f"a {side} was"
             part = " in full" if LEFT_OUT in reason else ""
-            text = f"{what} not decoded{part}: {reason}; the bytes are kept{advice if UNFIT in reason else ''}"
+            where = "" if first is None else f" ({'the first at ' if count > 1 else ''}offset {first})"
+            text = f"{what} not decoded{part}: {reason}; the bytes are kept{where}{advice if UNFIT in reason else ''}"
             yield Finding("warning", NOT_DECODED[side], path, None, first, text)
         yield from _of_shared(self.shared, path)
 

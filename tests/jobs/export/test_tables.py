@@ -180,8 +180,10 @@ def test_values_that_one_column_cannot_take_are_one_finding(
     (other, one) = findings
     assert (one.severity, one.offset) == ("warning", 2)
     assert one.message.startswith("70 values were not decoded: field a.b[]: a floating-point number does not fit into")
+    assert "the bytes are kept (the first at offset 2)" in one.message
     assert "exported to a new directory or namespace" in one.message
-    assert other.message == "2 values were not decoded: no UTF-8: invalid start byte; the bytes are kept"
+    kept = "the bytes are kept (the first at offset 1)"
+    assert other.message == f"2 values were not decoded: no UTF-8: invalid start byte; {kept}"
 
 
 @each_format

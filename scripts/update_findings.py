@@ -48,6 +48,8 @@ def page() -> str:
             each = kinds[match["kind"]]
             said = f"{each['sentence']} ([{each['page']}]({each['page']}.md))".replace("|", "\\|")
             advice = each["advice"].replace("|", "\\|")
+            if "remedy" in each:
+                advice += f". Before a start: {each['remedy']}"
             lines.append(f"| `{match['kind']}` | {' or '.join(each['severity'])} | {said} | {advice} |\n")
     return "".join(lines)
 

@@ -16,7 +16,9 @@ import pytest
 from scripts import update_findings
 
 import brokerless
-from brokerless.findings import Finding, Kind, advice_of, describe_kinds
+from brokerless.findings import Finding, Kind, advice_of, describe_kinds, remedy_of
+from brokerless.jobs.restart.metadata_log import _ENDING  # pyright: ignore[reportPrivateUsage]
+from brokerless.views.findings import explain_kind
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
@@ -111,3 +113,53 @@ def test_advice_is_by_kind_and_a_kind_of_another_version_has_none() -> None:
 
 def test_the_page_of_findings_is_made_of_the_table() -> None:
     assert (ROOT / "docs/findings.md").read_text() == update_findings.page(), "stale: run `make format`"
+
+
+# Remedies of causes for which a broker does not start, or does not serve a partition
+
+MAKERS_OF_CAUSES = [
+    *(SOURCES / "brokerless" / "jobs" / "restart").glob("*.py"),
+    *(
+        SOURCES / "brokerless" / "log" / "checkpoint" / f"{name}.py"
+        for name in ("meta_properties", "offset_checkpoints", "partition_metadata", "quorum_state")
+    ),
+]
+"""Those that make the findings."""
+MAKERS = ("Finding", "read_lines")
+OF_SEGMENTS = {"offset-index-mismatch"}
+"""Reported in words of a partition (``unclosed``), and no cause of these."""
+
+
+def causes() -> Iterator[Kind]:
+    """All kinds that these modules name in a call: of findings, and of files that cannot be parsed."""
+    for module in MAKERS_OF_CAUSES:
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MAKERS:
+                yield from (Kind[each.attr] for each in node.args if is_kind(each) and isinstance(each, ast.Attribute))
+
+
+def is_kind(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Kind"
+
+
+def test_each_kind_that_a_dry_run_reports_has_a_remedy() -> None:
+    found = {
+        *causes(),
+        *_ENDING,
+        Kind.LOG_REFUSED,
+        Kind.LOG_END_DAMAGED,
+        Kind.CHECKPOINT_CORRUPT,
+        Kind.UNREADABLE_FILE,
+    } - OF_SEGMENTS
+    assert len(found) > 30
+    assert {kind for kind, described in describe_kinds().items() if described.remedy is not None} == found
+
+
+def test_a_remedy_is_a_sentence_for_a_kind_or_a_finding() -> None:
+    finding = Finding("error", Kind.PARTITION_REPEATED, "orders-0", None, None, "it is there twice")
+    assert remedy_of(finding) == remedy_of("partition-repeated") == describe_kinds()[Kind.PARTITION_REPEATED].remedy
+    assert "keep the one that the metadata names" in remedy_of(finding)
+    with pytest.raises(KeyError):
+        remedy_of("no-such-kind")
+    assert all(re.fullmatch(r"[^.]*[a-z]{3}.*[^.]", each.remedy) for each in describe_kinds().values() if each.remedy)
+    assert f"before a start: {remedy_of('topic-unknown')}" in list(explain_kind("topic-unknown"))

@@ -167,6 +167,8 @@ class Kind(StrEnum):
     REPLICA_TWICE = "replica-twice"
     DISK_WITHOUT_NODE = "disk-without-node"
     RECOVERY_CUTS = "recovery-cuts"
+    LOG_REFUSED = "log-refused"
+    LOG_END_DAMAGED = "log-end-damaged"
     UNCLEAN_LEADER = "unclean-leader"
     FEWER_REPLICAS = "fewer-replicas"
     TOPIC_ID_LOST = "topic-id-lost"
@@ -250,12 +252,14 @@ NOT_DECODED = {"key": Kind.KEY_NOT_DECODED, "value": Kind.VALUE_NOT_DECODED}
 
 @dataclass(frozen=True, slots=True)
 class KindDescription:
-    """Describes a kind, as ``brokerless help KIND`` shows it. ``page`` is a page of the documents without suffix."""
+    """Describes a kind, as ``brokerless help KIND`` shows it. ``page`` is a page of the documents without suffix.
+    ``remedy``: what to do before a start where this is why a broker does not start, or does not serve a partition."""
 
     severities: tuple[Severity, ...]
     page: str
     sentence: str
     advice: str
+    remedy: str | None = None
 
 
 @functools.cache
@@ -263,7 +267,9 @@ def describe_kinds() -> Mapping[str, KindDescription]:
     """Return the description of each kind by its name, in the order in which they are listed."""
     texts = tomllib.loads(resources.files("brokerless").joinpath("findings.toml").read_text())
     return {
-        name: KindDescription(tuple(each["severity"]), each["page"], each["sentence"], each["advice"])
+        name: KindDescription(
+            tuple(each["severity"]), each["page"], each["sentence"], each["advice"], each.get("remedy")
+        )
         for name, each in texts.items()
     }
 
@@ -272,6 +278,16 @@ def advice_of(kind: str) -> str | None:
     """Return what to do about a finding; None if its kind is not known, as one that another version wrote."""
     known = describe_kinds().get(kind)
     return None if known is None else known.advice
+
+
+def remedy_of(cause: Finding | str) -> str:
+    """Return what to do before a start about a finding, or about one of a kind, for which a broker does not start or
+    does not serve a partition. Raises KeyError for a kind that is no such cause."""
+    kind = cause if isinstance(cause, str) else cause.kind
+    remedy = describe_kinds()[kind].remedy
+    if remedy is None:
+        raise KeyError(kind)
+    return remedy
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 import brokerless
+from brokerless.findings import remedy_of
 from brokerless.internals.metadata_records import Record, encode_record
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.restart.job import plan_directories, plan_restart
-from brokerless.jobs.restart.remedies import remedy_of
 from brokerless.jobs.restart.results import DirectoryRestart
 from brokerless.log import names
 from brokerless.log.directory import resolve

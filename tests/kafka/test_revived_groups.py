@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from confluent_kafka import OFFSET_INVALID, Consumer, TopicPartition
 from confluent_kafka.admin import ConfigResource
 
 import brokerless
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from brokerless.jobs.rebuild.plan import Rebuild
+from brokerless.jobs.restart.job import plan_directories
+from brokerless.log.directory import resolve
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.jars import HELPERS_OF_4, OLD_FORMATS, check, run
 from tests.kafka.producers import Record, produce_confluent
@@ -22,6 +25,9 @@ from tests.kafka.rebuilt import RebuiltNode, complaints, mapping, nodes_of, runn
 
 pytestmark = pytest.mark.xdist_group("revived_groups")
 
+DEMO = Path(__file__).parents[2] / "demo" / "data"
+COMMITTED_AT = 2
+"""The offset of the first record in which the demo's group has its position."""
 OWN_TOPICS = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE)
 COUNT, NEW = 50, 20
 GROUPS = {"shared": "share", "newer": "consumer", "older": "classic"}
@@ -195,3 +201,26 @@ def test_settings_of_own_topics_are_those_with_which_3_9_creates_them(kafka_jars
     ours = {topic: settings for (_, topic), settings in plan.cluster.configs.items() if topic in OWN_TOPICS}
     assert ours == found.settings
     assert ours.keys() == {CONSUMER_OFFSETS, TRANSACTION_STATE}
+
+
+def test_a_position_that_recovery_cuts_off_is_none_for_a_broker(kafka_jars: Path, tmp_path: Path) -> None:
+    """The demo's disk, whose own dry runs are in ``tests/jobs/restart/test_group_positions.py``."""
+    broker = KafkaBroker(tmp_path / "broker")
+    shutil.copytree(DEMO, broker.log_dir)
+    (broker.log_dir / ".kafka_cleanshutdown").unlink()
+    (broker.log_dir / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    (log,) = broker.log_dir.glob(f"{CONSUMER_OFFSETS}-*/*.log")
+    rows = brokerless.open(log).batches(["position", "lastOffset"]).read_all().to_pylist()
+    at = next(row["position"] for row in rows if row["lastOffset"] == COMMITTED_AT)
+    data = bytearray(log.read_bytes())
+    data[at + 70] ^= 1
+    log.write_bytes(data)
+    shutil.rmtree(broker.log_dir / "orders-2")
+    (restart,) = plan_directories([resolve(str(broker.log_dir))])
+    assert not restart.lost_positions
+    with broker:
+        broker.wait_for_leaders("orders", 3)
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "shipping", "log_level": 0})
+        (found,) = consumer.committed([TopicPartition("orders", 2)], timeout=30)
+        consumer.close()
+    assert found.offset == OFFSET_INVALID

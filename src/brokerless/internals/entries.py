@@ -74,7 +74,7 @@ def read_entries(
     """All records but control records, in the order of the log: those from ``start_offset`` on and before
     ``end_offset``. ``max_batch_bytes``: what one batch may inflate to."""
     is_transactional = topic == CONSUMER_OFFSETS or topic not in TOPICS  # Connect's, with exactly-once sources
-    states = _transaction_states(partition) if is_transactional else {}
+    states = _transaction_states(partition, end_offset) if is_transactional else {}
     records = partition.records(
         _COLUMNS,
         start_offset=start_offset,
@@ -108,12 +108,16 @@ def decode_entry(
 
 
 def last_by_key(
-    partition: PartitionReader, topic: str, on_damage: OnDamage, max_batch_bytes: int | None = None
+    partition: PartitionReader,
+    topic: str,
+    on_damage: OnDamage,
+    max_batch_bytes: int | None = None,
+    end_offset: int | None = None,
 ) -> list[RawRecord]:
     """For each key the last record that counts, in the order of the log; keys whose last one is a tombstone are left
-    out."""
+    out. ``end_offset``: of those before it."""
     last: dict[bytes | None, RawRecord] = {}
-    for entry in read_entries(partition, topic, on_damage, max_batch_bytes=max_batch_bytes):
+    for entry in read_entries(partition, topic, on_damage, None, end_offset, max_batch_bytes):
         if entry.transaction in ("aborted", "open"):
             continue
         last.pop(entry.key, None)
@@ -122,12 +126,14 @@ def last_by_key(
     return list(last.values())
 
 
-def _transaction_states(partition: PartitionReader) -> dict[str, dict[int, State]]:
-    """What became of the transaction of each transactional batch, by file and position."""
+def _transaction_states(partition: PartitionReader, end_offset: int | None) -> dict[str, dict[int, State]]:
+    """What became of the transaction of each transactional batch before ``end_offset``, by file and position."""
     spans: dict[int, list[tuple[int, int, State]]] = {}
     for each in transactions_of(partition.paths, partition.storage_options).all:
         if each.first_offset is not None:
-            spans.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset, each.state))
+            has_ended = end_offset is None or each.last_offset < end_offset
+            state = each.state if has_ended else "open"
+            spans.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset, state))
     found: dict[str, dict[int, State]] = {}
     if not spans:
         return found

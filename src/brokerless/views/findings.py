@@ -35,6 +35,8 @@ def explain_kind(kind: str) -> Iterator[str]:
     yield f"{kind} ({' or '.join(described.severities)})"
     yield described.sentence
     yield f"what to do: {described.advice}"
+    if described.remedy is not None:
+        yield f"before a start: {described.remedy}"
     yield f"more: docs/{described.page}.md"
 
 

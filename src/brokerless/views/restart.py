@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from brokerless.findings import Finding, Kind
-from brokerless.jobs.restart.remedies import remedy_of
+from brokerless.findings import Finding, Kind, remedy_of
 from brokerless.jobs.restart.results import DirectoryRestart, Restart
 from brokerless.jobs.restart.retention_forecast import Retention
 from brokerless.jobs.restart.transactions import Completion

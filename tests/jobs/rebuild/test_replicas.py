@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.golden import cases
 
 import brokerless
 from brokerless.cli import main
@@ -131,3 +132,35 @@ def test_a_replica_that_recovery_cuts_is_not_in_sync_and_nothing_is_lost(tmp_pat
     assert "another replica has them" in found.message
     assert rebuilt.lost == both.lost
     assert not rebuilt.positions
+
+
+@pytest.mark.parametrize("data", ["copy", "link", "in-place"])
+def test_a_log_whose_end_is_damaged_after_a_clean_stop_is_an_error_of_the_plan(data: Any, tmp_path: Path) -> None:
+    """A broker that starts on such a log ends: ``tests/kafka/test_restart.py``."""
+    disk = Path(shutil.copytree(DEMO, tmp_path / "disk"))
+    (last,) = sorted((disk / "orders-2").glob("*.log"))[-1:]
+    with last.open("ab") as file:
+        file.write(bytes(12) + b"garbage" * 9)
+    assert restart(disk).refused_by == "log-end-damaged"
+    assert main(["rebuild", str(disk), "--data", data, "--to", str(tmp_path / "to")]) == 1
+    planned = brokerless.rebuild(disk, tmp_path / "to", data=data)
+    (found,) = (each for each in planned.findings if each.kind == "log-end-damaged")
+    assert (found.severity, found.file) == ("error", str(disk / "orders-2"))
+    assert "CorruptRecordException" in found.message
+
+
+def test_a_log_whose_recovery_fails_is_an_error_of_the_plan(tmp_path: Path) -> None:
+    """As Kafka's own recovery does for this file, which is of the golden archive."""
+    disk = unclean(tmp_path / "disk")
+    shutil.rmtree(disk / "orders-2")
+    (disk / "orders-2").mkdir()
+    shutil.copy(DEMO / "orders-2" / "partition.metadata", disk / "orders-2")
+    for case in cases("damaged"):
+        error = case.case_json().get("recovery", {}).get("error") if len(case.logs) == 1 else None
+        if error is not None and "NullPointer" not in error["class"]:
+            shutil.copy(case.log, disk / "orders-2" / f"{0:020}.log")
+            planned = brokerless.rebuild(disk, tmp_path / "to")
+            assert "log-refused" in {each.kind for each in planned.findings if each.severity == "error"}
+            break
+    else:
+        pytest.fail("the archive has no such log")

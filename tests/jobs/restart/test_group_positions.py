@@ -14,6 +14,8 @@ from brokerless.jobs.restart.job import plan_directories, plan_restart
 from brokerless.log.directory import resolve
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
+COMMITTED_AT = 2
+"""The offset of the first record in which the demo's group has its position."""
 
 
 def copied(target: Path) -> Path:
@@ -64,6 +66,30 @@ def test_a_position_after_what_a_recovery_cuts_is_lost_and_one_before_it_is_not(
     (lost,) = cut.lost_positions
     assert lost.end_offset < lost.position.offset == 500
     assert not cut.is_harmless
+
+
+def test_a_position_that_a_recovery_cuts_off_is_none_any_more(tmp_path: Path) -> None:
+    """Of the group's own log, what is left decides; what a broker then has is in tests/kafka/test_revived_groups.py."""
+    disk = copied(tmp_path / "disk")
+    shutil.rmtree(disk / "orders-2")
+    (disk / ".kafka_cleanshutdown").unlink()
+    (disk / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+
+    def groups() -> list[list[str]]:
+        (restart,) = plan_directories([resolve(str(disk))])
+        rebuilt = brokerless.rebuild(disk, tmp_path / "to")
+        found = brokerless.cluster(disk).findings
+        described = [each.message for each in found if each.kind == "position-past-end"]
+        return [[str(each) for each in restart.lost_positions], [str(each) for each in rebuilt.positions], described]
+
+    assert [len(each) for each in groups()] == [1, 1, 1]
+    (log,) = disk.glob("__consumer_offsets-*/*.log")
+    rows = brokerless.open(log).batches(["position", "lastOffset"]).read_all().to_pylist()
+    at = next(row["position"] for row in rows if row["lastOffset"] >= COMMITTED_AT)
+    data = bytearray(log.read_bytes())
+    data[at + 70] ^= 1
+    log.write_bytes(data)
+    assert groups() == [[], [], []]
 
 
 def test_a_position_at_the_recovery_point_is_lost_by_damage_in_its_segment(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from brokerless.internals.entries import decode_entry, last_by_key, read_entries
 from brokerless.internals.message_encoder import encode
 from brokerless.internals.messages import ZERO_UUID, messages
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from brokerless.log.directory import PartitionPath
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 Row = dict[str, Any]
@@ -113,15 +114,17 @@ def read_positions(
     topics: Mapping[str, str],
     on_damage: OnDamage,
     max_batch_bytes: int | None = None,
+    end_of: Callable[[PartitionPath], int | None] = lambda _: None,
 ) -> Iterator[GroupPosition]:
     """Yield the positions that some partitions of Kafka's own topics have; others are passed over. ``topics``: names by
-    ID; positions in topics that had the name before are left out."""
+    ID; positions in topics that had the name before are left out. ``end_of``: the offset before which such a partition
+    is read, None for all of it."""
     ids = {name: topic_id for topic_id, name in topics.items()}
     for each in partitions:
         if each.topic == CONSUMER_OFFSETS:
-            yield from _committed(each, ids, on_damage, max_batch_bytes)
+            yield from _committed(each, ids, on_damage, max_batch_bytes, end_of(each.paths))
         elif each.topic == SHARE_GROUP_STATE:
-            yield from _shared(each, topics, on_damage, max_batch_bytes)
+            yield from _shared(each, topics, on_damage, max_batch_bytes, end_of(each.paths))
 
 
 def lost_positions(
@@ -136,10 +139,14 @@ def lost_positions(
 
 
 def _committed(
-    partition: PartitionReader, ids: Mapping[str, str], on_damage: OnDamage, max_batch_bytes: int | None
+    partition: PartitionReader,
+    ids: Mapping[str, str],
+    on_damage: OnDamage,
+    max_batch_bytes: int | None,
+    end_offset: int | None,
 ) -> Iterator[GroupPosition]:
     found: dict[tuple[str, str, int], GroupPosition] = {}
-    for entry in last_by_key(partition, CONSUMER_OFFSETS, on_damage, max_batch_bytes):
+    for entry in last_by_key(partition, CONSUMER_OFFSETS, on_damage, max_batch_bytes, end_offset):
         record = decode_entry(entry, CONSUMER_OFFSETS, on_damage)
         if record.type not in ("OFFSET_COMMIT", "LEGACY_OFFSET_COMMIT") or record.payload is None or entry.key is None:
             continue
@@ -155,11 +162,15 @@ def _committed(
 
 
 def _shared(
-    partition: PartitionReader, topics: Mapping[str, str], on_damage: OnDamage, max_batch_bytes: int | None
+    partition: PartitionReader,
+    topics: Mapping[str, str],
+    on_damage: OnDamage,
+    max_batch_bytes: int | None,
+    end_offset: int | None,
 ) -> Iterator[GroupPosition]:
     states: dict[tuple[str, str, int], Row] = {}
     keys: dict[tuple[str, str, int], tuple[bytes, int]] = {}
-    for entry in read_entries(partition, SHARE_GROUP_STATE, on_damage, max_batch_bytes=max_batch_bytes):
+    for entry in read_entries(partition, SHARE_GROUP_STATE, on_damage, None, end_offset, max_batch_bytes):
         record = decode_entry(entry, SHARE_GROUP_STATE, on_damage)
         if record.problem is not None or record.type not in (SNAPSHOT, UPDATE) or entry.key is None:
             continue

@@ -21,7 +21,7 @@ from brokerless.jobs.cluster.disks import Disk, DiskReplica, load_disk
 from brokerless.jobs.cluster.metadata_replicas import MetadataReplica, best_of, compare_replicas
 from brokerless.jobs.restart.directory_files import check_directory_ids
 from brokerless.jobs.restart.job import RecoveredLogs
-from brokerless.log.directory import LogDirectory
+from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.read_progress import Done, ignore
 from brokerless.schemas import NAME, TIMESTAMP
 from brokerless.tables.partition_reader import PartitionReader
@@ -374,7 +374,12 @@ def _lost_positions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: in
     own = [each for topic in (CONSUMER_OFFSETS, SHARE_GROUP_STATE) for each in _longest_replicas(disks, topic)]
     topics = {topic_id: name for name, topic_id in ids.items()}
     paths = {(each.topic, each.partition): each.path for each in own}
-    for each in lost_positions(read_positions(own, topics, lambda _: None, max_batch_bytes), limits_of):
+
+    def end_of(paths: PartitionPath) -> int | None:
+        limits = recovered.limits(paths)
+        return None if limits is None else limits[1]
+
+    for each in lost_positions(read_positions(own, topics, lambda _: None, max_batch_bytes, end_of), limits_of):
         yield each.finding(paths[each.position.source])
 
 

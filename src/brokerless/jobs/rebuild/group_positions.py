@@ -42,13 +42,15 @@ def positions_past_end(
         return there[0].limits if there else (0, 0)
 
     own = [
-        there[0].replica.paths
+        there[0]
         for place in held
         if cluster.topics.get(place[0]) in (CONSUMER_OFFSETS, SHARE_GROUP_STATE)
         if (there := in_sync(cluster, held, place))
     ]
-    paths = {(each.topic, each.partition): each.path for each in own}
-    positions = read_positions(map(PartitionReader, own), cluster.topics, ignore, max_batch_bytes)
+    paths = {(each.replica.topic, each.replica.partition): each.replica.paths.path for each in own}
+    ends = {each.replica.paths.path: each.limits[1] for each in own}
+    readers = (PartitionReader(each.replica.paths) for each in own)
+    positions = read_positions(readers, cluster.topics, ignore, max_batch_bytes, lambda each: ends[each.path])
     for each in lost_positions(positions, limits_of):
         yield each, paths[each.position.source]
 

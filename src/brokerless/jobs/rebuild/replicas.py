@@ -98,7 +98,11 @@ def held_replicas(
                 report(Finding("error", Kind.REPLICA_UNREADABLE, file.file, None, None, text, None, file.message))
             else:
                 # Both files are written where they cannot be read.
-                restart = recovered.of(replace(each.paths, partition_metadata=None, leader_epoch_checkpoint=None))
+                paths = replace(each.paths, partition_metadata=None, leader_epoch_checkpoint=None)
+                restart = recovered.of(paths)
+                if (refused := recovered.refused(paths)) is not None and refused.refused_by is not None:
+                    text = f"a broker refuses this log, and does not start: {refused.refused}"
+                    report(Finding("error", Kind(refused.refused_by), each.paths.path, None, None, text))
                 end = restart.log_end_offset if restart is not None and _is_cut(restart) else None
                 held = HeldReplica(owners[disk.path], disk, each, topic_id, last_epoch(each, end), restart)
                 _add(found[topic_id, each.partition], held, report)

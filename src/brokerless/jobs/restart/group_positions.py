@@ -42,7 +42,12 @@ def positions_past_end(
         return limits_after(served[place]) if place in served else None
 
     own = [each for each in served.values() if each.topic in (CONSUMER_OFFSETS, SHARE_GROUP_STATE)]
-    positions = read_positions(map(PartitionReader, own), state.topics, ignore, max_batch_bytes)
+
+    def end_of(paths: PartitionPath) -> int | None:
+        limits = limits_after(paths)
+        return None if limits is None else limits[1]
+
+    positions = read_positions(map(PartitionReader, own), state.topics, ignore, max_batch_bytes, end_of)
     for each in lost_positions(positions, limits_of):
         paths = served.get((each.position.topic, each.position.partition))
         end = 0 if paths is None else PartitionReader(paths).end_offset or 0

@@ -28,7 +28,6 @@ from brokerless.jobs.restart.group_positions import positions_past_end
 from brokerless.jobs.restart.metadata_log import KnownState, emptied_at, read_known_state
 from brokerless.jobs.restart.partition_files import unloadable
 from brokerless.jobs.restart.refused_settings import refused_settings
-from brokerless.jobs.restart.remedies import LOG_END_DAMAGED, LOG_REFUSED
 from brokerless.jobs.restart.remote_deletions import RemoteDeletion, remote_deletions
 from brokerless.jobs.restart.results import DirectoryRestart, LostRecords, Place, Restart, Truncation
 from brokerless.jobs.restart.retention_forecast import Settings, expiring
@@ -194,6 +193,12 @@ class RecoveredLogs:
         self._states = {path.rstrip("/"): each for path, each in states.items()}
         self._now_ms = now_ms
         self._known: dict[str, Restart | None] = {}
+        self._refused: dict[str, Restart] = {}
+
+    def refused(self, partition: PartitionPath) -> Restart | None:
+        """Return the dry run for a partition whose log a broker refuses; None where it does not."""
+        self.of(partition)
+        return self._refused.get(partition.path)
 
     def of(self, partition: PartitionPath) -> Restart | None:
         """Return the dry run for a partition; None where that fails, or where a broker does not load it."""
@@ -212,7 +217,9 @@ class RecoveredLogs:
             return None
         with suppress(UnreadableError):
             restart = plan_restart(partition, state.of(partition), self._now_ms, clean=state.was_clean)
-            return None if restart.refused else restart
+            if not restart.refused:
+                return restart
+            self._refused[partition.path] = restart
         return None
 
 
@@ -277,7 +284,7 @@ def plan_restart(
     except UnreadableError as error:
         if "Kafka refuses to load" not in str(error):
             raise
-        return Restart(*place, refused=str(error), refused_by=LOG_REFUSED)
+        return Restart(*place, refused=str(error), refused_by=Kind.LOG_REFUSED)
     files = _PlannedFiles(plan)
     if (emptied := emptied_at(partition, plan)) is not None:
         return _emptied(place, plan, files, emptied)
@@ -288,7 +295,7 @@ def plan_restart(
         unclosed = broken + unclosed
         if any(finding.severity == "error" and finding.kind != Kind.NO_BATCHES for finding in broken):
             text = f"{broken[0]}; Kafka throws CorruptRecordException as it looks for the end"
-            return Restart(*place, refused=text, refused_by=LOG_END_DAMAGED)
+            return Restart(*place, refused=text, refused_by=Kind.LOG_END_DAMAGED)
         if end == plan.segments[-1]:
             trusted = [(files.log(end), 0)]  # what is in it, if anything, is not seen any more
     cut = tuple(files.cut())

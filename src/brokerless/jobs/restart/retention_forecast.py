@@ -11,7 +11,7 @@ broker (``tests/kafka/test_retention.py``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from brokerless.log.config import DEFAULTS, CleanupPolicy, LogConfig
 from brokerless.log.recovery.plan import RecoveryPlan
 from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage.paths import open_file
+from brokerless.log.write.active_segment import SegmentState
 from brokerless.log.write.retention import ClosedSegment, expired
 from brokerless.log.write.segment_state import describe_for_retention
 
@@ -72,17 +73,7 @@ def expiring(plan: RecoveryPlan, topic: str | None, own: Settings | None, now_ms
     if config is None:
         return None
     recovered = {each.base_offset: each.result.state for each in plan.recovered}
-    segments = describe_for_retention(plan.files, plan.segments)
-    misread: set[str] = set()
-    for at, each in enumerate(segments):
-        state = recovered.get(each.base_offset)
-        if state is not None:
-            timestamp = state.max_timestamp if state.max_timestamp >= 0 else each.largest_timestamp
-            segments[at] = ClosedSegment(each.base_offset, state.size, timestamp)
-        elif (read := _last_entry(plan, each.base_offset)) is not None:
-            segments[at] = ClosedSegment(each.base_offset, each.size, read if read >= 0 else each.largest_timestamp)
-            if 0 <= read < _first_timestamp(plan, each.base_offset):
-                misread.add(str(plan.files.path(each.base_offset, "time-index")))
+    segments = [_describe(plan, each, recovered.get(each)) for each in plan.segments]
     count = expired(segments, plan.log_start_offset, config, now_ms)
     if not count:
         return None
@@ -93,14 +84,26 @@ def expiring(plan: RecoveryPlan, topic: str | None, own: Settings | None, now_ms
         "retention.ms": str(config.retention_ms),
         "retention.bytes": str(config.retention_bytes),
     }
-    indexes = [str(plan.files.path(each.base_offset, "time-index")) for each in segments[:count]]
+    trusted = [each.base_offset for each in segments[:count] if each.base_offset not in recovered]
+    misread = [each for each in trusted if _is_misread(plan, each)]
     return Retention(
         gone,
         max(start, plan.log_start_offset),
         values,
         tuple(name for name in values if name not in found),
-        tuple(each for each in indexes if each in misread) if config.retention_ms >= 0 else (),
+        tuple(str(plan.files.path(each, "time-index")) for each in misread) if config.retention_ms >= 0 else (),
     )
+
+
+def _describe(plan: RecoveryPlan, base_offset: int, state: SegmentState | None) -> ClosedSegment:
+    """A segment as retention sees it after the start. ``state``: what its recovery made of it, if it is recovered."""
+    if state is not None and state.max_timestamp >= 0:
+        return ClosedSegment(base_offset, state.size, state.max_timestamp)
+    read = _last_entry(plan, base_offset) if state is None else None
+    if read is not None and read >= 0:
+        return ClosedSegment(base_offset, plan.files.path(base_offset, "log").stat().st_size, read)
+    (found,) = describe_for_retention(plan.files, [base_offset])
+    return found if state is None else replace(found, size=state.size)
 
 
 def _last_entry(plan: RecoveryPlan, base_offset: int) -> int | None:
@@ -114,6 +117,12 @@ def _last_entry(plan: RecoveryPlan, base_offset: int) -> int | None:
         count = file.size // width
         data = file.read((count - 1) * width, width) if count else b""
     return int(np.frombuffer(data, layouts.TIME_INDEX_ENTRY)["timestamp"][0]) if count else None
+
+
+def _is_misread(plan: RecoveryPlan, base_offset: int) -> bool:
+    """Whether a broker takes a segment for older than its first batch, by the last entry of its time index."""
+    read = _last_entry(plan, base_offset)
+    return read is not None and 0 <= read < _first_timestamp(plan, base_offset)
 
 
 def _first_timestamp(plan: RecoveryPlan, base_offset: int) -> int:

@@ -135,7 +135,7 @@ TESTED_IN = {
     "views/restart": "cli/commands/test_restart.py",
     "views/schemas": "cli/commands/test_schema.py",
     "views/size": "cli/commands/test_size.py",
-    "views/trim": "cli/commands/test_trim.py",
+    "views/jobs/trim": "cli/commands/test_trim.py",
     "views/salvage": "cli/commands/test_salvage.py",
 }
 """Where modules without a file of their own are tested, or all such modules of a package."""

@@ -92,7 +92,8 @@ def on_terminal(
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     read_out, write_out = os.pipe()
     code = _DRIVER.format(delay=delay, waits=waits)
-    settings = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    own = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
+    settings = {name: value for name, value in os.environ.items() if name not in own}
     settings |= {"TERM": "xterm-256color"} | environment
     command = [sys.executable, "-c", code, *map(str, arguments)]
     if (process := os.fork()) == 0:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.conftest import Run
 from tests.cli.terminal import on_terminal
+from tests.golden import broker_data, golden
 
 CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 HOSTILE = "".join(f"x{chr(code)}" for code in CONTROLS)
@@ -54,7 +56,7 @@ COMMANDS: list[list[str]] = [
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_no_view_controls_a_terminal(data: Path, command: list[str]) -> None:
     session = on_terminal(*command, data, stdout_too=True, waits=False, delay=600)
-    sent = session.sent.replace("\r\n", "\n")
+    sent = re.sub("\x1b\\[(1;31|33|36|0)m", "", session.sent.replace("\r\n", "\n"))  # colours of severities
     assert "Traceback" not in sent
     assert not {char for char in sent if ord(char) in CONTROLS} - {"\n", "\t"}
     if command[0] == "cat" and "--redact" not in command:
@@ -76,3 +78,34 @@ def test_json_gives_the_very_text_that_was_there(data: Path, run: Run) -> None:
     found: dict[str, Any] = json.loads(line)
     assert (found["key"], found["value"]) == (HOSTILE, HOSTILE)
     assert found["headers"] == [[HOSTILE, HOSTILE], ["\x9b", None]]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+@pytest.mark.parametrize("command", ["ls", "audit", "restart"])
+def test_tables_fit_the_terminal(command: str, columns: int) -> None:
+    def lines(*options: str) -> list[str]:
+        return on_terminal(command, data, *options, stdout_too=True, columns=columns, waits=False, delay=600).screen
+
+    data = broker_data("clean")
+    narrow, wide = lines(), lines("--wide")
+    table = narrow[: next((at for at, line in enumerate(narrow) if not line or line.startswith("(")), None)]
+    assert len(table) > 2
+    assert table[0].startswith("partition")
+    assert max(map(len, table)) <= columns
+    assert (table[0] == wide[0]) is (columns == 200)
+    piped = on_terminal(command, data, stdout_too=False, columns=columns).out.decode()
+    assert piped.splitlines() == wide
+
+
+@pytest.mark.parametrize(("environment", "is_colored"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_severities_have_colours_on_a_terminal(environment: dict[str, str], is_colored: bool) -> None:
+    data = golden() / "damaged" / "all-crcs-wrong"
+    sent = on_terminal("verify", data, stdout_too=True, environment=environment).sent
+    assert ("\x1b[1;31merror\x1b[0m" in sent) is is_colored
+    assert "error" in sent
+
+
+def test_a_pipe_gets_no_colours() -> None:
+    out = on_terminal("verify", golden() / "damaged" / "all-crcs-wrong", stdout_too=False).out
+    assert b"error" in out
+    assert b"\x1b" not in out

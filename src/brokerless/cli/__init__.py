@@ -15,21 +15,25 @@ from pathlib import Path
 from threading import current_thread, main_thread
 from typing import TextIO
 
-from brokerless.cli.commands import COMMANDS
-from brokerless.cli.output import CLEAN, INTERRUPTED, TERMINATED, UNUSABLE, abandon_stdout, complain
+from brokerless.cli.commands import COMMANDS, GROUPS
+from brokerless.cli.help_pages import print_help
+from brokerless.cli.output import CLEAN, INTERRUPTED, TERMINATED, UNUSABLE, abandon_stdout, complain, screen
 from brokerless.cli.parser import load_command, parse
 from brokerless.cli.progress import shown
 from brokerless.cli.suggestions import did_you_mean, new_spelling
 from brokerless.errors import BrokerlessError
 
-_LIST = "\n".join(f"  {name:12}{text}" for name, text in COMMANDS.items())
+_LIST = "\n\n".join(
+    f"{title}:\n" + "\n".join(f"  {name:12}{COMMANDS[name]}" for name in names) for title, names in GROUPS.items()
+)
 HELP = f"""\
 usage: brokerless COMMAND [OPTIONS] PATH...
 
 Read, prove, repair and write Apache Kafka's log files without a broker.
 
-commands (brokerless help COMMAND says more, and brokerless help KIND what a kind of finding means):
 {_LIST}
+
+brokerless help COMMAND says more, and brokerless help KIND what a kind of finding means.
 
 A PATH is a log directory, a partition's directory, or a .log file; local, or a URL such as s3://bucket/orders-0.
 
@@ -114,7 +118,7 @@ def _run(arguments: list[str], is_own_process: bool) -> int:
             return _explain_kind(arguments[1])
         name, arguments = arguments[1], [arguments[1], "--help"]
     if name in ("--help", "-h", "help"):
-        sys.stdout.write(HELP)
+        print_help(HELP)
         return CLEAN
     if name in ("--version", "-V"):
         import brokerless
@@ -137,7 +141,10 @@ def _run(arguments: list[str], is_own_process: bool) -> int:
         from brokerless.cli.quick_imports import import_for_queries
 
         import_for_queries()
-    return command.run(options)
+    from brokerless.views.screen import shown_on
+
+    with shown_on(screen(is_wide=getattr(options, "wide", True))):
+        return command.run(options)
 
 
 def _explain_kind(name: str) -> int:

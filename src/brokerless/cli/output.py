@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from brokerless.api.log import Log
     from brokerless.api.partition import Partition
     from brokerless.log.names import Include
+    from brokerless.views.screen import Screen
 
 CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 """Exit codes: all is well; damage was met; a wrong command line or a path that cannot be opened; Ctrl-C; SIGTERM."""
@@ -147,6 +149,16 @@ class Output:
         if missing is not None:
             self.unreadable(UnreadableError(log.path, missing))
         return found
+
+
+def screen(*, is_wide: bool) -> Screen:
+    """What stdout is shown on. ``is_wide``: its width does not matter."""
+    from brokerless.views.screen import Screen
+
+    is_terminal = sys.stdout.isatty()
+    has_colors = is_terminal and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+    width = shutil.get_terminal_size().columns if is_terminal and not is_wide else None
+    return Screen(width, has_colors)
 
 
 def complain(text: str) -> None:

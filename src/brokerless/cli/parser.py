@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any, NoReturn, Protocol, cast
 
+from brokerless.cli.help_pages import print_help
 from brokerless.cli.options import add_paths
 from brokerless.cli.output import UNUSABLE, complain
 from brokerless.cli.suggestions import did_you_mean
@@ -28,7 +29,8 @@ _PLAINLY = (
 
 class Command(Protocol):
     """A module of a command. ``DESCRIPTION`` and ``EXAMPLES`` are for its help. One that reads something else than logs
-    has a function ``add_paths(parser)``; one without records for programs has ``HAS_JSON = False``."""
+    has a function ``add_paths(parser)``; one without records for programs has ``HAS_JSON = False``, one without tables
+    ``HAS_TABLES = False``."""
 
     DESCRIPTION: str
     EXAMPLES: str
@@ -52,6 +54,8 @@ class Parser(ArgumentParser):
         getattr(command, "add_paths", add_paths)(self)
         if getattr(command, "HAS_JSON", True):
             self.add_argument("--json", action="store_true", help="JSON Lines, one object a line, for programs")
+        if getattr(command, "HAS_TABLES", True):
+            self.add_argument("--wide", action="store_true", help="tables with all columns, in a narrow terminal too")
         command.add_options(self)
         self._positionals.title = "arguments"
         needed = [f"{each.option_strings[0]} {each.metavar}" for each in self._get_optional_actions() if each.required]
@@ -97,7 +101,7 @@ class Parser(ArgumentParser):
 
     def print_help(self, file: Any = None) -> None:
         """argparse would ignore errors in writing the help."""
-        (file or sys.stdout).write(self.format_help())
+        print_help(self.format_help())
 
 
 def load_command(name: str) -> Command:

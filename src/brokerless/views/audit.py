@@ -11,6 +11,7 @@ from brokerless.findings import Finding, advice_of
 from brokerless.jobs.audit.job import PartitionAudit
 from brokerless.text import format_bytes, show_name
 from brokerless.views.findings import SEVERITIES, SHOWN
+from brokerless.views.screen import colored
 from brokerless.views.table import NOTHING, format_number, format_offsets, table
 from brokerless.views.text import format_times
 
@@ -43,7 +44,7 @@ def finding_lines(title: str, findings: Sequence[Finding], left_out: Mapping[str
     for (_, kind), found in sorted(by_kind.items(), key=lambda each: each[0][0]):
         for finding in found[:SHOWN]:
             named = replace(finding, file=finding.file.removeprefix(f"{title}/"))
-            yield f"  {finding.severity:7}  {show_name(str(named))}"
+            yield f"  {colored(finding.severity, 7)}  {show_name(str(named))}"
         more = len(found) - SHOWN + left_out.get(kind, 0)
         if more > 0:
             yield f"  {'':7}  ... and {more:,} more of this kind"

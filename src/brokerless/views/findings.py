@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from brokerless.findings import Finding, Severity, describe_kinds
 from brokerless.text import show_name
+from brokerless.views.screen import colored
 from brokerless.views.table import count_of
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
@@ -59,7 +60,7 @@ class FindingGroups:
         """The worst first; of each kind the first few, how many more, and where the last one is."""
         for _, kind in sorted(self._kinds.items(), key=lambda each: each[0][0]):
             for finding in kind.first:
-                yield f"{finding.severity:7}  {show_name(str(finding))}"
+                yield f"{colored(finding.severity, 7)}  {show_name(str(finding))}"
             more = kind.count - len(kind.first)
             if more:
                 place = (

@@ -4,20 +4,70 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from brokerless.views import screen
+
 NOTHING = "-"
 WIDEST = 300
 """Characters of a column; Kafka's longest names of topics have 249."""
+SPARE = (
+    "codecs", "format", "topicId", "batches", "segments", "indexes rebuilt", "segments deleted", "from", "to",
+    "offsets after",
+)  # fmt: skip
+"""Columns that a narrow terminal does without, in this order."""
+_NARROWEST = 12
+"""Characters to which texts are shortened, at least."""
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> Iterator[str]:
     """Lines: the names, then the rows, columns two spaces apart; those named in ``right`` are flush right. A cell that
-    is wider than :data:`WIDEST` sticks out: of one huge name, not all rows get as long."""
+    is wider than :data:`WIDEST` sticks out: of one huge name, not all rows get as long.
+
+    On a screen that is too narrow, long texts are shortened to half of it, then columns are left out, which a last line
+    names, then texts are shortened further."""
     widths = [min(WIDEST, max(map(len, column))) for column in zip(names, *rows, strict=True)]
+    shown, widths = _fit(names, widths, right, screen.width())
     for row in (names, *rows):
-        cells = zip(names, row, widths, strict=True)
+        cells = [(names[at], _shorten(row[at], widths[at]), widths[at]) for at in shown]
         yield "  ".join(
             cell.rjust(width) if name in right else cell.ljust(width) for name, cell, width in cells
         ).rstrip()
+    if len(shown) < len(names):
+        left_out = (name for at, name in enumerate(names) if at not in shown)
+        yield f"(--wide shows {', '.join(left_out)} as well)"
+
+
+def _fit(
+    names: Sequence[str], widths: Sequence[int], right: Sequence[str], most: int | None
+) -> tuple[list[int], list[int]]:
+    """Which columns are shown, and how wide each is."""
+    shown, fitted = list(range(len(names))), list(widths)
+
+    def excess() -> int:
+        return 0 if most is None else sum(fitted[at] for at in shown) + 2 * (len(shown) - 1) - most
+
+    def shorten(least: int) -> None:
+        texts = [at for at in shown if names[at] not in right and fitted[at] > least]
+        while excess() > 0 and texts:
+            widest = max(texts, key=fitted.__getitem__)
+            fitted[widest] = max(least, fitted[widest] - excess())
+            texts = [at for at in texts if fitted[at] > least]
+
+    if most is not None:
+        shorten(max(_NARROWEST, most // 2))
+    for name in SPARE:
+        if excess() > 0 and name in names:
+            shown.remove(names.index(name))
+    if most is not None:
+        shorten(_NARROWEST)
+    return shown, fitted
+
+
+def _shorten(cell: str, width: int) -> str:
+    """Leaves out the middle: where a name ends is the number of its partition."""
+    if len(cell) <= width or width >= WIDEST:
+        return cell
+    end = (width - 1) // 2
+    return f"{cell[: width - 1 - end]}…{cell[len(cell) - end :]}"
 
 
 def format_number(value: int | None) -> str:

@@ -22,6 +22,7 @@ EXAMPLES = """\
   brokerless batches /var/lib/kafka/orders-0
   brokerless batches --json /var/lib/kafka/orders-0 | jq 'select(.isTransactional) | .producerId'
 """
+HAS_TABLES = False
 
 
 def add_options(parser: ArgumentParser) -> None:

@@ -61,6 +61,7 @@ EXAMPLES = r"""  brokerless cat /var/lib/kafka/orders-0 --tail 10
   brokerless cat /var/lib/kafka -t orders --decode --json
   brokerless cat s3://backup/kafka/orders-0 --isolation read_committed --json > orders.jsonl
 """
+HAS_TABLES = False
 _TEMPLATE_HELP = (
     r"as kcat: %%t topic, %%p partition, %%o offset, %%T timestamp, %%k key, %%s value, %%h headers, "
     r"%%K %%S lengths of key and value (-1: null), %%R the value's length as 4 bytes; \n, \t, \x41. "

@@ -20,6 +20,7 @@ EXAMPLES = """\
   brokerless completion fish | source
 """
 HAS_JSON = False
+HAS_TABLES = False
 _SHELLS = ("bash", "zsh", "fish")
 _COMPLETES = {"PATH": "FILE", "FILE": "FILE", "DIRECTORY": "DIRECTORY"}
 """What stands for a path in the help, and shtab's name of what completes it."""

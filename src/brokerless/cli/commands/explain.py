@@ -8,7 +8,7 @@ from argparse import Action, ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from brokerless.cli.options import FORMATS, add_max_batch_bytes
-from brokerless.cli.output import Output
+from brokerless.cli.output import Output, screen
 from brokerless.cli.values import count, integer
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
@@ -42,6 +42,7 @@ EXAMPLES = """\
   brokerless explain /var/lib/kafka/orders-0/00000000000000000000.log -o explain.html
   brokerless explain damaged.log --position 9569 --json | jq 'select(.expected != null)'
 """
+HAS_TABLES = False
 _BUILT = ("format", "codec", "timestamp")
 
 
@@ -92,7 +93,7 @@ def run(options: Namespace) -> int:
         output.objects(json_lines(explanation))
     else:
         width = shutil.get_terminal_size((120, 24)).columns
-        for line in lines(explanation, width, _is_coloured(output)):
+        for line in lines(explanation, width, _has_colors()):
             output.line(line)
     for path, field in explanation.problems():
         inside = ".inflated" in path
@@ -104,11 +105,10 @@ def run(options: Namespace) -> int:
     return output.end()
 
 
-def _is_coloured(output: Output) -> bool:
+def _has_colors() -> bool:
     """``NO_COLOR`` is obeyed before ``FORCE_COLOR``, which colours what goes to a pipe as well."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    return bool(os.environ.get("FORCE_COLOR")) or (output.is_terminal and os.environ.get("TERM") != "dumb")
+    is_forced = bool(os.environ.get("FORCE_COLOR")) and not os.environ.get("NO_COLOR")
+    return is_forced or screen(is_wide=True).has_colors
 
 
 def _explanation(options: Namespace) -> Explanation:

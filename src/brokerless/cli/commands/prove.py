@@ -32,6 +32,7 @@ EXAMPLES = """\
   brokerless prove erased.erasure.json --source /backup/kafka --keys keys.txt --only orders
   brokerless prove erased.erasure.json --output /var/lib/kafka --html proof.html
 """
+HAS_TABLES = False
 
 
 def add_paths(parser: ArgumentParser) -> None:

@@ -29,6 +29,7 @@ EXAMPLES = """\
   brokerless report s3://bucket/kafka --topic orders -o orders.html
   brokerless report /var/lib/kafka --json | jq 'select(.table == "lag" and .lag > 1000)'
 """
+HAS_TABLES = False
 
 
 def add_options(parser: ArgumentParser) -> None:

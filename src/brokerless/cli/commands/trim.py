@@ -59,7 +59,7 @@ def run(options: Namespace) -> int:
     from brokerless import clock
     from brokerless.jobs.directory_state import load_directory_state, running_broker
     from brokerless.jobs.trim.job import trim
-    from brokerless.views.trim import lines, rows
+    from brokerless.views.jobs.trim import lines, rows
 
     output = Output()
     before = None if options.before is None else parse_time(options.before, clock.now())

@@ -1,0 +1,68 @@
+"""Help as a terminal shows it: wrapped to its width, and page by page where it is longer than the terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator
+
+_ITEM = re.compile(r"( *\S+(?: \S+)*  +)\S|( +)\S")
+"""What begins a line of a list: a name and two spaces, or just spaces."""
+
+
+def wrap(text: str, width: int) -> str:
+    """Wraps paragraphs and the items of lists to ``width`` characters; what is narrower stays."""
+    if all(len(line) <= width for line in text.splitlines()):
+        return text
+    lines: list[str] = []
+    for paragraph in text.split("\n\n"):
+        for item in _items(paragraph):
+            head = _ITEM.match(item)
+            if head is not None and not head[1]:
+                lines.append(item)  # a command to copy, or what is wrapped already
+                continue
+            hanging = 0 if head is None else len(head[1])
+            lines += textwrap.wrap(
+                item, width, subsequent_indent=" " * min(hanging, width // 2), break_long_words=False,
+                break_on_hyphens=False,
+            ) or [""]  # fmt: skip
+        lines.append("")
+    return "\n".join(lines[:-1]) + "\n" * (text.endswith("\n") and lines[-2] != "")
+
+
+def _items(paragraph: str) -> Iterator[str]:
+    """The items of a list, each with the lines that it goes on with as one; a paragraph of text is one item."""
+    begun: list[str] = []
+    hanging = 0
+    for line in paragraph.splitlines() or [""]:
+        indent = len(line) - len(line.lstrip())
+        goes_on = bool(begun) and indent == hanging
+        if goes_on:
+            begun.append(line.strip())
+            continue
+        if begun:
+            yield " ".join(begun)
+        begun, head = [line], _ITEM.match(line)
+        hanging = 0 if head is None else len(head[1] or "") or -1
+    if begun:
+        yield " ".join(begun)
+
+
+def print_help(text: str) -> None:
+    """Prints help on stdout; with a pager (``$PAGER``, or ``less``) where stdin and stdout are a terminal that is too
+    small for it."""
+    if not sys.stdout.isatty():
+        sys.stdout.write(text)
+        return
+    size = shutil.get_terminal_size()
+    text = wrap(text, size.columns)
+    if text.count("\n") < size.lines or not sys.stdin.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+        sys.stdout.write(text)
+        return
+    import pydoc
+
+    os.environ.setdefault("LESS", "-FRX")  # what fits is printed, and stays on the terminal afterwards
+    pydoc.pager(text)

@@ -1,0 +1,50 @@
+"""What a command's text is shown on: how wide the terminal is, and whether it has colours.
+
+The command line says so once, around a command; whoever formats a line need not be handed it. In a pipe, a file and
+Python there is no width and no colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+_COLORS = {"error": "\x1b[1;31m", "warning": "\x1b[33m", "info": "\x1b[36m"}
+_PLAIN = "\x1b[0m"
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """``width``: characters of a line; None for any number."""
+
+    width: int | None = None
+    has_colors: bool = False
+
+
+_ANY = Screen()
+_SCREEN = ContextVar("screen", default=_ANY)
+
+
+@contextmanager
+def shown_on(screen: Screen) -> Generator[None]:
+    """What is formatted meanwhile is for this screen."""
+    before = _SCREEN.set(screen)
+    try:
+        yield
+    finally:
+        _SCREEN.reset(before)
+
+
+def width() -> int | None:
+    """Characters that a line may have; None for any number."""
+    return _SCREEN.get().width
+
+
+def colored(severity: str, columns: int = 0) -> str:
+    """``error``, ``warning`` or ``info`` in its colour, where there are colours, filled up to ``columns``."""
+    fill = " " * (columns - len(severity))
+    if not _SCREEN.get().has_colors or severity not in _COLORS:
+        return severity + fill
+    return f"{_COLORS[severity]}{severity}{_PLAIN}{fill}"

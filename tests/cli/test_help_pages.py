@@ -1,0 +1,98 @@
+"""Help: wrapped to the terminal, and page by page where it is longer than the terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import pydoc
+import shutil
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from brokerless.cli import HELP
+from brokerless.cli.commands import COMMANDS, GROUPS
+from brokerless.cli.help_pages import print_help, wrap
+from brokerless.cli.parser import Parser, load_command
+
+WIDTHS = (60, 80, 200)
+
+
+def help_of(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("COLUMNS", str(width))  # for argparse
+    parser = Parser(prog=f"brokerless {name}")
+    parser.add_command(load_command(name))
+    return parser.format_help()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_page_is_wider_than_the_terminal_but_for_commands_to_copy(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = {"": HELP} | {name: help_of(name, width, monkeypatch) for name in COMMANDS}
+    for name, page in pages.items():
+        text, _, examples = wrap(page, width).partition("\nexamples:\n")
+        assert [line for line in text.splitlines() if len(line) > width and '": ' not in line] == [], name
+        assert examples.splitlines() == page.partition("\nexamples:\n")[2].splitlines() or not name
+        assert wrap(page, width).split() == page.split(), name
+
+
+def test_lists_hang_below_their_texts() -> None:
+    text = "codes:\n  0  clean\n  1  findings: damage, a log that ends\n     within a batch\n\nmore\nof it\n"
+    assert wrap(text, 24) == (
+        "codes:\n  0  clean\n  1  findings: damage, a\n     log that ends\n     within a batch\n\nmore of it\n"
+    )
+
+
+def test_what_fits_stays() -> None:
+    assert wrap(HELP, 200) == HELP
+
+
+def test_commands_are_in_one_group_each() -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("word", ["Iceberg", "Delta", "duplicate", "producer", "who writes most", "stuck", "GDPR"])
+def test_the_words_that_people_look_for_are_in_the_first_help(word: str) -> None:
+    assert word in HELP
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], tuple[Terminal, list[str]]]:
+    def make(columns: int, lines: int) -> tuple[Terminal, list[str]]:
+        paged: list[str] = []
+        stdout = Terminal()
+        monkeypatch.setattr(sys, "stdout", stdout)
+        monkeypatch.setattr(sys, "stdin", Terminal())
+        monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((columns, lines)))
+        monkeypatch.setattr(pydoc, "pager", paged.append)
+        monkeypatch.setenv("TERM", "xterm")
+        return stdout, paged
+
+    return make
+
+
+def test_a_page_longer_than_the_terminal_goes_through_a_pager(
+    terminal: Callable[[int, int], tuple[Terminal, list[str]]],
+) -> None:
+    stdout, paged = terminal(80, 24)
+    print_help(HELP)
+    assert (stdout.getvalue(), paged) == ("", [wrap(HELP, 80)])
+
+
+def test_a_page_that_fits_is_printed(terminal: Callable[[int, int], tuple[Terminal, list[str]]]) -> None:
+    stdout, paged = terminal(80, 200)
+    print_help(HELP)
+    assert (stdout.getvalue(), paged) == (wrap(HELP, 80), [])
+
+
+def test_without_a_terminal_nothing_is_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
+    print_help(HELP)
+    assert capsys.readouterr().out == HELP

@@ -210,8 +210,8 @@ def test_rows_that_take_less_than_their_files_name_come_in_batches_of_bounded_si
     directory = tmp_path.joinpath(*["d" * 250] * 12)
     directory.mkdir(parents=True)
     path = directory / f"{0:020}.log"
-    record = write_record(None, None)
-    path.write_bytes(write_batch(record * 20_000, count=20_000, last_offset_delta=19_999))
+    payload = b"".join(write_record(None, None, offset_delta=each) for each in range(20_000))
+    path.write_bytes(write_batch(payload, count=20_000, last_offset_delta=19_999))
     batches = list(brokerless.open(path).records())
     assert sum(batch.num_rows for batch in batches) == 20_000
     assert max(batch.nbytes for batch in batches) < 10 << 20

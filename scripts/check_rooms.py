@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +75,10 @@ TO_PYLIST = {
     "interchange.result_text": "falls back to one value after the other",
 }
 """Modules that call ``to_pylist``, and why; in all others a time of the year 10000 would end a command."""
+
+STORAGE_OPTIONS = {"api": 22, "explanation": 4, "jobs": 66, "log": 5, "table_formats": 9, "typed": 7}
+"""How many functions of a package have a parameter ``storage_options``: elsewhere it is part of a Location. The numbers
+may only fall, until only the doors have it, where users name it."""
 
 KNOWN = """
 """
@@ -307,6 +311,36 @@ def check_values(modules: dict[str, Module], root: str) -> Iterator[Violation]:
                 yield Violation(f"to_pylist {module.name}", module.path, node.lineno, message)
 
 
+def count_storage_options(modules: Mapping[str, Module], root: str) -> dict[str, int]:
+    """Return how many functions of each package have a parameter ``storage_options``, where any has."""
+    return dict(Counter(module.name.split(".")[1] for module, _ in _with_storage_options(modules, root)))
+
+
+def _with_storage_options(
+    modules: Mapping[str, Module], root: str
+) -> Iterator[tuple[Module, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for module in modules.values():
+        for node in ast.walk(module.tree) if module.name != root else ():
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+                if any(each.arg == "storage_options" for each in arguments):
+                    yield module, node
+
+
+def check_storage_options(modules: Mapping[str, Module], root: str) -> Iterator[Violation]:
+    """A path comes with its storage options, as one value, but for where users name both."""
+    too_many = {name for name, count in count_storage_options(modules, root).items() if count > _allowed(name)}
+    for module, node in _with_storage_options(modules, root):
+        package = module.name.split(".")[1]
+        if package in too_many:
+            message = f"{node.name} has storage_options: take a Location; at most {_allowed(package)} of {package} do"
+            yield Violation(f"storage_options {module.name}.{node.name}", module.path, node.lineno, message)
+
+
+def _allowed(package: str) -> int:
+    return STORAGE_OPTIONS.get(package, 0)
+
+
 def is_opening(node: ast.Call, has_own_open: bool = False) -> bool:
     """Whether a call opens a file, or reads one by its path. ``has_own_open``: ``open`` is not the built-in one."""
     if isinstance(node.func, ast.Name):
@@ -330,6 +364,7 @@ def find_violations(source: Path, root: str = "brokerless") -> list[Violation]:
         *check_sizes(modules),
         *check_openers(modules, root),
         *check_values(modules, root),
+        *check_storage_options(modules, root),
     ]
 
 

@@ -41,6 +41,7 @@ TESTED_IN = {
     "format/read/partial_record_kernels": "format/append/test_leader.py",
     "format/write": "format/write/test_builder.py",
     "interchange": "interchange/test_hive_paths.py",
+    "log/storage/paths": "log/storage/test_location.py",
     "table_formats/export_directory": "jobs/export/test_job.py",
     "table_formats/export_state": "jobs/export/test_job.py",
     "interchange/json_string_kernels": "interchange/test_jsonl_writer.py",

@@ -20,6 +20,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint import commit_journal
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.location import Location
 from brokerless.table_formats import export_state as exports
 from tests.examples import examples
 
@@ -35,7 +36,7 @@ GROWING = {"topic": "orders", "partition": 0, "base_offset": 0, "end_offset": 0,
 
 
 def load_journal(at: Path) -> None:
-    found = commit_journal.load_journal(str(at / names.COMMIT_JOURNAL))
+    found = commit_journal.load_journal(Location(str(at / names.COMMIT_JOURNAL)))
     for name in [*found.hidden, *(name for pair in found.new for name in pair)]:
         assert names.parse_partition_directory(name) is not None
         assert "/" not in name

@@ -164,3 +164,10 @@ def test_a_module_without_a_test_file_is_found_and_so_is_a_dead_entry(tmp_path: 
     good = {"log/config": "log/test_names.py", "log/storage": "log/test_paths.py"}
     assert check(good) == []
     assert check({**good, "format": "log/test_names.py"}) == ["remove it"]
+
+
+def test_storage_options_are_a_parameter_of_no_more_functions_than_they_were(tmp_path: Path):
+    taken = "def open(path, *, storage_options=None):\n    pass\n"
+    assert violations(tmp_path, format__layouts=taken) == ["storage_options brokerless.format.layouts.open"]
+    modules = check_rooms.load_modules(REPOSITORY / "src")
+    assert check_rooms.count_storage_options(modules, "brokerless") == check_rooms.STORAGE_OPTIONS

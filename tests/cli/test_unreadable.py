@@ -18,7 +18,7 @@ from tests.cli.conftest import Run
 
 import brokerless
 from brokerless import BrokerlessError, Finding
-from brokerless.log.storage import paths
+from brokerless.log.storage.location import Location
 
 DEMO = Path(__file__).parents[2] / "demo" / "data"
 LOST = "orders-0"
@@ -43,7 +43,7 @@ def fail_to_list(directory: Path, name: str, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(os, "scandir", refusing)
     with pytest.raises(BrokerlessError, match="put/output error"):
-        paths.list_directory(str(directory / name))
+        Location(str(directory / name)).entries()
     return directory / name
 
 

@@ -18,6 +18,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.explanation.field import leaves
 from brokerless.explanation.files import build_batch, explain, explain_built
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
+from brokerless.log.storage.location import Location
 
 ORDERS = Path(__file__).parents[2] / "demo/data/orders-0"
 LOG = ORDERS / "00000000000000000656.log"
@@ -188,7 +189,7 @@ def test_entries_out_of_order_are_not_as_expected(tmp_path: Path) -> None:
 
 def test_a_producer_snapshot_has_the_values_that_are_loaded() -> None:
     path = max(broker_data("clean").glob("txn-0/*.snapshot"))
-    loaded, explained = load_producer_snapshot(str(path)), explain(path)
+    loaded, explained = load_producer_snapshot(Location(str(path))), explain(path)
     entries = [named(each) for each in explained.fields if each.name.startswith("producer[")]
     assert [each["producer_id"].value for each in entries] == loaded.producer_ids.tolist()
     assert [each["last_offset"].value for each in entries] == loaded.last_offsets.tolist()

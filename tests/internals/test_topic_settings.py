@@ -11,6 +11,7 @@ from tests.golden import broker_data
 from brokerless.internals import topic_settings
 from brokerless.internals.cluster import Cluster
 from brokerless.internals.topic_settings import read_topic_setting
+from brokerless.log.storage.location import Location
 
 NAME, OF_BROKER = "delete.retention.ms", "log.cleaner.delete.retention.ms"
 TOPIC, BROKER = 2, 4
@@ -42,4 +43,4 @@ def test_the_nearest_setting_counts(
     cluster.topics["id"] = "edges"
     cluster.configs.update(named)
     monkeypatch.setattr(topic_settings, "_clusters", lambda _path, _files: cluster)  # type: ignore[reportUnknownLambdaType]
-    assert read_topic_setting(str(directory / "edges-0"), "edges", NAME) == expected
+    assert read_topic_setting(Location(str(directory / "edges-0")), "edges", NAME) == expected

@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 from brokerless.findings import Finding
 from brokerless.jobs.export.job import Export, ExportedPartition, export, plan
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 
 def exported(source: Path, to: Path, settings: Export | None = None, found: Any = None) -> list[ExportedPartition]:
     """One run; findings go to ``found``, and without it there are to be none."""
     findings = list[Finding]() if found is None else found
-    planned = plan(resolve(str(source)).partitions, [str(source)], to, settings or Export())
+    planned = plan(resolve(Location(str(source))).partitions, [str(source)], to, settings or Export())
     results = list(export(planned, findings.append))
     assert found is not None or not findings
     return results

@@ -21,6 +21,7 @@ from tests.log.whole_batches import batch
 from brokerless.findings import Finding
 from brokerless.jobs.export.job import Export, ExportedPartition, export, plan
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 from brokerless.table_formats.catalog import TableFormat
 
 FORMATS: tuple[TableFormat, ...] = ("iceberg", "delta")
@@ -35,7 +36,7 @@ def exported(
     findings = list[Finding]() if found is None else found
     sources = [str(source)] if isinstance(source, Path) else source
     spark = settings.pop("spark", "none")
-    partitions = [each for path in sources for each in resolve(path).partitions]
+    partitions = [each for path in sources for each in resolve(Location(path)).partitions]
     planned = plan(partitions, sources, to, Export(form=form, **settings))
     results = list(export(planned, findings.append, spark=spark))
     assert found is not None or not findings

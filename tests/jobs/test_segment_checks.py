@@ -11,11 +11,11 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import Any
 
 import pytest
 from tests.golden import broker_data
 from tests.log.whole_batches import batch
+from tests.opening import replace_call
 
 from brokerless.errors import UnreadableError
 from brokerless.jobs import segment_checks
@@ -23,7 +23,9 @@ from brokerless.jobs.audit.job import audit_partition
 from brokerless.jobs.verify.partition import verify_partition
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.index import readers
-from brokerless.log.storage import paths
+from brokerless.log.storage import location
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import Location
 
 Found = set[tuple[str, str]]
 Job = Callable[[PartitionPath], Found]
@@ -62,16 +64,16 @@ def when_opened(monkeypatch: pytest.MonkeyPatch) -> When:
     """Does something when an index of this name is about to be opened for the first time."""
     waiting: dict[str, Callable[[], object]] = {}
 
-    def open_file(path: str, *more: Any) -> paths.File:
-        waiting.pop(Path(path).name, lambda: None)()
-        return paths.open_file(path, *more)
+    def open_file(location: Location) -> File:
+        waiting.pop(location.name, lambda: None)()
+        return real(location)
 
-    monkeypatch.setattr(readers, "open_file", open_file)
+    real = replace_call(monkeypatch, readers, "open", open_file)
     return waiting.__setitem__
 
 
 def listed(path: Path) -> PartitionPath:
-    (partition,) = resolve(str(path)).partitions
+    (partition,) = resolve(Location(str(path))).partitions
     return partition
 
 
@@ -180,9 +182,9 @@ def test_made_up_inodes_hide_nothing(
 ) -> None:
     damage(path)
     wrong = job(listed(path))
-    look, numbers = paths._local_entry, count(1)
+    look, numbers = location._local_entry, count(1)
     monkeypatch.setattr(
-        paths, "_local_entry", lambda *what: (found := look(*what)) and replace(found, identity=next(numbers))
+        location, "_local_entry", lambda *what: (found := look(*what)) and replace(found, identity=next(numbers))
     )
     assert wrong
     assert job(listed(path)) == wrong
@@ -222,10 +224,10 @@ def test_a_log_that_cannot_be_read_again_is_judged_as_it_was_read(
     shutil.copy2(path / f"{NAME}.log", copy)
     copy.replace(path / f"{NAME}.log")
 
-    def fail(file: str, *_: Any) -> None:
-        raise UnreadableError("", file)
+    def fail(location: Location) -> None:
+        raise UnreadableError("", location.path)
 
-    monkeypatch.setattr(segment_checks, "open_file", fail)
+    replace_call(monkeypatch, segment_checks, "open", fail)
     assert job(partition) == wrong
 
 

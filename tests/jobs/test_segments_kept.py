@@ -22,6 +22,7 @@ from brokerless.jobs.salvage.job import plan as plan_salvage
 from brokerless.log import names
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 CLEAN = broker_data("clean")
 MANY = "segments-0"
@@ -36,11 +37,11 @@ def partitions(directory: Path) -> dict[str, list[int]]:
 
 
 def salvaged(source: Path, to: Path, how: Salvage | None = None) -> list[Any]:
-    return list(salvage(plan_salvage([resolve(str(source))], to, how or Salvage()), lambda _: None))
+    return list(salvage(plan_salvage([resolve(Location(str(source)))], to, how or Salvage()), lambda _: None))
 
 
 def converted(source: Path, to: Path, how: Conversion) -> list[Any]:
-    found = resolve(str(source)).partitions
+    found = resolve(Location(str(source))).partitions
     return list(convert(plan_convert(found, [str(source)], to, how), lambda _: None))
 
 

@@ -15,6 +15,7 @@ from brokerless.findings import Finding
 from brokerless.jobs.audit.job import audit_directory, audit_partition
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 from tests.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.xdist_group("audited")
@@ -28,7 +29,7 @@ ANOTHER_ID = base64.urlsafe_b64encode(bytes(range(16))).decode().rstrip("=")
 
 def audit(directory: Path) -> list[Finding]:
     """What is said of a log directory as a whole."""
-    resolved = resolve(str(directory))
+    resolved = resolve(Location(str(directory)))
     notes = load_directory_state(resolved)
     audits = [audit_partition(each, notes.of(each)) for each in resolved.partitions]
     return list(audit_directory(resolved, notes, audits))

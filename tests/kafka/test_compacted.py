@@ -14,6 +14,7 @@ from brokerless.internals.topic_settings import read_topic_setting
 from brokerless.jobs.compact.settings import CompactOptions
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
+from brokerless.log.storage.location import Location
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.producers import Record, consume, produce_confluent
 
@@ -40,7 +41,7 @@ def test_a_broker_serves_the_last_values_and_goes_on(tmp_path: Path) -> None:
         served = consume(broker, "users", 0, "read_committed")
         told = broker_defaults(broker)
     (partition,) = (each.paths for each in brokerless.open(broker.log_dir).partitions if each.topic == "users")
-    read = {name: read_topic_setting(partition.path, "users", name) for name in SETTINGS}
+    read = {name: read_topic_setting(partition.location, "users", name) for name in SETTINGS}
     assert read == told
     assert CompactOptions().settings_of(partition).delete_retention_ms == 7_000_000
     last = {each.key: each.offset for each in served}
@@ -81,7 +82,7 @@ def test_a_broker_serves_the_last_values_and_goes_on(tmp_path: Path) -> None:
 
 def cleaned_until(broker: KafkaBroker) -> int:
     """Where the broker's own cleaner has come to."""
-    return recorded_offset(str(broker.log_dir / "users-0"), "users", 0, names.CLEANER_CHECKPOINT, None) or 0
+    return recorded_offset(Location(str(broker.log_dir / "users-0")), "users", 0, names.CLEANER_CHECKPOINT) or 0
 
 
 def broker_defaults(broker: KafkaBroker) -> dict[str, str]:

@@ -24,6 +24,7 @@ from brokerless.jobs.restart.results import DirectoryRestart, Restart
 from brokerless.log import names
 from brokerless.log.commit.log_opener import open_log
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 from brokerless.views.restart import directory_lines
 from tests.format.twin import write_batch, write_record
 from tests.kafka.broker import KafkaBroker
@@ -291,7 +292,7 @@ def prepare(stopped: Path, directory: Path, *changes: Change) -> tuple[KafkaBrok
     paths = [path for path in (broker.log_dir, directory / "data-2") if path.exists()]
     line = f"log.dirs={','.join(map(str, paths))}"
     broker.properties.write_text(re.sub("log.dirs=.*", line, broker.properties.read_text()))
-    directories = [resolve(str(path)) for path in paths]
+    directories = [resolve(Location(str(path))) for path in paths]
     said = plan_directories(directories)
     partitions: dict[str, Restart] = {}
     for log, of_directory in zip(directories, said, strict=True):

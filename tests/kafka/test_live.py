@@ -22,6 +22,7 @@ from brokerless import Finding
 from brokerless.jobs.audit.job import audit_directory, audit_partition
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 from brokerless.schemas import BATCHES, RECORDS, TIMESTAMP_TYPES
 from tests.golden import of_type
 from tests.kafka.broker import KafkaBroker
@@ -132,7 +133,7 @@ def test_verify_finds_nothing_wrong_with_what_a_broker_keeps(data: Path) -> None
 
 
 def test_an_audit_has_no_errors_in_the_log_directory_of_a_running_broker(live: Live) -> None:
-    directory = resolve(str(live.broker.log_dir))
+    directory = resolve(Location(str(live.broker.log_dir)))
     notes = load_directory_state(directory)
     assert "broker-running" in {each.kind for each in audit_directory(directory, notes, ())}
     for partition in directory.partitions:

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 import brokerless
 from brokerless.cli import main
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
+from brokerless.log.storage.location import Location
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.live import some_records
 from tests.kafka.producers import Consumed, Record, consume, produce_confluent, produce_java
@@ -66,7 +67,7 @@ def load_files(broker: KafkaBroker) -> None:
         "headers": [[{"key": "number", "value": b"%d" % number}] for number in range(COUNT)],
     }
     pq.write_table(pa.table(columns), broker.directory / "records.parquet")
-    metadata = load_partition_metadata(str(broker.log_dir / "loaded-0" / "partition.metadata"))
+    metadata = load_partition_metadata(Location(str(broker.log_dir / "loaded-0" / "partition.metadata")))
     for partition in range(PARTITIONS):
         shutil.rmtree(broker.log_dir / f"loaded-{partition}")
     arguments = ["load", str(broker.directory / "records.parquet"), "--to", str(broker.log_dir), "--topic", "loaded"]
@@ -175,6 +176,6 @@ def test_a_broker_takes_a_partition_with_another_id_for_a_stray_and_begins_it_ag
     broker.wait_for_leaders(OTHERS, 2)
     assert [len(consume(broker, OTHERS, partition)) > 0 for partition in range(2)] == [True, False]
     (stray,) = broker.log_dir.glob(f"{OTHERS}-1.*-stray")
-    assert load_partition_metadata(str(stray / "partition.metadata")).topic_id == OTHER_ID
+    assert load_partition_metadata(Location(str(stray / "partition.metadata"))).topic_id == OTHER_ID
     produce_confluent(broker, OTHERS, [Record(b"k", b"anew", (), START, 1)])
     assert [each.offset for each in consume(broker, OTHERS, 1)] == [0]

@@ -20,6 +20,7 @@ import brokerless
 from brokerless.findings import Finding
 from brokerless.jobs.merge.job import Merge, MergeResult, merge, plan
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 from tests.kafka.cluster import Cluster
 from tests.kafka.diverged import LAST, REPLICAS, TOPIC, diverge
 from tests.kafka.oracle import read_logs
@@ -75,7 +76,7 @@ def truncations(cluster: Cluster) -> Iterator[tuple[tuple[int, int], list[int]]]
 
 def run(disks: list[Path], to: Path, how: Merge | None = None) -> tuple[list[MergeResult], list[Finding]]:
     findings: list[Finding] = []
-    tasks = plan([resolve(str(disk)) for disk in disks], to, how or Merge(), lambda each: each.topic == TOPIC)
+    tasks = plan([resolve(Location(str(disk))) for disk in disks], to, how or Merge(), lambda each: each.topic == TOPIC)
     return list(merge(tasks, findings.append)), findings
 
 

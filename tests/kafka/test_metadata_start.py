@@ -21,6 +21,7 @@ from brokerless.jobs.restart.job import plan_directories, plan_restart
 from brokerless.jobs.restart.results import DirectoryRestart
 from brokerless.log import names
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 from tests.internals.written import append_values
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.jars import NEWEST, OLD_FORMATS, check, run
@@ -261,7 +262,7 @@ def prepare(stopped: list[Path], directory: Path, version: str, change: Change) 
     paths = [path for path in paths if path.exists()]
     text = re.sub("log.dirs=.*", f"log.dirs={','.join(map(str, paths))}", broker.properties.read_text())
     broker.properties.write_text(text + "test.offsets.after.ms=100\n")
-    logs = [resolve(str(path)) for path in paths]
+    logs = [resolve(Location(str(path))) for path in paths]
     planned = plan_directories(logs, version=version)
     refused = [str(finding) for each in planned for finding in each.refused]
     kinds: list[str] = []

@@ -14,6 +14,7 @@ from brokerless.internals.remote.storage import RemoteStorage, load_remote_stora
 from brokerless.jobs.cluster.job import describe_cluster
 from brokerless.jobs.restart.job import plan_directories
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.jars import NEWEST, OLD_FORMATS, compile_helpers
 from tests.kafka.live import some_records
@@ -44,7 +45,7 @@ def wait_for(log_dir: Path, expected: list[int] | None, before: list[int] | None
     found = before
     while time.monotonic() < give_up:
         time.sleep(1)
-        last, found = found, counts(load_remote_storage(str(log_dir)))
+        last, found = found, counts(load_remote_storage(Location(str(log_dir))))
         if found == expected or (expected is None and min(found) > 0 and found == last):
             break
     assert found is not None
@@ -63,15 +64,15 @@ def test_a_start_deletes_the_remote_segments_that_the_dry_run_predicts(
         produce_confluent(broker, "tiered", some_records(1, 300, partitions=PARTITIONS, largest=200), batch_size=500)
         before = wait_for(broker.log_dir, None)
     assert min(before) > 0
-    (unchanged,) = plan_directories([resolve(str(broker.log_dir))], version=version)
+    (unchanged,) = plan_directories([resolve(Location(str(broker.log_dir)))], version=version)
     assert unchanged.remote_deletions == ()
     shutil.rmtree(broker.log_dir / "tiered-1")
     (broker.log_dir / "tiered-2" / "leader-epoch-checkpoint").unlink()
-    (planned,) = plan_directories([resolve(str(broker.log_dir))], version=version)
+    (planned,) = plan_directories([resolve(Location(str(broker.log_dir)))], version=version)
     predicted = {each.partition: each.segments for each in planned.remote_deletions}
-    before = counts(load_remote_storage(str(broker.log_dir)))
+    before = counts(load_remote_storage(Location(str(broker.log_dir))))
     assert predicted == {1: before[1], 2: before[2]}
-    (finding, *_) = describe_cluster([resolve(str(broker.log_dir))]).findings
+    (finding, *_) = describe_cluster([resolve(Location(str(broker.log_dir)))]).findings
     assert (finding.kind, f"delete {before[1]} remote segments of tiered-1" in finding.message) == (
         "remote-segments-deleted",
         True,

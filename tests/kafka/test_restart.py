@@ -25,6 +25,7 @@ from brokerless.jobs.restart.results import LostRecords, Restart
 from brokerless.jobs.salvage.job import Salvage, SalvageResult, plan, salvage
 from brokerless.log import names
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.live import some_records
 from tests.kafka.producers import Record, produce_confluent
@@ -331,7 +332,7 @@ def served(broker: KafkaBroker) -> dict[str, dict[int, Content]]:
 
 
 def salvaged(broker: KafkaBroker, damaged: Path, to: Path) -> list[SalvageResult]:
-    tasks = plan([resolve(str(damaged))], to, Salvage(), lambda each: each.topic == TOPIC)
+    tasks = plan([resolve(Location(str(damaged)))], to, Salvage(), lambda each: each.topic == TOPIC)
     return list(salvage(tasks, lambda _: None))
 
 
@@ -341,7 +342,7 @@ def contents(broker: KafkaBroker, partition: int) -> dict[str, bytes]:
 
 
 def dry_run(broker: KafkaBroker) -> dict[int, Restart]:
-    directory = resolve(str(broker.log_dir))
+    directory = resolve(Location(str(broker.log_dir)))
     notes = load_directory_state(directory)
     return {
         each.partition or 0: plan_restart(each, notes.of(each), clean=notes.was_clean)
@@ -352,7 +353,7 @@ def dry_run(broker: KafkaBroker) -> dict[int, Restart]:
 
 def is_refused(broker: KafkaBroker, partition: int) -> bool:
     """Whether a killed broker would not start at all, by the dry run."""
-    directory = resolve(str(broker.log_dir / names.partition_directory(TOPIC, partition)))
+    directory = resolve(Location(str(broker.log_dir / names.partition_directory(TOPIC, partition))))
     (only,) = directory.partitions
     return plan_restart(only, load_directory_state(directory).of(only), clean=False).refused is not None
 
@@ -383,7 +384,7 @@ def restarted(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         )  # fmt: skip
         fill(broker, 1)
         broker.stop()
-        notes = load_directory_state(resolve(str(broker.log_dir)))
+        notes = load_directory_state(resolve(Location(str(broker.log_dir))))
         flushed = {partition: offset for (topic, partition), offset in
                    notes.offsets[names.RECOVERY_POINT_CHECKPOINT].items() if topic == TOPIC}  # fmt: skip
         broker.start()

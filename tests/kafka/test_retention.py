@@ -11,6 +11,7 @@ from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.restart.job import plan_directories, plan_restart
 from brokerless.jobs.restart.results import Restart
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.producers import Record, produce_confluent
 
@@ -41,7 +42,7 @@ def records(topic: str) -> list[Record]:
 
 
 def dry_run(broker: KafkaBroker) -> dict[str, Restart]:
-    directory = resolve(str(broker.log_dir))
+    directory = resolve(Location(str(broker.log_dir)))
     (whole,) = plan_directories([directory])
     notes = load_directory_state(directory)
     return {

@@ -20,6 +20,7 @@ from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.config import LogConfig
+from brokerless.log.storage.location import Location
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.jars import check, run
 from tests.kafka.oracle import dump_everything
@@ -66,7 +67,7 @@ def broker(
     ids = {}
     for topic in written:
         directory = broker.log_dir / f"{topic}-0"
-        ids[topic] = load_partition_metadata(str(directory / "partition.metadata")).topic_id
+        ids[topic] = load_partition_metadata(Location(str(directory / "partition.metadata"))).topic_id
         shutil.rmtree(directory)
     with PartitionOutput(broker.log_dir, BULK, 0, CONFIG, topic_id=ids[BULK]) as output:
         for piece in written[BULK].pieces:

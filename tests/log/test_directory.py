@@ -12,6 +12,7 @@ from tests.golden import BROKERS, broker_data, case, cases
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.directory import check_names, resolve
+from brokerless.log.storage.location import Location
 
 DELETE = "txn-1.0a1b2c3d4e5f60718293a4b5c6d7e8f9-delete"
 STRAY = "txn-1.1a1b2c3d4e5f60718293a4b5c6d7e8f9-stray"
@@ -31,7 +32,7 @@ def data(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("broker", BROKERS)
 def test_a_brokers_data_folder_is_its_partitions_and_its_own_files(broker: str) -> None:
     root = broker_data(broker)
-    found = resolve(str(root))
+    found = resolve(Location(str(root)))
     directories = sorted(path.name for path in root.iterdir() if path.is_dir())
     assert found.kind == "log-directory"
     assert sorted(f"{each.topic}-{each.partition}" for each in found.partitions) == directories
@@ -41,7 +42,7 @@ def test_a_brokers_data_folder_is_its_partitions_and_its_own_files(broker: str) 
 
 @pytest.mark.parametrize("broker", BROKERS)
 def test_every_file_of_a_brokers_partition_has_its_place(broker: str) -> None:
-    for partition in resolve(str(broker_data(broker))).partitions:
+    for partition in resolve(Location(str(broker_data(broker)))).partitions:
         placed = {
             partition.leader_epoch_checkpoint,
             partition.partition_metadata,
@@ -59,7 +60,7 @@ def test_every_file_of_a_brokers_partition_has_its_place(broker: str) -> None:
 
 
 def test_a_segment_has_those_companions_that_exist() -> None:
-    partition = resolve(str(broker_data("clean") / "txn-0")).partitions[0]
+    partition = resolve(Location(str(broker_data("clean") / "txn-0"))).partitions[0]
     first, second = partition.segments[:2]
     assert (first.base_offset, first.log.name, first.log.size) == (0, f"{0:020}.log", first.log.size)
     assert first.transaction_index is None
@@ -74,7 +75,7 @@ def test_a_segment_has_those_companions_that_exist() -> None:
 @pytest.mark.parametrize("given", ["{data}/txn-1", "{data}/txn-1/", "{data}/./txn-1/.", "file://{data}/txn-1"])
 def test_a_partitions_directory_is_that_partition_however_it_is_written(data: Path, given: str) -> None:
     path = given.format(data=data)
-    found = resolve(path)
+    found = resolve(Location(path))
     (partition,) = found.partitions
     assert (found.kind, partition.topic, partition.partition, partition.state) == ("partition", "txn", 1, "live")
     assert (found.path, partition.path) == (path, path)
@@ -83,21 +84,21 @@ def test_a_partitions_directory_is_that_partition_however_it_is_written(data: Pa
 
 def test_the_current_directory_is_a_partition_as_well(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(data / "txn-1")
-    (partition,) = resolve(".").partitions
+    (partition,) = resolve(Location(".")).partitions
     assert (partition.topic, partition.partition) == ("txn", 1)
     assert partition.segments[0].log.path == f"./{0:020}.log"
 
 
 def test_a_partitions_directory_of_another_name_can_be_read_without_a_topic(data: Path) -> None:
     (data / "txn-1").rename(data / "backup of txn")
-    (partition,) = resolve(str(data / "backup of txn")).partitions
+    (partition,) = resolve(Location(str(data / "backup of txn"))).partitions
     assert (partition.topic, partition.partition) == (None, None)
     assert [segment.base_offset for segment in partition.segments] == [0, 1, 73, 142]
 
 
 def test_a_lone_log_has_no_topic_and_the_base_offset_of_its_name(data: Path) -> None:
     path = str(data / "txn-1" / f"{73:020}.log")
-    found = resolve(path)
+    found = resolve(Location(path))
     (partition,) = found.partitions
     (segment,) = partition.segments
     assert (found.kind, partition.topic, partition.partition) == ("file", None, None)
@@ -108,50 +109,50 @@ def test_a_lone_log_has_no_topic_and_the_base_offset_of_its_name(data: Path) -> 
 def test_every_log_of_the_archive_can_be_given_by_itself() -> None:
     for each in cases("damaged", "specials"):
         for log in each.logs:
-            (partition,) = resolve(str(log)).partitions
+            (partition,) = resolve(Location(str(log))).partitions
             assert [segment.log.path for segment in partition.segments] == [str(log)]
 
 
 def test_a_kraft_snapshot_is_a_log_of_its_own() -> None:
     path = case("specials/kraft-snapshot-none").logs[0]
     assert path.suffix == ".checkpoint"
-    (partition,) = resolve(str(path.parent)).partitions
+    (partition,) = resolve(Location(str(path.parent))).partitions
     assert [each.name for each in partition.snapshots] == [path.name]
     assert partition.segments == ()
 
 
 def test_the_bootstrap_snapshot_of_a_log_directory_is_a_log() -> None:
-    (partition,) = resolve(str(broker_data("clean") / "bootstrap.checkpoint")).partitions
+    (partition,) = resolve(Location(str(broker_data("clean") / "bootstrap.checkpoint"))).partitions
     assert partition.segments[0].log.name == "bootstrap.checkpoint"
 
 
 def test_partitions_on_their_way_in_or_out_are_read_only_if_asked_for(data: Path) -> None:
     for name in (DELETE, STRAY, FUTURE):
         shutil.copytree(data / "txn-1", data / name)
-    found = resolve(str(data))
+    found = resolve(Location(str(data)))
     assert [each.state for each in found.partitions] == ["live", "live"]
     assert [(each.topic, each.partition, each.state) for each in found.others] == [
         ("txn", 0, "future"),
         ("txn", 1, "delete"),
         ("txn", 1, "stray"),
     ]
-    found = resolve(str(data), include=["stray", "delete"])
+    found = resolve(Location(str(data)), include=["stray", "delete"])
     assert [each.state for each in found.partitions] == ["live", "live", "delete", "stray"]
     assert [each.state for each in found.others] == ["future"]
-    given = resolve(str(data / DELETE))
+    given = resolve(Location(str(data / DELETE)))
     assert [each.state for each in given.partitions] == ["delete"]
 
 
 def test_what_was_not_finished_is_no_deleted_data(data: Path) -> None:
     shutil.copytree(data / "txn-1", data / unfinished_name("txn", 1, "0123456789abcdef"))
-    found = resolve(str(data), include=["delete"])
+    found = resolve(Location(str(data)), include=["delete"])
     assert [each.state for each in found.partitions] == ["live", "live"]
     assert [each.state for each in found.others] == ["delete"]
 
 
 def test_a_state_that_does_not_exist_is_a_wrong_argument(data: Path) -> None:
     with pytest.raises(UsageError, match="'gone'; there are 'future', 'delete', 'stray' and 'deleted'"):
-        resolve(str(data), include=["gone"])  # type: ignore[list-item]
+        resolve(Location(str(data)), include=["gone"])  # type: ignore[list-item]
 
 
 def test_orphaned_files_of_a_cut_short_compaction_or_deletion_are_reported_and_not_read(data: Path) -> None:
@@ -167,7 +168,7 @@ def test_orphaned_files_of_a_cut_short_compaction_or_deletion_are_reported_and_n
     (partition / "leader-epoch-checkpoint.tmp").write_bytes(b"")
     (partition / "notes.txt").write_bytes(b"")
     (partition / "12.log").write_bytes(b"")
-    (found,) = resolve(str(partition)).partitions
+    (found,) = resolve(Location(str(partition))).partitions
     assert [segment.base_offset for segment in found.segments] == [0, 1, 73, 142]
     assert {Path(each.file).name: (each.severity, each.kind) for each in check_names(found)} == {
         f"{0:020}.log.swap": ("warning", "swap-file"),
@@ -186,25 +187,25 @@ def test_what_is_not_kafkas_in_a_log_directory_is_foreign(data: Path) -> None:
     (data / "photos-2024").mkdir()
     (data / "photos-2024" / "beach.jpg").write_bytes(b"")
     (data / "notes.txt").write_bytes(b"")
-    found = resolve(str(data))
+    found = resolve(Location(str(data)))
     assert [each.name for each in found.foreign] == ["lost+found", "notes.txt", "photos-2024"]
     assert len(found.partitions) == 2
 
 
 def test_a_partition_whose_disk_is_not_there_is_reported(data: Path, tmp_path: Path) -> None:
     (data / "payments-3").symlink_to("nowhere")
-    (found,) = (each for each in resolve(str(data)).partitions if each.topic == "payments")
+    (found,) = (each for each in resolve(Location(str(data))).partitions if each.topic == "payments")
     assert (found.partition, found.segments) == (3, ())
     assert [(each.kind, each.file) for each in found.findings] == [("unreadable-directory", str(data / "payments-3"))]
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "summer-2024").symlink_to("nowhere")
     with pytest.raises(UnreadableError, match="holds no Kafka log"):
-        resolve(str(tmp_path / "photos"))
+        resolve(Location(str(tmp_path / "photos")))
 
 
 def test_an_empty_partitions_directory_is_a_partition_without_segments(data: Path) -> None:
     (data / "new-0").mkdir()
-    found = resolve(str(data))
+    found = resolve(Location(str(data)))
     assert [(each.topic, bool(each.segments)) for each in found.partitions] == [
         ("new", False),
         ("txn", True),
@@ -232,7 +233,7 @@ def test_where_there_is_nothing_to_read_the_error_says_what_to_give(data: Path, 
     (data / "renamed").mkdir()
     (data / "renamed" / "orders.log").write_bytes(b"")
     with pytest.raises(UnreadableError, match=reason) as raised:
-        resolve(str(data / given))
+        resolve(Location(str(data / given)))
     assert str(raised.value).startswith(f"{data / given}: ")
 
 
@@ -241,7 +242,7 @@ def test_a_remote_log_directory_is_described_as_a_local_one(data: Path) -> None:
     root = "memory://test_directory"
     fs.put(str(data), root, recursive=True)
     try:
-        local, remote = resolve(str(data)), resolve(root)
+        local, remote = resolve(Location(str(data))), resolve(Location(root))
     finally:
         fs.rm(root, recursive=True)
     assert [each.topic for each in remote.partitions] == [each.topic for each in local.partitions]

@@ -14,6 +14,7 @@ import pytest
 from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
 from tests.jobs.exports import exported, table
 from tests.log.cleaner import EVERY, SIZE, clean, delete, left, write_log, write_segment
+from tests.opening import replace_call
 
 import brokerless
 from brokerless.findings import Finding
@@ -23,7 +24,8 @@ from brokerless.jobs.recovered import open_files
 from brokerless.jobs.salvage import job as salvage_job
 from brokerless.log import directory, live_segments
 from brokerless.log.directory import resolve
-from brokerless.log.storage import paths
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import Location
 
 Change = Callable[[Path], None]
 CHANGES: dict[str, list[Change]] = {
@@ -90,7 +92,7 @@ def convert(path: Path) -> list[int]:
 def salvage(path: Path) -> list[int]:
     to, found = path.parents[1] / "salvaged", list[Finding]()
     note_cleaning(path)
-    tasks = salvage_job.plan([resolve(str(path))], to, salvage_job.Salvage())
+    tasks = salvage_job.plan([resolve(Location(str(path)))], to, salvage_job.Salvage())
     (result,) = salvage_job.salvage(tasks, found.append)
     assert (result.losses, result.damaged, found) == ((), 0, [])
     return records(to / path.name)
@@ -106,7 +108,7 @@ def salvage_of_many(path: Path) -> list[int]:
 
 def tables(path: Path) -> list[int]:
     to = path.parents[1] / "tables"
-    tasks = salvage_job.plan([resolve(str(path))], to, salvage_job.Salvage(parquet=True))
+    tasks = salvage_job.plan([resolve(Location(str(path)))], to, salvage_job.Salvage(parquet=True))
     list(salvage_job.salvage(tasks, pytest.fail))
     return [row["offset"] for row in table(to)]
 
@@ -117,7 +119,7 @@ def merge(path: Path) -> list[int]:
     other = path.parents[1] / "other" / path.name
     shutil.copytree(path, other)
     note_cleaning(other)
-    tasks = merge_job.plan([resolve(str(each)) for each in (path, other)], to, merge_job.Merge())
+    tasks = merge_job.plan([resolve(Location(str(each))) for each in (path, other)], to, merge_job.Merge())
     (result,) = merge_job.merge(tasks, found.append)
     assert (result.losses, result.divergences, set(result.damaged)) == ((), (), {0})
     return records(to / path.name)
@@ -148,13 +150,14 @@ def force(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, int, list[Change]]
     def set_up(path: Path, at: int, changes: list[Change]) -> None:
         waiting, opened = list(changes), set[str]()
 
-        def open_file(name: str, *more: Any) -> paths.File:
+        def open_file(location: Location) -> File:
+            name = location.path
             opened.add(name)
             if waiting and len(opened) > at + len(changes) - len(waiting) and name.startswith(str(path)):
                 waiting.pop(0)(path)
-            return paths.open_file(name, *more)
+            return real(location)
 
-        monkeypatch.setattr(live_segments, "open_file", open_file)
+        real = replace_call(monkeypatch, live_segments, "open", open_file)
 
     return set_up
 
@@ -185,7 +188,7 @@ def test_a_file_that_waits_for_its_deletion_is_read_as_it_was_listed(
 
 def test_an_open_file_stays_what_it_was(tmp_path: Path) -> None:
     path = write_log(tmp_path / "t-0")
-    opened = live_segments.open_segments(resolve(str(path)).partitions[0], pytest.fail)
+    opened = live_segments.open_segments(resolve(Location(str(path))).partitions[0], pytest.fail)
     first = next(opened)
     before = first.file.read(0, first.file.size).tobytes()
     clean(path, [0, 10])
@@ -262,7 +265,7 @@ def test_a_listing_during_a_replacement_is_made_again(tmp_path: Path, monkeypatc
             swap.rename(swap.with_suffix(""))
 
     monkeypatch.setattr(directory.time, "sleep", sleep)
-    assert [each.base_offset for each in resolve(str(path)).partitions[0].segments] == [0, 10, 30, 40]
+    assert [each.base_offset for each in resolve(Location(str(path))).partitions[0].segments] == [0, 10, 30, 40]
     assert len(waited) == 4  # it is alike twice
 
 
@@ -278,12 +281,12 @@ def test_where_a_compaction_was_cut_short_reading_does_not_wait_for_ever(tmp_pat
 
 def test_a_segment_is_looked_at_again_with_what_lies_beside_it(tmp_path: Path) -> None:
     path = write_log(tmp_path / "t-0")
-    _, segment, *_ = resolve(str(path)).partitions[0].segments
+    _, segment, *_ = resolve(Location(str(path))).partitions[0].segments
     assert live_segments.segment_now(segment) == (segment, ())
     clean(path, [10], is_forgotten=False)
     now, beside = live_segments.segment_now(segment)
     assert now != segment
-    assert now in resolve(str(path)).partitions[0].segments
+    assert now in resolve(Location(str(path))).partitions[0].segments
     assert [each.name for each in beside] == [f"{10:020}.{each}.deleted" for each in ("index", "log", "timeindex")]
     delete(path, [10])
     assert live_segments.segment_now(segment) == (None, ())

@@ -13,7 +13,7 @@ from tests.log.odd_logs import batch, log_name, numbered, write_odd_log
 import brokerless
 from brokerless import Finding
 from brokerless.log.offset_checks import repeated_offsets
-from brokerless.log.storage.paths import open_file
+from brokerless.log.storage.location import Location
 
 CONSUMED = {
     "last-offset-delta-zero": [2, 3, 4, 5, 8, 9, 10, 11, 14, 15, 16, 17, 18],
@@ -84,7 +84,7 @@ def test_the_offsets_that_earlier_batches_have(tmp_path: Path) -> None:
     path = tmp_path / log_name(0)
     path.write_bytes(b"".join(made))
     positions = [sum(map(len, made[:row])) for row in range(len(made))]
-    with open_file(str(path)) as file:
+    with Location(str(path)).open() as file:
         assert repeated_offsets(file) == {
             positions[2]: [(5, 10), (20, 25)],
             positions[4]: [(0, 30), (40, 50)],

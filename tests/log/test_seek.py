@@ -19,7 +19,7 @@ from brokerless.log.partition import ignore
 from brokerless.log.positions import is_batch_up_to, last_indexed, position_of_offset
 from brokerless.log.seek import last_offset, split
 from brokerless.log.segment import scan, scan_headers
-from brokerless.log.storage.paths import open_file
+from brokerless.log.storage.location import Location
 
 SPECIALS = ["specials/segment-v0", "specials/segment-v1", "specials/segment-v2"]
 KINDS = (
@@ -111,7 +111,7 @@ def test_all_from_an_offset_on_follows_the_position(lie: str, tmp_path: Path) ->
         records = rows(copy)
         for segment in segments(copy):
             own = [(offset, position) for file, position, offset, _ in records if file == segment.log.path]
-            with open_file(segment.log.path) as file:
+            with segment.log.location.open() as file:
                 starts = {position for chunk in scan(file, ignore) for position in chunk.positions.tolist()}
                 asked = [offset for offset, _ in own[:: max(1, len(own) // 12)]] + [segment.base_offset, 1 << 40]
                 found = {offset: position_of_offset(file, segment, offset) for offset in asked}
@@ -127,7 +127,7 @@ def test_where_a_segment_ends_is_known_whatever_its_index_says(lie: str, tmp_pat
     begun: list[int] = []
     for number, directory in enumerate(directories()):
         for segment in segments(with_lies(directory, tmp_path / str(number) / directory.name, lie, ".index")):
-            with open_file(segment.log.path) as file:
+            with segment.log.location.open() as file:
                 lasts = [int(chunk.batches.last_offset.max()) for chunk in scan(file, ignore)]
                 assert last_offset(file, segment) == max(lasts, default=None)
                 begun.append(last_indexed(file, segment))
@@ -153,7 +153,7 @@ def test_the_first_record_since_a_time_is_found(lie: str, suffix: str, tmp_path:
 def test_pieces_have_each_batch_once_and_are_as_large_as_asked_for(size: int) -> None:
     for directory in directories():
         for segment in segments(directory):
-            with open_file(segment.log.path) as file:
+            with segment.log.location.open() as file:
                 chunks = list(scan(file, ignore))
                 whole = [position for chunk in chunks for position in chunk.positions.tolist()]
                 largest = max((int(chunk.batches.sizes.max()) for chunk in chunks), default=0)
@@ -181,7 +181,7 @@ def test_pieces_are_alike_wherever_chunks_of_headers_end(monkeypatch: pytest.Mon
 
 
 def pieces_of(path: str, size: int) -> list[tuple[int, int]]:
-    with open_file(path) as file:
+    with Location(path).open() as file:
         return list(split(file, 0, file.size, size))
 
 
@@ -191,7 +191,7 @@ def test_a_position_is_believed_only_if_a_true_batch_begins_there_and_not_after_
         records = rows(case(name).path)
         last_of_batch = {position: offset for _, position, offset, _ in records}
         first_of_batch = {position: offset for _, position, offset, _ in reversed(records)}
-        with open_file(segment.log.path) as file:
+        with segment.log.location.open() as file:
             for position, last in last_of_batch.items():
                 assert is_batch_up_to(file, position, last)
                 assert is_batch_up_to(file, position, 1 << 60)

@@ -18,7 +18,7 @@ from brokerless.format.read.batch_headers import checksums_match
 from brokerless.log import segment
 from brokerless.log.segment import Chunk, scan, scan_headers
 from brokerless.log.storage import header_reader
-from brokerless.log.storage.paths import open_file
+from brokerless.log.storage.location import Location
 
 LIMIT = 100_000
 SMALL = [
@@ -54,7 +54,7 @@ def scanned(
 ) -> tuple[list[int], bytes, list[tuple[str, str, int | None, int | None]]]:
     """The positions and headers of the batches, and what is told of the end."""
     told: list[Finding] = []
-    with open_file(path) as file:
+    with Location(path).open() as file:
         chunks = list(by(file, told.append, start, end, step, chain_only=chain_only))
         for chunk in chunks:
             assert len(chunk.batches)
@@ -134,7 +134,7 @@ def test_chunks_are_as_small_as_they_are_asked_for(step: int, memory: str) -> No
     whole = scanned(str(log))
     for path in (str(log), upload(log, memory)):
         assert scanned(path, step=step) == whole
-        with open_file(path) as file:
+        with Location(path).open() as file:
             for chunk in scan(file, pytest.fail, step=step):
                 assert chunk.positions[-1] - chunk.positions[0] < step
 
@@ -178,7 +178,7 @@ def test_a_file_that_is_shortened_while_it_is_read_ends_there_with_a_finding(
     large = len(batch)
     path.write_bytes(3 * small + batch + small)
     found: list[Finding] = []
-    with open_file(str(path)) as file:
+    with Location(str(path)).open() as file:
         chunks = by(file, found.append, step=1)
         positions = [int(next(chunks).positions[0])]
         os.truncate(path, batches * len(small) + bytes_more)
@@ -209,7 +209,7 @@ def test_a_file_that_is_cut_and_written_again_between_two_windows_has_shrunk(
 
         monkeypatch.setattr(module, "scan_batches", cut_before)
     found: list[Finding] = []
-    with open_file(str(path)) as file:
+    with Location(str(path)).open() as file:
         chunks = by(file, found.append, step=1 << 17)
         next(chunks)
         monkeypatch.setattr(header_reader.time, "perf_counter", lambda: 1.0)
@@ -223,7 +223,7 @@ def test_headers_whose_batches_are_gone_when_they_are_loaded_are_reported(tmp_pa
     small = twin.write_batch(twin.write_record(b"k", b"v"))
     path.write_bytes(30_000 * small)
     found: list[Finding] = []
-    with open_file(str(path)) as file:
+    with Location(str(path)).open() as file:
         chunks = list(scan_headers(file, pytest.fail))
         assert not any(len(chunk.buffer) for chunk in chunks)
         os.truncate(path, 20_000 * len(small) + 7)

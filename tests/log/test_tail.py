@@ -12,7 +12,7 @@ from tests.golden import broker_data, broker_expected, json_lines, of_type
 
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.positions import end_position, first_position
-from brokerless.log.storage.paths import open_file
+from brokerless.log.storage.location import Location
 from brokerless.log.tail import Tail, look, look_committed
 
 DATA = broker_data("clean")
@@ -26,7 +26,7 @@ def batches(name: str) -> list[Batch]:
 
 
 def partition(path: Path) -> PartitionPath:
-    (found,) = resolve(str(path)).partitions
+    (found,) = resolve(Location(str(path))).partitions
     return found
 
 
@@ -125,7 +125,7 @@ def test_positions_divide_a_segment_exactly_where_offsets_do(name: str) -> None:
     found = batches(name)
     for segment in partition(DATA / name).segments:
         own = [each for each in found if each["file"] == Path(segment.log.path).name]
-        with open_file(segment.log.path) as file:
+        with segment.log.location.open() as file:
             for batch in own:
                 for offset in {batch["baseOffset"], batch["lastOffset"], batch["lastOffset"] + 1}:
                     since = [each["position"] for each in own if each["lastOffset"] >= offset]

@@ -14,6 +14,7 @@ from tests.golden import broker_data
 from brokerless.jobs.export import tasks as planning
 from brokerless.jobs.export.job import Export, ExportedPartition, export, plan
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 PATHS = [str(broker_data("clean") / name) for name in ("segments-0", "txn-1", "codec-lz4-2", "append-time-0")]
 SCHEMA = (
@@ -23,7 +24,7 @@ SCHEMA = (
 
 
 def exported(to: Path, settings: Export, spark: SparkSession | str = "none") -> list[ExportedPartition]:
-    partitions = [each for path in PATHS for each in resolve(path).partitions]
+    partitions = [each for path in PATHS for each in resolve(Location(path)).partitions]
     return list(export(plan(partitions, PATHS, to, settings), pytest.fail, spark=spark))
 
 

@@ -40,6 +40,7 @@ from brokerless.jobs.salvage.job import Salvage, salvage
 from brokerless.jobs.salvage.job import plan as plan_salvage
 from brokerless.log import names
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 from brokerless.views.merge import row as merge_row
 from brokerless.views.salvage import row as salvage_row
 
@@ -227,7 +228,7 @@ def test_fields_of_typed_values_are_blanked_and_counted_on_a_session_as_in_one_p
 def test_segments_begin_where_they_did_also_on_a_session(spark: SparkSession, tmp_path: Path) -> None:
     source = broker_data("clean") / "segments-0"
     here = [path.name for path in sorted(source.glob("*.log"))]
-    plan = plan_salvage([resolve(str(source))], tmp_path / "salvaged", Salvage())
+    plan = plan_salvage([resolve(Location(str(source)))], tmp_path / "salvaged", Salvage())
     list(salvage(plan, print, spark=spark))
     list(brokerless.open(source).convert(tmp_path / "converted", codec="zstd", spark=spark))
     for to in ("salvaged", "converted"):

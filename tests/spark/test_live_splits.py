@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tests.log.cleaner import EVERY, clean, delete, left, write_log, write_segment
+from tests.opening import replace_call
 from tests.spark.stream.test_log_tracker import Query
 
 from brokerless.errors import UnreadableError
 from brokerless.log import live_segments
-from brokerless.log.storage import paths
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import Location
 from brokerless.spark.source import BrokerlessSource
 
 OFFSET = StructType([StructField("offset", LongType())])
@@ -108,14 +110,14 @@ def test_a_stream_reads_on_where_files_are_replaced_while_it_looks_plans_and_rea
     query = Query(path.parent, {"t": {"0": 5}}, **options)
     opened = 0
 
-    def open_file(*arguments: Any) -> paths.File:
+    def open_file(location: Location) -> File:
         nonlocal opened
         opened += 1
         if opened == at + 1:
             change(path)
-        return paths.open_file(*arguments)
+        return real(location)
 
-    monkeypatch.setattr(live_segments, "open_file", open_file)
+    real = replace_call(monkeypatch, live_segments, "open", open_file)
     query.trigger()
     query.trigger()
     if opened <= at:

@@ -13,7 +13,7 @@ from s3fs.core import S3FileSystem
 from tests.golden import broker_data
 from tests.s3 import S3
 
-from brokerless.log.storage.paths import open_file
+from brokerless.log.storage.location import Location
 
 NAMES = ("txn-1", "segments-0")
 
@@ -63,12 +63,12 @@ def test_a_job_on_spark_exports_from_there_to_there(
     from brokerless.jobs.export.job import Export, export, plan
     from brokerless.log.directory import resolve
 
-    partitions = resolve(url, storage_options=s3.storage_options).partitions
+    partitions = resolve(Location(url, s3.storage_options)).partitions
     target = s3.url("spark-exported")
     planned = plan(partitions, [url], target, Export(), s3.storage_options, s3.storage_options)
     results = list(export(planned, pytest.fail, spark=spark))
     assert {(each.topic, each.records) for each in results} == {("txn", 136), ("segments", 700)}
-    local = plan(resolve(str(broker_data("clean") / "segments-0")).partitions, [], tmp_path, Export())
+    local = plan(resolve(Location(str(broker_data("clean") / "segments-0"))).partitions, [], tmp_path, Export())
     list(export(local, pytest.fail))
     (path,) = tmp_path.rglob("*.parquet")
     fs = s3.file_system()
@@ -84,6 +84,6 @@ def test_opening_a_file_is_one_request(url: str, s3: S3, monkeypatch: pytest.Mon
         return await call(self, method, *arguments, **named)
 
     monkeypatch.setattr(S3FileSystem, "_call_s3", noted)
-    with open_file(f"{url}/segments-0/{0:020}.log", s3.storage_options) as file:
+    with Location(f"{url}/segments-0/{0:020}.log", s3.storage_options).open() as file:
         assert file.read(0, 8).tolist() == [0] * 8
     assert asked == ["head_object", "get_object"]

@@ -25,6 +25,7 @@ from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.storage.directory_lock import lock_directory
+from brokerless.log.storage.location import Location
 from brokerless.spark import arrange
 from brokerless.spark.sink import Writer, commit_written
 from brokerless.spark.sink_options import parse_sink_options
@@ -93,7 +94,9 @@ def test_what_was_read_is_written_as_it_was(spark: SparkSession, kafka_jars: Pat
     assert (tmp_path / names.CLEAN_SHUTDOWN).exists()
     ids: dict[str, set[str | None]] = {}
     for path in tmp_path.glob("*/partition.metadata"):
-        ids.setdefault(path.parent.name.rpartition("-")[0], set()).add(load_partition_metadata(str(path)).topic_id)
+        ids.setdefault(path.parent.name.rpartition("-")[0], set()).add(
+            load_partition_metadata(Location(str(path))).topic_id
+        )
     assert {len(each) for each in ids.values()} == {1}
     assert len({*map(str, ids.values())}) == len(ids)
 

@@ -10,6 +10,7 @@ from brokerless.errors import UsageError
 from brokerless.jobs.load.routing import Routing
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.location import Location
 from brokerless.spark.sink_options import SinkOptions, parse_sink_options
 from brokerless.tables.batcher import BatchSettings
 
@@ -32,7 +33,7 @@ def test_names_are_kafkas_in_any_case() -> None:
         "checkpointLocation": "/tmp/checkpoint",
     }
     expected = SinkOptions(
-        Destination("/tmp/log"),
+        Destination(Location("/tmp/log")),
         Routing("Orders", partitions=12),
         BatchSettings("zstd", -5, 0, 2, "LogAppendTime"),
         LogConfig(1 << 20, 60_000, 4096, 0),
@@ -43,7 +44,7 @@ def test_names_are_kafkas_in_any_case() -> None:
 
 def test_without_any_they_are_kafkas_defaults() -> None:
     assert parse_sink_options({"path": "log"}) == SinkOptions(
-        Destination(str(Path("log").absolute())), Routing(), BatchSettings(), LogConfig()
+        Destination(Location(str(Path("log").absolute()))), Routing(), BatchSettings(), LogConfig()
     )
     assert BatchSettings() == BatchSettings("none", None, 16384, 2, "CreateTime")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from brokerless.api.jobs import Paths, list_paths
 from brokerless.log.directory import LogDirectory, resolve
+from brokerless.log.storage.location import Location
 
 if TYPE_CHECKING:
     from brokerless.internals.groups.positions import ResetTo
@@ -83,4 +84,4 @@ def undo_rebuild(paths: Paths, to: str | os.PathLike[str], *, force: bool = Fals
 
 
 def _directories(paths: Paths) -> list[LogDirectory]:
-    return [resolve(each) for each in list_paths(paths, "give the log directories of the cluster's nodes")]
+    return [resolve(Location(each)) for each in list_paths(paths, "give the log directories of the cluster's nodes")]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from brokerless.api.jobs import Source, bound
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def erase(
     report = on_damage or raise_damage
     results = erase(tasks, report, spark=spark, write_manifest=record, processes=1)
     if not dry_run and not any(each.damages for each in results):
-        finish([directory], to, storage_options=options, target_storage_options=storage_options)
+        finish([directory], to, target_storage_options=storage_options)
     if on_damage is not None:
         for each in topic_fields(results, writer):
             finding = each.finding()

@@ -9,7 +9,7 @@ from brokerless.api.jobs import Source, bound
 from brokerless.errors import raise_errors
 from brokerless.kafka_names import Isolation
 from brokerless.log.names import is_internal
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:

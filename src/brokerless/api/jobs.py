@@ -15,7 +15,7 @@ from brokerless.findings import Finding
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory, PartitionPath, may_have_remote_offsets, resolve
 from brokerless.log.names import Include
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_records
 from brokerless.text import parse_bytes
 
@@ -50,19 +50,19 @@ def open_directory(
     path: str, include: Collection[Include] | Include, storage_options: StorageOptions | None
 ) -> LogDirectory:
     """What there is to read in a path, with what is in remote storage only; as :func:`resolve`."""
-    found = resolve(path, include, storage_options, read_setting)
-    if not may_have_remote_offsets(found, storage_options):
+    found = resolve(Location(path, storage_options), include, read_setting)
+    if not may_have_remote_offsets(found):
         return found
     from brokerless.internals.remote.storage import with_remote_findings
 
-    return with_remote_findings(found, storage_options)
+    return with_remote_findings(found)
 
 
-def read_setting(directory: str, topic: str, name: str, storage_options: StorageOptions | None) -> str | None:
+def read_setting(directory: Location, topic: str, name: str) -> str | None:
     """A topic's setting by the cluster's metadata beside its partition; see :func:`read_topic_setting`."""
     from brokerless.internals.topic_settings import read_topic_setting
 
-    return read_topic_setting(directory, topic, name, storage_options)
+    return read_topic_setting(directory, topic, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,7 @@ def trim(
 
     named = None if topics is None else set(topics)
     partitions = None if named is None else [each for each in source.directory.partitions if each.topic in named]
-    others = [resolve(os.fspath(each)) for each in log_dirs]
+    others = [resolve(Location(os.fspath(each))) for each in log_dirs]
     size = parse_bytes(free) if isinstance(free, str) else free
     if free is not None and (size is None or size < 1):
         raise UsageError(f"free={free!r} is not a number of bytes above 0; use one such as 1000000, '500MB' or '1GiB'")

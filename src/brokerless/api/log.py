@@ -26,7 +26,7 @@ from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.schemas import SEGMENTS, TRANSACTIONS
 from brokerless.tables.partition_reader import OnDamage, read_batches
 from brokerless.text import html_table

@@ -15,7 +15,7 @@ from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Partition(PartitionReader):
     @property
     def _source(self) -> jobs.Source:
         is_file = any(segment.log.path == self.path for segment in self.paths.segments)
-        directory = LogDirectory(self.path, "file" if is_file else "partition", (self.paths,))
+        directory = LogDirectory(self.paths.location, "file" if is_file else "partition", (self.paths,))
         return jobs.Source(directory, self.storage_options)
 
     def records(

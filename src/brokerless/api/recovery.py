@@ -11,7 +11,7 @@ from brokerless.errors import UsageError
 from brokerless.log.config import LogConfig
 from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def carve(
     if as_ == "parquet" and segment_bytes is not None:
         raise UsageError("segment_bytes does not apply to as_='parquet'; use one of them")
     files = list_paths(paths, _NO_PATHS)
-    directory, config, is_parquet = output_directory(to, files), _config(segment_bytes), as_ == "parquet"
+    directory, config, is_parquet = output_directory(Location.of(to), files), _config(segment_bytes), as_ == "parquet"
     carvings = [
         Carving(path, directory, config, bound(max_batch_bytes), dry_run, storage_options, is_parquet) for path in files
     ]

@@ -12,7 +12,7 @@ from brokerless.errors import UsageError, raise_errors
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import resolve
 from brokerless.log.read_progress import Done, ignore
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def restore(
         raise UsageError("restore: give either bootstrap_servers or to")
     given = [os.fspath(each) for each in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
     settings = config if isinstance(config, Mapping) else {} if config is None else load_config(os.fspath(config))
-    directories = [resolve(each, (), storage_options) for each in given]
+    directories = [resolve(Location(each, storage_options), ()) for each in given]
     everything = [each for directory in directories for each in directory.partitions]
     chosen = [each for each in everything if topics is None or each.topic in topics]
     missing = set(topics or ()) - {each.topic for each in chosen}

@@ -31,7 +31,7 @@ from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import is_internal
 from brokerless.log.ranges import Range
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.ordered_threads import processors
 from brokerless.schemas import BATCHES, NAME, RECORDS, SEGMENTS, TIMESTAMP, TRANSACTIONS
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_batches, read_records

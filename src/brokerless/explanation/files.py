@@ -23,17 +23,9 @@ from brokerless.log import names
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.positions import first_position, is_batch_up_to
 from brokerless.log.segment import LARGEST_WINDOW, ignore, scan_headers
-from brokerless.log.storage.paths import (
-    DirectoryEntry,
-    File,
-    StorageOptions,
-    directory_name,
-    exists,
-    join,
-    open_file,
-    parent_directory,
-    read_bytes,
-)
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
+from brokerless.log.storage.paths import directory_name, parent_directory
 from brokerless.text import html_table
 
 LARGEST_FILE = 256 << 20
@@ -128,7 +120,7 @@ def explain(
         fields = explain_index(data, known.kind, known.offset, chosen, budget, position or 0)
         return Explanation(path, known.kind, fields)
     settings = Settings(chosen, topic_of_file(path), max_batch_bytes or DEFAULT_MAX_BATCH_BYTES)
-    with open_file(path, storage_options) as file:
+    with Location(path, storage_options).open() as file:
         start = _start(file, path, offset, position, storage_options)
         return Explanation(path, LOG, tuple(_entries(file, start, settings, records or 1, budget)))
 
@@ -175,7 +167,7 @@ def _cut(text: str) -> str:
 
 
 def _whole(path: str, storage_options: StorageOptions | None) -> bytes:
-    return read_bytes(path, LARGEST_FILE, storage_options)
+    return Location(path, storage_options).read(LARGEST_FILE)
 
 
 def _start(
@@ -183,7 +175,7 @@ def _start(
 ) -> int:
     """Where the requested batch begins."""
     if offset is not None:
-        start = first_position(file, _segment(path, file.size, storage_options), offset, storage_options)
+        start = first_position(file, _segment(path, file.size, storage_options), offset)
         if start >= file.size:
             raise MissingOffsetError(path, f"no batch has offset {offset} or a later one")
         return start
@@ -206,12 +198,11 @@ def _segment(path: str, size: int, storage_options: StorageOptions | None) -> Se
     """The file as a segment, with the offset index beside it, if it has one."""
     name, directory = directory_name(path), parent_directory(path)
     known = names.parse_segment_file(name)
-    log = DirectoryEntry(name, path, False, size)
+    log = DirectoryEntry(name, Location(path, storage_options), False, size)
     if known is None or known.kind != "log" or known.state != "live" or directory is None:
         return SegmentPaths(0, log)
-    index = join(directory, names.segment_file(known.offset, "offset-index"))
-    found = exists(index, storage_options)
-    return SegmentPaths(known.offset, log, DirectoryEntry(directory_name(index), index, False) if found else None)
+    index = Location(directory, storage_options) / names.segment_file(known.offset, "offset-index")
+    return SegmentPaths(known.offset, log, DirectoryEntry(index.name, index, False) if index.exists() else None)
 
 
 def _entries(file: File, at: int, settings: Settings, most: int, budget: Budget) -> Iterator[Field]:

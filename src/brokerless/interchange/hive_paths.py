@@ -20,6 +20,7 @@ from brokerless.arrow import column_of_numbers, column_of_values, numbers
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.interchange.input_splits import InputSplit
 from brokerless.log.storage import paths
+from brokerless.log.storage.location import Location
 
 _COLUMN = re.compile(r"([^=]+)=(.*)", re.DOTALL)
 _KNOWN = ("topic", "partition", "date")
@@ -110,7 +111,7 @@ def with_path(batch: pa.RecordBatch, source: InputSource) -> pa.RecordBatch:
 def _find(
     path: str, suffixes: tuple[str, ...], parent: InputSource, columns: tuple[str, ...] = ()
 ) -> Iterator[InputSource]:
-    entries = [each for each in paths.list_directory(path) if not each.name.startswith(("_", "."))]
+    entries = [each for each in Location(path).entries() if not each.name.startswith(("_", "."))]
     for each in entries:
         if not each.is_directory:
             if each.name.endswith(suffixes):

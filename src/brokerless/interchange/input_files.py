@@ -29,7 +29,8 @@ from brokerless.interchange.input_splits import (
     split_file,
 )
 from brokerless.log.read_progress import Done, ignore
-from brokerless.log.storage import paths as storage
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import Location
 from brokerless.tables.rows import IGNORED, RowError, normalize
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class InputFiles:
                 batches = (with_path(batch, source) for batch in merge(source.starts, opens))
                 yield from _ahead(self._count(source, batches, is_lines=False))
             else:
-                with storage.open_file(source.name) as file:
+                with Location(source.name).open() as file:
                     yield from _ahead(with_path(each, source) for each in self._read(source, file))
 
     def _read_stdin(self, source: InputSource) -> Iterator[pa.RecordBatch]:
@@ -144,7 +145,7 @@ class InputFiles:
             raise UnreadableError("", "stdin: Parquet cannot be read from a pipe; give the file")
         return self._lines(replace(source, name="stdin"), stdin)
 
-    def _read(self, source: InputSource, file: storage.File) -> Iterator[pa.RecordBatch]:
+    def _read(self, source: InputSource, file: File) -> Iterator[pa.RecordBatch]:
         path = source.name
         if is_parquet(file):
             return self._count(source, _parquet(path, file, self.done, source.part), is_lines=False)
@@ -229,10 +230,10 @@ def _find(path: str | InputSource) -> list[InputSource]:
     if path == STDIN:
         return [InputSource(path, (path,))]
     found: list[InputSource] = []
-    for each in storage.expand(path):
-        if each != path and storage.directory_name(each).startswith(("_", ".")):
+    for each in Location(path).expand():
+        if each.path != path and each.name.startswith(("_", ".")):
             continue  # a pattern takes what a directory takes
-        found += find_sources(each, SUFFIXES) if storage.is_directory(each) else [file_source(each)]
+        found += find_sources(each.path, SUFFIXES) if each.is_directory() else [file_source(each.path)]
     return found
 
 
@@ -249,7 +250,7 @@ def _size(source: InputSource) -> int:
         return source.size
     size = 0
     for path in source.files:
-        with storage.open_file(path) as file:
+        with Location(path).open() as file:
             size += file.size
     return size
 
@@ -259,7 +260,7 @@ def _exported(path: str, done: Done) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     last = -1
-    with storage.open_file(path) as file:
+    with Location(path).open() as file:
         for batch in _parquet(path, file, done, is_one=False):
             if "offset" not in batch.schema.names or batch.schema.field("offset").type != pa.int64():
                 raise UnreadableError(path, "this is named as a file of an export, but has no offsets")
@@ -271,7 +272,7 @@ def _exported(path: str, done: Done) -> Iterator[pa.RecordBatch]:
 
 
 def _parquet(
-    path: str, file: storage.File, done: Done, part: InputSplit | None = None, *, is_one: bool = True
+    path: str, file: File, done: Done, part: InputSplit | None = None, *, is_one: bool = True
 ) -> Iterator[pa.RecordBatch]:
     """The columns of a record of a Parquet file; of one of several, in small batches that are all of one type."""
     import pyarrow as pa

@@ -14,6 +14,8 @@ from brokerless.errors import UnreadableError
 from brokerless.log.checkpoint.topic_ids import is_topic_id
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage import paths
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import Location
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +38,7 @@ class InputSplit:
 class FileStream(io.RawIOBase):
     """A file of :mod:`storage`, or the bytes of a part of it, as Python's libraries want to have it."""
 
-    def __init__(self, file: paths.File, done: Done = ignore, part: InputSplit | None = None) -> None:
+    def __init__(self, file: File, done: Done = ignore, part: InputSplit | None = None) -> None:
         self._file = file
         self._done = done
         self._start, self._end = (0, file.size) if part is None else (part.start, part.end)
@@ -66,11 +68,11 @@ class FileStream(io.RawIOBase):
         return found.tobytes()
 
 
-def is_parquet(file: paths.File) -> bool:
+def is_parquet(file: File) -> bool:
     return file.read(0, len(PARQUET_MAGIC)).tobytes() == PARQUET_MAGIC
 
 
-def open_parquet(path: str, file: paths.File) -> pa.NativeFile:
+def open_parquet(path: str, file: File) -> pa.NativeFile:
     """For Arrow, which reads a local file without Python's lock."""
     import pyarrow as pa
 
@@ -83,7 +85,7 @@ def split_file(path: str, most_bytes: int) -> list[tuple[InputSplit, int]]:
     import pyarrow as pa
 
     try:
-        with paths.open_file(path) as file:
+        with Location(path).open() as file:
             parts = _row_groups(path, file, most_bytes) if is_parquet(file) else _lines(file, most_bytes)
             return list(parts)
     except (UnreadableError, pa.ArrowException, OSError, ValueError):
@@ -97,7 +99,7 @@ def recorded_topic_id(path: str) -> tuple[str, str] | None:
     from brokerless.tables.rows import is_topic
 
     try:
-        with paths.open_file(path) as file:
+        with Location(path).open() as file:
             key_values: dict[bytes, bytes] = (_metadata(path, file).metadata or {}) if is_parquet(file) else {}
         topic, topic_id = (key_values.get(key, b"").decode() for key in (TOPIC, TOPIC_ID))
     except (UnreadableError, pa.ArrowException, OSError, ValueError):
@@ -109,7 +111,7 @@ def rows_before(path: str, part: InputSplit | None) -> int:
     """How many rows or lines of the file are before a part of it. For errors: lines have to be counted."""
     if part is None or not part.start:
         return 0
-    with paths.open_file(path) as file:
+    with Location(path).open() as file:
         if is_parquet(file):
             metadata = _metadata(path, file)
             return sum(metadata.row_group(group).num_rows for group in range(part.start))
@@ -117,7 +119,7 @@ def rows_before(path: str, part: InputSplit | None) -> int:
         return sum(int(np.count_nonzero(block == _LINE_FEED)) for block in blocks)
 
 
-def _row_groups(path: str, file: paths.File, most_bytes: int) -> Iterator[tuple[InputSplit, int]]:
+def _row_groups(path: str, file: File, most_bytes: int) -> Iterator[tuple[InputSplit, int]]:
     metadata = _metadata(path, file)
     groups = range(metadata.num_row_groups)
     sizes = np.array([metadata.row_group(group).num_rows for group in groups], np.float64)
@@ -131,13 +133,13 @@ def _row_groups(path: str, file: paths.File, most_bytes: int) -> Iterator[tuple[
         before = reached
 
 
-def _metadata(path: str, file: paths.File) -> Any:
+def _metadata(path: str, file: File) -> Any:
     import pyarrow.parquet as pq
 
     return pq.read_metadata(open_parquet(path, file))
 
 
-def _lines(file: paths.File, most_bytes: int) -> Iterator[tuple[InputSplit, int]]:
+def _lines(file: File, most_bytes: int) -> Iterator[tuple[InputSplit, int]]:
     start = 0
     while start < file.size:
         end = _line_end(file, start + most_bytes)
@@ -145,7 +147,7 @@ def _lines(file: paths.File, most_bytes: int) -> Iterator[tuple[InputSplit, int]
         start = end
 
 
-def _line_end(file: paths.File, at: int) -> int:
+def _line_end(file: File, at: int) -> int:
     """Where the first line begins at ``at`` or after, or the file ends."""
     at -= 1
     while at < file.size:

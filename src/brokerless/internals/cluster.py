@@ -20,7 +20,7 @@ from brokerless.internals.metadata.applicability import inapplicable
 from brokerless.internals.records import CLUSTER_METADATA, InternalRecord
 from brokerless.kafka_names import ACL_NAMES
 from brokerless.log import names
-from brokerless.log.storage.paths import DirectoryEntry as File
+from brokerless.log.storage.location import DirectoryEntry as File
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, open_partitions
 
 Row = dict[str, Any]
@@ -95,7 +95,7 @@ def _newest_snapshot(
     for file in reversed(partition.paths.snapshots):
         name = names.parse_segment_file(file.name)
         assert name is not None
-        (snapshot,) = open_partitions(file.path, storage_options=partition.storage_options)
+        (snapshot,) = open_partitions(file.location)
         if is_complete_snapshot(snapshot, max_batch_bytes):
             return snapshot, name.offset
         on_damage(_incomplete(file))

@@ -129,7 +129,7 @@ def last_by_key(
 def _transaction_states(partition: PartitionReader, end_offset: int | None) -> dict[str, dict[int, State]]:
     """What became of the transaction of each transactional batch before ``end_offset``, by file and position."""
     spans: dict[int, list[tuple[int, int, State]]] = {}
-    for each in transactions_of(partition.paths, partition.storage_options).all:
+    for each in transactions_of(partition.paths).all:
         if each.first_offset is not None:
             has_ended = end_offset is None or each.last_offset < end_offset
             state = each.state if has_ended else "open"

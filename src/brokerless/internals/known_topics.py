@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from brokerless.errors import UnreadableError
 from brokerless.internals.cluster import read_cluster
 from brokerless.log import names
-from brokerless.log.storage import paths
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import open_partitions
 
 
@@ -24,13 +23,13 @@ class KnownTopics:
         return partition in self.partitions.get(self.ids.get(topic, ""), ())
 
 
-def known_topics(log_directory: str, storage_options: StorageOptions | None = None) -> KnownTopics | None:
+def known_topics(directory: Location) -> KnownTopics | None:
     """What the metadata in a log directory knows; None if it is not there or cannot be read."""
-    path = paths.join(log_directory, names.partition_directory(names.CLUSTER_METADATA, 0))
-    if not paths.is_directory(path, storage_options):
+    metadata = directory / names.partition_directory(names.CLUSTER_METADATA, 0)
+    if not metadata.is_directory():
         return None
     try:
-        (partition,) = open_partitions(path, storage_options=storage_options)
+        (partition,) = open_partitions(metadata)
         cluster = read_cluster(partition, lambda _: None)
     except UnreadableError:
         return None

@@ -10,7 +10,7 @@ from brokerless.errors import BrokerlessError
 from brokerless.internals.cluster import Cluster, read_cluster
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
-from brokerless.log.storage.paths import StorageOptions, exists, join, parent_directory
+from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import open_partitions
 
 _TOPIC, _BROKER = 2, 4
@@ -29,73 +29,62 @@ _OF_BROKER = {
 (``ServerTopicConfigSynonyms``, 4.4.0)."""
 
 
-def read_topic_setting(
-    partition_directory: str,
-    topic: str,
-    name: str,
-    storage_options: StorageOptions | None = None,
-    others: Sequence[str] = (),
-) -> str | None:
+def read_topic_setting(directory: Location, topic: str, name: str, others: Sequence[str] = ()) -> str | None:
     """A topic's own setting, or else the default of this broker (by the ``node.id`` in ``meta.properties``), or of all
     brokers, as far as it was set in the running cluster: what is in a ``server.properties`` is not known. None where
     neither the log directory of the partition nor ``others``, the broker's other ones, have a ``__cluster_metadata``
     with the topic, or that does not say."""
-    cluster = _cluster_with(topic, partition_directory, storage_options, others)
-    above = parent_directory(partition_directory)
+    cluster = _cluster_with(topic, directory, others)
+    above = directory.parent
     if cluster is None or above is None:
         return None
     synonym = _OF_BROKER.get(name, f"log.{name}")
     own = cluster.configs.get((_TOPIC, topic), {}).get(name)
-    for broker in (_node_id(above, storage_options), "") if own is None else ():
+    for broker in (_node_id(above), "") if own is None else ():
         own = cluster.configs.get((_BROKER, broker), {}).get(synonym) if own is None else own
     return own
 
 
-def is_in_metadata(
-    partition_directory: str, topic: str, storage_options: StorageOptions | None = None, others: Sequence[str] = ()
-) -> bool:
+def is_in_metadata(directory: Location, topic: str, others: Sequence[str] = ()) -> bool:
     """Whether the cluster's metadata, where :func:`read_topic_setting` looks, has a topic of this name."""
-    return _cluster_with(topic, partition_directory, storage_options, others) is not None
+    return _cluster_with(topic, directory, others) is not None
 
 
-def topic_id_in_metadata(
-    partition_directory: str, topic: str, storage_options: StorageOptions | None = None
-) -> str | None:
+def topic_id_in_metadata(directory: Location, topic: str) -> str | None:
     """Return the topic ID (KIP-516) that the metadata in the log directory of a partition has for a topic; None where
     there is no metadata, or it has no such topic."""
-    cluster = _cluster_with(topic, partition_directory, storage_options, ())
+    cluster = _cluster_with(topic, directory, ())
     return None if cluster is None else next(id_ for id_, name in cluster.topics.items() if name == topic)
 
 
-def _cluster_with(
-    topic: str, partition_directory: str, storage_options: StorageOptions | None, others: Sequence[str]
-) -> Cluster | None:
-    above = parent_directory(partition_directory)
-    for each in dict.fromkeys((*(() if above is None else (above,)), *others)):
-        cluster = _cluster_in(each, storage_options)
+def _cluster_with(topic: str, directory: Location, others: Sequence[str]) -> Cluster | None:
+    above = directory.parent
+    for each in dict.fromkeys((*(() if above is None else (above,)), *map(directory.at, others))):
+        cluster = _cluster_in(each)
         if cluster is not None and topic in cluster.topics.values():
             return cluster
     return None
 
 
-def _cluster_in(log_directory: str, storage_options: StorageOptions | None) -> Cluster | None:
+def _cluster_in(directory: Location) -> Cluster | None:
     """The metadata in a log directory, as far as it can be read."""
-    path = join(log_directory, names.partition_directory(names.CLUSTER_METADATA, 0))
+    metadata = directory / names.partition_directory(names.CLUSTER_METADATA, 0)
     with suppress(BrokerlessError, ValueError):
-        if exists(path, storage_options):
-            (partition,) = open_partitions(path, storage_options=storage_options)
+        if metadata.exists():
+            (partition,) = open_partitions(metadata)
             files = tuple((each.log.path, each.log.size, each.log.modified) for each in partition.segment_paths)
-            return _clusters(path, files) if storage_options is None else read_cluster(partition, lambda _: None)
+            is_known = directory.options is None
+            return _clusters(metadata.path, files) if is_known else read_cluster(partition, lambda _: None)
     return None
 
 
-def _node_id(log_directory: str, storage_options: StorageOptions | None) -> str:
+def _node_id(directory: Location) -> str:
     with suppress(BrokerlessError):
-        return str(load_meta_properties(join(log_directory, names.META_PROPERTIES), storage_options).node_id)
+        return str(load_meta_properties(directory / names.META_PROPERTIES).node_id)
     return ""
 
 
 @lru_cache(maxsize=4)
 def _clusters(path: str, files: tuple[object, ...]) -> Cluster:
-    (partition,) = open_partitions(path)
+    (partition,) = open_partitions(Location(path))
     return read_cluster(partition, lambda _: None)

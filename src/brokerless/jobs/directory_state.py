@@ -17,7 +17,8 @@ from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.directory_lock import is_locked
-from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, is_remote, list_directory, local
+from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
+from brokerless.log.storage.paths import is_remote, local
 
 Place = tuple[str, int]
 Lines = Mapping[str, tuple[str, int]]
@@ -61,13 +62,13 @@ def load_directory_state(directory: LogDirectory, storage_options: StorageOption
     files = directory.files
     if directory.kind == "partition" and "://" not in directory.path:
         with suppress(UnreadableError):
-            entries = list_directory(str(Path(directory.path).absolute().parent), storage_options)
+            entries = Location(str(Path(directory.path).absolute().parent), storage_options).entries()
             files = {entry.name: entry for entry in entries if names.is_log_directory_file(entry.name)}
     offsets: dict[str, Mapping[Place, int]] = {}
     findings: list[Finding] = []
     for name in names.OFFSET_CHECKPOINTS:
         if name in files:
-            loaded = load_offset_checkpoint(files[name].path, storage_options)
+            loaded = load_offset_checkpoint(files[name].location)
             offsets[name] = loaded.offsets
             findings += loaded.findings
     return DirectoryState(files, offsets, tuple(findings))
@@ -127,15 +128,13 @@ _BEFORE_START = (
 )
 
 
-def check_directory(
-    directory: LogDirectory, state: DirectoryState, is_running: bool, storage_options: StorageOptions | None = None
-) -> Iterator[Finding]:
+def check_directory(directory: LogDirectory, state: DirectoryState, is_running: bool) -> Iterator[Finding]:
     """What is to say of a log directory as a whole; nothing of another path."""
     if directory.kind != "log-directory":
         return
     yield from state.findings
     if names.META_PROPERTIES in state.files:
-        yield from load_meta_properties(state.files[names.META_PROPERTIES].path, storage_options).findings
+        yield from load_meta_properties(state.files[names.META_PROPERTIES].location).findings
     elif state.files:
         text = "there is no meta.properties: a broker would not start on this directory"
         yield Finding("info", Kind.META_PROPERTIES_MISSING, directory.path, None, None, text)

@@ -26,8 +26,10 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.segment import Chunk
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
 from brokerless.log.storage.own_files import open_own
-from brokerless.log.storage.paths import DirectoryEntry, File, StorageOptions, full_path, is_remote, local, open_file
+from brokerless.log.storage.paths import full_path, is_remote, local
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.strict_json import (
     WrongJsonError,
@@ -114,11 +116,9 @@ class FileHasher:
             self._at += len(block)
 
 
-def describe_file(
-    entry: DirectoryEntry, storage_options: StorageOptions | None = None, as_path: str | None = None
-) -> ManifestFile:
+def describe_file(entry: DirectoryEntry, as_path: str | None = None) -> ManifestFile:
     """Reads a whole file. ``as_path``: what it is recorded as, if it is to get that name. Raises UnreadableError."""
-    with open_file(entry.path, storage_options) as file:
+    with entry.location.open() as file:
         described = FileHasher(file).finish(entry)
     return described if as_path is None else replace(described, path=full_path(as_path))
 
@@ -135,15 +135,16 @@ def describe_directory(
         if known is not None and known.size == each.size:
             described.append(ManifestFile(full_path(path), known.size, each.modified, known.sha256))
         else:
-            described.append(describe_file(each, log_directory.storage_options, path))
+            described.append(describe_file(each, path))
     return tuple(described)
 
 
 def entry_of(path: str, storage_options: StorageOptions | None = None) -> DirectoryEntry:
     """A file by its path. Raises :class:`UnreadableError`."""
-    with open_file(path, storage_options) as file:
+    location = Location(path, storage_options)
+    with location.open() as file:
         modified = None if is_remote(path) else Path(local(path)).stat().st_mtime_ns // 1_000_000
-        return DirectoryEntry(path.rpartition("/")[2], path, False, file.size, modified)
+        return DirectoryEntry(path.rpartition("/")[2], location, False, file.size, modified)
 
 
 class Manifest:
@@ -154,9 +155,7 @@ class Manifest:
         self._file = file
         self._tasks = tasks
 
-    def is_done(
-        self, task: str, inputs: Iterable[DirectoryEntry], storage_options: StorageOptions | None = None
-    ) -> bool:
+    def is_done(self, task: str, inputs: Iterable[DirectoryEntry]) -> bool:
         """Whether a task is done: its inputs are what they were, and its outputs are there. An input of another age
         but of the same size is read, and counts as unchanged if its hash is the same."""
         done = self._tasks.get(task)
@@ -165,11 +164,9 @@ class Manifest:
         entries = {full_path(entry.path): entry for entry in inputs}
         if list(entries) != [file.path for file in done.inputs] or not all(map(_is_there, done.outputs)):
             return False
-        return all(_is_unchanged(file, entries[file.path], storage_options) for file in done.inputs)
+        return all(_is_unchanged(file, entries[file.path]) for file in done.inputs)
 
-    def change(
-        self, task: str, inputs: Iterable[DirectoryEntry], storage_options: StorageOptions | None = None
-    ) -> str | None:
+    def change(self, task: str, inputs: Iterable[DirectoryEntry]) -> str | None:
         """What a task that was done once would read otherwise now, while all that it wrote is there; None if nothing
         is."""
         done = self._tasks.get(task)
@@ -185,7 +182,7 @@ class Manifest:
             now, before = entries[path].size or 0, recorded[path].size
             if now != before:
                 return f"{path} has {now} bytes now, and had {before}"
-            if not _is_unchanged(recorded[path], entries[path], storage_options):
+            if not _is_unchanged(recorded[path], entries[path]):
                 return f"{path} has another content now"
         return None
 
@@ -331,15 +328,15 @@ def _is_manifest(line: bytes) -> bool:
 
 def _is_there(output: ManifestFile) -> bool:
     try:
-        with open_file(output.path) as file:
+        with Location(output.path).open() as file:
             return file.size == output.size
     except UnreadableError:
         return False
 
 
-def _is_unchanged(recorded: ManifestFile, entry: DirectoryEntry, storage_options: StorageOptions | None) -> bool:
+def _is_unchanged(recorded: ManifestFile, entry: DirectoryEntry) -> bool:
     if entry.size != recorded.size:
         return False
     if entry.modified is not None and entry.modified == recorded.modified:
         return True
-    return describe_file(entry, storage_options).sha256 == recorded.sha256
+    return describe_file(entry).sha256 == recorded.sha256

@@ -10,7 +10,7 @@ from brokerless.internals.topic_settings import topic_id_in_metadata
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.log.storage.paths import StorageOptions, directory_name
+from brokerless.log.storage.paths import directory_name
 
 
 def by_name(partitions: Iterable[PartitionPath], advice: str) -> dict[str, PartitionPath]:
@@ -30,25 +30,23 @@ def by_name(partitions: Iterable[PartitionPath], advice: str) -> dict[str, Parti
     return found
 
 
-def topic_id_of_partition(partition: PartitionPath, storage_options: StorageOptions | None = None) -> str | None:
+def topic_id_of_partition(partition: PartitionPath) -> str | None:
     """Return the ID of a partition's topic: as its ``partition.metadata`` has it, or where a power cut left none, the
     cluster's metadata in the same log directory; a broker takes a partition with any other ID for a stray one."""
-    own = topic_id_of(partition.partition_metadata, storage_options)
+    own = topic_id_of(partition.partition_metadata)
     if own is not None or partition.topic is None or partition.state != "live":
         return own
-    return topic_id_in_metadata(partition.path, partition.topic, storage_options)
+    return topic_id_in_metadata(partition.location, partition.topic)
 
 
-def topic_ids_of(
-    partitions: Iterable[PartitionPath], advice: str, storage_options: StorageOptions | None = None
-) -> dict[str, tuple[str, str]]:
+def topic_ids_of(partitions: Iterable[PartitionPath], advice: str) -> dict[str, tuple[str, str]]:
     """Return the topic ID (KIP-516) of each topic, with the path of a partition that has it; of those that have one.
 
     Raises :class:`UsageError` where partitions of one name have several: the topic was deleted and made again, and
     offsets of the one have nothing to do with those of the other. ``advice``: what to do then."""
     known: dict[str, tuple[str, str]] = {}
     for each in partitions:
-        topic_id = topic_id_of_partition(each, storage_options)
+        topic_id = topic_id_of_partition(each)
         if topic_id is not None:
             first, path = known.setdefault(each.topic or "", (topic_id, each.path))
             if first != topic_id:

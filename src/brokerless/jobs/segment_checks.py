@@ -31,7 +31,9 @@ from brokerless.log.live_segments import PAUSE_S, TRIES, OpenSegment, has_change
 from brokerless.log.offset_checks import FileOverlaps, not_above, report_past_last
 from brokerless.log.partition import damage_finding
 from brokerless.log.segment import Chunk, all_decoded, check_checksums, is_zero, scan
-from brokerless.log.storage.paths import File, StorageOptions, exists, is_remote, open_file
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.paths import is_remote
 
 Watch = Callable[[Chunk, str], Iterable[Finding]]
 """Is shown each chunk with those batches whose checksums are right, and its file's path; says what it makes of them."""
@@ -82,7 +84,7 @@ def _verify_chunk(
     return sorted(findings, key=lambda each: each.position or 0)
 
 
-def check_indexes(opened: OpenSegment, seen: SegmentScan, storage_options: StorageOptions | None) -> list[Finding]:
+def check_indexes(opened: OpenSegment, seen: SegmentScan) -> list[Finding]:
     """A segment's offset and time index against its log, of which ``seen`` has seen all."""
     listed, is_last = opened.segment, opened.is_last
 
@@ -90,14 +92,14 @@ def check_indexes(opened: OpenSegment, seen: SegmentScan, storage_options: Stora
         if is_last and has_changed(segment.log, listed.log):
             return []  # it grows, and its indexes with it
         if segment.log != listed.log:
-            with suppress(UnreadableError), open_file(segment.log.path, storage_options) as file:
+            with suppress(UnreadableError), segment.log.location.open() as file:
                 again = SegmentScan(segment.base_offset)
                 for _ in verify_file(file, again):
                     pass  # these findings are of another log than the one that was read
-                return list(_compare_indexes(segment, again, file, is_last, storage_options))
-        return list(_compare_indexes(segment, seen, opened.file, is_last, storage_options))
+                return list(_compare_indexes(segment, again, file, is_last))
+        return list(_compare_indexes(segment, seen, opened.file, is_last))
 
-    return persisting(listed, judge, storage_options)
+    return persisting(listed, judge)
 
 
 def check_aborted_transactions(
@@ -116,17 +118,15 @@ def check_aborted_transactions(
             return  # other transactions may end in it
         if segment.transaction_index is not None:
             path = segment.transaction_index.path
-            index = load_transaction_index(path, segment.base_offset, storage_options)
+            index = load_transaction_index(Location(path, storage_options), segment.base_offset)
             yield from index.findings
         if index is not None or is_partition:
             yield from check_transaction_index(index, path, *columns)
 
-    return persisting(listed, judge, storage_options)
+    return persisting(listed, judge)
 
 
-def persisting(
-    segment: SegmentPaths, judge: Callable[[SegmentPaths], Iterable[Finding]], storage_options: StorageOptions | None
-) -> list[Finding]:
+def persisting(segment: SegmentPaths, judge: Callable[[SegmentPaths], Iterable[Finding]]) -> list[Finding]:
     """What ``judge`` finds of the files beside a segment's log, and still finds when no broker is replacing them.
 
     A broker renames a segment's files one by one, so that they may belong to different logs, or be missing, for a
@@ -136,7 +136,7 @@ def persisting(
     """
     found = list(judge(segment))
     if found and is_remote(segment.log.path):
-        return found if is_unchanged(segment, storage_options) else []
+        return found if is_unchanged(segment) else []
     before, tries = (segment, ()), 0
     while found and tries < TRIES:
         if tries:
@@ -151,36 +151,34 @@ def persisting(
     return found
 
 
-def _compare_indexes(
-    segment: SegmentPaths, seen: SegmentScan, file: File, is_last: bool, storage_options: StorageOptions | None
-) -> Iterator[Finding]:
+def _compare_indexes(segment: SegmentPaths, seen: SegmentScan, file: File, is_last: bool) -> Iterator[Finding]:
     batches = seen.batches(file)
     if segment.offset_index is not None:
-        offset_index = load_offset_index(segment.offset_index.path, segment.base_offset, storage_options)
+        offset_index = load_offset_index(segment.offset_index.location, segment.base_offset)
         yield from offset_index.findings
         if seen.is_complete:
             yield from check_offset_index(offset_index, batches, is_last)
     if segment.time_index is not None:
-        time_index = load_time_index(segment.time_index.path, segment.base_offset, storage_options)
+        time_index = load_time_index(segment.time_index.location, segment.base_offset)
         yield from time_index.findings
         if seen.is_complete:
             yield from check_time_index(time_index, batches, is_last)
 
 
-def check_metadata_files(partition: PartitionPath, storage_options: StorageOptions | None) -> Iterator[Finding]:
+def check_metadata_files(partition: PartitionPath) -> Iterator[Finding]:
     """Leader epoch checkpoint, ``partition.metadata``, ``quorum-state`` and producer snapshots, each by itself."""
     if partition.leader_epoch_checkpoint is not None:
-        yield from load_leader_epochs(partition.leader_epoch_checkpoint.path, storage_options).findings
+        yield from load_leader_epochs(partition.leader_epoch_checkpoint.location).findings
     if partition.partition_metadata is not None:
-        yield from load_partition_metadata(partition.partition_metadata.path, storage_options).findings
+        yield from load_partition_metadata(partition.partition_metadata.location).findings
     if partition.quorum_state is not None:
-        yield from load_quorum_state(partition.quorum_state.path, storage_options).findings
+        yield from load_quorum_state(partition.quorum_state.location).findings
     for snapshot in partition.producer_snapshots:
-        findings = load_producer_snapshot(snapshot.path, storage_options).findings
+        findings = load_producer_snapshot(snapshot.location).findings
         if findings and not snapshot.size:  # a broker may be writing it
             time.sleep(PAUSE_S)
-            findings = load_producer_snapshot(snapshot.path, storage_options).findings
-        if findings and exists(snapshot.path, storage_options):  # a broker may have removed it
+            findings = load_producer_snapshot(snapshot.location).findings
+        if findings and snapshot.location.exists():  # a broker may have removed it
             yield from findings
 
 

@@ -17,16 +17,9 @@ from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import hidden_segments
 from brokerless.log.checkpoint.log_start import LogStartOffsets
 from brokerless.log.names import INCLUDE, Include, PartitionState, SegmentFile, SegmentFileKind
+from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.paths import (
-    DirectoryEntry,
-    StorageOptions,
     directory_name,
-    exists,
-    is_directory,
-    is_remote,
-    list_directory,
-    open_file,
-    parent_directory,
 )
 from brokerless.log.storage.side_by_side import side_by_side
 
@@ -61,7 +54,7 @@ class SegmentPaths:
         return self.log.size or 0
 
 
-ReadSetting = Callable[[str, str, str, "StorageOptions | None"], str | None]
+ReadSetting = Callable[[Location, str, str], str | None]
 """Reads a topic's setting from the cluster's metadata: of a partition's directory, a topic, and a setting's name."""
 
 
@@ -78,7 +71,7 @@ class PartitionPath:
 
     topic: str | None
     partition: int | None
-    path: str
+    location: Location
     state: PartitionState = "live"
     segments: tuple[SegmentPaths, ...] = ()
     snapshots: tuple[DirectoryEntry, ...] = ()
@@ -91,6 +84,10 @@ class PartitionPath:
     findings: tuple[Finding, ...] = ()
     log_start_offset: int = 0
     read_setting: ReadSetting | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def path(self) -> str:
+        return self.location.path
 
     @property
     def start_offset(self) -> int | None:
@@ -121,19 +118,20 @@ class LogDirectory:
     future, deleted and stray ones that were not asked for; ``files`` are the log directory's own, such as its
     checkpoints, by name."""
 
-    path: str
+    location: Location
     kind: Literal["file", "partition", "log-directory"]
     partitions: tuple[PartitionPath, ...]
     others: tuple[PartitionPath, ...] = ()
     files: dict[str, DirectoryEntry] = field(default_factory=dict[str, DirectoryEntry])
     foreign: tuple[DirectoryEntry, ...] = ()
 
+    @property
+    def path(self) -> str:
+        return self.location.path
+
 
 def resolve(
-    path: str,
-    include: Collection[Include] | Include = (),
-    storage_options: StorageOptions | None = None,
-    read_setting: ReadSetting | None = None,
+    location: Location, include: Collection[Include] | Include = (), read_setting: ReadSetting | None = None
 ) -> LogDirectory:
     """What there is to read in a path.
 
@@ -149,45 +147,43 @@ def resolve(
     if unknown:
         there = ", ".join(map(repr, INCLUDE[:-1]))
         raise UsageError(f"include: there is no {unknown[0]!r}; there are {there} and {INCLUDE[-1]!r}")
-    if not is_directory(path, storage_options):
-        return LogDirectory(path, "file", (_lone_file(path, storage_options),))
+    if not location.is_directory():
+        return LogDirectory(location, "file", (_lone_file(location),))
 
     for _ in range(_TRIES):
-        found = _resolve_directory(path, include, storage_options)
+        found = _resolve_directory(location, include)
         if found is not None:
             return replace(
                 found, partitions=tuple(replace(each, read_setting=read_setting) for each in found.partitions)
             )
-    raise UnreadableError(path, "others commit to this log directory all the time; try again")
+    raise UnreadableError(location.path, "others commit to this log directory all the time; try again")
 
 
-def _resolve_directory(
-    path: str, include: Collection[str], storage_options: StorageOptions | None
-) -> LogDirectory | None:
+def _resolve_directory(location: Location, include: Collection[str]) -> LogDirectory | None:
     """None if a commit ended meanwhile, so that what was seen may be half of it."""
-    entries = list_directory(path, storage_options)
+    entries = location.entries()
     subdirectories = [entry for entry in entries if entry.is_directory and names.parse_partition_directory(entry.name)]
     files = {
         entry.name: entry for entry in entries if not entry.is_directory and names.is_log_directory_file(entry.name)
     }
     if not files:
-        own = describe_partition(path, _settled(path, entries, storage_options))
+        own = describe_partition(location, _settled(location, entries))
         if own.segments or own.snapshots or own.orphaned_files:
-            above = parent_directory(path)
-            hidden = {} if above is None else hidden_segments(above, storage_options, is_listed=False)
-            log_starts = LogStartOffsets("deleted" in include, {}, storage_options)
-            return LogDirectory(path, "partition", (_from_log_start(_hide(own, hidden or {}), log_starts),))
-    found = side_by_side(lambda entry: _subdirectory(entry, storage_options), subdirectories, is_remote(path))
+            above = location.parent
+            hidden = {} if above is None else hidden_segments(above, is_listed=False)
+            log_starts = LogStartOffsets("deleted" in include, {})
+            return LogDirectory(location, "partition", (_from_log_start(_hide(own, hidden or {}), log_starts),))
+    found = side_by_side(_subdirectory, subdirectories, location.is_remote)
     kafka = {one.name: each for one, each in zip(subdirectories, found, strict=True) if not _is_foreign(each)}
     if files or kafka:  # a partition whose disk is not there, say
-        kafka |= {each.name: _subdirectory(each, storage_options) for each in entries if _is_dangling_partition(each)}
+        kafka |= {each.name: _subdirectory(each) for each in entries if _is_dangling_partition(each)}
     if not files and not kafka:
-        raise UnreadableError(path, f"{_nothing(entries)}; {WHAT_TO_GIVE}")
+        raise UnreadableError(location.path, f"{_nothing(entries)}; {WHAT_TO_GIVE}")
     is_listed = any(entry.name == names.COMMIT_JOURNAL for entry in entries)
-    hidden = hidden_segments(path, storage_options, is_listed=is_listed)
+    hidden = hidden_segments(location, is_listed=is_listed)
     if hidden is None:
         return None
-    log_starts = LogStartOffsets("deleted" in include, files, storage_options)
+    log_starts = LogStartOffsets("deleted" in include, files)
     partitions = sorted((_from_log_start(_hide(each, hidden), log_starts) for each in kafka.values()), key=_order)
     read_states = {"live", *include}
     new = {name for name, base_offset in hidden.items() if base_offset < 0}
@@ -197,7 +193,7 @@ def _resolve_directory(
         is_read = each.state in read_states and not each.is_unfinished and directory_name(each.path) not in new
         (to_read if is_read else others).append(each)
     return LogDirectory(
-        path,
+        location,
         "log-directory",
         partitions=tuple(to_read),
         others=tuple(others),
@@ -206,23 +202,23 @@ def _resolve_directory(
     )
 
 
-def may_have_remote_offsets(directory: LogDirectory, storage_options: StorageOptions | None = None) -> bool:
+def may_have_remote_offsets(directory: LogDirectory) -> bool:
     """Whether offsets of a partition may be in remote storage, by names alone: it does not begin at offset 0, and there
     is a partition of ``__remote_log_metadata`` next to it."""
     if all(each.start_offset == 0 for each in directory.partitions if each.topic is not None):
         return False
     if directory.kind != "partition":
         return any(each.topic == names.REMOTE_LOG_METADATA for each in directory.partitions)
-    above = parent_directory(directory.path)
+    above = directory.location.parent
     try:
-        entries = [] if above is None else list_directory(above, storage_options)
+        entries = [] if above is None else above.entries()
     except UnreadableError:
         return False
     found = (names.parse_partition_directory(each.name) for each in entries)
     return any(each is not None and each.topic == names.REMOTE_LOG_METADATA for each in found)
 
 
-def describe_partition(path: str, entries: Sequence[DirectoryEntry]) -> PartitionPath:
+def describe_partition(location: Location, entries: Sequence[DirectoryEntry]) -> PartitionPath:
     """Sorts what is in a partition's directory; topic and partition are by its name, null if that is foreign."""
     live: dict[SegmentFileKind, dict[int, DirectoryEntry]] = {}
     snapshots: list[tuple[SegmentFile, DirectoryEntry]] = []
@@ -256,11 +252,11 @@ def describe_partition(path: str, entries: Sequence[DirectoryEntry]) -> Partitio
         )
         for offset in sorted(logs)
     )
-    named = names.parse_partition_directory(directory_name(path))
+    named = names.parse_partition_directory(location.name)
     return PartitionPath(
         topic=None if named is None else named.topic,
         partition=None if named is None else named.partition,
-        path=path,
+        location=location,
         state="live" if named is None else named.state,
         segments=segments,
         snapshots=tuple(entry for _, entry in sorted(snapshots, key=lambda each: (each[0].offset, each[0].epoch))),
@@ -280,21 +276,21 @@ def deleted_segments(partition: PartitionPath) -> PartitionPath:
         (SegmentPaths(file.offset, entry) for file, entry in found if file and (file.kind, file.state) == _DELETED_LOG),
         key=lambda each: each.base_offset,
     )
-    return PartitionPath(partition.topic, partition.partition, partition.path, segments=tuple(segments))
+    return PartitionPath(partition.topic, partition.partition, partition.location, segments=tuple(segments))
 
 
-def _settled(path: str, entries: list[DirectoryEntry], storage_options: StorageOptions | None) -> list[DirectoryEntry]:
+def _settled(location: Location, entries: list[DirectoryEntry]) -> list[DirectoryEntry]:
     """What is in a partition's directory, where a broker may be replacing segments.
 
     A listing is not of one moment: a file that gets its name meanwhile may be missing in it. While there are signs of
     such work, the directory is listed again, until two listings are alike and no finished compaction waits for its
     place, which takes a broker some milliseconds."""
-    if is_remote(path):
+    if location.is_remote:
         return entries
     for _ in range(_SETTLE_TRIES):
         if not any(_is_passing(entry) for entry in entries):
             break
-        before, entries = entries, list_directory(path, storage_options)
+        before, entries = entries, location.entries()
         if _live_names(entries) == _live_names(before) and not _awaited(entries):
             break
         time.sleep(_SETTLE_PAUSE_S)
@@ -339,21 +335,21 @@ def check_names(partition: PartitionPath) -> Iterator[Finding]:
         yield Finding("info", Kind.FOREIGN_FILE, entry.path, None, None, text)
 
 
-def _lone_file(path: str, storage_options: StorageOptions | None) -> PartitionPath:
-    name = directory_name(path)
+def _lone_file(location: Location) -> PartitionPath:
+    name = location.name
     file = names.parse_segment_file(name)
     if file is not None and file.kind not in ("log", "kraft-snapshot"):
         log = names.segment_file(file.offset, "log")
-        raise UnreadableError(path, f"this is {_article(file.kind)}, not a log; its log would be {log}")
+        raise UnreadableError(location.path, f"this is {_article(file.kind)}, not a log; its log would be {log}")
     if names.is_partition_file(name) or (names.is_log_directory_file(name) and name != names.BOOTSTRAP_CHECKPOINT):
-        raise UnreadableError(path, f"this is one of Kafka's metadata files, not a log; {WHAT_TO_GIVE}")
-    if not exists(path, storage_options):
-        raise UnreadableError(path, "there is no such file or directory")
-    with open_file(path, storage_options) as opened:
+        raise UnreadableError(location.path, f"this is one of Kafka's metadata files, not a log; {WHAT_TO_GIVE}")
+    if not location.exists():
+        raise UnreadableError(location.path, "there is no such file or directory")
+    with location.open() as opened:
         size = opened.size
     base_offset = file.offset if file is not None and file.kind == "log" else 0
-    entry = DirectoryEntry(name, path, False, size)
-    return PartitionPath(None, None, path, segments=(SegmentPaths(base_offset, entry),))
+    entry = DirectoryEntry(name, location, False, size)
+    return PartitionPath(None, None, location, segments=(SegmentPaths(base_offset, entry),))
 
 
 def _hide(partition: PartitionPath, hidden: Mapping[str, int]) -> PartitionPath:
@@ -373,22 +369,22 @@ def _from_log_start(partition: PartitionPath, log_starts: LogStartOffsets) -> Pa
     """The partition with its log start offset. Lone files, deleted and stray partitions have none recorded."""
     if partition.topic is None or partition.state not in ("live", "future"):
         return partition
-    offset, findings = log_starts.find(partition.path, partition.topic, partition.partition or 0)
+    offset, findings = log_starts.find(partition.location, partition.topic, partition.partition or 0)
     if not offset and not findings:
         return partition
     return replace(partition, log_start_offset=offset, findings=(*partition.findings, *findings))
 
 
-def _subdirectory(entry: DirectoryEntry, storage_options: StorageOptions | None) -> PartitionPath:
+def _subdirectory(entry: DirectoryEntry) -> PartitionPath:
     try:
-        entries = _settled(entry.path, list_directory(entry.path, storage_options), storage_options)
+        entries = _settled(entry.location, entry.location.entries())
     except UnreadableError as error:
         named = names.parse_partition_directory(entry.name)
         assert named is not None
         reason = error.reason_for(entry.path)
         finding = Finding("error", Kind.UNREADABLE_DIRECTORY, entry.path, None, None, reason)
-        return PartitionPath(named.topic, named.partition, entry.path, named.state, findings=(finding,))
-    return describe_partition(entry.path, entries)
+        return PartitionPath(named.topic, named.partition, entry.location, named.state, findings=(finding,))
+    return describe_partition(entry.location, entries)
 
 
 def _is_foreign(partition: PartitionPath) -> bool:
@@ -400,7 +396,7 @@ def _is_foreign(partition: PartitionPath) -> bool:
 
 def _is_dangling_partition(entry: DirectoryEntry) -> bool:
     """Whether this is a link that leads nowhere, with a partition's name."""
-    is_dangling = not entry.is_directory and entry.size is None and not is_remote(entry.path)
+    is_dangling = not entry.is_directory and entry.size is None and not entry.location.is_remote
     return is_dangling and names.parse_partition_directory(entry.name) is not None
 
 

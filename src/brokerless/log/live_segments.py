@@ -23,7 +23,9 @@ from brokerless.log.directory import PartitionPath, SegmentPaths, describe_parti
 from brokerless.log.names import SegmentFileKind, SegmentFileState, segment_file
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import Report, ignore
-from brokerless.log.storage.paths import DirectoryEntry, File, StorageOptions, find_entry, is_remote, open_file
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import DirectoryEntry
+from brokerless.log.storage.paths import is_remote
 
 TRIES, PAUSE_S = 20, 0.05
 """How often a partition is listed again, and how long after the last time, while its files change."""
@@ -52,12 +54,7 @@ class OpenSegment:
     is_merged: bool = False
 
 
-def open_segments(
-    partition: PartitionPath,
-    report: Report,
-    selected: Range = EVERYTHING,
-    storage_options: StorageOptions | None = None,
-) -> Iterator[OpenSegment]:
+def open_segments(partition: PartitionPath, report: Report, selected: Range = EVERYTHING) -> Iterator[OpenSegment]:
     """The segments that hold the selected offsets, in order, each until the next is taken. What cannot be opened is
     reported and passed over; raises :class:`UnreadableError` only if it is the very path that was asked for.
 
@@ -73,14 +70,14 @@ def open_segments(
         path = segment.log.path
         try:
             if path == partition.path or tries == TRIES:
-                file = open_file(path, storage_options)
+                file = segment.log.location.open()
             else:
-                file = open_listed(segment, is_last, storage_options)
+                file = open_listed(segment, is_last)
         except ReplacedError:
             if tries:
                 time.sleep(PAUSE_S)
             tries, next_offset = tries + 1, max(next_offset, segment.base_offset)
-            again = list_again(partition, report, storage_options)
+            again = list_again(partition, report)
             if again is None or segment.log in (each.log for each in again.segments):
                 tries = TRIES  # nothing changes here any more: a link that leads nowhere, say
                 continue
@@ -95,22 +92,22 @@ def open_segments(
             report(Finding("error", Kind.UNREADABLE_FILE, path, None, segment.base_offset, reason))
         else:
             with file:
-                start = _start(file, segment, next_offset, storage_options)
+                start = _start(file, segment, next_offset)
                 yield OpenSegment(partition, segment, file, is_last, start, next_offset > segment.base_offset)
         tries = 0
         del segments[0]
 
 
-def open_listed(segment: SegmentPaths, is_last: bool, storage_options: StorageOptions | None = None) -> File:
+def open_listed(segment: SegmentPaths, is_last: bool) -> File:
     """The log of a segment, if it is the file that was listed; its path is the listed one, whatever it is called now.
 
     ``is_last``: it may have grown. Raises :class:`ReplacedError` where it is another file, or none, and
     :class:`UnreadableError` where it cannot be opened.
     """
     log = segment.log
-    for path in (log.path, log.path + _DELETED):
+    for location in (log.location, log.location.at(log.path + _DELETED)):
         try:
-            file = open_file(path, storage_options)
+            file = location.open()
         except UnreadableError as error:
             if log.size is None or not isinstance(error.__cause__, FileNotFoundError):
                 raise  # a link that leads nowhere was listed without a size
@@ -138,11 +135,11 @@ def has_changed(now: DirectoryEntry, listed: DirectoryEntry) -> bool:
     return (now.size, now.modified) != (listed.size, listed.modified)
 
 
-def is_unchanged(segment: SegmentPaths, storage_options: StorageOptions | None = None) -> bool:
+def is_unchanged(segment: SegmentPaths) -> bool:
     """Whether a segment's log is what it was when it was listed, and has its name; else what lies beside it may be of
     other batches."""
     try:
-        with open_file(segment.log.path, storage_options) as file:
+        with segment.log.location.open() as file:
             return is_listed(file, segment.log, is_last=False)
     except UnreadableError:
         return False
@@ -151,19 +148,17 @@ def is_unchanged(segment: SegmentPaths, storage_options: StorageOptions | None =
 def segment_now(segment: SegmentPaths) -> tuple[SegmentPaths | None, tuple[DirectoryEntry, ...]]:
     """A segment of this machine as its files are now, None without a log; and what lies beside it that is to get its
     names, or lost them. Only these names are asked for: a directory has as many as there are segments."""
-    directory = segment.log.path.removesuffix(segment.log.name)
+    directory = segment.log.location.at(segment.log.path.removesuffix(segment.log.name))
     names = [segment_file(segment.base_offset, kind, state) for state in _STATES for kind in _KINDS]
-    entries = [entry for name in names if (entry := find_entry(directory, name)) is not None]
+    entries = [entry for name in names if (entry := directory.find_entry(name)) is not None]
     found = describe_partition(directory, entries)
     return (found.segments[0] if found.segments else None), found.orphaned_files
 
 
-def list_again(
-    partition: PartitionPath, report: Report, storage_options: StorageOptions | None = None
-) -> PartitionPath | None:
+def list_again(partition: PartitionPath, report: Report) -> PartitionPath | None:
     """What is in a partition's directory now; None if that is gone, or cannot be listed."""
     try:
-        found = resolve(partition.path, storage_options=storage_options).partitions
+        found = resolve(partition.location).partitions
     except UnreadableError:
         return None
     if len(found) != 1 or not found[0].segments:
@@ -174,15 +169,13 @@ def list_again(
     return replace(found[0], log_start_offset=partition.log_start_offset, read_setting=partition.read_setting)
 
 
-def with_current_listing(
-    partition: PartitionPath, work: Callable[[PartitionPath], Result], storage_options: StorageOptions | None = None
-) -> Result:
+def with_current_listing(partition: PartitionPath, work: Callable[[PartitionPath], Result]) -> Result:
     """What ``work`` makes of a partition; where it raises :class:`ReplacedError`, of the partition listed again."""
     for _ in range(TRIES):
         try:
             return work(partition)
         except ReplacedError:
-            again = list_again(partition, ignore, storage_options)
+            again = list_again(partition, ignore)
             if again is None:
                 raise
             partition = again
@@ -190,12 +183,12 @@ def with_current_listing(
     return work(partition)
 
 
-def _start(file: File, segment: SegmentPaths, next_offset: int, storage_options: StorageOptions | None) -> int:
+def _start(file: File, segment: SegmentPaths, next_offset: int) -> int:
     if next_offset <= segment.base_offset:
         return 0
     from brokerless.log.positions import first_position
 
-    return first_position(file, segment, next_offset, storage_options)
+    return first_position(file, segment, next_offset)
 
 
 def _report_deleted(partition: PartitionPath, segments: list[SegmentPaths], next_offset: int, report: Report) -> None:

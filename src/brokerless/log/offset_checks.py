@@ -15,7 +15,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.ranges import Span
 from brokerless.log.segment import Chunk, Report, all_decoded, check_checksums, ignore, scan
-from brokerless.log.storage.paths import File
+from brokerless.log.storage.files import File
 from brokerless.offset_spans import Span as Offsets
 
 if TYPE_CHECKING:  # it imports kernels

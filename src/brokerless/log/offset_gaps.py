@@ -27,15 +27,9 @@ from brokerless.log.live_segments import PAUSE_S, ReplacedError, open_listed
 from brokerless.log.positions import last_indexed
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import Report, ignore, scan, scan_headers
-from brokerless.log.storage.paths import (
-    DirectoryEntry,
-    File,
-    StorageOptions,
-    directory_name,
-    exists,
-    join,
-    parent_directory,
-)
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import DirectoryEntry
+from brokerless.log.storage.paths import directory_name
 
 _MOST_OFFSETS = MAX_INT32
 """A batch whose offset is further from its segment's base has to begin another one (``LogSegment.shouldRoll``, 4.1.1):
@@ -50,39 +44,24 @@ def shows_compaction(batches: Batches) -> bool:
 
 
 def check_following(
-    partition: PartitionPath,
-    segment: SegmentPaths,
-    file: File,
-    report: Report,
-    storage_options: StorageOptions | None = None,
-    requested: Range = EVERYTHING,
+    partition: PartitionPath, segment: SegmentPaths, file: File, report: Report, requested: Range = EVERYTHING
 ) -> None:
     """Reports what is missing between a segment (``file``) and the one that follows it, if it is in ``requested``."""
-    _report_within(missing_segment(partition, segment, file, storage_options), report, requested)
+    _report_within(missing_segment(partition, segment, file), report, requested)
 
 
-def check_head(
-    partition: PartitionPath,
-    report: Report,
-    storage_options: StorageOptions | None = None,
-    requested: Range = EVERYTHING,
-) -> None:
+def check_head(partition: PartitionPath, report: Report, requested: Range = EVERYTHING) -> None:
     """Reports what is missing before the first segment, and logs of which only an index is left, as far as these are in
     ``requested``."""
-    _report_within(missing_head(partition, storage_options), report, requested)
-    for lost, finding in missing_logs(partition, storage_options):
+    _report_within(missing_head(partition), report, requested)
+    for lost, finding in missing_logs(partition):
         if _is_requested(lost, requested):
             report(finding)
 
 
-def check_end(
-    partition: PartitionPath,
-    report: Report,
-    storage_options: StorageOptions | None = None,
-    requested: Range = EVERYTHING,
-) -> None:
+def check_end(partition: PartitionPath, report: Report, requested: Range = EVERYTHING) -> None:
     """Reports what is missing of an empty last segment, if it is in ``requested``."""
-    finding = missing_end(partition, storage_options)
+    finding = missing_end(partition)
     if finding is not None and (requested.end_offset is None or (finding.offset or 0) < requested.end_offset):
         report(finding)
 
@@ -115,15 +94,13 @@ def _following(partition: PartitionPath, segment: SegmentPaths) -> SegmentPaths 
     return None if at == len(partition.segments) else partition.segments[at]
 
 
-def missing_segment(
-    partition: PartitionPath, segment: SegmentPaths, file: File, storage_options: StorageOptions | None = None
-) -> Finding | None:
+def missing_segment(partition: PartitionPath, segment: SegmentPaths, file: File) -> Finding | None:
     """A finding about the offsets between a segment (``file``) and the one that follows it, if something is missing."""
     following = _following(partition, segment)
     if following is None or (following is partition.segments[-1] and following.log.size == 0):
         return None  # before an empty last segment it is the log's end that is missing, which salvage reports as that
     try:
-        missing = missing_after(partition, segment, following, file, storage_options)
+        missing = missing_after(partition, segment, following, file)
     except ReplacedError:  # a broker is compacting it
         return None
     if missing is None:
@@ -136,7 +113,7 @@ def missing_segment(
     return _finding(following, missing.start, text)
 
 
-def missing_head(partition: PartitionPath, storage_options: StorageOptions | None = None) -> Finding | None:
+def missing_head(partition: PartitionPath) -> Finding | None:
     """A finding about the offsets between the log start offset that is recorded and the first segment.
 
     Where retention removed them, the record is old, as a broker brings it up to date every minute: then the segments
@@ -150,10 +127,10 @@ def missing_head(partition: PartitionPath, storage_options: StorageOptions | Non
     if deleted_segments(partition).segments:
         return None
     if partition.leader_epoch_checkpoint is not None:
-        epochs = load_leader_epochs(partition.leader_epoch_checkpoint.path, storage_options).start_offsets
+        epochs = load_leader_epochs(partition.leader_epoch_checkpoint.location).start_offsets
         if len(epochs) and int(epochs[0]) >= first.base_offset:
             return None
-    if _setting(partition, "remote.storage.enable", storage_options) == "true":
+    if _setting(partition, "remote.storage.enable") == "true":
         return None
     text = (
         f"offsets {start} to {first.base_offset - 1} are missing: the log begins at offset {start} by its log start "
@@ -162,9 +139,7 @@ def missing_head(partition: PartitionPath, storage_options: StorageOptions | Non
     return _finding(first, start, text)
 
 
-def missing_logs(
-    partition: PartitionPath, storage_options: StorageOptions | None = None
-) -> Iterator[tuple[range, Finding]]:
+def missing_logs(partition: PartitionPath) -> Iterator[tuple[range, Finding]]:
     """Yield the offsets, as far as they are known, of each segment whose log is gone although one of its indexes has
     entries, and a finding. Who deletes a segment renames all of its files first (``LogSegment.changeFileSuffixes``,
     4.4.0), so that the log was lost, or left out of a copy."""
@@ -177,26 +152,26 @@ def missing_logs(
         if file.offset in renamed:  # whoever deletes or replaces the segment is at it, or was stopped
             continue
         load = load_offset_index if file.kind == "offset-index" else load_time_index
-        index = load(entry.path, file.offset, storage_options)
+        index = load(entry.location, file.offset)
         last = int(index.offsets[-1]) if index.is_valid and len(index.offsets) else -1
         if file.offset <= last <= file.offset + _MOST_OFFSETS and last >= partition.log_start_offset:
             known[file.offset] = max(known.get(file.offset, (-1, entry)), (last, entry), key=lambda each: each[0])
-    above = parent_directory(partition.path) if known else None
-    if above is not None and exists(join(above, names.COMMIT_JOURNAL), storage_options):
+    above = partition.location.parent if known else None
+    if above is not None and (above / names.COMMIT_JOURNAL).exists():
         return  # a commit was cut short: what it had removed or not yet put in place is for the next one to settle
     if known:
         time.sleep(PAUSE_S)  # a broker renames one file of a segment after the other
     for base, (last, entry) in sorted(known.items()):
-        log = join(partition.path, names.segment_file(base, "log"))
-        if exists(entry.path, storage_options) and not exists(log, storage_options):
+        log = partition.location / names.segment_file(base, "log")
+        if entry.location.exists() and not log.exists():
             text = f"the log of this segment is missing, although {entry.name} has entries up to offset {last}"
             text += "; look for it on another replica"
             expected = f"offsets {base} to {last}"
-            finding = Finding("error", Kind.MISSING_LOG, log, None, base, text, expected, "no such file")
+            finding = Finding("error", Kind.MISSING_LOG, log.path, None, base, text, expected, "no such file")
             yield range(max(base, partition.log_start_offset), last + 1), finding
 
 
-def missing_end(partition: PartitionPath, storage_options: StorageOptions | None = None) -> Finding | None:
+def missing_end(partition: PartitionPath) -> Finding | None:
     """A finding about the end of a log whose last segment is empty, although one of its indexes has entries: a broker
     writes those after their batches, and truncates all of these files together."""
     last = partition.segments[-1] if partition.segments else None
@@ -205,11 +180,11 @@ def missing_end(partition: PartitionPath, storage_options: StorageOptions | None
     known: list[int] = []
     for load, index in ((load_offset_index, last.offset_index), (load_time_index, last.time_index)):
         if index is not None:
-            known += load(index.path, last.base_offset, storage_options).offsets[-1:].tolist()
+            known += load(index.location, last.base_offset).offsets[-1:].tolist()
     if not known:
         return None
     try:
-        with open_listed(last, True, storage_options) as file:
+        with open_listed(last, True) as file:
             if file.size:  # a broker has written to it meanwhile
                 return None
     except UnreadableError:  # which is reported where it is read
@@ -235,13 +210,7 @@ def missing_offsets(finding: Finding) -> range:
     return range(finding.offset, file.offset)
 
 
-def missing_after(
-    partition: PartitionPath,
-    segment: SegmentPaths,
-    following: SegmentPaths,
-    file: File,
-    storage_options: StorageOptions | None = None,
-) -> range | None:
+def missing_after(partition: PartitionPath, segment: SegmentPaths, following: SegmentPaths, file: File) -> range | None:
     """The offsets between a segment (``file``) and the one that follows it, if compaction does not explain them, from
     the log start offset on.
 
@@ -249,7 +218,7 @@ def missing_after(
     """
     found: list[Finding] = []
     end, last = segment.base_offset, None
-    for chunk in scan_headers(file, found.append, last_indexed(file, segment, storage_options)):
+    for chunk in scan_headers(file, found.append, last_indexed(file, segment)):
         end, last = int(chunk.batches.end_of_records[-1]) + 1, int(chunk.positions[-1])
     start = max(end, partition.log_start_offset)
     if following.base_offset - segment.base_offset > _MOST_OFFSETS:
@@ -258,7 +227,7 @@ def missing_after(
         return None
     if last is not None and not _is_valid(file, last):
         return None
-    if _is_compacted(partition, (segment, following), storage_options):
+    if _is_compacted(partition, (segment, following)):
         return None
     return range(start, following.base_offset)
 
@@ -269,20 +238,18 @@ def _is_valid(file: File, position: int) -> bool:
     return False
 
 
-def _is_compacted(
-    partition: PartitionPath, segments: tuple[SegmentPaths, ...], storage_options: StorageOptions | None
-) -> bool:
+def _is_compacted(partition: PartitionPath, segments: tuple[SegmentPaths, ...]) -> bool:
     topic, number = partition.topic, partition.partition
     if topic in names.COMPACTED_BY_KAFKA:
         return True
-    if recorded_offset(partition.path, topic, number, names.CLEANER_CHECKPOINT, storage_options) is not None:
+    if recorded_offset(partition.location, topic, number, names.CLEANER_CHECKPOINT) is not None:
         return True
-    if "compact" in (_setting(partition, "cleanup.policy", storage_options) or ""):
+    if "compact" in (_setting(partition, "cleanup.policy") or ""):
         return True
     for segment in segments:
         before = segment.base_offset
         try:
-            with open_listed(segment, segment is partition.segments[-1], storage_options) as file:
+            with open_listed(segment, segment is partition.segments[-1]) as file:
                 for chunk in scan_headers(file, ignore):
                     batches = chunk.batches
                     ends = np.concatenate([[before], batches.end_of_records + 1])
@@ -298,8 +265,8 @@ def _is_compacted(
     return False
 
 
-def _setting(partition: PartitionPath, name: str, storage_options: StorageOptions | None) -> str | None:
+def _setting(partition: PartitionPath, name: str) -> str | None:
     """A topic's setting by the cluster's metadata. It is read only where something seems to be missing."""
     if partition.read_setting is None or partition.topic is None or partition.topic == names.CLUSTER_METADATA:
         return None
-    return partition.read_setting(partition.path, partition.topic, name, storage_options)
+    return partition.read_setting(partition.location, partition.topic, name)

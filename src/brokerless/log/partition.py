@@ -30,7 +30,7 @@ from brokerless.log.producer.transactions import Transactions, find_transactions
 from brokerless.log.ranges import EVERYTHING, Range, Span, is_past, reaches_end
 from brokerless.log.seek import position_of_timestamp
 from brokerless.log.segment import Chunk, Report, all_decoded, check_checksums, ignore, scan, within_log
-from brokerless.log.storage.paths import File, LocalFile, StorageOptions
+from brokerless.log.storage.files import File, LocalFile
 from brokerless.log.storage.read_ahead import SPACE, ReadAhead, Window
 from brokerless.ordered_threads import Turn, in_order, turns
 
@@ -91,26 +91,24 @@ class Reading:
         return None if self.matcher is None else self.matcher()
 
 
-def read_partition(
-    partition: PartitionPath, reading: Reading, report: Report, storage_options: StorageOptions | None = None
-) -> Iterator[DecodedRows]:
+def read_partition(partition: PartitionPath, reading: Reading, report: Report) -> Iterator[DecodedRows]:
     """A partition's records in the order of its segments; one that cannot be opened is reported."""
     requested = stable_range(reading)
-    check_head(partition, report, storage_options, requested)
+    check_head(partition, report, requested)
     seen = SeenOffsets()
-    for each in open_segments(partition, report, reading.range, storage_options):
+    for each in open_segments(partition, report, reading.range):
         start = each.start
         if reading.range.start_offset is not None:
-            start = max(start, position_of_offset(each.file, each.segment, reading.range.start_offset, storage_options))
+            start = max(start, position_of_offset(each.file, each.segment, reading.range.start_offset))
         if reading.range.start_timestamp is not None:
             since = reading.range.start_timestamp
-            start = max(start, position_of_timestamp(each.file, each.segment, since, storage_options))
+            start = max(start, position_of_timestamp(each.file, each.segment, since))
         seen.begin(each.segment.base_offset)
         graded = report if each.is_last else within_log(report)
-        highest = highest_before(each.file, each.segment, start, storage_options)
+        highest = highest_before(each.file, each.segment, start)
         yield from read_file(each.file, reading, graded, start, seen=seen, highest=highest)
-        check_following(each.partition, each.segment, each.file, report, storage_options, requested)
-    check_end(partition, report, storage_options, requested)
+        check_following(each.partition, each.segment, each.file, report, requested)
+    check_end(partition, report, requested)
 
 
 def read_file(
@@ -366,12 +364,7 @@ def _chosen(batches: Batches, reading: Reading, requested: Range) -> NDArray[np.
     return chosen
 
 
-def transactions_of(
-    partition: PartitionPath,
-    storage_options: StorageOptions | None = None,
-    report: Report = ignore,
-    is_all_read: bool = False,
-) -> Transactions:
+def transactions_of(partition: PartitionPath, report: Report = ignore, is_all_read: bool = False) -> Transactions:
     """The transactions of a partition's whole log. Damaged data and markers of transactions are reported: without its
     marker, a transaction looks open, and what is after it unstable; so does a file that became shorter meanwhile.
     ``is_all_read``: what else cannot be read is reported as well, for callers that read nothing but this."""
@@ -381,7 +374,7 @@ def transactions_of(
         nonlocal end_offset
         on_unreadable = report if is_all_read else ignore
         shrunk: Report = lambda finding: report(finding) if finding.kind == Kind.FILE_SHRUNK else None  # noqa: E731
-        for each in open_segments(partition, on_unreadable, storage_options=storage_options):
+        for each in open_segments(partition, on_unreadable):
             graded = report if each.is_last else within_log(report)
             for chunk in scan(each.file, graded if is_all_read else shrunk, each.start):
                 end_offset = max(end_offset, int(chunk.batches.end_of_records.max()) + 1)

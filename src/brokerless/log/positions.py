@@ -14,29 +14,25 @@ from brokerless.format.read.batch_scan import ScanStop, scan_batches
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.segment import WINDOW, ignore, scan_headers
-from brokerless.log.storage.paths import File, StorageOptions
+from brokerless.log.storage.files import File
 
 _LARGEST = 1 << 20
 """Bytes of a batch that is read for whether it is a true one."""
 
 
-def position_of_offset(
-    file: File, segment: SegmentPaths, offset: int, storage_options: StorageOptions | None = None
-) -> int:
+def position_of_offset(file: File, segment: SegmentPaths, offset: int) -> int:
     """A position (bytes) in the segment's log where a batch begins, so that all records from ``offset`` on follow."""
     if segment.offset_index is None or offset <= segment.base_offset:
         return 0
-    index = load_offset_index(segment.offset_index.path, segment.base_offset, storage_options)
+    index = load_offset_index(segment.offset_index.location, segment.base_offset)
     _, position = index.lookup(offset)
     return position if position and is_batch_up_to(file, position, offset) else 0
 
 
-def first_position(
-    file: File, segment: SegmentPaths, offset: int, storage_options: StorageOptions | None = None
-) -> int:
+def first_position(file: File, segment: SegmentPaths, offset: int) -> int:
     """The position (bytes) of the first batch that ends, or begins, at ``offset`` or later; the last batch's end where
     none does. Exact, where :func:`position_of_offset` is a hint: what is before has been read with lower offsets."""
-    start = position_of_offset(file, segment, offset, storage_options)
+    start = position_of_offset(file, segment, offset)
     for chunk in scan_headers(file, ignore, start, step=_step(file)):
         batches = chunk.batches
         rows = np.flatnonzero((batches.end_of_records >= offset) | (batches.entry_offset >= offset))
@@ -46,16 +42,14 @@ def first_position(
     return start
 
 
-def highest_before(
-    file: File, segment: SegmentPaths, position: int, storage_options: StorageOptions | None = None
-) -> int:
+def highest_before(file: File, segment: SegmentPaths, position: int) -> int:
     """The highest offset of the batches shortly before ``position`` (bytes), where a batch begins; -1 for none. By the
     offset index, whose offsets go up, those before are lower."""
     if not position:
         return -1
     start = 0
     if segment.offset_index is not None:
-        index = load_offset_index(segment.offset_index.path, segment.base_offset, storage_options)
+        index = load_offset_index(segment.offset_index.location, segment.base_offset)
         slot = int(np.searchsorted(index.positions, position)) - 1
         if index.is_valid and slot >= 0 and is_batch_up_to(file, int(index.positions[slot]), int(index.offsets[slot])):
             start = int(index.positions[slot])
@@ -63,9 +57,9 @@ def highest_before(
     return max(ends, default=-1)
 
 
-def end_position(file: File, segment: SegmentPaths, offset: int, storage_options: StorageOptions | None = None) -> int:
+def end_position(file: File, segment: SegmentPaths, offset: int) -> int:
     """The position (bytes) after the last batch that begins before ``offset``."""
-    end, last_before = position_of_offset(file, segment, offset, storage_options), -1
+    end, last_before = position_of_offset(file, segment, offset), -1
     for chunk in scan_headers(file, ignore, end, step=_step(file)):
         batches = chunk.batches
         # A wrapper's own offset is its last one; where it begins is known from the one before.
@@ -78,11 +72,11 @@ def end_position(file: File, segment: SegmentPaths, offset: int, storage_options
     return end
 
 
-def last_indexed(file: File, segment: SegmentPaths, storage_options: StorageOptions | None = None) -> int:
+def last_indexed(file: File, segment: SegmentPaths) -> int:
     """The position (bytes) of the last batch that the offset index knows, if a true batch is there, or else 0."""
     if segment.offset_index is None:
         return 0
-    index = load_offset_index(segment.offset_index.path, segment.base_offset, storage_options)
+    index = load_offset_index(segment.offset_index.location, segment.base_offset)
     if not len(index.positions) or not index.is_valid:
         return 0
     position = int(index.positions[-1])

@@ -19,32 +19,30 @@ from brokerless.log.live_segments import open_segments
 from brokerless.log.positions import last_indexed, position_of_offset
 from brokerless.log.ranges import Range, from_log_start
 from brokerless.log.segment import Report, ignore, scan_headers
-from brokerless.log.storage.paths import File, StorageOptions, open_file
+from brokerless.log.storage.files import File
 
 
-def last_offset(
-    file: File, segment: SegmentPaths, storage_options: StorageOptions | None = None, report: Report = ignore
-) -> int | None:
+def last_offset(file: File, segment: SegmentPaths, report: Report = ignore) -> int | None:
     """The offset of the segment's last record, by the header of the last batch; None if there is no batch. ``report``:
     what is wrong with the end of the file.
 
     Source: ``LogSegment.readNextOffset`` (4.1.1). A batch before it at a larger offset is damaged.
     """
     last = None
-    for chunk in scan_headers(file, report, last_indexed(file, segment, storage_options)):
+    for chunk in scan_headers(file, report, last_indexed(file, segment)):
         last = int(chunk.batches.end_of_records[-1])
     return last
 
 
-def log_start_after_end(partition: PartitionPath, storage_options: StorageOptions | None = None) -> Finding | None:
+def log_start_after_end(partition: PartitionPath) -> Finding | None:
     """That a log ends before its log start offset, if it does: then a broker deletes all of it, and serves nothing
     (``LogLoader.load``, 4.1.1). Looks at the last segment only."""
     if not partition.segments or partition.log_start_offset <= partition.segments[-1].base_offset:
         return None
     last = partition.segments[-1]
     try:
-        with open_file(last.log.path, storage_options) as file:
-            offset = last_offset(file, last, storage_options)
+        with last.log.location.open() as file:
+            offset = last_offset(file, last)
     except UnreadableError:  # which is reported where it is read
         return None
     if offset is None:  # all was deleted
@@ -60,21 +58,16 @@ def log_start_after_end(partition: PartitionPath, storage_options: StorageOption
     return Finding("error", Kind.LOG_START_BEYOND_END, last.log.path, None, end, text, expected, found)
 
 
-def from_reported_start(
-    partition: PartitionPath, report: Report, storage_options: StorageOptions | None = None
-) -> Range:
+def from_reported_start(partition: PartitionPath, report: Report) -> Range:
     """What readers get: all from the log start offset on. A log that ends before that is reported."""
-    finding = log_start_after_end(partition, storage_options)
+    finding = log_start_after_end(partition)
     if finding is not None:
         report(finding)
     return from_log_start(partition)
 
 
 def offset_for_timestamp(
-    partition: PartitionPath,
-    timestamp: int,
-    storage_options: StorageOptions | None = None,
-    max_batch_bytes: int | None = None,
+    partition: PartitionPath, timestamp: int, max_batch_bytes: int | None = None
 ) -> tuple[int, int] | None:
     """The first record from the log start offset on whose timestamp (ms) is at least ``timestamp``, as (offset,
     timestamp); None if there is none.
@@ -85,11 +78,11 @@ def offset_for_timestamp(
     ``max_batch_bytes``: what one batch may inflate to.
     """
     first = partition.start_offset or 0
-    for each in open_segments(partition, ignore, from_log_start(partition), storage_options):
+    for each in open_segments(partition, ignore, from_log_start(partition)):
         segment, file = each.segment, each.file
-        start = max(each.start, position_of_timestamp(file, segment, timestamp, storage_options))
+        start = max(each.start, position_of_timestamp(file, segment, timestamp))
         if segment.base_offset < first:
-            start = max(start, position_of_offset(file, segment, first, storage_options))
+            start = max(start, position_of_offset(file, segment, first))
         found = _first_since(file, start, timestamp, first, max_batch_bytes)
         if found is not None:
             return found
@@ -107,18 +100,16 @@ def _has_timestamp(file: File, timestamp: int) -> bool:
     return False
 
 
-def position_of_timestamp(
-    file: File, segment: SegmentPaths, timestamp: int, storage_options: StorageOptions | None = None
-) -> int:
+def position_of_timestamp(file: File, segment: SegmentPaths, timestamp: int) -> int:
     """A position (bytes) in the segment's log where a batch begins, so that all records whose timestamp (ms) is at
     least this follow, by the time index and the offset index."""
     if segment.time_index is None or segment.offset_index is None:
         return 0
-    index = load_time_index(segment.time_index.path, segment.base_offset, storage_options)
+    index = load_time_index(segment.time_index.location, segment.base_offset)
     known, offset = index.lookup(timestamp - 1)
     if known < 0:
         return 0
-    position = position_of_offset(file, segment, offset, storage_options)
+    position = position_of_offset(file, segment, offset)
     return position if position and _max_timestamp_at(file, position, offset) == known else 0
 
 

@@ -24,8 +24,9 @@ from brokerless.format.read.batch_headers import Batches, compute_checksums, rea
 from brokerless.format.read.batch_scan import BatchScan, ScanStop, scan_batches
 from brokerless.format.read.resync import MOST_BROKEN, Continuation, find_continuation, find_passed_over
 from brokerless.log.names import parse_segment_file
+from brokerless.log.storage.files import File, LocalFile
 from brokerless.log.storage.header_reader import header_reader, without_cut_header
-from brokerless.log.storage.paths import File, LocalFile, directory_name
+from brokerless.log.storage.paths import directory_name
 
 if TYPE_CHECKING:  # it imports kernels, which headers do without
     from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder

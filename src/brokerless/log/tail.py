@@ -24,7 +24,7 @@ from brokerless.log.positions import first_position, last_indexed
 from brokerless.log.producer.transactions import Transactions, follow
 from brokerless.log.ranges import Range
 from brokerless.log.segment import Chunk, Report, ignore, scan_headers
-from brokerless.log.storage.paths import File, StorageOptions
+from brokerless.log.storage.files import File
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Tail:
         return self.end_offset if stable is None else min(stable, self.end_offset)
 
 
-def look(paths: PartitionPath, before: Tail | None = None, storage_options: StorageOptions | None = None) -> Tail:
+def look(paths: PartitionPath, before: Tail | None = None) -> Tail:
     """Where the log ends. ``before``: what the last look gave. The partition must have a segment.
 
     Raises :class:`UnreadableError` if the last segment cannot be opened, as :class:`ReplacedError` if it is not what
@@ -58,21 +58,17 @@ def look(paths: PartitionPath, before: Tail | None = None, storage_options: Stor
     active = paths.segments[-1]
     if before is not None and _is_as_it_was(before, active):
         return before
-    with open_listed(active, True, storage_options) as file:
+    with open_listed(active, True) as file:
         start = Tail(active.base_offset, active.base_offset)
         if before is not None and before.base_offset == active.base_offset and _holds(before, file):
             start = before
-        elif position := last_indexed(file, active, storage_options):
+        elif position := last_indexed(file, active):
             start = Tail(active.base_offset, active.base_offset, position)
         return _end(file, start, active)
 
 
 def look_committed(
-    paths: PartitionPath,
-    before: Tail | None = None,
-    start_offset: int | None = None,
-    report: Report = ignore,
-    storage_options: StorageOptions | None = None,
+    paths: PartitionPath, before: Tail | None = None, start_offset: int | None = None, report: Report = ignore
 ) -> Tail:
     """The same with transactions followed: from ``start_offset`` on (None: from the beginning), or on from ``before``.
 
@@ -80,8 +76,8 @@ def look_committed(
     """
     if before is not None and _is_as_it_was(before, paths.segments[-1]):
         return before
-    earlier = None if before is None else _still_valid(paths, before, storage_options)
-    now = look(paths, earlier, storage_options)
+    earlier = None if before is None else _still_valid(paths, before)
+    now = look(paths, earlier)
     if earlier is not None and earlier.transactions is not None:
         # A copy: a look that ends halfway is not to leave its traces.
         known, first = earlier.transactions, earlier.base_offset
@@ -92,12 +88,12 @@ def look_committed(
 
     def chunks() -> Iterator[tuple[str, Chunk]]:
         for segment in Range(start_offset=first).segments(paths.segments):
-            with open_listed(segment, segment is paths.segments[-1], storage_options) as file:
+            with open_listed(segment, segment is paths.segments[-1]) as file:
                 start, end = 0, now.position if segment.base_offset == now.base_offset else None
                 if earlier is not None and segment.base_offset == earlier.base_offset:
                     start = earlier.position
                 elif earlier is None and first > segment.base_offset:
-                    start = first_position(file, segment, first, storage_options)
+                    start = first_position(file, segment, first)
                 for chunk in scan_headers(file, ignore, start, end):
                     yield file.path, chunk
 
@@ -112,11 +108,11 @@ def _is_as_it_was(before: Tail, active: SegmentPaths) -> bool:
     return same and before.position == before.size
 
 
-def _still_valid(paths: PartitionPath, before: Tail, storage_options: StorageOptions | None) -> Tail | None:
+def _still_valid(paths: PartitionPath, before: Tail) -> Tail | None:
     """``before``, if the batch that was the last one then is still in its place."""
     for segment in paths.segments:
         if segment.base_offset == before.base_offset:
-            with open_listed(segment, segment is paths.segments[-1], storage_options) as file:
+            with open_listed(segment, segment is paths.segments[-1]) as file:
                 return before if _holds(before, file) else None
     return None
 

@@ -10,7 +10,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.log.directory import PartitionPath
 from brokerless.log.names import parse_partition_directory
-from brokerless.log.storage.paths import StorageOptions, directory_name, exists, expand, is_directory
+from brokerless.log.storage.location import Location
 from brokerless.spark.options import Options, TopicPartition
 
 
@@ -30,36 +30,36 @@ def _list(options: Options, may_be_empty: bool) -> list[Partition]:
     storage = options.storage or None
     found: list[Partition] = []
     for pattern in options.paths:
-        paths = expand(pattern, storage)
-        for path in paths:
-            if glob.has_magic(pattern) and not _is_log_or_directory(path, storage):
+        for location in Location(pattern, storage).expand():
+            path = location.path
+            if glob.has_magic(pattern) and not _is_log_or_directory(location):
                 continue
             try:
                 log = open(path, include=options.include, storage_options=storage)  # type: ignore[arg-type]
             except UnreadableError as error:
-                if may_be_empty and is_directory(path, storage):
+                if may_be_empty and location.is_directory():
                     continue
                 if not glob.has_magic(pattern):
                     raise
-                found.append(_unreadable(path, error.reason_for(path), options))
+                found.append(_unreadable(location, error.reason_for(path)))
                 continue
             found += log.partitions
     return found
 
 
-def _is_log_or_directory(path: str, storage: StorageOptions | None) -> bool:
+def _is_log_or_directory(location: Location) -> bool:
     """A pattern also meets a partition's indexes, a log directory's checkpoints, and links that lead nowhere."""
-    if path.endswith((".log", ".checkpoint")) or is_directory(path, storage):
+    if location.path.endswith((".log", ".checkpoint")) or location.is_directory():
         return True
-    return parse_partition_directory(directory_name(path)) is not None and not exists(path, storage)
+    return parse_partition_directory(location.name) is not None and not location.exists()
 
 
-def _unreadable(path: str, reason: str, options: Options) -> Partition:
+def _unreadable(location: Location, reason: str) -> Partition:
     """A partition of which nothing is known but why it cannot be read."""
-    named = parse_partition_directory(directory_name(path))
-    finding = Finding("error", Kind.UNREADABLE_FILE, path, None, None, reason)
+    named = parse_partition_directory(location.name)
+    finding = Finding("error", Kind.UNREADABLE_FILE, location.path, None, None, reason)
     topic, partition = (None, None) if named is None else (named.topic, named.partition)
-    return Partition(PartitionPath(topic, partition, path, findings=(finding,)), options.storage or None)
+    return Partition(PartitionPath(topic, partition, location, findings=(finding,)), location.options)
 
 
 def is_unknown(partition: Partition) -> bool:

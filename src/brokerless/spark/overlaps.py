@@ -16,7 +16,7 @@ from brokerless.log.live_segments import open_listed
 from brokerless.log.offset_checks import overlap
 from brokerless.log.seek import last_offset
 from brokerless.log.segment import check_checksums, ignore, scan
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.offset_spans import Span, union
 
 
@@ -107,22 +107,22 @@ class OverlappingSegments:
         base = segment.base_offset
         try:
             if base not in self._ends:
-                with open_listed(segment, True, self.storage_options) as file:
-                    last = last_offset(file, segment, self.storage_options)
+                with open_listed(segment, True) as file:
+                    last = last_offset(file, segment)
                 self._ends[base] = -1 if last is None else last
             if self._ends[base] < first:
                 return []
             if base not in self._intact:
-                self._intact[base] = _intact_spans(segment, self.storage_options)
+                self._intact[base] = _intact_spans(segment)
         except UnreadableError:  # which the task that reads it reports
             return []
         return self._intact[base]
 
 
-def _intact_spans(segment: SegmentPaths, storage_options: StorageOptions | None) -> list[Span]:
+def _intact_spans(segment: SegmentPaths) -> list[Span]:
     spans: list[Span] = []
     end = segment.base_offset
-    with open_listed(segment, True, storage_options) as file:
+    with open_listed(segment, True) as file:
         for chunk in scan(file, ignore):
             batches = chunk.batches
             ends = batches.end_of_records + 1

@@ -24,7 +24,8 @@ from brokerless.log.live_segments import ReplacedError, open_listed, with_curren
 from brokerless.log.offset_gaps import check_end, check_head
 from brokerless.log.ranges import EVERYTHING, Range, from_log_start
 from brokerless.log.seek import log_start_after_end
-from brokerless.log.storage.paths import StorageOptions, is_remote
+from brokerless.log.storage.location import StorageOptions
+from brokerless.log.storage.paths import is_remote
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.spark.discovery import check_named, find_partitions, is_unknown, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Limit, Options
@@ -92,7 +93,7 @@ def _look_at(partition: Partition, options: Options) -> tuple[Partition | None, 
     """The partition without what cannot be opened, None if nothing is left, and splits for what is reported."""
     reported: list[Split] = []
     report = reporter(partition, options, reported)
-    if (finding := log_start_after_end(partition.paths, partition.storage_options)) is not None:
+    if (finding := log_start_after_end(partition.paths)) is not None:
         report(finding)
     left = _leave_out_unreadable(partition, options, report)
     is_left = left.segment_paths or not (partition.segment_paths or partition.paths.findings)
@@ -133,7 +134,7 @@ def _leave_out_unreadable(partition: Partition, options: Options, report: Callab
         findings = list(paths.findings)
         for segment in paths.segments:
             try:
-                open_listed(segment, segment is paths.segments[-1], storage).close()
+                open_listed(segment, segment is paths.segments[-1]).close()
             except ReplacedError:
                 raise
             except UnreadableError as error:
@@ -147,7 +148,7 @@ def _leave_out_unreadable(partition: Partition, options: Options, report: Callab
             report(finding)
         return Partition(replace(paths, segments=tuple(there)), storage)
 
-    return with_current_listing(partition.paths, leave_out, storage)
+    return with_current_listing(partition.paths, leave_out)
 
 
 def _range(partition: Partition, options: Options) -> Range | None:
@@ -235,7 +236,7 @@ def _current_splits(
         whole = listed if paths is partition.paths else paths
         return list(_splits(now, requested, options, pushed, size, reporter(now, options, reported), whole)), reported
 
-    return with_current_listing(partition.paths, work, partition.storage_options)
+    return with_current_listing(partition.paths, work)
 
 
 def _splits(
@@ -254,14 +255,14 @@ def _splits(
     if options.committed and options.table == "records":
         from brokerless.log.partition import transactions_of
 
-        transactions = transactions_of(partition.paths, storage, found.append)
+        transactions = transactions_of(partition.paths, found.append)
         requested = requested.narrow(Range(end_offset=transactions.end_offset))
         for finding in found:
             report(finding)
     segments = partition.segment_paths
     following = {one.base_offset: two.base_offset for one, two in pairwise(segments)}
-    check_head(listed, report, storage, requested)
-    check_end(listed, report, storage, requested)
+    check_head(listed, report, requested)
+    check_end(listed, report, requested)
     wholes: list[Split] = []
     for segment in requested.segments(segments):
         if pushed.files is not None and segment.log.path not in pushed.files:
@@ -279,7 +280,7 @@ def _splits(
             is_followed=after is not None,
             start_offset=from_log_start(partition.paths).start_offset or 0,
             following=None if pushed.files is not None else _with_next(listed, segment),
-            directory=partition.path,
+            directory=partition.paths.location,
             offsets=Range(segment.base_offset, after),
             own=Range(segment.base_offset, after),
             query=requested,

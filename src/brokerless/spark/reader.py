@@ -20,7 +20,8 @@ from brokerless.log.live_segments import ReplacedError, list_again, open_listed,
 from brokerless.log.offset_checks import RepeatedOffsets
 from brokerless.log.ranges import Range
 from brokerless.log.segment import Chunk, Report, ignore, scan, scan_headers, within_log
-from brokerless.log.storage.paths import File, StorageOptions, open_file
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import StorageOptions
 from brokerless.ordered_threads import read_ahead
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.spark.columns import SelectedColumns, corrupt_rows, to_spark
@@ -95,7 +96,7 @@ def _table(split: Split, options: Options, columns: SelectedColumns, report: Rep
             from brokerless.log.partition import transactions_of
 
             assert split.paths is not None
-            transactions = transactions_of(split.paths, options.storage or None, report)
+            transactions = transactions_of(split.paths, report)
             transactions = transactions.since(split.paths.start_offset or 0)
             table = transactions_table(transactions, RowSource(split.paths.path, split.topic, split.partition))
             yield from table.select(columns.of_table).combine_chunks().to_batches()
@@ -140,12 +141,12 @@ def _records(split: Split, options: Options, names: list[str], report: Report) -
     except ReplacedError as error:
         reading = replace(reading, range=_offsets(split), span=None)
         found = _partition_now(split, options, error)
-        pieces = read_partition(found, reading, report, storage)
+        pieces = read_partition(found, reading, report)
         yield from record_batches(pieces, split.topic, split.partition, schema)
         return
     with file:
         start = start_of(file, split, storage)
-        highest = highest_before(file, split.segment, start, storage)
+        highest = highest_before(file, split.segment, start)
         seen = _overlapping(split, storage)
         pieces = read_file(file, reading, _graded(split, report), start, split.end, seen, highest)
         yield from record_batches(pieces, split.topic, split.partition, schema)
@@ -155,9 +156,9 @@ def _records(split: Split, options: Options, names: list[str], report: Report) -
 def _open_planned(split: Split, storage: StorageOptions | None) -> File:
     """The file that was planned. Raises :class:`ReplacedError` if it is not there, under any name."""
     assert split.segment is not None
-    if split.segment.log.path == split.directory:
-        return open_file(split.directory, storage)
-    file = open_listed(split.segment, not split.is_followed, storage)
+    if split.segment.log.path == split.directory.path:
+        return split.directory.open()
+    file = open_listed(split.segment, not split.is_followed)
     if split.first is not None and first_batch(file, split.start) != split.first:
         file.close()
         raise ReplacedError(file.path, f"position {split.start} has another batch than when this was planned")
@@ -173,9 +174,8 @@ def _partition_now(split: Split, options: Options, error: ReplacedError) -> Part
     gets; what was deleted is lost, which ends the query unless ``failOnDataLoss`` is false."""
     assert split.segment is not None
     paths = PartitionPath(split.topic, split.partition, split.directory, read_setting=read_setting)
-    storage = options.storage or None
     first = _offsets(split).start_offset or 0
-    now = list_again(paths, ignore, storage)
+    now = list_again(paths, ignore)
     if now is not None and now.segments[0].base_offset <= first:
         return now
     if options.fail_on_data_loss:
@@ -188,14 +188,14 @@ def _partition_now(split: Split, options: Options, error: ReplacedError) -> Part
 
 def _overlapping(split: Split, storage: StorageOptions | None) -> RepeatedOffsets | None:
     """What other segments return of a split's batches; None where there are none to list."""
-    if split.own is None or split.segment is None or split.segment.log.path == split.directory:
+    if split.own is None or split.segment is None or split.segment.log.path == split.directory.path:
         return None
     from brokerless.spark.overlaps import OverlappingSegments
 
     base, end = split.segment.base_offset, split.own.end_offset
 
     def list_others() -> list[SegmentPaths] | None:
-        now = list_again(PartitionPath(split.topic, split.partition, split.directory), ignore, storage)
+        now = list_again(PartitionPath(split.topic, split.partition, split.directory), ignore)
         segments = () if now is None else now.segments
         if end is not None and all(each.base_offset != end for each in segments):
             return None
@@ -232,7 +232,7 @@ def _chunks(split: Split, options: Options, report: Report, scan: Callable[..., 
     try:
         file = _open_planned(split, storage)
     except ReplacedError as error:
-        for each in open_segments(_partition_now(split, options, error), report, split.offsets, storage):
+        for each in open_segments(_partition_now(split, options, error), report, split.offsets):
             for chunk in scan(each.file, report if each.is_last else within_log(report), each.start):
                 yield chunk.take(_ends_in(chunk.batches, split.offsets))
         return
@@ -246,7 +246,7 @@ def _check_following(split: Split, file: File, report: Report, storage: StorageO
     from brokerless.log.offset_gaps import check_following
 
     if split.following is not None and split.segment is not None and split.end is None:
-        check_following(split.following, split.segment, file, report, storage, split.bounds)
+        check_following(split.following, split.segment, file, report, split.bounds)
 
 
 def _ends_in(batches: Batches, offsets: Range) -> NDArray[np.bool_]:
@@ -267,7 +267,7 @@ def _segments(split: Split, options: Options, names: list[str], report: Report) 
         same = next((each for each in now if each.base_offset == segment.base_offset), None)
         if same is None:  # another one has what is left of it, of which there is a row
             return
-        segment, file = same, open_file(same.log.path, storage)
+        segment, file = same, same.log.location.open()
     with file:
         source = RowSource(file.path, split.topic, split.partition)
         seen = _overlapping(split, storage)

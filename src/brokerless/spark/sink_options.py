@@ -22,7 +22,8 @@ from brokerless.kafka_names import COMPRESSION_TYPES
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import StorageOptions, full_path
+from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.paths import full_path
 from brokerless.tables.batcher import BatchSettings
 
 _PLACES = ("topic", "partition", "partitions")
@@ -58,7 +59,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     placement = Routing(options.get("topic"), numbers["partition"], numbers["partitions"])
     storage_options = _storage_options(options.get("storageOptions"))
     return SinkOptions(
-        output_directory(full_path(path), (), storage_options),  # executors have a directory of their own
+        output_directory(Location.of(full_path(path), storage_options), ()),  # executors have a directory of their own
         placement,
         _settings(options, numbers["batch.size"]),
         LogConfig(**log),

@@ -18,7 +18,8 @@ from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import open_listed
 from brokerless.log.ranges import EVERYTHING, Range, Span
 from brokerless.log.segment import Chunk, ignore, scan_headers
-from brokerless.log.storage.paths import File, StorageOptions
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import Location, StorageOptions
 
 if TYPE_CHECKING:
     from brokerless.log.producer.transactions import Transactions
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _MOST_SPLITS = 1024
 """Into how many tasks one batch is cut at most."""
+_NOWHERE = Location("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Split:
     is_followed: bool = False
     start_offset: int = 0
     following: PartitionPath | None = None
-    directory: str = ""
+    directory: Location = _NOWHERE
     offsets: Range = EVERYTHING
     first: tuple[int, int] | None = None
     own: Range | None = None
@@ -93,7 +95,7 @@ def task_rounds(options: Options, total: int) -> int:
 def cut(whole: Split, size: int, max_records: int | None, storage: StorageOptions | None) -> Iterator[Split]:
     """Cuts a split of one segment into splits of about ``size`` bytes, and of at most ``max_records`` offsets."""
     assert whole.segment is not None
-    with open_listed(whole.segment, not whole.is_followed, storage) as file:
+    with open_listed(whole.segment, not whole.is_followed) as file:
         start = start_of(file, whole, storage)
         end = file.size if whole.end is None else min(whole.end, file.size)
         ranges = _byte_ranges(file, whole.segment, start, end, size, storage)
@@ -126,9 +128,9 @@ def start_of(file: File, split: Split, storage: StorageOptions | None) -> int:
     if start or split.segment is None:
         return start
     if bounds.start_offset is not None:
-        start = position_of_offset(file, split.segment, bounds.start_offset, storage)
+        start = position_of_offset(file, split.segment, bounds.start_offset)
     if bounds.start_timestamp is not None:
-        start = max(start, position_of_timestamp(file, split.segment, bounds.start_timestamp, storage))
+        start = max(start, position_of_timestamp(file, split.segment, bounds.start_timestamp))
     return start
 
 
@@ -162,7 +164,7 @@ def _byte_ranges(
     from brokerless.log.seek import split
 
     if segment.offset_index is not None:
-        index = load_offset_index(segment.offset_index.path, segment.base_offset, storage)
+        index = load_offset_index(segment.offset_index.location, segment.base_offset)
         cuts = [start]
         # Entries lie at least some kilobytes apart: they serve where splits are much larger.
         while end - cuts[-1] > size:

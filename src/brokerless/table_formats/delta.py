@@ -20,8 +20,8 @@ from brokerless import arrow
 from brokerless.clock import now
 from brokerless.errors import BrokerlessError, UnwritableError, UsageError
 from brokerless.log.storage import file_tree, paths
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.log.storage.own_files import read_own, sync_path
-from brokerless.log.storage.paths import StorageOptions
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import table_name
 from brokerless.table_formats.column_types import plain_field
@@ -187,7 +187,7 @@ class DeltaTables:
             directory = self.describe(topic)
             for name in file_tree.find(directory, None):
                 if _LOG_FILE.fullmatch(name):
-                    found |= _paths_in_log(read_own(paths.join(directory, name), _LOG_LIMIT, None))
+                    found |= _paths_in_log(read_own(Location(directory) / name, _LOG_LIMIT))
                 elif _CHECKPOINT.fullmatch(name):
                     found |= _paths_in_checkpoint(paths.join(directory, name))
             return found
@@ -248,7 +248,7 @@ class DeltaTables:
         entries = [] if paths.is_remote(path) else sorted(each for each in _names(log) if _ENTRY.fullmatch(each))
         if not entries:
             return None
-        data = read_own(str(log / entries[-1]), _LOG_LIMIT, None)
+        data = read_own(Location(str(log / entries[-1])), _LOG_LIMIT)
         try:
             is_whole = bool(data) and all(isinstance(json.loads(each), dict) for each in data.splitlines())
         except ValueError:

@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.storage import paths
-from brokerless.log.storage.file_lock import file_lock
+from brokerless.log.storage.directory_lock import file_lock
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.log.storage.own_files import make_directory
-from brokerless.log.storage.paths import StorageOptions
 from brokerless.log.storage.write_errors import storage_errors
 
 
 def check_target(path: str, storage_options: StorageOptions | None) -> None:
     """Refuses a broker's log directory: it would not start with directories in it that it does not know."""
     for name in (names.META_PROPERTIES, names.RECOVERY_POINT_CHECKPOINT):
-        if paths.exists(paths.join(path, name), storage_options):
+        if (Location(path, storage_options) / name).exists():
             raise UsageError(f"{path} is a broker's log directory ({name}); export to another directory")
 
 

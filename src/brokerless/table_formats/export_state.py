@@ -17,8 +17,8 @@ from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.kafka_names import ISOLATION_LEVELS, Isolation
 from brokerless.log.storage import file_tree, paths
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.log.storage.own_files import read_own
-from brokerless.log.storage.paths import StorageOptions
 from brokerless.offset_spans import Span
 from brokerless.strict_json import (
     WrongJsonError,
@@ -114,7 +114,7 @@ def load(directory: str, topic: str, storage_options: StorageOptions | None) -> 
                 f"another directory, or move these away",
             )
         return None
-    return parse(read_own(path, _LIMIT, storage_options), topic, path)
+    return parse(read_own(Location(path, storage_options), _LIMIT), topic, path)
 
 
 def parse(data: bytes, topic: str, path: str) -> ExportState:

@@ -17,8 +17,8 @@ import pyarrow as pa
 from brokerless import arrow
 from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError, UsageError
 from brokerless.log.storage import paths
+from brokerless.log.storage.location import StorageOptions
 from brokerless.log.storage.own_files import make_directory
-from brokerless.log.storage.paths import StorageOptions
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import Catalog, table_name
 from brokerless.table_formats.column_types import plain_field

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from brokerless.arrow import column_of_numbers, is_valid, numbers
 from brokerless.interchange.input_splits import TOPIC, TOPIC_ID
 from brokerless.log.storage import file_tree
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.log.storage.write_errors import storage_errors
 from brokerless.schemas import RECORDS
 from brokerless.table_formats.data_files import DataTarget, OpenDataFile, data_file_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from brokerless.errors import UsageError
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.table_formats.catalog import Catalog, TableFormat
 from brokerless.table_formats.delta import DeltaTables
 from brokerless.table_formats.iceberg import IcebergTables

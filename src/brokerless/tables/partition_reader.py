@@ -17,7 +17,7 @@ from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths, resolve
 from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.schemas import BATCHES, SEGMENTS
 from brokerless.text import html_table
 
@@ -31,11 +31,9 @@ OnDamage = Callable[[Finding], None]
 OnUnreadable = Callable[[UnreadableError], None]
 
 
-def open_partitions(
-    path: str, include: Collection[Include] | Include = (), storage_options: StorageOptions | None = None
-) -> list[PartitionReader]:
+def open_partitions(location: Location, include: Collection[Include] | Include = ()) -> list[PartitionReader]:
     """Readers of all partitions in a path, as :func:`brokerless.open` finds them."""
-    return [PartitionReader(each, storage_options) for each in resolve(path, include, storage_options).partitions]
+    return [PartitionReader(each, location.options) for each in resolve(location, include).partitions]
 
 
 @dataclass(frozen=True)
@@ -140,8 +138,8 @@ class PartitionReader:
         check = "isValid" in schema.names
         progress = ReadProgress(self.paths, done)
         report = on_damage or raise_errors
-        check_head(self.paths, report, self.storage_options)
-        for each in open_segments(self.paths, report, storage_options=self.storage_options):
+        check_head(self.paths, report)
+        for each in open_segments(self.paths, report):
             source = RowSource(each.file.path, self.topic, self.partition)
             graded = report if each.is_last else within_log(report)
             for chunk in (scan if check else scan_headers)(each.file, graded, each.start):
@@ -154,8 +152,8 @@ class PartitionReader:
                     for finding in wrong:
                         on_damage(finding)
                 progress.reach(each.file.path, chunk.base + int(chunk.batches.ends[-1]))
-            check_following(each.partition, each.segment, each.file, report, self.storage_options)
-        check_end(self.paths, report, self.storage_options)
+            check_following(each.partition, each.segment, each.file, report)
+        check_end(self.paths, report)
         progress.finish()
 
     def segments(self, *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None) -> pa.Table:
@@ -203,17 +201,17 @@ class PartitionReader:
                 report(finding)
 
         seen = SeenOffsets()
-        start = from_reported_start(self.paths, report, self.storage_options).start_offset or 0
-        check_head(self.paths, report, self.storage_options)
+        start = from_reported_start(self.paths, report).start_offset or 0
+        check_head(self.paths, report)
         try:
-            for each in open_segments(self.paths, report_readable, storage_options=self.storage_options):
+            for each in open_segments(self.paths, report_readable):
                 source = RowSource(each.file.path, self.topic, self.partition)
                 try:
                     seen.begin(each.segment.base_offset)
                     summary = summarize(each.file, report, start, max_batch_bytes, seen, watch)
                     row = segment_row(each.segment, source, summary)
                     if not is_followed(each.partition, each.segment, summary.last_offset):
-                        check_following(each.partition, each.segment, each.file, report, self.storage_options)
+                        check_following(each.partition, each.segment, each.file, report)
                 except UnreadableError as error:
                     unreadable(error, each.file.path)
                     continue
@@ -221,7 +219,7 @@ class PartitionReader:
                     yield row
         except UnreadableError as error:
             unreadable(error, self.path)
-        check_end(self.paths, report, self.storage_options)
+        check_end(self.paths, report)
 
     def transactions(self, *, on_damage: OnDamage | None = None) -> pa.Table:
         """One row for each transaction that did not end before the log start offset, in the order in which they ended
@@ -230,9 +228,9 @@ class PartitionReader:
         from brokerless.log.partition import transactions_of
         from brokerless.tables.record_batches import RowSource, transactions_table
 
-        check_head(self.paths, on_damage or raise_errors, self.storage_options)
+        check_head(self.paths, on_damage or raise_errors)
         source = RowSource(self.path, self.topic, self.partition)
-        every = transactions_of(self.paths, self.storage_options, on_damage or raise_errors, is_all_read=True)
+        every = transactions_of(self.paths, on_damage or raise_errors, is_all_read=True)
         return transactions_table(every.since(self.start_offset or 0), source)
 
     def offset_for_timestamp(
@@ -246,12 +244,12 @@ class PartitionReader:
 
         at = milliseconds(timestamp)
         assert at is not None
-        found = offset_for_timestamp(self.paths, at, self.storage_options, max_batch_bytes)
+        found = offset_for_timestamp(self.paths, at, max_batch_bytes)
         if found is None or isolation == "read_uncommitted":
             return None if found is None else found[0]
         from brokerless.log.partition import transactions_of
 
-        stable = transactions_of(self.paths, self.storage_options).last_stable_offset
+        stable = transactions_of(self.paths).last_stable_offset
         return found[0] if stable is None or found[0] < stable else None
 
     @property
@@ -268,15 +266,15 @@ class PartitionReader:
 
         def end_of(paths: PartitionPath) -> int | None:
             for segment in reversed(paths.segments):
-                with open_listed(segment, segment is paths.segments[-1], self.storage_options) as file:
-                    last = last_offset(file, segment, self.storage_options)
+                with open_listed(segment, segment is paths.segments[-1]) as file:
+                    last = last_offset(file, segment)
                 if last is not None:
                     return last + 1
                 if segment.base_offset:
                     return segment.base_offset
             return self.start_offset
 
-        return with_current_listing(self.paths, end_of, self.storage_options)
+        return with_current_listing(self.paths, end_of)
 
 
 def read_records(partitions: Iterable[PartitionReader], options: ReadOptions) -> pa.RecordBatchReader:
@@ -295,7 +293,7 @@ def read_prepared(
     from brokerless.tables.prepared_records import prepared_records
 
     options.schema()
-    return prepared_records(partition.paths, partition.storage_options, options, prepare)
+    return prepared_records(partition.paths, options, prepare)
 
 
 def read_batches(

@@ -16,7 +16,6 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import DecodedRows, Match, Reading, read_partition, transactions_of
 from brokerless.log.read_progress import ReadProgress
 from brokerless.log.seek import from_reported_start
-from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.record_batches import RowSource, prepared_batches, records_batches
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ Prepare = Callable[[pa.RecordBatch], Any]
 
 
 def prepared_records(
-    paths: PartitionPath, storage_options: StorageOptions | None, options: ReadOptions, prepare: Prepare | None
+    paths: PartitionPath, options: ReadOptions, prepare: Prepare | None
 ) -> Iterator[tuple[pa.RecordBatch, Any]]:
     """Record batches, and of each what ``prepare`` made of it in the thread that decoded it; None where none did. See
     :meth:`brokerless.tables.partition_reader.PartitionReader.records`."""
@@ -34,10 +33,10 @@ def prepared_records(
     progress = ReadProgress(paths, options.done)
     committed = options.isolation == "read_committed"
     pending: dict[tuple[str, int | None], Finding] = {}
-    requested = options.range.narrow(from_reported_start(paths, report, storage_options))
+    requested = options.range.narrow(from_reported_start(paths, report))
     transactions = None
     if committed:
-        transactions = transactions_of(paths, storage_options, lambda each: _put(pending, each))
+        transactions = transactions_of(paths, lambda each: _put(pending, each))
 
     def prepared(rows: DecodedRows) -> list[tuple[pa.RecordBatch, Any]]:
         source = RowSource(rows.path, paths.topic, paths.partition)
@@ -64,7 +63,7 @@ def prepared_records(
         pending.pop((finding.file, finding.position), None)
         report(finding)
 
-    selected = read_partition(paths, reading, report_once, storage_options)
+    selected = read_partition(paths, reading, report_once)
     yield from prepared_batches(selected, paths.topic, paths.partition, schema)
     # Damage that made a transaction look open lies where a committed reader does not come.
     for finding in pending.values():

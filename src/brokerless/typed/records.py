@@ -14,7 +14,7 @@ from brokerless import arrow
 from brokerless.errors import UsageError, raise_errors
 from brokerless.findings import NOT_DECODED, Finding, Kind
 from brokerless.log.read_progress import ignore
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.schemas import RECORDS
 from brokerless.tables.partition_reader import PartitionReader, read_records
 from brokerless.tables.read_options import ReadOptions

@@ -18,7 +18,7 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.log.directory import resolve
 from brokerless.log.storage import paths
-from brokerless.log.storage.paths import StorageOptions, read_bytes
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.typed.registry import DEFAULT_CONTEXT, Reference, Registry, Schema, SchemaType, read_registry
 
@@ -41,19 +41,19 @@ def load_registry(
     for partition in partitions:
         above = paths.parent_directory(partition.path)
         beside = None if above is None or partition.topic is None else paths.join(above, f"{TOPIC}-0")
-        if beside is not None and paths.is_directory(beside, partition.storage_options):
+        if beside is not None and Location(beside, partition.storage_options).is_directory():
             return _from_logs(beside, partition.storage_options)
     return Registry()
 
 
 def _load(path: str, storage_options: StorageOptions | None) -> Registry:
-    if not paths.is_directory(path, storage_options):
+    if not Location(path, storage_options).is_directory():
         if path.endswith(".log"):
             return _from_logs(path, storage_options)
-        data = read_bytes(path, _MAX_EXPORT, storage_options)
+        data = Location(path, storage_options).read(_MAX_EXPORT)
         found = read_registry(_lines(data), path)
     else:
-        entries = paths.list_directory(path, storage_options)
+        entries = Location(path, storage_options).entries()
         names = [each.name for each in entries]
         if f"{TOPIC}-0" in names:
             return _from_logs(paths.join(path, f"{TOPIC}-0"), storage_options)
@@ -73,7 +73,7 @@ def _from_logs(path: str, storage_options: StorageOptions | None) -> Registry:
     findings: list[Finding] = []
 
     def records() -> Iterator[tuple[bytes | None, bytes | None]]:
-        for each in resolve(path, (), storage_options).partitions:
+        for each in resolve(Location(path, storage_options), ()).partitions:
             reader = PartitionReader(each, storage_options)
             for batch in reader.records(["key", "value"], on_damage=findings.append):
                 yield from zip(arrow.values(batch.column("key")), arrow.values(batch.column("value")), strict=True)
@@ -118,7 +118,7 @@ def _from_files(path: str, names: Sequence[str], storage_options: StorageOptions
     files = [name for name in names if name[name.rfind(".") :] in _SUFFIXES][:_MAX_FILES]
     found: dict[str, Schema] = {}
     for name in files:
-        text = read_bytes(paths.join(path, name), _MAX_FILE, storage_options).decode(errors="replace")
+        text = (Location(path, storage_options) / name).read(_MAX_FILE).decode(errors="replace")
         stem, _, suffix = name.rpartition(".")
         version = _VERSION.fullmatch(stem)
         subject, number = (stem, 1) if version is None else (version["subject"], int(version["version"]))

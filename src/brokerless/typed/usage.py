@@ -12,7 +12,7 @@ import pyarrow as pa
 from brokerless import arrow
 from brokerless.findings import Finding, Kind
 from brokerless.log.names import is_internal
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.tables.partition_reader import PartitionReader, first_rows
 from brokerless.typed.framing import CONFLUENT
 from brokerless.typed.records import shared_ids

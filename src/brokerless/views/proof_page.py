@@ -13,6 +13,7 @@ from brokerless.jobs.erase.signed_manifest import LIMIT, load_manifest
 from brokerless.jobs.prove.claims import parse_claims
 from brokerless.jobs.prove.job import Proof
 from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
 from brokerless.log.storage.paths import is_local_within, local, parent_directory
 from brokerless.log.storage.write_errors import unwritable
@@ -49,7 +50,7 @@ def check_page_path(path: str, manifest: str, directories: Iterable[str | None] 
     if not os.path.lexists(own):
         return
     try:
-        is_page = read_own(str(own), LIMIT).startswith(_HEAD.encode())
+        is_page = read_own(Location(str(own)), LIMIT).startswith(_HEAD.encode())
     except UnreadableError:
         is_page = False
     if not is_page:

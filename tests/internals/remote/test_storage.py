@@ -6,6 +6,7 @@ from pathlib import Path
 
 from brokerless.internals.remote.storage import RemoteSegment, RemoteStorage, deleted_by_epochs
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 ID = "HgTP-yCeTxanOEnWWBin1A"
 
@@ -19,7 +20,7 @@ def message(tmp_path: Path, base_offset: int, found: RemoteStorage, topic: str =
     directory = tmp_path / f"{topic}-0"
     directory.mkdir()
     (directory / f"{base_offset:020}.log").write_bytes(b"")
-    (partition,) = resolve(str(directory)).partitions
+    (partition,) = resolve(Location(str(directory))).partitions
     finding = found.finding(partition)
     return None if finding is None else finding.message
 

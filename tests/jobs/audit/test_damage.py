@@ -16,6 +16,7 @@ from brokerless.errors import UnreadableError
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.restart.job import plan_restart
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 NAMES = (
     "segments-0", "txn-0", "compacted-none-0", "prealloc-0", "codec-lz4-1", "retention-0", "epochs-0", "head-deleted-0",
@@ -42,7 +43,7 @@ def test_whatever_is_done_to_a_partition(name: str, tmp_path: Path) -> None:
         logs = {file for file in whole if file.endswith(".log")}
         if any(whole[file] != damaged.get(file) for file in logs):
             assert [each for each in findings if each.severity != "info"], (seed, findings)
-        directory = resolve(str(root))
+        directory = resolve(Location(str(root)))
         for clean in (True, False):
             with contextlib.suppress(UnreadableError):
                 (partition,) = directory.partitions

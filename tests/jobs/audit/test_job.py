@@ -28,6 +28,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint, offset_checkpoint
 from brokerless.log.checkpoint.producer_snapshot import producer_snapshot
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 NOW = 1_795_300_000_000
 """ms: after all golden files were written."""
@@ -35,7 +36,7 @@ NOW = 1_795_300_000_000
 
 def audit(path: object) -> tuple[dict[str, PartitionAudit], list[Finding]]:
     """All audits of a path, by the partition's name, and all findings."""
-    directory = resolve(str(path))
+    directory = resolve(Location(str(path)))
     notes = load_directory_state(directory)
     audits = [audit_partition(each, notes.of(each), NOW, was_clean=notes.was_clean) for each in directory.partitions]
     findings = [finding for each in audits for finding in each.findings]
@@ -140,7 +141,7 @@ def copy_of(name: str, root: Path) -> Copy:
     topic, _, partition = name.rpartition("-")
     for path in source.iterdir():
         if path.name.endswith("-offset-checkpoint"):
-            offsets = load_offset_checkpoint(str(path)).offsets
+            offsets = load_offset_checkpoint(Location(str(path))).offsets
             own = {place: offset for place, offset in offsets.items() if place == (topic, int(partition))}
             (root / path.name).write_bytes(offset_checkpoint(own))
         elif path.is_file():
@@ -338,7 +339,7 @@ def test_a_topic_that_was_deleted_and_made_again_had_another_id(tmp_path: Path) 
     copy = copy_of("segments-0", tmp_path)
     another_topic(copy)
     (tmp_path / "segments-1").rename(tmp_path / "segments-1.9f0c6ae1b2f64e5d8a7b3c1d2e4f5a6b-delete")
-    directory = resolve(str(tmp_path), include=("delete",))
+    directory = resolve(Location(str(tmp_path)), include=("delete",))
     audits = [audit_partition(each, {}, NOW) for each in directory.partitions]
     assert len(audits) == 2
     assert "topic-id-mismatch" not in {
@@ -347,7 +348,7 @@ def test_a_topic_that_was_deleted_and_made_again_had_another_id(tmp_path: Path) 
 
 
 def test_a_task_and_its_result_can_go_to_another_process() -> None:
-    directory = resolve(str(broker_data("clean")))
+    directory = resolve(Location(str(broker_data("clean"))))
     notes = load_directory_state(directory)
     tasks = [(each, notes.of(each), NOW) for each in directory.partitions[:6]]
     results = [audit_partition(*task) for task in tasks]
@@ -371,7 +372,7 @@ def test_a_broken_snapshot_of_the_metadata_is_found(tmp_path: Path) -> None:
 @pytest.mark.slow(reason="all damaged files")
 def test_whatever_verify_finds_is_found_in_damaged_files() -> None:
     for case in cases("damaged", "framing", "specials", "articles"):
-        (partition,) = resolve(str(case.path)).partitions
+        (partition,) = resolve(Location(str(case.path))).partitions
         found = audit_partition(partition, {}, NOW).findings
         wanted = [each for each in verify_partition(partition) if each.severity == "error"]
         for each in wanted:

@@ -15,6 +15,7 @@ from brokerless.internals.metadata_records import encode_record
 from brokerless.jobs.audit.job import audit_directory, audit_partitions
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 KRAFT = "__cluster_metadata-0"
 
@@ -32,7 +33,7 @@ def directory(tmp_path: Path) -> Path:
 
 def findings(path: Path) -> set[tuple[str, str, str]]:
     """Severity, kind, and the name of the file, of what is no info."""
-    directory = resolve(str(path))
+    directory = resolve(Location(str(path)))
     state = load_directory_state(directory)
     audits = list(audit_partitions(directory.partitions, state))
     found = [finding for audit in audits for finding in audit.findings]  # type: ignore[union-attr]

@@ -28,14 +28,14 @@ from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.commit import partition_copy
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import resolve
-from brokerless.log.storage.paths import DirectoryEntry
+from brokerless.log.storage.location import DirectoryEntry, Location
 
 pytestmark = pytest.mark.xdist_group("converted")
 NAMES = [path.parent.name for path in sorted(broker_data("clean").glob("*-*/leader-epoch-checkpoint"))]
 
 
 def paths(source: Path) -> Any:
-    return resolve(str(source)).partitions
+    return resolve(Location(str(source))).partitions
 
 
 def run(source: Path, to: Path, conversion: Conversion, findings: list[Finding] | None = None) -> list[ConvertResult]:
@@ -77,9 +77,11 @@ def test_records_ids_epochs_and_the_ends_of_the_log_stay(recompressed: Path, nam
     assert rows(target, "read_committed") == rows(source, "read_committed")
     before, after = brokerless.open(source).partitions[0], brokerless.open(target).partitions[0]
     assert after.end_offset == before.end_offset
-    metadata = [load_partition_metadata(str(path / "partition.metadata")).topic_id for path in (source, target)]
+    metadata = [
+        load_partition_metadata(Location(str(path / "partition.metadata"))).topic_id for path in (source, target)
+    ]
     assert metadata[0] == metadata[1]
-    epochs = [load_leader_epochs(str(path / "leader-epoch-checkpoint")) for path in (source, target)]
+    epochs = [load_leader_epochs(Location(str(path / "leader-epoch-checkpoint"))) for path in (source, target)]
     assert epochs[0].epochs.tolist() == epochs[1].epochs.tolist()
     assert epochs[0].start_offsets.tolist() == epochs[1].start_offsets.tolist()
     topic, _, number = name.rpartition("-")

@@ -36,7 +36,7 @@ def source(tmp_path: Path) -> Path:
 def test_all_kinds_of_places_are_told(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api_jobs, "read_setting", lambda directory, topic, name, options: "true")
+    monkeypatch.setattr(api_jobs, "read_setting", lambda directory, topic, name: "true")
     (key,) = {
         row["key"] for row in brokerless.open(source / NAME).records(["offset", "key"]).read_all().to_pylist()[:1]
     }

@@ -26,7 +26,7 @@ from brokerless.jobs import manifest
 from brokerless.jobs.named_partitions import target_directories
 from brokerless.log import segment
 from brokerless.log.directory import resolve
-from brokerless.log.storage.paths import DirectoryEntry
+from brokerless.log.storage.location import DirectoryEntry, Location
 
 pytestmark = pytest.mark.xdist_group("erased")
 ROOT = Path(__file__).parents[3]
@@ -86,7 +86,7 @@ def test_audit_finds_what_it_found_before_and_untouched_files_are_identical(brok
         return {(each.severity, each.kind) for each in found if each.severity != "info"}
 
     assert kinds(erased / broker) <= kinds(broker_data(broker))
-    for each in resolve(str(broker_data(broker))).partitions:
+    for each in resolve(Location(str(broker_data(broker)))).partitions:
         own = erased / broker / Path(each.path).name
         for path in Path(each.path).iterdir():
             is_of_segment = path.with_suffix(".log").exists()  # a broker deletes other snapshots
@@ -157,7 +157,9 @@ def test_a_broker_goes_on_without_recovery_and_so_do_producers_and_a_group(tmp_p
 
 
 def test_several_log_directories_get_one_each(tmp_path: Path) -> None:
-    first, second = (resolve(str(shutil.copytree(broker_data("clean"), tmp_path / name))) for name in ("b1", "b2"))
+    first, second = (
+        resolve(Location(str(shutil.copytree(broker_data("clean"), tmp_path / name)))) for name in ("b1", "b2")
+    )
     assert target_directories([first], "to") == ["to"]
     assert target_directories([first, second], "to") == ["to/b1", "to/b2"]
     with pytest.raises(UsageError, match="two of the paths end with 'b1'"):

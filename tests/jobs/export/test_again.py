@@ -21,6 +21,7 @@ from brokerless.findings import Finding
 from brokerless.jobs.export.job import Export, export, plan
 from brokerless.jobs.export.tasks import ExportForm
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 
 def test_a_second_run_writes_nothing(tmp_path: Path) -> None:
@@ -172,7 +173,7 @@ def test_another_topic_another_layout_and_another_isolation_are_refused(tmp_path
 
 def test_one_topic_may_come_once_and_has_one_id(tmp_path: Path) -> None:
     one, two = (partition(tmp_path / each / "t-0", batch(0).tobytes()) for each in "ab")
-    partitions = [*resolve(str(one)).partitions, *resolve(str(two)).partitions]
+    partitions = [*resolve(Location(str(one))).partitions, *resolve(Location(str(two))).partitions]
     with pytest.raises(UsageError, match=r"t-0 is both in .*/a/t-0 and in .*/b/t-0"):
         plan(partitions, [str(one), str(two)], tmp_path / "out", Export())
     partition(tmp_path / "a" / "t-1", batch(0).tobytes(), "AAAAAAAAAAAAAAAAAAAAAg")
@@ -191,7 +192,7 @@ def test_targets_that_are_something_else_are_refused(tmp_path: Path) -> None:
     (foreign / "part-00000.parquet").write_bytes(b"")
     refused(source, tmp_path / "out", r"there are files \(part-00000.parquet\), but not _brokerless.json")
     refused(tmp_path / "data" / "t-0" / "00000000000000000000.log", tmp_path / "new", "does not say which partition")
-    there = resolve(str(source)).partitions
+    there = resolve(Location(str(source))).partitions
     for url, match in (("s3://", "names no bucket"), ("memory://logs/t-0/out", "is within memory://logs/t-0")):
         with pytest.raises(UsageError, match=match):
             plan(there, [str(source), "memory://logs/t-0"], url, Export())
@@ -220,7 +221,7 @@ def test_two_exports_at_once_to_one_directory_are_refused(tmp_path: Path) -> Non
         except UsageError as error:
             refusals.append(str(error))
 
-    planned = plan(resolve(str(first)).partitions, [str(first)], out, Export())
+    planned = plan(resolve(Location(str(first))).partitions, [str(first)], out, Export())
     list(export(planned, [].append, done=meanwhile))
     assert refusals
     assert all("another export writes here" in each for each in refusals)
@@ -229,7 +230,7 @@ def test_two_exports_at_once_to_one_directory_are_refused(tmp_path: Path) -> Non
 
 def test_a_plan_that_was_overtaken_is_refused(tmp_path: Path) -> None:
     source = partition(tmp_path / "t-0", batch(0).tobytes())
-    planned = plan(resolve(str(source)).partitions, [str(source)], tmp_path / "out", Export())
+    planned = plan(resolve(Location(str(source))).partitions, [str(source)], tmp_path / "out", Export())
     exported(source, tmp_path / "out")
     with pytest.raises(UsageError, match="another export of t has been here meanwhile"):
         list(export(planned, [].append))

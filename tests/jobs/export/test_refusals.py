@@ -23,6 +23,7 @@ from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.export.refusals import as_findings, reason_of
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 from brokerless.table_formats.export_state import RefusedTopicError
 
 pytestmark = pytest.mark.xdist_group("exported")
@@ -175,5 +176,5 @@ def test_remedies() -> None:
 
 def test_a_finding_names_the_first_partition(tmp_path: Path) -> None:
     source, found = logs(tmp_path, a=b"1", t=b"2"), list[Finding]()
-    as_findings(resolve(str(source)).partitions, found.append)("t", "reason")
+    as_findings(resolve(Location(str(source))).partitions, found.append)("t", "reason")
     assert [(each.file, each.message) for each in found] == [(str(source / "t-0"), "the topic t was left out: reason")]

@@ -25,6 +25,7 @@ from brokerless.jobs.export import tasks
 from brokerless.jobs.export.job import Export, export, plan
 from brokerless.jobs.export.plan import ExportPlan
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 from brokerless.table_formats.catalog import Catalog, TableFormat, table_name
 from brokerless.table_formats.delta import DeltaTables
 from brokerless.table_formats.export_state import ExportState
@@ -218,7 +219,7 @@ def test_python_exports_a_log_and_a_partition(tmp_path: Path) -> None:
 
 
 def planned(source: Path, to: Path, form: TableFormat, **settings: Any) -> ExportPlan:
-    return plan(resolve(str(source)).partitions, [str(source)], to, Export(form=form, **settings))
+    return plan(resolve(Location(str(source))).partitions, [str(source)], to, Export(form=form, **settings))
 
 
 @each_format

@@ -22,6 +22,7 @@ from brokerless.jobs.merge.job import Merge, MergeResult, merge, plan
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, write_checkpoints
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 pytestmark = pytest.mark.xdist_group("merged-copies")
 SEEDS = 25
@@ -48,7 +49,7 @@ class Case:
 
 def run(disks: list[Path], to: Path, how: Merge | None = None) -> tuple[list[MergeResult], list[Finding]]:
     findings: list[Finding] = []
-    tasks = plan([resolve(str(disk)) for disk in disks], to, how or Merge(LogConfig(segment_bytes=1 << 20)))
+    tasks = plan([resolve(Location(str(disk))) for disk in disks], to, how or Merge(LogConfig(segment_bytes=1 << 20)))
     return list(merge(tasks, findings.append)), findings
 
 
@@ -316,5 +317,5 @@ def test_nothing_is_begun_that_cannot_be_written(disks: list[Path], tmp_path: Pa
         ([disks[0] / "orders-0" / f"{0:020}.log"], tmp_path / "to", "give its directory"),
     ):
         with pytest.raises(UsageError, match=text):
-            plan([resolve(str(source)) for source in sources], to, Merge())
+            plan([resolve(Location(str(source))) for source in sources], to, Merge())
     assert not (tmp_path / "to").exists()

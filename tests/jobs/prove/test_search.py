@@ -12,7 +12,7 @@ from tests.examples import examples
 
 from brokerless.findings import Finding
 from brokerless.jobs.prove.search import MOST, PatternSearch
-from brokerless.log.storage.paths import open_file
+from brokerless.log.storage.location import Location
 
 PIECES = st.text("ab", min_size=1, max_size=14).map(str.encode)
 
@@ -39,7 +39,7 @@ def test_each_of_many_patterns_is_found_in_a_file(tmp_path: Path) -> None:
         path = tmp_path / f"{number}.index"
         path.write_bytes(chance.randbytes(5000) + patterns[number] + chance.randbytes(100))
         findings: list[Finding] = []
-        with open_file(str(path)) as file:
+        with Location(str(path)).open() as file:
             PatternSearch(patterns[number - 1 : number + 1]).look_in_file(file, findings.append)
             search.look_in_file(file, lambda _: None)
         assert [each.position for each in findings] == [5000]

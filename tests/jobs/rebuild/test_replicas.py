@@ -16,6 +16,7 @@ from brokerless.cli import main
 from brokerless.jobs.restart.job import plan_restart
 from brokerless.jobs.restart.results import Restart
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 LOG = Path("orders-2", f"{452:020}.log")
@@ -36,7 +37,7 @@ def unclean(target: Path, recovery_point: int = 0) -> Path:
 
 
 def restart(disk: Path) -> Restart:
-    (partition,) = (each for each in resolve(str(disk)).partitions if each.path.endswith("orders-2"))
+    (partition,) = (each for each in resolve(Location(str(disk))).partitions if each.path.endswith("orders-2"))
     lines = {"recovery-point-offset-checkpoint": ("", 0)}
     return plan_restart(partition, lines, clean=(disk / ".kafka_cleanshutdown").exists())
 

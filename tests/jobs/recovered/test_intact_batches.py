@@ -12,7 +12,7 @@ from tests.log.odd_logs import batch, entry, log_name, message, numbered, v1_set
 import brokerless
 from brokerless.jobs.recovered.intact_batches import find_intact_batches
 from brokerless.jobs.salvage.carve import group
-from brokerless.log.storage.paths import open_file
+from brokerless.log.storage.location import Location
 
 MESSAGES = [entry(each, message(1, b"k%d" % each, b"value %d" % each)) for each in range(500)]
 JUNK = bytes.fromhex("1dc03dc3f83abacd0dee9e02e6bb7376010100")
@@ -22,7 +22,7 @@ JUNK = bytes.fromhex("1dc03dc3f83abacd0dee9e02e6bb7376010100")
 def found(data: bytes, tmp_path: Path, *, is_log: bool) -> list[int]:
     path = tmp_path / log_name(0)
     path.write_bytes(data)
-    with open_file(str(path)) as file:
+    with Location(str(path)).open() as file:
         parts = [each for each in find_intact_batches(file, is_log=is_log) if isinstance(each, np.ndarray)]
     return [int(each) for part in parts for each in part["first"]]
 
@@ -62,7 +62,7 @@ def test_messages_within_a_damaged_wrapper_are_not_taken_for_others(tmp_path: Pa
 def test_a_log_that_goes_back_from_v2_to_v1_is_one_group(tmp_path: Path) -> None:
     path = tmp_path / log_name(0)
     path.write_bytes(batch(0, numbered(0, 10), epoch=3) + v1_set(10, 19) + batch(20, numbered(20, 30), epoch=4))
-    with open_file(str(path)) as file:
+    with Location(str(path)).open() as file:
         intact = np.concatenate([each for each in find_intact_batches(file) if isinstance(each, np.ndarray)])
     groups, runs = group(intact)
     assert groups.tolist() == runs.tolist() == [0, 0, 0]

@@ -12,14 +12,14 @@ from brokerless.findings import Finding
 from brokerless.format.read.batch_headers import checksums_match
 from brokerless.jobs.recovered.offsets_once import OffsetsOnce
 from brokerless.log.segment import scan
-from brokerless.log.storage.paths import open_file
+from brokerless.log.storage.location import Location
 
 
 def taken(path: Path, step: int) -> tuple[list[tuple[int, int]], list[Finding]]:
     """First and last offset of each batch, and what is reported."""
     told: list[Finding] = []
     found: list[tuple[int, int]] = []
-    with open_file(str(path)) as file:
+    with Location(str(path)).open() as file:
         once = OffsetsOnce(file, told.append)
         for chunk in map(once.take, scan(file, told.append, step=step)):
             assert checksums_match(chunk.buffer, chunk.batches).all()

@@ -22,6 +22,7 @@ from brokerless.jobs.salvage import job
 from brokerless.jobs.salvage.job import Salvage, SalvageResult, plan, salvage
 from brokerless.log.directory import resolve
 from brokerless.log.live_segments import ReplacedError
+from brokerless.log.storage.location import Location
 
 Change = Callable[[Path], object]
 CHANGES: dict[str, Change] = {
@@ -46,7 +47,7 @@ def path(tmp_path: Path) -> Path:
 def salvaged(path: Path, how: Salvage | None = None) -> tuple[SalvageResult, list[Finding], list[int]]:
     found: list[Finding] = []
     to = path.parents[1] / "to"
-    (result,) = salvage(plan([resolve(str(path.parent))], to, how or Salvage()), found.append)
+    (result,) = salvage(plan([resolve(Location(str(path.parent)))], to, how or Salvage()), found.append)
     return result, found, offsets(to / path.name)
 
 
@@ -175,7 +176,7 @@ def test_a_log_that_waits_for_its_deletion_is_carved_and_one_that_is_gone_is_a_f
 
 
 def test_a_file_is_the_one_that_was_listed_or_none(path: Path) -> None:
-    (partition,) = resolve(str(path)).partitions
+    (partition,) = resolve(Location(str(path))).partitions
     sources = open_files.sources_of(partition)
     clean(path, [10])
     with OpenFiles(sources) as files, pytest.raises(ReplacedError):

@@ -22,6 +22,7 @@ from brokerless.jobs.report.job import gather
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.sections import SECTIONS
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import open_partitions
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
@@ -34,7 +35,7 @@ VIEWS = {view.name: view for section in SECTIONS for view in section.tables}
 
 @pytest.fixture(scope="module")
 def figures() -> Figures:
-    return gather(resolve(str(DEMO)), open_partitions(str(DEMO)), processes=1)
+    return gather(resolve(Location(str(DEMO))), open_partitions(Location(str(DEMO))), processes=1)
 
 
 @pytest.fixture(scope="module")
@@ -340,7 +341,9 @@ def test_findings_are_those_of_the_audit_with_advice(tmp_path: Path):
     damaged = bytearray(log.read_bytes())
     damaged[len(damaged) // 2] ^= 0xFF
     log.write_bytes(damaged)
-    found = rows_of(gather(resolve(str(directory)), open_partitions(str(directory)), processes=1)["findings"])
+    found = rows_of(
+        gather(resolve(Location(str(directory))), open_partitions(Location(str(directory))), processes=1)["findings"]
+    )
     audited = brokerless.open(directory).partitions[0].audit().findings
     assert {(row["kind"], row["position"]) for row in found} == {(each.kind, each.position) for each in audited}
     assert found[0]["severity"] == "error"

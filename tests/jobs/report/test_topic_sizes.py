@@ -15,13 +15,14 @@ from brokerless.jobs.report.chart_rows import rows_of
 from brokerless.jobs.report.topic_sizes import topic_sizes_table
 from brokerless.jobs.size.choices import Choice
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 FEW = (Choice(2, "none"), Choice(2, "zstd"), Choice(2, "zstd", batch_bytes=16384))
 
 
 def table(path: Path) -> list[dict[str, object]]:
-    directory = resolve(str(path))
+    directory = resolve(Location(str(path)))
     return rows_of(topic_sizes_table(directory, directory.partitions, 1 << 27, processes=1))
 
 

@@ -12,6 +12,7 @@ import brokerless
 from brokerless.cli import main
 from brokerless.jobs.restart.job import plan_directories, plan_restart
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 COMMITTED_AT = 2
@@ -51,18 +52,18 @@ def test_a_position_that_was_past_the_end_before_is_listed_and_no_loss_by_the_st
 
 def test_a_position_after_what_a_recovery_cuts_is_lost_and_one_before_it_is_not(tmp_path: Path) -> None:
     disk = copied(tmp_path / "disk")
-    (whole,) = plan_directories([resolve(str(disk))])
+    (whole,) = plan_directories([resolve(Location(str(disk)))])
     assert not whole.lost_positions
     assert whole.is_harmless
     (disk / ".kafka_cleanshutdown").unlink()
     (disk / "recovery-point-offset-checkpoint").write_text("0\n0\n")
-    (unclean,) = plan_directories([resolve(str(disk))])
+    (unclean,) = plan_directories([resolve(Location(str(disk)))])
     assert not unclean.lost_positions
     log = disk / "orders-2" / f"{452:020}.log"
     data = bytearray(log.read_bytes())
     data[9] ^= 1
     log.write_bytes(data)
-    (cut,) = plan_directories([resolve(str(disk))])
+    (cut,) = plan_directories([resolve(Location(str(disk)))])
     (lost,) = cut.lost_positions
     assert lost.end_offset < lost.position.offset == 500
     assert not cut.is_harmless
@@ -100,14 +101,14 @@ def test_a_position_at_the_recovery_point_is_lost_by_damage_in_its_segment(tmp_p
         if int(each.name[:20]) >= 682:
             each.unlink()
     (disk / "recovery-point-offset-checkpoint").write_text("0\n1\norders 2 682\n")
-    (unclean,) = plan_directories([resolve(str(disk))])
+    (unclean,) = plan_directories([resolve(Location(str(disk)))])
     assert not unclean.lost_positions
     log = disk / "orders-2" / f"{452:020}.log"
     data = bytearray(log.read_bytes())
     data[900] ^= 1
     log.write_bytes(data)
-    (cut,) = plan_directories([resolve(str(disk))])
-    (partition,) = (each for each in resolve(str(disk)).partitions if each.path.endswith("orders-2"))
+    (cut,) = plan_directories([resolve(Location(str(disk)))])
+    (partition,) = (each for each in resolve(Location(str(disk))).partitions if each.path.endswith("orders-2"))
     end = plan_restart(partition, {"recovery-point-offset-checkpoint": ("", 682)}, clean=False).log_end_offset
     assert end < 500
     assert [(each.end_offset, each.was_past_end) for each in cut.lost_positions] == [(end, False)]
@@ -119,7 +120,7 @@ def test_a_partition_whose_metadata_cannot_be_parsed_is_neither_stray_nor_begun_
 ) -> None:
     disk = copied(tmp_path / "disk")
     (disk / "orders-2" / "partition.metadata").write_bytes(content)
-    (found,) = plan_directories([resolve(str(disk))])
+    (found,) = plan_directories([resolve(Location(str(disk)))])
     assert not found.stray
     assert not found.lost_positions
     assert [each.kind for each in found.refused] == ["partition-metadata-corrupt"] * (not content)

@@ -17,6 +17,7 @@ from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.restart.job import plan_restart
 from brokerless.jobs.restart.results import LostRecords, Restart
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 NOW = 1_795_300_000_000
 RECOVERED = json.loads((broker_expected("unclean") / "recovered.json").read_bytes())
@@ -26,7 +27,7 @@ DAMAGED = [
 
 
 def restarts(path: Path) -> dict[str, Restart]:
-    directory = resolve(str(path))
+    directory = resolve(Location(str(path)))
     notes = load_directory_state(directory)
     return {
         f"{each.topic}-{each.partition}": plan_restart(each, notes.of(each), NOW, clean=notes.was_clean)

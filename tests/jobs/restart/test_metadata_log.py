@@ -13,6 +13,7 @@ from tests.golden import broker_data
 from brokerless.jobs.restart.job import plan_directories, plan_restart
 from brokerless.jobs.restart.results import DirectoryRestart, Restart
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 # ruff: noqa: F811 - a fixture of another directory
 KRAFT = "__cluster_metadata-0"
@@ -25,12 +26,12 @@ def directory(tmp_path: Path) -> Path:
 
 
 def plan(directory: Path) -> DirectoryRestart:
-    (planned,) = plan_directories([resolve(str(directory))])
+    (planned,) = plan_directories([resolve(Location(str(directory)))])
     return planned
 
 
 def plan_metadata(directory: Path) -> Restart:
-    (partition,) = resolve(str(directory / KRAFT)).partitions
+    (partition,) = resolve(Location(str(directory / KRAFT))).partitions
     return plan_restart(partition, {}, clean=True)
 
 

@@ -13,6 +13,7 @@ from brokerless.jobs.restart.job import plan_restart
 from brokerless.jobs.restart.results import DirectoryRestart
 from brokerless.jobs.restart.retention_forecast import Retention
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 # ruff: noqa: F811 - a fixture of another directory
 NAME = "segments-0"
@@ -26,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def retention(path: Path, now_ms: int = NEVER, settings: dict[str, str] | None = None) -> Retention | None:
-    (partition,) = resolve(str(path)).partitions
+    (partition,) = resolve(Location(str(path))).partitions
     directory = None if settings is None else DirectoryRestart(str(path.parent), settings={"segments": settings})
     return plan_restart(partition, {}, now_ms, clean=True, directory=directory).retention
 

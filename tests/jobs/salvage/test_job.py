@@ -24,6 +24,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.salvage.job import Salvage, SalvageResult, plan, salvage
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 
@@ -36,7 +37,7 @@ def run(
     source: Path, to: Path, how: Salvage | None = None, include: tuple[str, ...] = ()
 ) -> tuple[list[SalvageResult], list[Finding]]:
     findings: list[Finding] = []
-    tasks = plan([resolve(str(source), include)], to, how or Salvage(), include=include)
+    tasks = plan([resolve(Location(str(source)), include)], to, how or Salvage(), include=include)
     return list(salvage(tasks, findings.append)), findings
 
 
@@ -354,7 +355,9 @@ def test_a_lost_end_is_known_by_checkpoints_and_a_lost_segment_by_its_neighbours
     logs[1].unlink()
     logs[-1].write_bytes(b"")
     (source / name / f"{logs[-1].stem}.index").unlink()
-    tasks = plan([resolve(str(source))], tmp_path / "to", Salvage(dry_run=True), lambda each: each.topic == "segments")
+    tasks = plan(
+        [resolve(Location(str(source)))], tmp_path / "to", Salvage(dry_run=True), lambda each: each.topic == "segments"
+    )
     (result,) = salvage(tasks, lambda _: None)
     ends = [(loss.first_offset, loss.last_offset, loss.causes) for loss in result.losses]
     end = max(records(CLEAN / name))
@@ -374,7 +377,7 @@ def test_nothing_is_begun_that_cannot_be_written(tmp_path: Path) -> None:
         ([copy / "00000000000000000000.log"], tmp_path / "to", "give its directory"),
     ):
         with pytest.raises(UsageError, match=text):
-            plan([resolve(str(source)) for source in sources], to, Salvage())
+            plan([resolve(Location(str(source))) for source in sources], to, Salvage())
     assert not (tmp_path / "to").exists()
 
 

@@ -30,6 +30,7 @@ from brokerless.jobs.salvage.tables import publish_file
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 CLEAN = broker_data("clean")
 PARTITIONS = [path for path in sorted(CLEAN.glob("*-*")) if path.is_dir() and any(path.glob("*.log"))]
@@ -156,7 +157,7 @@ def test_an_export_of_the_restored_log_goes_on_after_it(tmp_path: Path) -> None:
     run(tmp_path / "disk", tmp_path / "to", Salvage(parquet=True))
     offset = int(last.stem)
     assert [row[2] for row in of_tables(tmp_path / "to")] == list(range(offset))
-    planned = plan_export(resolve(str(CLEAN / name)).partitions, [str(CLEAN)], tmp_path / "to", Export())
+    planned = plan_export(resolve(Location(str(CLEAN / name))).partitions, [str(CLEAN)], tmp_path / "to", Export())
     list(export(planned, [].append))
     assert of_tables(tmp_path / "to") == of_log(CLEAN / name, {})
 
@@ -169,8 +170,8 @@ def test_batches_are_carved_into_tables(tmp_path: Path) -> None:
             image += log.read_bytes() + chance.randbytes(chance.randint(1, 5000))
     path = tmp_path / "disk.img"
     path.write_bytes(image)
-    logs = Carving(str(path), output_directory(tmp_path / "logs"), LogConfig())
-    tables = replace(logs, directory=output_directory(tmp_path / "tables"), parquet=True)
+    logs = Carving(str(path), output_directory(Location.of(tmp_path / "logs")), LogConfig())
+    tables = replace(logs, directory=output_directory(Location.of(tmp_path / "tables")), parquet=True)
     expected = list(carve([logs], pytest.fail))
     found = list(carve([tables], pytest.fail))
     assert [replace(each, carving=logs, files=()) for each in found] == expected
@@ -178,7 +179,9 @@ def test_batches_are_carved_into_tables(tmp_path: Path) -> None:
     assert [file for each in found for file in each.files] == sorted(
         str(each.relative_to(tmp_path / "tables")) for each in (tmp_path / "tables").rglob("*.parquet")
     )
-    again = list(carve([replace(tables, dry_run=True, directory=output_directory(tmp_path / "dry"))], pytest.fail))
+    again = list(
+        carve([replace(tables, dry_run=True, directory=output_directory(Location.of(tmp_path / "dry")))], pytest.fail)
+    )
     assert [each.records for each in again] == [each.records for each in found]
     assert not (tmp_path / "dry").exists()
 

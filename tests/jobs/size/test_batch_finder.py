@@ -17,6 +17,7 @@ from brokerless.jobs.size.places import places_of
 from brokerless.jobs.size.sample import FEWEST_RUNS, Sample, read_sample
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.storage.files import LocalFile
+from brokerless.log.storage.location import Location
 from brokerless.tables.batcher import BatchSettings
 
 
@@ -47,7 +48,7 @@ def without_indexes(directory: Path, to: Path) -> PartitionPath:
     to.mkdir()
     for log in directory.glob("*.log"):
         (to / log.name).write_bytes(log.read_bytes())
-    return resolve(str(to)).partitions[0]
+    return resolve(Location(str(to))).partitions[0]
 
 
 def sampled(partition: PartitionPath, budget: int) -> Sample:
@@ -61,7 +62,9 @@ def sampled(partition: PartitionPath, budget: int) -> Sample:
 def test_of_large_batches_the_fewest_are_read_once(
     directory: Path, tmp_path: Path, reads: list[int], is_indexed: bool
 ) -> None:
-    partition = resolve(str(directory)).partitions[0] if is_indexed else without_indexes(directory, tmp_path / "t-0")
+    partition = (
+        resolve(Location(str(directory))).partitions[0] if is_indexed else without_indexes(directory, tmp_path / "t-0")
+    )
     sizes = brokerless.open(directory).batches(["sizeInBytes"]).read_all()["sizeInBytes"].to_pylist()
     sample = sampled(partition, 40_000)
     assert len(sample.groups) == FEWEST_RUNS
@@ -75,7 +78,9 @@ def test_of_large_batches_the_fewest_are_read_once(
 def test_offsets_are_counted_by_few_headers(
     directory: Path, tmp_path: Path, reads: list[int], is_indexed: bool
 ) -> None:
-    partition = resolve(str(directory)).partitions[0] if is_indexed else without_indexes(directory, tmp_path / "t-0")
+    partition = (
+        resolve(Location(str(directory))).partitions[0] if is_indexed else without_indexes(directory, tmp_path / "t-0")
+    )
     log = brokerless.open(directory)
     expected = sum(log.segments()["records"].to_pylist())
     reads.clear()

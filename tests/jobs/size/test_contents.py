@@ -13,6 +13,7 @@ from brokerless.jobs.load.loader import load
 from brokerless.jobs.size.contents import MOST_NAMES, Contents
 from brokerless.jobs.size.exact import ExactSizes, measure_partition
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 from brokerless.tables.batcher import BatchSettings
 
 
@@ -30,7 +31,7 @@ def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     types = {"partition": pa.int32(), "key": pa.binary(), "value": pa.binary()}
     columns = {name: pa.array(values, types.get(name)) for name, values in rows.items()}
     load([pa.record_batch(columns)], str(to), settings=BatchSettings(request.param))
-    (partition,) = resolve(str(to)).partitions
+    (partition,) = resolve(Location(str(to))).partitions
     yield measure_partition(partition, [], lambda _: None, lambda _: None)
     assert sum(each.stat().st_size for each in to.rglob("*.log")) == partition.size
 
@@ -58,7 +59,9 @@ def test_the_heaviest_names_come_first(measured: ExactSizes) -> None:
 def test_headers_and_producers_are_those_of_the_records() -> None:
     for name in ("txn-0", "edges-0"):
         path = broker_data("clean") / name
-        contents = measure_partition(resolve(str(path)).partitions[0], [], lambda _: None, lambda _: None).contents
+        contents = measure_partition(
+            resolve(Location(str(path))).partitions[0], [], lambda _: None, lambda _: None
+        ).contents
         log = brokerless.open(path)
         expected: Counter[bytes | None] = Counter()
         for headers in log.records(["headers"]).read_all()["headers"].to_pylist():

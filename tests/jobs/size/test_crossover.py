@@ -11,6 +11,7 @@ from brokerless.jobs.size.crossover import smaller_from
 from brokerless.jobs.size.places import places_of
 from brokerless.jobs.size.sample import Sample, read_sample
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 
 def sample_of(to: Path, key: bytes, value: bytes, headers: list[tuple[str, bytes]]) -> Sample:
@@ -25,7 +26,7 @@ def sample_of(to: Path, key: bytes, value: bytes, headers: list[tuple[str, bytes
         "headers": pa.array([[{"key": name, "value": each} for name, each in headers]] * count, of_headers),
     }
     load([pa.record_batch(columns)], str(to))
-    places = places_of(resolve(str(to)).partitions)
+    places = places_of(resolve(Location(str(to))).partitions)
     return read_sample(places, sum(place.size for place in places), lambda finding: None)
 
 

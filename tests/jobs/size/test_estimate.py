@@ -15,6 +15,7 @@ from brokerless.jobs.size.exact import measure_partition
 from brokerless.jobs.size.places import places_of
 from brokerless.jobs.size.sample import SHARE, read_sample
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 SEED = 2026
 CHOICES = [
@@ -39,7 +40,7 @@ def test_the_size_of_a_conversion_lies_within_the_interval_in_95_percent_of_case
     for number, (values, sizes, settings, keys) in enumerate(kinds()):
         to = tmp_path / str(number)
         write_topic(to, SEED + number, values, sizes, 1_500_000, settings, keys)
-        (partition,) = resolve(str(to)).partitions
+        (partition,) = resolve(Location(str(to))).partitions
         places = places_of([partition])
         sample = read_sample(places, int(SHARE * partition.size), lambda finding: None)
         assert sample.touched < 0.05 * partition.size or len(sample.groups) == 4  # large batches: four of them

@@ -20,6 +20,7 @@ from brokerless.jobs.convert.job import Conversion, convert, plan
 from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.exact import ExactSizes, measure_partition
 from brokerless.log.directory import PartitionPath, resolve
+from brokerless.log.storage.location import Location
 
 KAFKAS = [
     Choice(0, "none"),
@@ -35,7 +36,7 @@ KAFKAS = [
 def topic(tmp_path_factory: pytest.TempPathFactory) -> PartitionPath:
     to = tmp_path_factory.mktemp("topic")
     write_topic(to, 4, event, "skewed", 150_000, STORED[3])
-    return resolve(str(to)).partitions[0]
+    return resolve(Location(str(to))).partitions[0]
 
 
 def measured(partition: PartitionPath, choices: Sequence[Choice]) -> tuple[ExactSizes, list[Finding]]:
@@ -108,7 +109,7 @@ def places() -> list[Path]:
 
 @pytest.mark.parametrize("choice", CONVERTED, ids=str)
 def test_sizes_are_those_that_convert_writes(choice: Choice, tmp_path: Path) -> None:
-    partitions = [resolve(str(path)).partitions[0] for path in places()]
+    partitions = [resolve(Location(str(path))).partitions[0] for path in places()]
     tasks = plan(partitions, [str(path) for path in places()], tmp_path / "to", Conversion(choice.target))
     for each, result in zip(partitions, convert(tasks, lambda _: None), strict=True):
         written = sum(path.stat().st_size for path in (tmp_path / "to" / result.task.name).glob("*.log"))
@@ -121,7 +122,7 @@ def test_sizes_are_those_that_convert_writes(choice: Choice, tmp_path: Path) -> 
 def test_every_golden_file_is_measured_and_its_damage_reported(part: Part) -> None:
     choices = [Choice(2, "zstd", batch_bytes=16384), Choice(1, "gzip", batch_records=10), Choice(0, "none")]
     for log in [log for case in part.cases for log in sorted(case.path.rglob("*.log"))]:
-        for partition in resolve(str(log)).partitions:
+        for partition in resolve(Location(str(log))).partitions:
             sizes, findings = measured(partition, choices)
             assert findings or sizes.bytes.keys() == set(choices), log
             assert sizes.contents.stored + sizes.bytes_other <= partition.size + 1e-6, log
@@ -132,7 +133,7 @@ def test_what_is_after_damage_is_measured_as_well(topic: PartitionPath, tmp_path
     log[5000:9000] = bytes(4000)
     (tmp_path / "00000000000000000000.log").write_bytes(log)
     choice = Choice(2, "none")
-    whole, damaged = measured(topic, [choice])[0], measured(resolve(str(tmp_path)).partitions[0], [choice])
+    whole, damaged = measured(topic, [choice])[0], measured(resolve(Location(str(tmp_path))).partitions[0], [choice])
     assert {finding.severity for finding in damaged[1]} == {"error", "info"}
     assert whole.bytes[choice] - 6000 < damaged[0].bytes[choice] < whole.bytes[choice] - 4000
     assert whole.contents.records > damaged[0].contents.records > 0.9 * whole.contents.records

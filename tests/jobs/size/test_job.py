@@ -11,6 +11,7 @@ from brokerless.jobs.size.exact import measure_partition
 from brokerless.jobs.size.job import SizeSettings, plan, size, work_of
 from brokerless.jobs.size.result import TopicSize, sum_estimates, total
 from brokerless.log.directory import PartitionPath, resolve
+from brokerless.log.storage.location import Location
 
 CHOICES = tuple(choices_of([2], ["none", "lz4"], [], [100], [16384, 131072]))
 
@@ -24,7 +25,7 @@ def partitions(tmp_path_factory: pytest.TempPathFactory) -> tuple[PartitionPath,
     (to / "other" / "t-0").rename(to / "t-1")
     write_topic(to / "other", 3, event, "small", 20_000, STORED[2])
     (to / "other" / "t-0").rename(to / "small-0")
-    return resolve(str(to)).partitions
+    return resolve(Location(str(to))).partitions
 
 
 def of(partitions: tuple[PartitionPath, ...], settings: SizeSettings) -> dict[str | None, TopicSize]:
@@ -85,7 +86,7 @@ def test_all_topics_together_are_their_sum(partitions: tuple[PartitionPath, ...]
 def test_a_directory_without_records_takes_nothing(tmp_path: Path) -> None:
     (tmp_path / "empty-0").mkdir()
     (tmp_path / "empty-0" / "00000000000000000000.log").touch()
-    (topic,) = size(resolve(str(tmp_path)).partitions, SizeSettings((Choice(2, "zstd"),)))
+    (topic,) = size(resolve(Location(str(tmp_path))).partitions, SizeSettings((Choice(2, "zstd"),)))
     assert (topic.bytes, topic.records.bytes, topic.findings) == (0, 0, ())
     assert [line["bytesPerRecord"] for line in topic.as_dicts()] == [None, None]
 

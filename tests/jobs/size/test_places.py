@@ -12,6 +12,7 @@ from brokerless.jobs.size.choices import choices_of
 from brokerless.jobs.size.job import SizeSettings, size
 from brokerless.jobs.size.places import places_of
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 
@@ -21,7 +22,7 @@ def test_deleted_records_are_not_measured(tmp_path: Path) -> None:
     batches = brokerless.open(DEMO / "orders-1").batches(["baseOffset", "position", "file"]).read_all().to_pylist()
     start = [each for each in batches if each["file"] == batches[20]["file"]][-1]
     (tmp_path / "log-start-offset-checkpoint").write_text(f"0\n1\norders 1 {start['baseOffset']}\n")
-    (partition,) = resolve(str(tmp_path)).partitions
+    (partition,) = resolve(Location(str(tmp_path))).partitions
     places = places_of([partition])
     assert places[0].segment.log.name == Path(start["file"]).name
     assert 0 < places[0].start <= start["position"]
@@ -30,7 +31,7 @@ def test_deleted_records_are_not_measured(tmp_path: Path) -> None:
 
 
 def test_all_segments_of_all_partitions_are_measured() -> None:
-    partitions = resolve(str(DEMO)).partitions
+    partitions = resolve(Location(str(DEMO))).partitions
     places = places_of(partitions)
     assert sum(place.size for place in places if place.partition.topic == "orders") == sum(
         path.stat().st_size for path in DEMO.glob("orders-*/*.log")
@@ -48,10 +49,10 @@ def test_the_zeros_of_a_preallocated_file_are_not_measured(
     if not has_index:
         last.with_suffix(".index").unlink()
     choices = tuple(choices_of([2], ["none", "zstd"], [], [100], []))
-    (expected,) = size(resolve(str(tmp_path)).partitions, SizeSettings(choices, share))
+    (expected,) = size(resolve(Location(str(tmp_path))).partitions, SizeSettings(choices, share))
     with last.open("ab") as file:
         file.truncate(20 << 20)
-    (found,) = size(resolve(str(tmp_path)).partitions, SizeSettings(choices, share))
+    (found,) = size(resolve(Location(str(tmp_path))).partitions, SizeSettings(choices, share))
     assert (found.bytes, found.records, found.sizes) == (expected.bytes, expected.records, expected.sizes)
     assert [(each.kind, each.position) for each in found.findings] == [
         ("zero-tail", expected.bytes - sum(path.stat().st_size for path in last.parent.glob("*.log") if path != last))

@@ -10,13 +10,14 @@ from brokerless.findings import Finding
 from brokerless.jobs.size.places import places_of
 from brokerless.jobs.size.sample import Sample, read_sample
 from brokerless.log.directory import PartitionPath, resolve
+from brokerless.log.storage.location import Location
 
 
 @pytest.fixture(scope="module")
 def topic(tmp_path_factory: pytest.TempPathFactory) -> PartitionPath:
     to = tmp_path_factory.mktemp("topic")
     write_topic(to, 1, event, "skewed", 1_500_000, STORED[3])
-    return resolve(str(to)).partitions[0]
+    return resolve(Location(str(to))).partitions[0]
 
 
 def sampled(partition: PartitionPath, budget: int) -> tuple[Sample, list[Finding]]:
@@ -52,7 +53,7 @@ def test_without_an_index_batches_are_searched_for(topic: PartitionPath, tmp_pat
     (tmp_path / "t-0").mkdir()
     log = tmp_path / "t-0" / "00000000000000000000.log"
     log.write_bytes(Path(topic.segments[0].log.path).read_bytes())
-    sample, findings = sampled(resolve(str(tmp_path / "t-0")).partitions[0], 60_000)
+    sample, findings = sampled(resolve(Location(str(tmp_path / "t-0"))).partitions[0], 60_000)
     assert not findings
     assert len(sample.groups) >= 10
     assert sample.touched < 1.2 * 60_000
@@ -63,6 +64,6 @@ def test_a_damaged_batch_is_reported_and_left_out(topic: PartitionPath, tmp_path
     data = bytearray(Path(topic.segments[0].log.path).read_bytes())
     data[500::1100] = bytes(each ^ 1 for each in data[500::1100])  # most batches
     (tmp_path / "t-0" / "00000000000000000000.log").write_bytes(data)
-    sample, findings = sampled(resolve(str(tmp_path / "t-0")).partitions[0], 200_000)
+    sample, findings = sampled(resolve(Location(str(tmp_path / "t-0"))).partitions[0], 200_000)
     assert "checksum-mismatch" in {finding.kind for finding in findings}
     assert 0 < sample.bytes_read < 150_000

@@ -19,6 +19,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint, offset_checkpoint
 from brokerless.log.commit.log_opener import open_log
 from brokerless.log.config import LogConfig
+from brokerless.log.storage.location import Location
 
 HOUR = 3_600_000
 START = 1_600_000_000_000
@@ -114,7 +115,7 @@ def test_deleted_records_go_first_and_cost_nothing(logs: Path) -> None:
     assert (late.records, late.start_offset, late.log_start_offset) == (0, 32, 32)
     brokerless.open(logs).trim(before=START, topics=TOPICS, apply=True)
     assert bases(logs, "late") == [30, 45]
-    assert load_offset_checkpoint(str(logs / names.LOG_START_OFFSET_CHECKPOINT)).offsets == {("late", 0): 32}
+    assert load_offset_checkpoint(Location(str(logs / names.LOG_START_OFFSET_CHECKPOINT))).offsets == {("late", 0): 32}
 
 
 def test_what_waits_for_its_deletion_counts(logs: Path) -> None:

@@ -10,7 +10,7 @@ from tests.golden import CONSUMERS_THROW, Case, broker_data, cases, of_type
 
 import brokerless
 from brokerless.jobs.segment_checks import verify_file
-from brokerless.log.storage.paths import open_file
+from brokerless.log.storage.location import Location
 
 CATEGORIES = ["formats", "articles", "specials", "framing", "damaged"]
 
@@ -24,7 +24,7 @@ def first_error(case: Case, name: str) -> tuple[int, int] | None:
 def test_the_first_error_is_where_kafkas_reader_first_throws(category: str) -> None:
     for case in cases(category):
         for log in case.logs:
-            with open_file(str(log)) as file:
+            with Location(str(log)).open() as file:
                 findings = list(verify_file(file))
             is_silent = first_error(case, log.name) is None
             errors = [each for each in findings if each.severity == "error"]

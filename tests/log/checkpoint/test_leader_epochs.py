@@ -23,6 +23,7 @@ from brokerless.log.checkpoint.leader_epochs import (
     truncate_from_start,
     truncation_offset,
 )
+from brokerless.log.storage.location import Location
 
 
 def batches_of(path: Path) -> Batches:
@@ -148,7 +149,7 @@ def test_an_empty_log_that_begins_at_an_offset_keeps_the_epoch_in_which_that_lie
 def test_the_batches_of_a_log_give_the_epochs_that_its_broker_recorded(broker: str, logs_with_epochs: int) -> None:
     followed = 0
     for path in sorted(broker_data(broker).glob("*/leader-epoch-checkpoint")):
-        noted = epochs_of(load_leader_epochs(str(path)))
+        noted = epochs_of(load_leader_epochs(Location(str(path))))
         logs = sorted(path.parent.glob("*.log"))
         appended: Epochs = ()
         recovered: Epochs = ()
@@ -195,7 +196,7 @@ def test_an_epoch_that_goes_back_replaces_later_ones_when_appended_and_is_passed
 def test_a_checkpoint_that_kafka_refuses_gives_nothing_but_a_finding(tmp_path: Path, text: str, expected: str) -> None:
     path = tmp_path / "leader-epoch-checkpoint"
     path.write_text(text)
-    read = load_leader_epochs(str(path))
+    read = load_leader_epochs(Location(str(path)))
     assert len(read.epochs) == 0
     (finding,) = read.findings
     assert (finding.severity, finding.kind, finding.file) == ("error", "checkpoint-corrupt", str(path))
@@ -205,7 +206,7 @@ def test_a_checkpoint_that_kafka_refuses_gives_nothing_but_a_finding(tmp_path: P
 def test_epochs_that_go_back_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "leader-epoch-checkpoint"
     path.write_text("0\n3\n0 0\n5 100\n4 200\n")
-    read = load_leader_epochs(str(path))
+    read = load_leader_epochs(Location(str(path)))
     assert read.epochs.tolist() == [0, 5, 4]
     assert [(each.severity, each.kind, each.offset) for each in read.findings] == [
         ("warning", "checkpoint-not-sorted", 200)

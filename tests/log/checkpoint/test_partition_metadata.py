@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
+from brokerless.log.storage.location import Location
 
 
 @pytest.mark.parametrize(
@@ -22,5 +23,5 @@ from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 def test_a_partition_without_a_topic_id_is_a_finding(tmp_path: Path, text: str, kind: str) -> None:
     path = tmp_path / "partition.metadata"
     path.write_text(text)
-    read = load_partition_metadata(str(path))
+    read = load_partition_metadata(Location(str(path)))
     assert (read.version, read.topic_id, [each.kind for each in read.findings]) == (None, None, [kind])

@@ -20,6 +20,7 @@ from brokerless.log.checkpoint.producer_snapshot import ProducerSnapshot, load_p
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.checkpoint.topic_ids import random_id
 from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.location import Location
 
 
 def as_kafka_gives(snapshot: ProducerSnapshot) -> list[dict[str, Any]]:
@@ -54,14 +55,14 @@ def test_what_a_broker_recorded_of_a_partition_is_read_as_the_broker_reads_it(br
         for name, expected in json.loads(state.read_bytes()).items():
             path = str(directory / name)
             if name == "leader-epoch-checkpoint":
-                read = load_leader_epochs(path)
+                read = load_leader_epochs(Location(path))
                 pairs = zip(read.epochs.tolist(), read.start_offsets.tolist(), strict=True)
                 assert [{"epoch": epoch, "startOffset": offset} for epoch, offset in pairs] == expected
             elif name == "partition.metadata":
-                read = load_partition_metadata(path)
+                read = load_partition_metadata(Location(path))
                 assert {"version": read.version, "topicId": read.topic_id} == expected
             else:
-                read = load_producer_snapshot(path)
+                read = load_producer_snapshot(Location(path))
                 by_id = sorted(as_kafka_gives(read), key=lambda producer: producer["producerId"])
                 assert by_id == sorted(expected, key=lambda producer: producer["producerId"])
             assert read.findings == ()
@@ -72,7 +73,7 @@ def test_what_a_broker_recorded_of_a_partition_is_read_as_the_broker_reads_it(br
 
 def test_a_file_that_is_not_there_is_a_finding() -> None:
     for load in (load_leader_epochs, load_offset_checkpoint, load_producer_snapshot, load_quorum_state):
-        (finding,) = load("nowhere/at-all").findings
+        (finding,) = load(Location("nowhere/at-all")).findings
         assert (finding.severity, finding.kind) == ("error", "unreadable-file")
         assert finding.message == "there is no such file or directory"
 
@@ -84,13 +85,13 @@ def test_noise_in_any_of_these_files_is_a_finding(tmp_path: Path) -> None:
         for content in (random.bytes(size), bytes(random.choice(list(b'01 \n:={}[]",aversion\\-'), size).tolist())):
             path.write_bytes(b"7" + content)
             for load in (load_leader_epochs, load_offset_checkpoint, load_partition_metadata, load_producer_snapshot):
-                assert load(str(path)).findings
-            load_quorum_state(str(path))
-            load_meta_properties(str(path))
+                assert load(Location(str(path))).findings
+            load_quorum_state(Location(str(path)))
+            load_meta_properties(Location(str(path)))
 
 
 def snapshot_entries(path: Path) -> np.ndarray:
-    read = load_producer_snapshot(str(path))
+    read = load_producer_snapshot(Location(str(path)))
     assert read.findings == ()
     columns = (
         read.producer_ids, read.producer_epochs, read.last_sequences, read.last_offsets, read.offset_deltas,
@@ -107,10 +108,10 @@ def test_what_a_broker_wrote_for_a_partition_is_written_byte_for_byte(broker: st
     files = 0
     for path in sorted(broker_data(broker).glob("*/*")):
         if path.name == "leader-epoch-checkpoint" and path.stat().st_size:
-            read = load_leader_epochs(str(path))
+            read = load_leader_epochs(Location(str(path)))
             written = leader_epoch_checkpoint(zip(read.epochs.tolist(), read.start_offsets.tolist(), strict=True))
         elif path.name == "partition.metadata":
-            written = partition_metadata(load_partition_metadata(str(path)).topic_id or "")
+            written = partition_metadata(load_partition_metadata(Location(str(path))).topic_id or "")
         elif path.suffix == ".snapshot":
             written = producer_snapshot(snapshot_entries(path))
         else:

@@ -22,6 +22,7 @@ from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.topic_ids import random_id, topic_ids_there
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 
 ONE, OTHER = "P4KqAlm-RcmdL3bLO8vOmg", "GGfzE_HvRoGT7m9N-0_chw"
 
@@ -38,7 +39,7 @@ def write(directory: Path, partition: int, topic_id: str | None) -> Path:
 
 
 def ids(directory: Path) -> set[str | None]:
-    return {load_partition_metadata(str(path)).topic_id for path in directory.glob("*/partition.metadata")}
+    return {load_partition_metadata(Location(str(path))).topic_id for path in directory.glob("*/partition.metadata")}
 
 
 def by_convert(source: Path, to: Path) -> set[str | None]:
@@ -47,11 +48,11 @@ def by_convert(source: Path, to: Path) -> set[str | None]:
 
 
 def by_salvage(source: Path, to: Path) -> set[str | None]:
-    return {each.topic_id for each in plan_salvage([resolve(str(source))], str(to), Salvage())}
+    return {each.topic_id for each in plan_salvage([resolve(Location(str(source)))], str(to), Salvage())}
 
 
 def by_merge(source: Path, to: Path) -> set[str | None]:
-    return {each.topic_id for each in plan_merge([resolve(str(source))], str(to), Merge())}
+    return {each.topic_id for each in plan_merge([resolve(Location(str(source)))], str(to), Merge())}
 
 
 Way = Callable[[Path, Path], set[str | None]]

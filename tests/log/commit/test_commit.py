@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tests.log.killed_commit import AFTER, BEFORE, CONFIG, QUERY, commit_all, prepare, visible, write
 from tests.log.whole_batches import batch
+from tests.opening import replace_call
 
 import brokerless
 from brokerless.errors import UnreadableError, UnwritableError, UsageError
@@ -28,6 +29,7 @@ from brokerless.log.commit.commit import commit, commit_locked, discard, settle
 from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput, unfinished_name
 from brokerless.log.storage.directory_lock import lock_directory
+from brokerless.log.storage.location import Location
 
 ROOT = Path(__file__).parents[3]
 JOURNAL = names.COMMIT_JOURNAL
@@ -65,7 +67,7 @@ def test_readers_pass_over_what_a_journal_lists_and_say_so(tmp_path: Path) -> No
     assert base == 10
     journal = Journal((GrowingPartition("old", 0, base, 10, 3),)).decide(((UNFINISHED, "new-1"),))
     write_journal(tmp_path, journal)
-    assert load_journal(str(tmp_path / JOURNAL)) == journal
+    assert load_journal(Location(str(tmp_path / JOURNAL))) == journal
     assert visible(tmp_path) == {**{name: AFTER[name] for name in ("new-0", "old-1")}, "old-0": BEFORE["old-0"]}
     found = brokerless.open(tmp_path)
     (old,) = [each for each in found.partitions if each.path.endswith("old-0")]
@@ -88,17 +90,16 @@ def test_a_reader_that_meets_the_end_of_a_commit_looks_again(tmp_path: Path, mon
     import brokerless.log.directory as module
 
     listings = 0
-    real = module.list_directory
 
-    def listed(path: str, options: object = None) -> object:
+    def listed(location: Location) -> object:
         nonlocal listings
-        found = real(path)
-        if path == str(tmp_path):
+        found = real(location)
+        if location.path == str(tmp_path):
             listings += 1
             (tmp_path / JOURNAL).unlink(missing_ok=True)  # the commit ends right behind
         return found
 
-    monkeypatch.setattr(module, "list_directory", listed)
+    real = replace_call(monkeypatch, module, "entries", listed)
     assert visible(tmp_path) == AFTER
     assert listings == 2
 

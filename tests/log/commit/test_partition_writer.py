@@ -20,6 +20,7 @@ from brokerless.log.commit.partition_writer import PartitionOutput, output_direc
 from brokerless.log.config import LogConfig
 from brokerless.log.names import parse_partition_directory
 from brokerless.log.storage.directory_lock import is_locked
+from brokerless.log.storage.location import Location
 
 TEN = batches(*(batch(offset, producer=(7, 0, offset)) for offset in range(10)))
 SMALL = LogConfig(segment_bytes=300)
@@ -48,7 +49,8 @@ def test_it_is_as_after_a_clean_stop(tmp_path: Path) -> None:
         output.commit()
     assert read_checkpoints(tmp_path, "orders", 3) == PartitionOffsets(10, None, 10)
     assert (
-        load_partition_metadata(str(tmp_path / "orders-3" / "partition.metadata")).topic_id == "P4KqAlm-RcmdL3bLO8vOmg"
+        load_partition_metadata(Location(str(tmp_path / "orders-3" / "partition.metadata"))).topic_id
+        == "P4KqAlm-RcmdL3bLO8vOmg"
     )
     assert (tmp_path / "orders-3" / f"{10:020}.snapshot").exists()
     before = listed(tmp_path)
@@ -140,7 +142,7 @@ def test_a_directory_without_a_name_is_refused(name: str, tmp_path: Path, monkey
     """Such as that of a variable that is not set; it is not taken for a local path."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=r"has no name|names no bucket or directory"):
-        output_directory(name)
+        output_directory(Location.of(name))
 
 
 @pytest.mark.parametrize("topic", ["", "..", "a/b", "a b", "t" * 250])
@@ -156,7 +158,7 @@ def test_other_partitions_lines_in_the_checkpoints_stay(tmp_path: Path) -> None:
     with PartitionOutput(tmp_path, "orders", 0) as output:
         output.append(TEN)
         output.commit()
-    offsets = load_offset_checkpoint(str(tmp_path / names.RECOVERY_POINT_CHECKPOINT)).offsets
+    offsets = load_offset_checkpoint(Location(str(tmp_path / names.RECOVERY_POINT_CHECKPOINT))).offsets
     assert offsets == {("other", 1): 7, ("orders", 0): 10}
 
 

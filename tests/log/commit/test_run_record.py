@@ -15,6 +15,7 @@ from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
 from brokerless.log.commit import run_record
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.location import Location
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 
@@ -85,12 +86,12 @@ def test_nothing_is_removed_while_another_process_writes(
 def test_a_record_that_is_not_ours_is_refused(tmp_path: Path, text: bytes) -> None:
     (tmp_path / names.RUN_RECORD).write_bytes(text)
     with pytest.raises(UnreadableError, match="not a record of a run"):
-        run_record.refuse_written(Destination(str(tmp_path)), ["a-0"], "a")
+        run_record.refuse_written(Destination(Location(str(tmp_path))), ["a-0"], "a")
 
 
 def test_a_commit_that_is_refused_leaves_no_record(tmp_path: Path) -> None:
     staged = StagedPartition("gone", "users", 0, 0, 0, PartitionOffsets(), ())
     (tmp_path / "users-0").mkdir()
     with pytest.raises(UsageError, match="exists already"):
-        run_record.commit_run(Destination(str(tmp_path)), [staged], "a")
+        run_record.commit_run(Destination(Location(str(tmp_path))), [staged], "a")
     assert not (tmp_path / names.RUN_RECORD).exists()

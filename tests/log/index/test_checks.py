@@ -24,6 +24,7 @@ from brokerless.log.index.readers import (
     parse_offset_index,
     parse_time_index,
 )
+from brokerless.log.storage.location import Location
 
 MISMATCH = "transaction-index-mismatch"
 SPECIALS = ["specials/segment-v0", "specials/segment-v1", "specials/segment-v2"]
@@ -69,9 +70,11 @@ def segments(data: Path, expected: Path) -> list[Segment]:
         Segment(
             f"{data.name}/{name}",
             segment_batches(batches[name], max(sizes[name], end_of_batches(batches[name]))),
-            load_offset_index(str(data / f"{name}.index"), int(name)),
-            load_time_index(str(data / f"{name}.timeindex"), int(name)),
-            load_transaction_index(str(path), int(name)) if (path := data / f"{name}.txnindex").exists() else None,
+            load_offset_index(Location(str(data / f"{name}.index")), int(name)),
+            load_time_index(Location(str(data / f"{name}.timeindex")), int(name)),
+            load_transaction_index(Location(str(path)), int(name))
+            if (path := data / f"{name}.txnindex").exists()
+            else None,
             tuple(np.array(aborted[name], np.int64).reshape(-1, 3).T),  # type: ignore[arg-type]
             name == logs[-1],
         )

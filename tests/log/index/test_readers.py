@@ -20,6 +20,7 @@ from brokerless.log.index.readers import (
     parse_time_index,
     parse_transaction_index,
 )
+from brokerless.log.storage.location import Location
 
 SEGMENTS = [case(f"specials/segment-{version}") for version in ("v0", "v1", "v2")]
 PLACES: list[tuple[str, Path, Path]] = [
@@ -52,21 +53,21 @@ def pairs(*columns: np.ndarray) -> list[list[int]]:
 
 def test_offset_indexes_have_the_entries_that_kafka_reads() -> None:
     for path, expected in of_kind("index"):
-        index = load_offset_index(str(path), base_offset(path))
+        index = load_offset_index(Location(str(path)), base_offset(path))
         assert pairs(index.offsets, index.positions) == expected["entries"], path
         assert (index.slots, index.findings, index.is_valid) == (expected["slots"], (), True)
 
 
 def test_time_indexes_have_the_entries_that_kafka_reads() -> None:
     for path, expected in of_kind("timeindex"):
-        index = load_time_index(str(path), base_offset(path))
+        index = load_time_index(Location(str(path)), base_offset(path))
         assert pairs(index.timestamps, index.offsets) == expected["entries"], path
         assert (index.slots, index.findings) == (expected["slots"], ())
 
 
 def test_transaction_indexes_have_the_entries_that_kafka_reads() -> None:
     for path, expected in of_kind("txnindex"):
-        index = load_transaction_index(str(path), base_offset(path))
+        index = load_transaction_index(Location(str(path)), base_offset(path))
         columns = index.producer_ids, index.first_offsets, index.last_offsets, index.last_stable_offsets
         assert pairs(*columns) == [entry[1:] for entry in expected["entries"]], path
         assert index.findings == ()
@@ -75,13 +76,13 @@ def test_transaction_indexes_have_the_entries_that_kafka_reads() -> None:
 def test_kafka_calls_insane_only_what_has_room_after_its_last_entry() -> None:
     """Preallocated zeros look as an entry of timestamp 0 to Kafka's check; they are no damage, but an unclean stop."""
     for path, expected in of_kind("timeindex"):
-        is_full = len(load_time_index(str(path), base_offset(path)).offsets) == expected["slots"]
+        is_full = len(load_time_index(Location(str(path)), base_offset(path)).offsets) == expected["slots"]
         assert is_full == (expected["sane"] is True)
 
 
 def test_an_offset_is_looked_up_at_the_last_entry_before_it() -> None:
     for path, expected in of_kind("index"):
-        index = load_offset_index(str(path), base_offset(path))
+        index = load_offset_index(Location(str(path)), base_offset(path))
         offsets = [offset for offset, _ in expected["entries"]]
         for offset in [0, base_offset(path), *(each + step for each in offsets for step in (-1, 0, 1)), 2**62]:
             before = bisect.bisect_right(offsets, offset)
@@ -91,7 +92,7 @@ def test_an_offset_is_looked_up_at_the_last_entry_before_it() -> None:
 
 def test_a_timestamp_is_looked_up_at_the_last_entry_before_it() -> None:
     for path, expected in of_kind("timeindex"):
-        index = load_time_index(str(path), base_offset(path))
+        index = load_time_index(Location(str(path)), base_offset(path))
         timestamps = [timestamp for timestamp, _ in expected["entries"]]
         for timestamp in [-1, 0, *(each + step for each in timestamps for step in (-1, 0, 1)), 2**62]:
             before = bisect.bisect_right(timestamps, timestamp)
@@ -101,7 +102,7 @@ def test_a_timestamp_is_looked_up_at_the_last_entry_before_it() -> None:
 
 def test_the_search_for_aborted_transactions_ends_where_all_before_was_stable() -> None:
     path = broker_data("clean") / "txn-0" / "00000000000000000010.txnindex"
-    index = load_transaction_index(str(path), 10)
+    index = load_transaction_index(Location(str(path)), 10)
     assert pairs(index.first_offsets, index.last_offsets, index.last_stable_offsets)[:3] == [
         [0, 10, 5],
         [15, 22, 23],
@@ -203,11 +204,11 @@ def test_noise_is_read_as_an_index_without_raising(seed: int) -> None:
 
 
 def test_an_index_that_cannot_be_read_is_empty_with_a_finding(tmp_path: Path) -> None:
-    missing = load_offset_index(str(tmp_path / "00000000000000000000.index"), 0)
+    missing = load_offset_index(Location(str(tmp_path / "00000000000000000000.index")), 0)
     assert [(each.kind, each.message) for each in missing.findings] == [
         ("unreadable-file", "there is no such file or directory")
     ]
     huge = tmp_path / "00000000000000000000.timeindex"
     with huge.open("wb") as file:
         file.truncate(index_readers.LIMIT + 1)
-    assert [each.kind for each in load_time_index(str(huge), 0).findings] == ["limit-exceeded"]
+    assert [each.kind for each in load_time_index(Location(str(huge)), 0).findings] == ["limit-exceeded"]

@@ -16,6 +16,7 @@ from tests.log.producer_batches import ABORT, COMMIT, batch, marker, parse
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.producer.checks import Duplicate, check_append
 from brokerless.log.producer.state import EXPIRATION_MS, ProducerRefusal, ProducerState, load_state
+from brokerless.log.storage.location import Location
 
 Step = dict[str, Any]
 
@@ -97,7 +98,7 @@ def run(made: list[Step]) -> list[Step]:
             with tempfile.TemporaryDirectory() as directory:
                 path = Path(directory) / "state.snapshot"
                 path.write_bytes(state.snapshot())
-                state = load_state(load_producer_snapshot(str(path)), state.end_offset)
+                state = load_state(load_producer_snapshot(Location(str(path))), state.end_offset)
             state.expire(step["now"])
         else:
             result = append(state, step)

@@ -26,6 +26,7 @@ from brokerless.log.producer.state import (
     snapshots_out_of_range,
     stray_snapshots,
 )
+from brokerless.log.storage.location import Location
 
 GOLDEN_BROKERS_RAN_AT = 1_795_225_000_000
 """ms. Producers with timestamps a day older were forgotten whenever a broker was started again."""
@@ -62,7 +63,9 @@ def test_following_a_log_gives_the_snapshots_and_transaction_indexes_that_its_br
         noted = sorted(int(path.stem) for path in directory.glob("*.snapshot"))
         state = ProducerState(int(logs[0].stem))
         if state.end_offset in noted:
-            state = load_state(load_producer_snapshot(str(logs[0].with_suffix(".snapshot"))), state.end_offset)
+            state = load_state(
+                load_producer_snapshot(Location(str(logs[0].with_suffix(".snapshot")))), state.end_offset
+            )
         for log in logs:
             batches, buffer = parse(log.read_bytes())
             index = b""
@@ -217,7 +220,7 @@ def test_a_log_may_be_followed_in_any_pieces_and_from_any_snapshot(written: list
     with tempfile.NamedTemporaryFile() as file:
         file.write(state.snapshot())
         file.flush()
-        loaded = load_state(load_producer_snapshot(file.name), state.end_offset)
+        loaded = load_state(load_producer_snapshot(Location(file.name)), state.end_offset)
     after = loaded.update(*parse(b"".join(written[cut:])))
     assert before.completed + after.completed == update.completed
     assert loaded.snapshot() == whole.snapshot()

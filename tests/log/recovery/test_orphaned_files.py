@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 from brokerless.log.recovery.orphaned_files import OrphanedFiles, plan_orphaned_files
-from brokerless.log.storage.paths import DirectoryEntry
+from brokerless.log.storage.location import DirectoryEntry, Location
 
 
 def plan(*names: str, ends: dict[str, int] | None = None) -> OrphanedFiles:
-    entries = [DirectoryEntry(name, f"/log/{name}", is_directory=False) for name in names]
+    entries = [DirectoryEntry(name, Location(f"/log/{name}"), is_directory=False) for name in names]
     return plan_orphaned_files(entries, lambda entry: (ends or {})[entry.name])
 
 

@@ -24,6 +24,7 @@ from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.location import Location
 
 CHANGES = [(MemoryFileSystem, "pipe_file"), (MemoryFileSystem, "cp_file"), (MemoryFileSystem, "rm_file"),
            (MemoryFile, "commit")]  # fmt: skip
@@ -140,7 +141,7 @@ def piece(partition: str, first: int, count: int, *, has_offsets: bool = False) 
 def append() -> bool:
     """Pieces behind two partitions, and a new one; whether that worked."""
     try:
-        prepare(Destination(URL))
+        prepare(Destination(Location(URL)))
         pieces = [
             piece("old-0", 0, 4),
             piece("old-1", 40, 2, has_offsets=True),
@@ -166,7 +167,7 @@ def test_partitions_there_go_on_wherever_a_writer_is_killed(
     assert append()
     expected = contents(store)
     assert visible() == APPENDED
-    assert last_batch(Destination(URL), QUERY[0]) == QUERY[1]
+    assert last_batch(Destination(Location(URL)), QUERY[0]) == QUERY[1]
     assert append()
     assert contents(store) == expected, "the batch of a query is written once"
     number, seen = 0, {"before": 0, "after": 0}
@@ -182,9 +183,9 @@ def test_partitions_there_go_on_wherever_a_writer_is_killed(
         seen["after" if is_decided else "before"] += 1
         for killed in range(number % 4):  # who settles it is killed as well
             with killed_after(3 * killed, monkeypatch), suppress(BrokerlessError):
-                settle(Destination(URL))
+                settle(Destination(Location(URL)))
             assert visible() in (before, APPENDED), (number, done)
-        settle(Destination(URL))
+        settle(Destination(Location(URL)))
         assert visible() == (APPENDED if is_decided else before), (number, done)
         assert [each for each in brokerless.open(URL).verify() if each.severity != "info"] == []
         assert append()
@@ -255,4 +256,4 @@ def test_readers_of_one_partition_pass_over_what_is_not_committed(
 
 
 def test_credentials_are_not_shown() -> None:
-    assert "hunter2" not in repr(Destination("s3://bucket", {"secret": "hunter2"}))
+    assert "hunter2" not in repr(Destination(Location("s3://bucket", {"secret": "hunter2"})))

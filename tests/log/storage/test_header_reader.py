@@ -17,7 +17,7 @@ from brokerless.format.read.batch_scan import BatchScan, ScanStop, scan_batches
 from brokerless.log.storage import header_reader as headers
 from brokerless.log.storage.files import LocalFile
 from brokerless.log.storage.header_reader import header_reader, headers_by_reads, headers_by_windows
-from brokerless.log.storage.paths import open_file
+from brokerless.log.storage.location import Location
 
 LOGS = [
     log
@@ -36,7 +36,7 @@ def plainly(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def opened(path: Path) -> LocalFile:
-    file = open_file(str(path))
+    file = Location(str(path)).open()
     assert isinstance(file, LocalFile)
     return file
 

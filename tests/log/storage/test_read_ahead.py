@@ -16,7 +16,7 @@ from brokerless.findings import Finding
 from brokerless.log.segment import Windows, scan
 from brokerless.log.storage import read_ahead
 from brokerless.log.storage.files import LocalFile
-from brokerless.log.storage.paths import open_file
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.read_ahead import ReadAhead
 
 
@@ -33,7 +33,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def open_local(path: Path) -> LocalFile:
-    file = open_file(str(path))
+    file = Location(str(path)).open()
     assert isinstance(file, LocalFile)
     return file
 

@@ -23,6 +23,7 @@ from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.commit.log_opener import open_log
 from brokerless.log.config import LogConfig
 from brokerless.log.index.readers import load_time_index, load_transaction_index
+from brokerless.log.storage.location import Location
 from brokerless.log.write.log_writer import Appended, LogWriter
 
 RESTARTED_MS = 1_795_232_270_000
@@ -125,9 +126,9 @@ def test_what_a_broker_appended_becomes_the_same_files(each: Replay, one_by_one:
     end = max(int(path.stem) for path in [*written.glob("*.snapshot"), *written.glob("*.log")])
     # A broker also notes epochs in which nothing was appended, and that the log's head went. It has no such file for a
     # topic of an old format.
-    known = load_leader_epochs(str(checkpoint)) if checkpoint.exists() else None
+    known = load_leader_epochs(Location(str(checkpoint))) if checkpoint.exists() else None
     ours = written / names.LEADER_EPOCH_CHECKPOINT
-    assert (load_leader_epochs(str(ours)).epochs.tolist() if ours.exists() else []) == (
+    assert (load_leader_epochs(Location(str(ours))).epochs.tolist() if ours.exists() else []) == (
         [] if known is None else known.epochs[known.start_offsets < end].tolist()
     )
 
@@ -136,7 +137,7 @@ def producers(directory: Path) -> dict[str, list[tuple[int, ...]]]:
     """What is in producer snapshots, by file; Kafka's order is that of a hash table."""
     found: dict[str, list[tuple[int, ...]]] = {}
     for path in directory.glob("*.snapshot"):
-        each = load_producer_snapshot(str(path))
+        each = load_producer_snapshot(Location(str(path)))
         columns = (
             each.producer_ids, each.producer_epochs, each.last_sequences, each.last_offsets, each.offset_deltas,
             each.timestamps, each.coordinator_epochs, each.current_txn_first_offsets,
@@ -238,7 +239,7 @@ def test_a_segment_is_rolled_when_its_time_index_is_full_but_for_the_last_entry(
     with open_log(tmp_path, "orders", 0, config) as log:
         log.append(batches(*(batch(offset, timestamp=offset) for offset in range(7))))
         assert log.segments == (0, 3, 6)
-    index = load_time_index(str(tmp_path / "orders-0" / "00000000000000000000.timeindex"), 0)
+    index = load_time_index(Location(str(tmp_path / "orders-0" / "00000000000000000000.timeindex")), 0)
     assert index.offsets.tolist() == [1, 2]
 
 
@@ -280,7 +281,7 @@ def test_a_segment_that_is_left_has_its_largest_timestamp_in_its_time_index(tmp_
         log.append(batches(batch(0, timestamp=50), batch(1, timestamp=70), batch(2, timestamp=60)))
         assert not path.stat().st_size
         log.roll()
-    index = load_time_index(str(path), 0)
+    index = load_time_index(Location(str(path)), 0)
     assert (index.timestamps.tolist(), index.offsets.tolist()) == ([70], [1])
 
 
@@ -296,7 +297,7 @@ def test_aborted_transactions_are_in_the_index_of_the_segment_with_their_marker(
         log.append(marker(7, (2, 0), commit=True))
         assert log.last_stable_offset == 8
     assert not (tmp_path / "orders-0" / "00000000000000000000.txnindex").exists()
-    index = load_transaction_index(str(tmp_path / "orders-0" / "00000000000000000005.txnindex"), 5)
+    index = load_transaction_index(Location(str(tmp_path / "orders-0" / "00000000000000000005.txnindex")), 5)
     columns = (index.producer_ids, index.first_offsets, index.last_offsets, index.last_stable_offsets)
     assert [column.tolist() for column in columns] == [[1], [0], [5], [3]]
 

@@ -8,6 +8,7 @@ from brokerless.cli.options import add_as, add_dry_run, add_max_batch_bytes, add
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.errors import UsageError
+from brokerless.log.storage.location import Location
 from brokerless.text import format_bytes
 from brokerless.views.table import count_of
 
@@ -53,7 +54,7 @@ def run(options: Namespace) -> int:
     output = Output()
     config = log_config(options)
     max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
-    to = output_directory(options.to, options.paths)
+    to = output_directory(Location.of(options.to), options.paths)
     carvings = [Carving(path, to, config, max_batch_bytes, options.dry_run, parquet=parquet) for path in options.paths]
     total = 0
     for each in carvings:

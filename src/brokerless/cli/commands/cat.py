@@ -25,6 +25,7 @@ from brokerless.cli.values import count
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.run.streams import processes_for, stream
+from brokerless.log.storage.location import StorageOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from brokerless.api.partition import Partition
     from brokerless.log.directory import PartitionPath
     from brokerless.log.ranges import Range
-    from brokerless.log.storage.paths import StorageOptions
+    from brokerless.log.storage.location import StorageOptions
     from brokerless.tables.partition_reader import OnDamage, PartitionReader
     from brokerless.tables.prepared_records import Prepare
     from brokerless.tables.record_filter import RecordFilter

@@ -25,6 +25,7 @@ from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
 from brokerless.findings import Kind
 from brokerless.log import names
+from brokerless.log.storage.location import Location
 from brokerless.text import format_bytes
 from brokerless.views.table import count_of, format_number, segments_changed, table
 
@@ -133,7 +134,7 @@ def _is_finished(partition: PartitionPath, manifest: Manifest, to: str) -> bool:
     name = _directory(partition)
     if manifest.is_done(name, inputs_of(partition)) or manifest.is_done(name, inputs_of(partition, is_copied=True)):
         return True
-    at = output_directory(to)
+    at = output_directory(Location.of(to))
     if manifest.knows(name) and at.exists(name):
         text = f"{partition.path} is not as {manifest.path} says any more, or what was made of it is not"
         raise UsageError(f"{text}; remove {at.join(name)} to convert it again")

@@ -23,7 +23,7 @@ from brokerless.cli.progress import progress
 from brokerless.cli.values import count, size, size_or_0
 from brokerless.errors import UsageError
 from brokerless.log import names
-from brokerless.log.storage.paths import exists, join
+from brokerless.log.storage.location import Location
 from brokerless.text import format_bytes
 from brokerless.views.table import count_of, format_number, table
 
@@ -184,7 +184,7 @@ def _show(output: Output, loaded: Loaded, options: Namespace) -> None:
 
 
 def _is_of_no_broker(options: Namespace) -> bool:
-    return not options.dry_run and not exists(join(options.to, names.META_PROPERTIES))
+    return not options.dry_run and not (Location(options.to) / names.META_PROPERTIES).exists()
 
 
 def _report_finished(output: Output, partitions: list[dict[str, Any]], as_json: bool) -> int:
@@ -213,7 +213,7 @@ def _recorded(
         return
     if STDIN in inputs.files:
         raise UsageError("--manifest cannot resume from stdin; use files")
-    to = output_directory(options.to)
+    to = output_directory(Location.of(options.to))
     entries = [entry_of(path) for path in inputs.files]
     settings = LoadSettings(full_path(options.to), options.bytes, *how)
     with Manifest.open(options.manifest, "load", settings, dry_run=options.dry_run) as manifest:

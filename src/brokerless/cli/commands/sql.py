@@ -13,7 +13,7 @@ from brokerless.cli.options import add_isolation, add_max_batch_bytes, add_schem
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.values import count, size
 from brokerless.errors import UsageError
-from brokerless.log.storage.paths import read_bytes
+from brokerless.log.storage.location import Location
 from brokerless.text import format_bytes, show_name
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _read(name: str) -> str:
     """The text of a file; ``-`` is stdin."""
     where = "stdin" if name == "-" else name
     try:
-        return (_read_stdin() if name == "-" else read_bytes(name, _LIMIT)).decode()
+        return (_read_stdin() if name == "-" else Location(name).read(_LIMIT)).decode()
     except UnicodeDecodeError as error:
         raise UsageError(f"{where}: this is no text in UTF-8") from error
 

@@ -18,7 +18,7 @@ from brokerless.internals.entries import decode_entry, read_entries
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, may_have_remote_offsets
-from brokerless.log.storage.paths import StorageOptions, parent_directory
+from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, open_partitions
 
 _TOPIC = 2
@@ -129,14 +129,14 @@ def _start_offset(segment: RemoteSegment) -> int:
     return segment.start_offset
 
 
-def with_remote_findings(directory: LogDirectory, storage_options: StorageOptions | None = None) -> LogDirectory:
+def with_remote_findings(directory: LogDirectory) -> LogDirectory:
     """Return what was listed with a warning for each partition of which offsets are in remote storage only, so that
     whoever reads it reports them. Where :func:`may_have_remote_offsets` says no, the metadata is not read."""
-    above = parent_directory(directory.path) if directory.kind == "partition" else directory.path
-    if above is None or not may_have_remote_offsets(directory, storage_options):
+    above = directory.location.parent if directory.kind == "partition" else directory.location
+    if above is None or not may_have_remote_offsets(directory):
         return directory
     chosen = [each for each in directory.partitions if each.topic is not None and each.start_offset != 0]
-    storage = _storage_of(above) if storage_options is None else load_remote_storage(above, storage_options)
+    storage = (_storage_of if above.options is None else load_remote_storage)(above)
     found = {each.path: storage.finding(each) for each in chosen}
     return replace(
         directory,
@@ -148,10 +148,10 @@ def with_remote_findings(directory: LogDirectory, storage_options: StorageOption
     )  # fmt: skip
 
 
-def load_remote_storage(log_directory: str, storage_options: StorageOptions | None = None) -> RemoteStorage:
+def load_remote_storage(directory: Location) -> RemoteStorage:
     """What the metadata in a log directory says of remote storage; nothing where it cannot be read."""
     try:
-        partitions = open_partitions(log_directory, storage_options=storage_options)
+        partitions = open_partitions(directory)
         metadata = next((each for each in partitions if each.topic == names.CLUSTER_METADATA), None)
         cluster = None if metadata is None else read_cluster(metadata, lambda _: None)
         if cluster is None:

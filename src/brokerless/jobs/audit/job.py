@@ -49,7 +49,8 @@ from brokerless.log.offset_gaps import missing_head, missing_logs, missing_offse
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Chunk, graded_within_log
 from brokerless.log.segment_summary import SegmentSummary, add_chunk
-from brokerless.log.storage.paths import StorageOptions, is_remote, open_file
+from brokerless.log.storage.location import StorageOptions
+from brokerless.log.storage.paths import is_remote
 from brokerless.tables.partition_reader import PartitionReader
 
 MOST_OF_A_KIND = 1000
@@ -105,12 +106,12 @@ def audit_partition(
     follower = _PartitionFollower.of(partition, lines, now_ms or clock.now(), max_batch_bytes, storage_options)
     kept: list[Finding] = []
     counts: Counter[str] = Counter()
-    for finding in _findings(partition, follower, lines, max_batch_bytes, storage_options, done, was_clean):
+    for finding in _findings(partition, follower, lines, max_batch_bytes, done, was_clean):
         counts[finding.kind] += 1
         if counts[finding.kind] <= MOST_OF_A_KIND:
             kept.append(finding)
     metadata = partition.partition_metadata
-    topic_id = topic_id_of(partition.partition_metadata, storage_options)
+    topic_id = topic_id_of(partition.partition_metadata)
     return PartitionAudit(
         partition.topic,
         partition.partition,
@@ -192,7 +193,7 @@ def audit_directory(
     audits = list(audits)
     starting = list(check_start(directory, state))
     named = {each.file for each in starting}
-    for finding in check_directory(directory, state, running_broker(state) is not None, storage_options):
+    for finding in check_directory(directory, state, running_broker(state) is not None):
         if finding.kind != Kind.FOREIGN_FILE or finding.file not in named:
             yield finding
     yield from starting
@@ -202,7 +203,7 @@ def audit_directory(
         }
         others = [each for each in directory.partitions if each.start_offset != 0 and each.path not in reported]
         if others:
-            yield from filter(None, map(load_remote_storage(directory.path).finding, others))
+            yield from filter(None, map(load_remote_storage(directory.location).finding, others))
     yield from compare_topic_ids(
         (each.topic, *each.topic_id)
         for each in audits
@@ -233,7 +234,7 @@ def _internal_topics(
     there = [(each.topic or "", each.partition or 0) for each in directory.partitions if each.state == "live"]
     node = DirectoryOwner(None, None)
     if names.META_PROPERTIES in state.files:
-        meta = load_meta_properties(state.files[names.META_PROPERTIES].path, storage_options)
+        meta = load_meta_properties(state.files[names.META_PROPERTIES].location)
         node = DirectoryOwner(meta.node_id, meta.directory_id)
     yield from check_internal_topics(tables, replicas, there, node, directory.path)
 
@@ -303,7 +304,6 @@ def _findings(
     follower: _PartitionFollower,
     lines: Lines,
     max_batch_bytes: int,
-    storage_options: StorageOptions | None,
     done: Done,
     was_clean: bool,
 ) -> Iterator[Finding]:
@@ -312,16 +312,16 @@ def _findings(
     for finding in check_names(partition):
         if finding.kind != Kind.LOG_START_UNKNOWN:  # which is reported of the log directory
             yield finding
-    for offsets, finding in missing_logs(partition, storage_options):
+    for offsets, finding in missing_logs(partition):
         if not partition.segments or offsets.start < partition.segments[0].base_offset:
             follower.gaps.pass_over(offsets)
         yield finding
-    if (missing := missing_head(partition, storage_options)) is not None:
+    if (missing := missing_head(partition)) is not None:
         yield missing
     last_offset: int | None = None
     unreadable: list[Finding] = []
     without_findings = replace(partition, findings=())
-    for each in open_segments(without_findings, unreadable.append, storage_options=storage_options):
+    for each in open_segments(without_findings, unreadable.append):
         segment = each.segment
         if names.parse_segment_file(segment.log.name) is not None and not each.is_merged:
             yield from follower.gaps.at_segment(segment.base_offset, segment.log.path)
@@ -332,28 +332,28 @@ def _findings(
         if each.is_merged:  # what is beside it is about all of those whose place it has taken
             continue
         if is_partition:
-            yield from persisting(segment, _missing_indexes, storage_options)
-        for finding in check_indexes(each, seen, storage_options):
+            yield from persisting(segment, _missing_indexes)
+        for finding in check_indexes(each, seen):
             if finding.kind != Kind.INDEX_NOT_TRIMMED or finding.severity != "info":  # which is as it should be
                 yield finding
         yield from follower.transactions.at_segment_end(segment, is_partition)
-        if (missing := missing_segment(each.partition, segment, each.file, storage_options)) is not None:
+        if (missing := missing_segment(each.partition, segment, each.file)) is not None:
             follower.gaps.pass_over(missing_offsets(missing))
             yield missing
     # A consumer that is as far has lost these records as well: nothing is wrong with the log.
     yield from (replace(each, severity="info") if each.kind == Kind.DELETED_MEANWHILE else each for each in unreadable)
     for snapshot in partition.snapshots:
         try:
-            with open_file(snapshot.path, storage_options) as file:
+            with snapshot.location.open() as file:
                 yield from verify_file(file, None, max_batch_bytes)
         except UnreadableError as error:
             reason = error.reason_for(snapshot.path)
             yield Finding("error", Kind.UNREADABLE_FILE, snapshot.path, None, None, reason)
-    yield from check_metadata_files(partition, storage_options)
+    yield from check_metadata_files(partition)
     yield from follower.gaps.findings(partition.segments[-1] if partition.segments else None)
     yield from follower.timestamps.findings()
     checkpoint = partition.leader_epoch_checkpoint
-    epochs = None if checkpoint is None else load_leader_epochs(checkpoint.path, storage_options)
+    epochs = None if checkpoint is None else load_leader_epochs(checkpoint.location)
     yield from follower.epochs.findings(epochs, follower.end_offset, is_partition)
     yield from follower.transactions.findings(partition.segments, follower.end_offset, follower.is_whole)
     yield from check_lines(lines, follower.start_offset, follower.end_offset)

@@ -21,7 +21,7 @@ from brokerless.log.directory import SegmentPaths
 from brokerless.log.producer.markers import Marker
 from brokerless.log.producer.state import CompletedTransaction, ProducerState, control_markers
 from brokerless.log.segment import Chunk
-from brokerless.log.storage.paths import DirectoryEntry, StorageOptions
+from brokerless.log.storage.location import DirectoryEntry, StorageOptions
 
 HANGING_MS = 15 * 60 * 1000
 """The default of ``transaction.max.timeout.ms``: by then, its coordinator has ended every transaction."""
@@ -118,7 +118,7 @@ class TransactionCheck:
     def _compare(self, snapshot: DirectoryEntry, is_whole: bool) -> Iterator[Finding]:
         """What a broker recorded at a snapshot's offset, against what the batches before it say."""
         self._next_snapshot += 1
-        stored = load_producer_snapshot(snapshot.path, self.storage_options)
+        stored = load_producer_snapshot(snapshot.location)
         if not is_whole or stored.findings or self._first_offset is None:
             return
         wrong = [row for row in range(len(stored.producer_ids)) if not self._fits(stored, row)]

@@ -14,7 +14,6 @@ from brokerless.log.checkpoint.meta_properties import MetaProperties
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.offset_gaps import missing_logs
-from brokerless.log.storage.paths import join
 from brokerless.tables.partition_reader import PartitionReader
 
 
@@ -93,7 +92,7 @@ def load_disk(directory: LogDirectory, max_batch_bytes: int | None = None) -> Di
 
 def _load_partition(paths: PartitionPath, topic: str, partition: int) -> DiskReplica:
     reader = PartitionReader(paths)
-    topic_id = load_partition_metadata(join(paths.path, names.PARTITION_METADATA)).topic_id
+    topic_id = load_partition_metadata(paths.location / names.PARTITION_METADATA).topic_id
     return DiskReplica(
         paths, topic, partition, paths.state, topic_id, reader.start_offset, reader.end_offset, paths.size
     )  # fmt: skip

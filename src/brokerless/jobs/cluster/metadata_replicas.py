@@ -16,7 +16,8 @@ from brokerless.internals.cluster import is_complete_snapshot
 from brokerless.log import names
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath
-from brokerless.log.storage.paths import exists, join
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.paths import join
 from brokerless.tables.partition_reader import PartitionReader, open_partitions
 
 Voter = dict[str, object]
@@ -75,7 +76,7 @@ def load_replica(paths: PartitionPath, max_batch_bytes: int | None = None) -> Me
     snapshot = None
     for file in reversed(paths.snapshots):
         name = names.parse_segment_file(file.name)
-        (inside,) = open_partitions(file.path)
+        (inside,) = open_partitions(file.location)
         if name is not None and is_complete_snapshot(inside, max_batch_bytes):
             snapshot = file.path, name.offset
             if name.offset > end:
@@ -136,7 +137,7 @@ def _quorum(
     """The voters, and ``kraft.version``: by the last control records of the snapshot and the log."""
     voters: tuple[Voter, ...] = ()
     version = 0
-    logs = [] if snapshot is None else open_partitions(snapshot)
+    logs = [] if snapshot is None else open_partitions(Location(snapshot))
     for log in (*logs, reader):
         end = end_offset if log is reader else None
         for batch in log.records(
@@ -149,6 +150,6 @@ def _quorum(
                 if control is not None and control.type == "KRAFT_VERSION" and control.data is not None:
                     version = int(control.data["kRaftVersion"])
     path = join(reader.path, names.QUORUM_STATE)
-    if voters or not exists(path):
+    if voters or not Location(path).exists():
         return voters, version
-    return tuple({"voterId": each} for each in load_quorum_state(path).voters), version
+    return tuple({"voterId": each} for each in load_quorum_state(Location(path)).voters), version

@@ -28,7 +28,6 @@ from brokerless.log.producer.state import (
 )
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan_headers
-from brokerless.log.storage.paths import StorageOptions
 
 Bools = NDArray[np.bool_]
 Int64s = NDArray[np.int64]
@@ -66,7 +65,7 @@ class History:
             found[rows] = (at >= 0) & (batches.last_offset[rows] < spans[np.maximum(at, 0), 1])
         return found
 
-    def mistaken_aborts(self, first: SegmentPaths, first_dirty: int, storage_options: StorageOptions | None) -> Aborts:
+    def mistaken_aborts(self, first: SegmentPaths, first_dirty: int) -> Aborts:
         """By producer ID, the offset before which Kafka's cleaner takes its transactions for aborted, as it looks for
         keys: it knows the aborted ones of the whole segment in which the dirty range begins, and reads from the offset
         index's entry before that on, so that it misses their markers. Their producers' keys then supersede nothing:
@@ -74,9 +73,9 @@ class History:
         start offset, ``Cleaner.buildOffsetMap``, 3.9.1 and 4.4.0)."""
         if first.offset_index is None or first.transaction_index is None:
             return {}
-        index = load_offset_index(first.offset_index.path, first.base_offset, storage_options)
+        index = load_offset_index(first.offset_index.location, first.base_offset)
         read_from = index.lookup(first_dirty)[0]
-        recorded = load_transaction_index(first.transaction_index.path, first.base_offset, storage_options)
+        recorded = load_transaction_index(first.transaction_index.location, first.base_offset)
         found: Aborts = {}
         for producer_id in np.unique(recorded.producer_ids[recorded.last_offsets < read_from]).tolist():
             spans = self.aborted.get(producer_id, _NO_SPANS)
@@ -111,12 +110,10 @@ def is_before(batches: Batches, ends: Aborts) -> Bools:
     return found
 
 
-def read_history(
-    source: PartitionPath, now_ms: int, report: Report, storage_options: StorageOptions | None = None
-) -> History:
+def read_history(source: PartitionPath, now_ms: int, report: Report) -> History:
     """Reads the headers of a log, and what is in the batches of its producers. Damage in the latter is reported."""
-    state, history, completed = load_first_state(source, storage_options), History(), list[CompletedTransaction]()
-    for opened in open_segments(source, ignore, from_log_start(source), storage_options):
+    state, history, completed = load_first_state(source), History(), list[CompletedTransaction]()
+    for opened in open_segments(source, ignore, from_log_start(source)):
         base_offset = opened.segment.base_offset
         history.end_offset = max(history.end_offset, base_offset)
         largest = layouts.NO_TIMESTAMP
@@ -139,16 +136,14 @@ def read_history(
     return history
 
 
-def recorded_aborted(
-    source: PartitionPath, storage_options: StorageOptions | None = None
-) -> dict[tuple[int, int], CompletedTransaction]:
+def recorded_aborted(source: PartitionPath) -> dict[tuple[int, int], CompletedTransaction]:
     """The entries of a log's transaction indexes, by producer ID and the marker's offset. Where the log was cleaned,
     the first batches of a transaction may be gone, and only these know where it began."""
     found: dict[tuple[int, int], CompletedTransaction] = {}
     for each in source.segments:
         if each.transaction_index is None:
             continue
-        index = load_transaction_index(each.transaction_index.path, each.base_offset, storage_options)
+        index = load_transaction_index(each.transaction_index.location, each.base_offset)
         columns = (index.producer_ids, index.first_offsets, index.last_offsets, index.last_stable_offsets)
         for producer_id, first, last, stable in zip(*(column.tolist() for column in columns), strict=True):
             if not index.findings and 0 <= first <= last:
@@ -173,10 +168,10 @@ class SourceProducers(ProducerState):
     indexes say the same, although batches and markers are missing in it, as Kafka's cleaner leaves the snapshots
     alone."""
 
-    def __init__(self, source: PartitionPath, storage_options: StorageOptions | None = None) -> None:
-        state = load_first_state(source, storage_options)
+    def __init__(self, source: PartitionPath) -> None:
+        state = load_first_state(source)
         super().__init__(state.end_offset, state.producers)
-        self._recorded = recorded_aborted(source, storage_options)
+        self._recorded = recorded_aborted(source)
         self._aborted: dict[int, CompletedTransaction] = {}
 
     def follow(self, batches: Batches, buffer: NDArray[np.uint8], *, is_copied: bool = False) -> None:

@@ -37,7 +37,7 @@ from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.segment import Report
 from brokerless.log.segment import ignore as ignore_finding
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import Location, StorageOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +161,14 @@ def plan(
         places = _places(partitions, sources, directory, storage_options, target_storage_options)
     tasks: list[CompactTask] = []
     for each in partitions:
-        checkpoint = _checkpoint(each, storage_options)
-        policy = each.topic in named or is_compacted(each, checkpoint, storage_options, sources)
+        checkpoint = _checkpoint(each)
+        policy = each.topic in named or is_compacted(each, checkpoint, sources)
         if policy is None:
             text = "the topic's settings are not known, so that it is copied unchanged; to compact it, name it, or "
             text += "give the broker's log directory with __cluster_metadata as well"
             (report or ignore_finding)(Finding("warning", Kind.SETTINGS_UNKNOWN, each.path, None, None, text))
         is_copied = not policy
-        settings = options.settings_of(each, storage_options, sources)
+        settings = options.settings_of(each, sources)
         to, topic_id, directories = places.get(each.path, _NOWHERE)
         tasks.append(
             CompactTask(
@@ -199,25 +199,25 @@ def _places(
 ) -> dict[str, _Place]:
     """By the partitions' paths; of several log directories, each is written to one of its own name."""
     places: dict[str, _Place] = {}
-    logs = [resolve(each, names.INCLUDE, storage_options) for each in sources]
+    logs = [resolve(Location(each, storage_options), names.INCLUDE) for each in sources]
     targets = target_directories(logs, directory)
     for target in dict.fromkeys(targets):
         of_target = [log for log, each in zip(logs, targets, strict=True) if each == target]
         paths = {each.path for log in of_target for each in log.partitions}
         chosen = [each for each in partitions if each.path in paths]
-        to = output_directory(target, sources, target_storage_options)
+        to = output_directory(Location.of(target, target_storage_options), sources)
         new = list(by_name(chosen, "compact them one by one"))
         refuse_written(to, new, run_of("compact", (each.path for each in chosen)))
-        ids = [(each.topic or "", topic_id_of_partition(each, storage_options), each.path) for each in chosen]
+        ids = [(each.topic or "", topic_id_of_partition(each), each.path) for each in chosen]
         node = complete_directories(of_target, {each.path for each in chosen}, to)
         topic_ids = choose_topic_ids(to, ids)
         places |= {each.path: _Place(to, own, node) for each, own in zip(chosen, topic_ids, strict=True)}
     return places
 
 
-def _checkpoint(source: PartitionPath, storage_options: StorageOptions | None) -> int | None:
+def _checkpoint(source: PartitionPath) -> int | None:
     with suppress(UnreadableError):
-        return recorded_offset(source.path, source.topic, source.partition, names.CLEANER_CHECKPOINT, storage_options)
+        return recorded_offset(source.location, source.topic, source.partition, names.CLEANER_CHECKPOINT)
     return None
 
 
@@ -265,7 +265,7 @@ def compact(
                 commit_run(each.directory, staged[name], run_of("compact", sources))
         for each in first_of.values():
             if each.directory is not None and not any(one.damages for one in taken):
-                complete(each.directories, each.directory, say, each.storage_options)
+                complete(each.directories, each.directory, say)
     yield from taken
     for each in first_of.values():
         if each.directory is not None:
@@ -295,7 +295,7 @@ def run_task(task: CompactTask, done: Done) -> CompactTaskResult:
         if output is None or cleaned.damages:
             return CompactTaskResult(result, tuple(findings), None)
         producers.expire(settings.now_ms)
-        epochs = load_epochs(source.leader_epoch_checkpoint, options)
+        epochs = load_epochs(source.leader_epoch_checkpoint)
         output.set_limits(result.start_offset, result.end_offset, epochs, cleaned_until=result.clean_offset)
         return CompactTaskResult(result, tuple(findings), output.finish())
 
@@ -313,13 +313,12 @@ def _result(task: CompactTask, cleaned: CleanedPartition) -> CompactResult:
 
 def _copy_task(task: CompactTask, cleaner: PartitionCleaner, findings: list[Finding], done: Done) -> CompactTaskResult:
     """Reads a partition, and copies its files if they are intact."""
-    source, options = task.source, task.storage_options
+    source = task.source
     cleaned = cleaner.copy(done)
     result = _result(task, cleaned)
     if cleaned.damages or task.directory is None:
         return CompactTaskResult(result, tuple(findings), None)
     staged = copy_partition(
         source, task.directory, task.topic_id, result.end_offset,
-        cleaned_until=task.checkpoint, owner=task.owner, storage_options=options,
-    )  # fmt: skip
+        cleaned_until=task.checkpoint, owner=task.owner)  # fmt: skip
     return CompactTaskResult(result, tuple(findings), staged)

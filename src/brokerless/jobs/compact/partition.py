@@ -35,7 +35,7 @@ from brokerless.log.offset_gaps import check_end, check_following, check_head
 from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import Range, from_log_start
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.log.write.follower_append import whole_batches
 
 Bools = NDArray[np.bool_]
@@ -69,14 +69,14 @@ class PartitionCleaner:
         self._report, self.damages = report, list[Finding]()
         for finding in source.findings:
             self.report(finding)
-        history = read_history(source, settings.now_ms, self.report, storage_options)
+        history = read_history(source, settings.now_ms, self.report)
         cleanable = find_cleanable(source, history, settings, checkpoint)
         rules = CleanerRules(history, settings)
         self.result = CleanedPartition(history, cleanable, rules, damages=self.damages)
         self._dirty = _dirty(cleanable)
         self._mistaken: Aborts = {}
         if self._dirty:
-            self._mistaken = history.mistaken_aborts(self._dirty[0], cleanable.first_dirty, storage_options)
+            self._mistaken = history.mistaken_aborts(self._dirty[0], cleanable.first_dirty)
         # Of rows in the dirty segments, which are numbered from there on, and of those before.
         self._superseded, self._superseded_before = RowFlags(), RowFlags()
         self._rows, self._rows_before = 0, 0
@@ -88,7 +88,7 @@ class PartitionCleaner:
     @property
     def first_producers(self) -> SourceProducers:
         """For the output: the producers where the log begins; it is then followed by :meth:`clean`."""
-        return SourceProducers(self._source, self._options)
+        return SourceProducers(self._source)
 
     def report(self, finding: Finding) -> None:
         """A hole between segments is no reason to leave a log alone: the cleaner goes on, and so does this."""
@@ -101,8 +101,8 @@ class PartitionCleaner:
     def clean(self, output: PartitionOutput | None, producers: SourceProducers, done: Done) -> CleanedPartition:
         """Reads everything, and writes what stays. Where there is damage, the output is not complete."""
         source, cleanable, totals = self._source, self.result.cleanable, self.result.totals
-        check_head(source, self.report, self._options)
-        check_end(source, self.report, self._options)
+        check_head(source, self.report)
+        check_end(source, self.report)
         self._find_keys(done)
         has_begun = False
         for group in (*cleanable.groups, *((each,) for each in cleanable.rest)):
@@ -143,8 +143,8 @@ class PartitionCleaner:
         """Reads everything without cleaning any of it."""
         source, result = self._source, self.result
         self._is_copied = True
-        check_head(source, self.report, self._options)
-        check_end(source, self.report, self._options)
+        check_head(source, self.report)
+        check_end(source, self.report)
         result.cleanable = CleanableRange(result.cleanable.first_dirty, result.cleanable.first_dirty, (), (), 0)
         producers, segments = self.first_producers, from_log_start(source).segments(source.segments)
         for each in segments:
@@ -338,7 +338,7 @@ class PartitionCleaner:
         last = segments[-1].base_offset
         selected = from_log_start(self._source).narrow(Range(segments[0].base_offset, last + 1))
         report = self.report if is_checked else ignore
-        for opened in open_segments(self._source, report, selected, self._options):
+        for opened in open_segments(self._source, report, selected):
             once = OffsetsOnce(opened.file, report, self._settings.max_batch_bytes)
             for chunk in scan(opened.file, report, opened.start):
                 check_checksums(chunk, opened.file.path, self.report)
@@ -348,7 +348,7 @@ class PartitionCleaner:
                 if len(found.batches):
                     yield opened.file.path, found
             if is_checked:
-                check_following(opened.partition, opened.segment, opened.file, self.report, self._options)
+                check_following(opened.partition, opened.segment, opened.file, self.report)
 
     def _follow(self, producers: SourceProducers, chunk: Chunk, *, is_copied: bool = False) -> None:
         if (chunk.batches.producer_id >= 0).any():
@@ -365,7 +365,7 @@ class PartitionCleaner:
         from brokerless.log.live_segments import is_unchanged
 
         for each in self._source.segments[:-1]:
-            if not is_unchanged(each, self._options):
+            if not is_unchanged(each):
                 text = "this segment was replaced or deleted while the log was read: is a broker running? Try again"
                 self.report(Finding("error", Kind.FILE_CHANGED, each.log.path, None, each.base_offset, text))
                 return

@@ -16,7 +16,6 @@ from brokerless.internals.topic_settings import is_in_metadata, read_topic_setti
 from brokerless.log import names
 from brokerless.log.config import DEFAULTS
 from brokerless.log.directory import PartitionPath
-from brokerless.log.storage.paths import StorageOptions
 
 KafkaRules = Literal["3.9", "4.4"]
 KEY_BYTES = 256 << 20
@@ -70,9 +69,7 @@ class CompactOptions:
     top_keys: int = 0
     key_bytes: int = KEY_BYTES
 
-    def settings_of(
-        self, source: PartitionPath, storage_options: StorageOptions | None = None, others: Sequence[str] = ()
-    ) -> CompactSettings:
+    def settings_of(self, source: PartitionPath, others: Sequence[str] = ()) -> CompactSettings:
         """Those of one partition; ``others``: log directories that may have the cluster's metadata as well.
 
         Raises :class:`UsageError` for what Kafka would not take."""
@@ -89,7 +86,7 @@ class CompactOptions:
         own: dict[str, int] = {}
         for name in _FROM_TOPIC:
             given = getattr(self, name, None)
-            value = _setting(source, name.replace("_", "."), storage_options, others) if given is None else given
+            value = _setting(source, name.replace("_", "."), others) if given is None else given
             if value is not None:
                 own[name] = value
         return replace(settings, **own)
@@ -98,30 +95,23 @@ class CompactOptions:
 _FROM_TOPIC = ("delete_retention_ms", "min_compaction_lag_ms", "segment_bytes", "segment_index_bytes")
 
 
-def _setting(
-    source: PartitionPath, name: str, storage_options: StorageOptions | None, others: Sequence[str]
-) -> int | None:
-    text = read_topic_setting(source.path, source.topic or "", name, storage_options, others)
+def _setting(source: PartitionPath, name: str, others: Sequence[str]) -> int | None:
+    text = read_topic_setting(source.location, source.topic or "", name, others)
     try:
         return None if text is None else int(text)
     except ValueError:
         return None
 
 
-def is_compacted(
-    source: PartitionPath,
-    checkpoint: int | None,
-    storage_options: StorageOptions | None = None,
-    others: Sequence[str] = (),
-) -> bool | None:
+def is_compacted(source: PartitionPath, checkpoint: int | None, others: Sequence[str] = ()) -> bool | None:
     """Whether the topic's ``cleanup.policy`` has ``compact``: by the cluster's metadata, in the same log directory or
     one of ``others``. Where that is missing, by a line in ``cleaner-offset-checkpoint``, or as it is one of the topics
     that Kafka itself compacts; None where nothing says."""
     if source.topic == names.CLUSTER_METADATA:
         return False
-    policy = read_topic_setting(source.path, source.topic or "", "cleanup.policy", storage_options, others)
+    policy = read_topic_setting(source.location, source.topic or "", "cleanup.policy", others)
     if policy is not None:
         return "compact" in [each.strip() for each in policy.split(",")]
     if checkpoint is not None or source.topic in names.COMPACTED_BY_KAFKA:
         return True
-    return False if is_in_metadata(source.path, source.topic or "", storage_options, others) else None
+    return False if is_in_metadata(source.location, source.topic or "", others) else None

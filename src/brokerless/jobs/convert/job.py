@@ -39,7 +39,8 @@ from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, full_path
+from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
+from brokerless.log.storage.paths import full_path
 from brokerless.log.write.follower_append import check_sizes, whole_batches
 
 LEFT_OUT = LOST | {
@@ -185,14 +186,14 @@ def plan(
     known, ``directory`` is in what is read, or ``named`` has KRaft's own log, on which no broker starts then.
     """
     named = rewritten_topics(partitions, sources, named)
-    to = output_directory(directory, sources, target_storage_options)
+    to = output_directory(Location.of(directory, target_storage_options), sources)
     new = list(by_name(partitions, "convert them one by one"))
     if conversion.dry_run:
         refuse_existing(to, new)
     else:
         refuse_written(to, new, run_of("convert", (each.path for each in partitions)))
-    own = [(each.topic or "", topic_id_of_partition(each, storage_options), each.path) for each in partitions]
-    logs = [resolve(each, (), storage_options) for each in sources]
+    own = [(each.topic or "", topic_id_of_partition(each), each.path) for each in partitions]
+    logs = [resolve(Location(each, storage_options), ()) for each in sources]
     directories = complete_directories(logs, {each.path for each in partitions}, to)
     return [
         ConvertTask(
@@ -260,13 +261,13 @@ def convert(
                     is_whole = is_whole and not result.damages
                     yield result
                 if is_whole and not dry_run:
-                    complete(tasks[0].directories, tasks[0].directory, say, tasks[0].storage_options)
+                    complete(tasks[0].directories, tasks[0].directory, say)
                 return
             taken = list(results)
         if waiting:
             commit_run(tasks[0].directory, waiting, run_of("convert", (each.source.path for each in tasks)))
         if not dry_run and not any(result.damages for result in taken):
-            complete(tasks[0].directories, tasks[0].directory, say, tasks[0].storage_options)
+            complete(tasks[0].directories, tasks[0].directory, say)
         yield from taken
         if not dry_run:
             end_run(tasks[0].directory)
@@ -328,17 +329,16 @@ def _copy_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
         return ConvertTaskResult(totals, start, end, tuple(damages), tuple(findings), None, (), ())
     unfinished = copy_partition(
         source, task.directory, task.topic_id, end,
-        cleaned_until=reading.compacted_until, owner=task.owner, storage_options=options,
-    )  # fmt: skip
-    inputs = tuple(_described_now(source, options)) if task.manifest_files else ()
+        cleaned_until=reading.compacted_until, owner=task.owner)  # fmt: skip
+    inputs = tuple(_described_now(source)) if task.manifest_files else ()
     outputs = describe_directory(task.directory, unfinished.directory, task.name) if task.manifest_files else ()
     return ConvertTaskResult(totals, start, end, (), tuple(findings), unfinished, inputs, outputs)
 
 
-def _described_now(source: PartitionPath, storage_options: StorageOptions | None) -> Iterator[ManifestFile]:
-    for each in files_of(source, storage_options):
+def _described_now(source: PartitionPath) -> Iterator[ManifestFile]:
+    for each in files_of(source):
         try:
-            yield describe_file(each, storage_options)
+            yield describe_file(each)
         except UnreadableError as error:  # a broker deleted it, so that a later run copies the partition again
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise
@@ -375,4 +375,4 @@ def _epochs(task: ConvertTask) -> Epochs:
     magic = task.conversion.target.magic
     if magic is not None and magic < layouts.MAGIC_V2:
         return ()
-    return load_epochs(task.source.leader_epoch_checkpoint, task.storage_options)
+    return load_epochs(task.source.leader_epoch_checkpoint)

@@ -29,7 +29,7 @@ from brokerless.log.producer.transactions import Transactions
 from brokerless.log.ranges import EVERYTHING, from_log_start
 from brokerless.log.seek import log_start_after_end
 from brokerless.log.segment import Report, check_checksums, scan
-from brokerless.log.storage.paths import DirectoryEntry, StorageOptions
+from brokerless.log.storage.location import DirectoryEntry, StorageOptions
 
 
 def files_that_are_read(source: PartitionPath) -> list[DirectoryEntry]:
@@ -72,8 +72,8 @@ class ConvertReader:
         self.path = source.path
         self.compacted_until: int | None = None
         with suppress(UnreadableError):
-            place = source.path, source.topic, source.partition
-            self.compacted_until = recorded_offset(*place, names.CLEANER_CHECKPOINT, storage_options)
+            place = source.location, source.topic, source.partition
+            self.compacted_until = recorded_offset(*place, names.CLEANER_CHECKPOINT)
         self._source, self._options, self._report, self._is_hashed = source, storage_options, report, is_hashed
         self._keeps_segments = keeps_segments
         self._manifest_files: dict[str, ManifestFile] = {}
@@ -83,7 +83,7 @@ class ConvertReader:
         self._read_until: int | None = None
         self._transactions: Transactions | None = None
         if isolation == "read_committed":
-            self._transactions = transactions_of(source, storage_options)
+            self._transactions = transactions_of(source)
 
     def report_finding(self, finding: Finding) -> None:
         if is_damage(finding):
@@ -96,7 +96,7 @@ class ConvertReader:
             return
         yield from self._manifest_files.values()
         for entry in _companions(self._source):
-            yield describe_file(entry, self._options)
+            yield describe_file(entry)
 
     def buffers(self, converter: BatchConverter, done: Done) -> Iterator[NDArray[np.uint8]]:
         """The same as :meth:`converted`, without headers."""
@@ -104,16 +104,16 @@ class ConvertReader:
 
     def converted(self, converter: BatchConverter, done: Done) -> Iterator[ConvertedBatches]:
         """What becomes of the partition's batches, in log order, up to the first damage, which is reported."""
-        source, options = self._source, self._options
+        source = self._source
         self._first = from_log_start(source)
         if not self._begins():
             return
         self._read_until = next((each.base_offset for each in self._first.segments(source.segments)), None)
-        for each in open_segments(source, self.report_finding, self._first, options):
+        for each in open_segments(source, self.report_finding, self._first):
             self._explain_gap(each)
             hashing = FileHasher(each.file) if self._is_hashed else None
             yield from self._of_file(each, converter, hashing, done)
-            check_following(each.partition, each.segment, each.file, self.report_finding, options, self._first)
+            check_following(each.partition, each.segment, each.file, self.report_finding, self._first)
             if self.damages:
                 return
             if hashing is not None:
@@ -133,12 +133,12 @@ class ConvertReader:
 
     def _begins(self) -> bool:
         """Whether the log reaches its log start offset; first segments that are missing are reported."""
-        finding = log_start_after_end(self._source, self._options)
+        finding = log_start_after_end(self._source)
         if finding is not None:
             self.report_finding(finding)
             return False
-        check_head(self._source, self.report_finding, self._options)
-        check_end(self._source, self.report_finding, self._options)
+        check_head(self._source, self.report_finding)
+        check_end(self._source, self.report_finding)
         return True
 
     def _of_file(
@@ -195,7 +195,7 @@ class ConvertReader:
         """Reads all of it, yields nothing, and counts batches and records."""
         if not self._begins():
             return
-        for opened in open_segments(self._source, self.report_finding, storage_options=self._options):
+        for opened in open_segments(self._source, self.report_finding):
             file = opened.file
             for chunk in scan(file, self.report_finding, opened.start):
                 batches = chunk.batches
@@ -205,7 +205,7 @@ class ConvertReader:
                 totals.records_in += int(np.where(batches.is_legacy, 1, np.maximum(batches.count, 0)).sum())
                 totals.bytes_in += int(batches.sizes.sum())
                 done(int(batches.sizes.sum()))
-            check_following(opened.partition, opened.segment, file, self.report_finding, self._options)
+            check_following(opened.partition, opened.segment, file, self.report_finding)
         totals.batches_out, totals.records_out = totals.batches_in, totals.records_in
         totals.bytes_out = totals.bytes_in
 

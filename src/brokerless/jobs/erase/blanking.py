@@ -14,7 +14,8 @@ from brokerless.format.columns import RecordColumns
 from brokerless.format.write.column_slices import replace_values
 from brokerless.jobs.erase.field_counts import FieldCount
 from brokerless.log.directory import PartitionPath
-from brokerless.log.storage.paths import StorageOptions, full_path
+from brokerless.log.storage.location import StorageOptions
+from brokerless.log.storage.paths import full_path
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.typed.blanking.edits import NotBlankedError
 from brokerless.typed.blanking.paths import parse_path

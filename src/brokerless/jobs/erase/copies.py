@@ -19,7 +19,8 @@ from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths
 from brokerless.log.segment import Report, scan
 from brokerless.log.segment import ignore as ignore_finding
-from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, is_remote, list_directory, local, open_file
+from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
+from brokerless.log.storage.paths import is_remote, local
 
 REMOTE_STORAGE = "remote.storage.enable"
 _CHANGELOG = "-changelog"
@@ -70,7 +71,7 @@ def find_copies(
         topics = {each.topic: each for each in chosen if each.topic is not None}
         for topic, partition in sorted(topics.items()):
             read = partition.read_setting
-            if read is not None and read(partition.path, topic, REMOTE_STORAGE, storage_options) == "true":
+            if read is not None and read(partition.location, topic, REMOTE_STORAGE) == "true":
                 found.append(Copy(topic, "tiered storage: segments that were moved there are not changed"))
         for each in directory.partitions:
             if each.topic == names.REMOTE_LOG_METADATA and each.size:
@@ -112,7 +113,7 @@ def other_places(
                 yield OtherPlace(lone, entry.path, _FILES.get(file.state, file.state))
         yield from _foreign_places(each, each.foreign, storage_options)
     if directory.kind == "log-directory":
-        yield from _foreign_places(PartitionPath(None, None, directory.path), directory.foreign, storage_options)
+        yield from _foreign_places(PartitionPath(None, None, directory.location), directory.foreign, storage_options)
 
 
 def _foreign_places(
@@ -123,9 +124,9 @@ def _foreign_places(
     for entry in entries:
         if entry.is_directory and not _is_link(entry.path):
             with suppress(UnreadableError):
-                inner = list_directory(entry.path, storage_options)
+                inner = entry.location.entries()
                 yield from _foreign_places(owner, inner, storage_options)
-        elif not entry.is_directory and _begins_with_batch(entry, storage_options):
+        elif not entry.is_directory and _begins_with_batch(entry):
             lone = replace(owner, segments=(SegmentPaths(0, entry),), log_start_offset=0)
             yield OtherPlace(lone, entry.path, "a file that is not Kafka's, which holds batches")
 
@@ -134,8 +135,8 @@ def _is_link(path: str) -> bool:
     return not is_remote(path) and Path(local(path)).is_symlink()
 
 
-def _begins_with_batch(entry: DirectoryEntry, storage_options: StorageOptions | None) -> bool:
-    with suppress(UnreadableError), open_file(entry.path, storage_options) as file:
+def _begins_with_batch(entry: DirectoryEntry) -> bool:
+    with suppress(UnreadableError), entry.location.open() as file:
         for chunk in scan(file, ignore_finding):
             return bool(checksums_match(chunk.buffer, chunk.batches)[:1].any())
     return False
@@ -171,7 +172,7 @@ def count_selected(
     for segment in partition.segments:
         path = segment.log.path
         try:
-            with open_file(path, storage_options) as file:
+            with Location(path, storage_options).open() as file:
                 for chunk in scan(file, report):
                     is_valid = checksums_match(chunk.buffer, chunk.batches)
                     if not is_valid.all():

@@ -46,7 +46,8 @@ from brokerless.log.producer.loading import load_first_state
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import StorageOptions, full_path
+from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.paths import full_path
 from brokerless.log.write.follower_append import whole_batches
 from brokerless.typed.blanking.schemas import RecordedSchemas
 
@@ -153,7 +154,7 @@ def settle_targets(
     """Completes or undoes the commit of a run that was killed, before what is there is compared with its manifest.
     Raises as :func:`plan`."""
     for target in dict.fromkeys(target_directories(sources, to)):
-        settle(output_directory(target, [each.path for each in sources], target_storage_options))
+        settle(output_directory(Location.of(target, target_storage_options), [each.path for each in sources]))
 
 
 def plan(
@@ -179,7 +180,7 @@ def plan(
     tasks: list[EraseTask] = []
     for target in dict.fromkeys(targets):
         of_target = [source for source, each in zip(sources, targets, strict=True) if each == target]
-        destination = output_directory(target, paths, target_storage_options)
+        destination = output_directory(Location.of(target, target_storage_options), paths)
         completed = frozenset() if erasure.dry_run else settle(destination)
         partitions = [each for _, chosen in of_target for each in chosen]
         left = {
@@ -188,7 +189,7 @@ def plan(
             if destination.join(name) not in finished
         }
         refuse_existing(destination, left, completed)
-        ids = [(each.topic or "", topic_id_of_partition(each, storage_options), each.path)
+        ids = [(each.topic or "", topic_id_of_partition(each), each.path)
                for each in left.values()]  # fmt: skip
         tasks += [
             EraseTask(
@@ -258,13 +259,12 @@ def finish(
     sources: Sequence[LogDirectory],
     to: str | os.PathLike[str],
     say: Say = ignore,
-    storage_options: StorageOptions | None = None,
     target_storage_options: StorageOptions | None = None,
 ) -> None:
     """Copies what a broker needs beside partitions (``meta.properties``), once all of a log directory are written."""
     for source, target in zip(sources, target_directories(sources, to), strict=True):
-        destination = Destination(target, target_storage_options)
-        complete(complete_directories([source], (), destination), destination, say, storage_options)
+        destination = Destination(Location(target, target_storage_options))
+        complete(complete_directories([source], (), destination), destination, say)
 
 
 def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
@@ -299,7 +299,7 @@ def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
         start = min(task.source.start_offset or 0, reading.end_offset)
         unfinished, before, after = None, (), ()
         if output is not None and not reading.damages:
-            epochs = load_epochs(task.source.leader_epoch_checkpoint, task.storage_options)
+            epochs = load_epochs(task.source.leader_epoch_checkpoint)
             cleaned = max(reading.compacted_until or 0, eraser.legacy_until) or reading.compacted_until
             if eraser.read_until > output.log_end_offset:  # an empty batch, so that consumers come to the end
                 output.set_limits(start, eraser.read_until, epochs, layouts.MAGIC_V2, cleaned)
@@ -340,8 +340,8 @@ def _copy(task: EraseTask, done: Done) -> EraseTaskResult:
 def _described(task: EraseTask, known: tuple[ManifestFile, ...]) -> tuple[ManifestFile, ...]:
     """All of Kafka's files of a source; those that were read are not read again."""
     paths = {each.path: each for each in known}
-    entries = sorted(files_of(task.source, task.storage_options), key=lambda each: each.name)
-    return tuple(paths.get(full_path(each.path)) or describe_file(each, task.storage_options) for each in entries)
+    entries = sorted(files_of(task.source), key=lambda each: each.name)
+    return tuple(paths.get(full_path(each.path)) or describe_file(each) for each in entries)
 
 
 def _copied(
@@ -367,7 +367,7 @@ def _begin(task: EraseTask) -> PartitionOutput:
         topic_id=task.topic_id,
         owner=task.owner,
         base_offsets=[each.base_offset for each in task.source.segments[1:]],
-        producers=load_first_state(task.source, task.storage_options),
+        producers=load_first_state(task.source),
     )
 
 
@@ -378,9 +378,9 @@ def _keep_transactional_state(task: EraseTask, output: PartitionOutput) -> None:
     for entry in task.source.producer_snapshots:
         file = names.parse_segment_file(entry.name)
         is_known = file is not None and file.offset in made
-        if is_known and not load_producer_snapshot(entry.path, task.storage_options).findings:
-            output.copy_at_end(entry, task.storage_options)
+        if is_known and not load_producer_snapshot(entry.location).findings:
+            output.copy_at_end(entry)
     for segment in from_log_start(task.source).segments(task.source.segments):
         index = segment.transaction_index
         if index is not None and (index.size or 0) % layouts.TRANSACTION_INDEX_ENTRY.itemsize == 0:
-            output.copy_at_end(index, task.storage_options)
+            output.copy_at_end(index)

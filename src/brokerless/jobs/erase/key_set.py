@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UsageError
 from brokerless.format.columns import RecordColumns
-from brokerless.log.storage.paths import open_file
+from brokerless.log.storage.location import Location
 
 KeysFormat = Literal["text", "base64", "json"]
 MOST_BYTES = 1 << 30
@@ -118,7 +118,7 @@ def load_keys(path: str, keys_format: KeysFormat = "text") -> KeySet:
 
 def _lines(path: str) -> Iterator[bytes]:
     """The lines of a file, which is read block by block."""
-    with open_file(path) as file:
+    with Location(path).open() as file:
         rest, is_first = b"", True
         for position in range(0, file.size, _BLOCK):
             *whole, rest = (rest + file.read(position, min(_BLOCK, file.size - position)).tobytes()).split(b"\n")

@@ -25,7 +25,8 @@ from brokerless.jobs.erase.signed_manifest import (
     write_manifest,
 )
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import StorageOptions, full_path
+from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.paths import full_path
 from brokerless.strict_json import WrongJsonError, as_list, as_object, as_text, member
 from brokerless.typed.blanking.schemas import RecordedSchemas, join
 
@@ -98,7 +99,9 @@ class ManifestWriter:
         that of a run that was stopped. Nothing happens where no partition was written. Raises UnwritableError."""
         if self._partitions:
             self._copies = [each.as_dict() for each in copies]
-            self._write([directory_entry(Destination(each, storage_options)) for each in dict.fromkeys(directories)])
+            self._write(
+                [directory_entry(Destination(Location(each, storage_options))) for each in dict.fromkeys(directories)]
+            )
 
     def _write(self, directories: Sequence[Mapping[str, Any]]) -> None:
         self._selection = self._selection or describe_selection(self._request.erasure.selection)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from brokerless.jobs.erase.job import ErasedPartition
 from brokerless.log.directory import resolve
 from brokerless.log.segment import ignore, scan
-from brokerless.log.storage.paths import StorageOptions, open_file
 
 _BATCH = np.dtype([("base", "i8"), ("last", "i8"), ("size", "i8"), ("checksum", "u4"), ("epoch", "i4")])
 
@@ -31,9 +30,7 @@ class ReplicaComparison:
         return {"partition": self.name, "replicas": list(self.paths), "isSame": self.is_same, "text": self.text}
 
 
-def compare_replicas(
-    results: Sequence[ErasedPartition], storage_options: StorageOptions | None = None
-) -> Iterator[ReplicaComparison]:
+def compare_replicas(results: Sequence[ErasedPartition]) -> Iterator[ReplicaComparison]:
     """Compares each replica that was written with the first one of its partition, by the headers of all batches, whose
     checksums cover the records."""
     by_name: dict[str, list[ErasedPartition]] = {}
@@ -43,9 +40,9 @@ def compare_replicas(
     for name, replicas in sorted(by_name.items()):
         if len(replicas) > 1:
             first = replicas[0]
-            headers = _headers(first, storage_options)
+            headers = _headers(first)
             for other in replicas[1:]:
-                yield _compare(name, first, headers, other, _headers(other, storage_options))
+                yield _compare(name, first, headers, other, _headers(other))
 
 
 def _compare(
@@ -76,11 +73,11 @@ def _compare(
     return ReplicaComparison(name, paths, True, " and ".join(texts))
 
 
-def _headers(each: ErasedPartition, storage_options: StorageOptions | None) -> NDArray[np.void]:
+def _headers(each: ErasedPartition) -> NDArray[np.void]:
     parts = [np.empty(0, _BATCH)]
-    (partition,) = resolve(each.task.directory.join(each.task.name), (), storage_options).partitions
+    (partition,) = resolve(each.task.directory.location / each.task.name, ()).partitions
     for segment in partition.segments:
-        with open_file(segment.log.path, storage_options) as file:
+        with segment.log.location.open() as file:
             for chunk in scan(file, ignore):
                 part = np.zeros(len(chunk.batches), _BATCH)
                 part["base"], part["last"] = chunk.batches.entry_offset, chunk.batches.last_offset

@@ -24,8 +24,9 @@ from brokerless.jobs.manifest import describe_file
 from brokerless.log import names
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.log.storage.own_files import read_own
-from brokerless.log.storage.paths import StorageOptions, full_path, is_local_within, is_remote, local
+from brokerless.log.storage.paths import full_path, is_local_within, is_remote, local
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.strict_json import WrongJsonError, as_integer, as_object, as_text, member, parse_object
 from brokerless.typed.blanking.schemas import RecordedSchemas, parse_recorded
@@ -109,9 +110,7 @@ def _file_entry(path: str, size: int, sha256: str) -> dict[str, Any]:
 def directory_entry(directory: Destination) -> dict[str, Any]:
     """The files of a log directory that are beside its partitions, such as checkpoints, as a manifest has them."""
     files = [
-        describe_file(each, directory.storage_options)
-        for each in directory.entries()
-        if each.name in DIRECTORY_FILES and not each.is_directory
+        describe_file(each) for each in directory.entries() if each.name in DIRECTORY_FILES and not each.is_directory
     ]
     after = [_file_entry(each.path, each.size, each.sha256) for each in files]
     return {"target": full_path(str(directory)), "after": after}
@@ -189,7 +188,7 @@ class SignedManifest:
 
 def load_manifest(path: str) -> SignedManifest:
     """Raises :class:`UnreadableError` for what is not there, or is no manifest of this version."""
-    data = read_own(path, LIMIT)
+    data = read_own(Location(path), LIMIT)
     try:
         value = parse_object(data)
         found = as_integer(member(value, "erasure"), "erasure")
@@ -206,7 +205,7 @@ def load_manifest(path: str) -> SignedManifest:
         raise UnreadableError(path, f"this is not the manifest of an erasure ({error})") from error
     signature = f"{path}.sig"
     has_signature = os.path.lexists(local(signature)) if not is_remote(path) else False
-    return SignedManifest(path, data, value, read_own(signature, _KEY_LIMIT) if has_signature else None)
+    return SignedManifest(path, data, value, read_own(Location(signature), _KEY_LIMIT) if has_signature else None)
 
 
 def finished_partitions(
@@ -224,7 +223,7 @@ def finished_partitions(
     found: dict[str, dict[str, Any]] = {}
     for each in manifest["partitions"]:
         target = each["target"]
-        there = {file.name: file.size for file in Destination(target, storage_options).entries()}
+        there = {file.name: file.size for file in Destination(Location(target, storage_options)).entries()}
         files = [(file["name"], file["sizeInBytes"]) for file in each["after"]]
         if files and all(there.get(name) == size for name, size in files):
             found[target] = each
@@ -251,7 +250,7 @@ def load_private_key(path: str) -> Ed25519PrivateKey:
     """An Ed25519 key in PEM without a password, as ``openssl genpkey -algorithm ed25519`` writes it. Raises
     :class:`UsageError` for another one or without the library, and UnreadableError."""
     serialization, ed25519 = _cryptography()
-    data = read_own(path, _KEY_LIMIT)
+    data = read_own(Location(path), _KEY_LIMIT)
     try:
         key = serialization.load_pem_private_key(data, None)
     except (ValueError, TypeError) as error:
@@ -264,7 +263,7 @@ def load_private_key(path: str) -> Ed25519PrivateKey:
 def load_public_key(path: str) -> Ed25519PublicKey:
     """The public key of a PEM file (also that of a private one). Raises as :func:`load_private_key`."""
     serialization, ed25519 = _cryptography()
-    data = read_own(path, _KEY_LIMIT)
+    data = read_own(Location(path), _KEY_LIMIT)
     if b"PRIVATE KEY" in data:
         return load_private_key(path).public_key()
     try:

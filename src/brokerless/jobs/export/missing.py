@@ -12,13 +12,10 @@ from brokerless.log.offset_gaps import missing_offsets, missing_segment
 from brokerless.log.positions import position_of_offset
 from brokerless.log.ranges import Range
 from brokerless.log.segment import check_checksums, ignore, scan
-from brokerless.log.storage.paths import StorageOptions
 from brokerless.offset_spans import Span, union
 
 
-def present(
-    source: PartitionPath, span: Span, end_offset: int, storage_options: StorageOptions | None
-) -> tuple[list[Span], list[Finding]]:
+def present(source: PartitionPath, span: Span, end_offset: int) -> tuple[list[Span], list[Finding]]:
     """Which of some offsets a log has now, which ends at ``end_offset``; and findings about those that it lacks still.
     What compaction took meanwhile counts as there."""
     first, after = max(span[0], source.start_offset or 0), span[1]
@@ -27,10 +24,10 @@ def present(
     found: list[Span] = []
     findings: list[Finding] = []
     ends = dict(zip((each.base_offset for each in source.segments), _ends(source, end_offset), strict=True))
-    for each in open_segments(source, ignore, Range(first, after), storage_options):
+    for each in open_segments(source, ignore, Range(first, after)):
         segment = each.segment
         end = ends.get(segment.base_offset, after)  # one that took the place of several has what is left of them
-        finding = missing_segment(each.partition, segment, each.file, storage_options)
+        finding = missing_segment(each.partition, segment, each.file)
         if finding is not None:
             end = missing_offsets(finding).start
             if end < after:
@@ -41,15 +38,15 @@ def present(
     return union(found), findings
 
 
-def intact(source: PartitionPath, span: Span, storage_options: StorageOptions | None) -> list[Span]:
+def intact(source: PartitionPath, span: Span) -> list[Span]:
     """Which of some offsets are in batches of a log whose checksums are right, and that begin among them: the first
     records of others were exported. What compaction took meanwhile is not, as nothing shows that it is not damaged; nor
     are wrapper messages, whose first offset only their records have."""
     first, after = span
     found: list[Span] = []
     try:
-        for each in open_segments(source, ignore, Range(first, after), storage_options):
-            start = max(each.start, position_of_offset(each.file, each.segment, first, storage_options))
+        for each in open_segments(source, ignore, Range(first, after)):
+            start = max(each.start, position_of_offset(each.file, each.segment, first))
             for chunk in scan(each.file, ignore, start):
                 batches, valid = chunk.batches, check_checksums(chunk, each.file.path, ignore)
                 rows = valid & (batches.entry_offset >= first) & (batches.entry_offset < after) & ~batches.is_wrapper

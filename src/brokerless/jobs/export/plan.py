@@ -22,7 +22,7 @@ from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import PartitionPath
 from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.segment import Report
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.offset_spans import Span
 from brokerless.table_formats import export_directory, export_state
 from brokerless.table_formats.column_types import file_type
@@ -71,7 +71,7 @@ def plan(
     unknown names, another topic of the same name, another layout or isolation than before. ``directory`` is None only
     for tables of Iceberg whose catalogue decides where they are.
     """
-    to = "" if directory is None else str(output_directory(directory, sources))
+    to = "" if directory is None else str(output_directory(Location.of(directory), sources))
     if directory is not None:  # deltalake's options of a storage are not fsspec's
         export_directory.check_target(to, None if export.form == "delta" else to_storage_options)
     elif export.form != "iceberg":
@@ -95,7 +95,7 @@ def plan(
                 manifests[topic] = (
                     export_state.load(to, topic, to_storage_options) if tables is None else tables.load(topic)
                 )
-            known = topic_id_of(each.partition_metadata, storage_options)
+            known = topic_id_of(each.partition_metadata)
             where = export_state.topic_directory(to, topic) if tables is None else tables.store.describe(topic)
             _check_same(where, each, known or topic_ids.get(topic), topic_ids.get(topic), manifests, export)
             topic_ids[topic] = known or topic_ids.get(topic)
@@ -114,7 +114,7 @@ def plan(
         unchanged += not own
         left_out[topic, each.partition or 0] = left_out_before(exported, own)
         findings += () if own else (finding for finding in each.findings if finding.kind == Kind.REMOTE_OFFSETS)
-        findings += (finding for _, finding in missing_logs(each, storage_options))
+        findings += (finding for _, finding in missing_logs(each))
         tasks += own
     tasks = [task for task in tasks if task.topic not in refusals.topics]
     if tables is not None:

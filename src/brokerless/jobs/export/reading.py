@@ -22,7 +22,7 @@ from brokerless.log.positions import position_of_offset
 from brokerless.log.producer.transactions import Transactions, follow
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import Chunk, ignore, scan, scan_headers
-from brokerless.log.storage.paths import StorageOptions, open_file
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.offset_spans import Span
 from brokerless.table_formats.export_state import Offsets
 from brokerless.table_formats.parquet_files import SCHEMA
@@ -107,7 +107,7 @@ class ExportReader:
                 pending.pop((finding.file, finding.position), None)
                 self._take_finding(finding)
 
-        decoded_rows = self._recorded(read_partition(self.source, reading, record, self.storage_options))
+        decoded_rows = self._recorded(read_partition(self.source, reading, record))
         yield from record_batches(decoded_rows, self.source.topic, self.source.partition, SCHEMA)
         # What made a transaction look open lies where a committed reader does not come.
         for finding in pending.values():
@@ -118,7 +118,7 @@ class ExportReader:
     def _check_beginnings(self) -> None:
         """Files that do not begin where their names say, of which reading a range may never see a batch."""
         listed, last_of = None, dict[int, int]()
-        for each in open_segments(self.source, ignore, Range(self.start, self.end), self.storage_options):
+        for each in open_segments(self.source, ignore, Range(self.start, self.end)):
             if each.partition is not listed:  # a broker may have merged some since it was listed before
                 listed = each.partition
                 last_of = {one.base_offset: two.base_offset - 1 for one, two in pairwise(listed.segments)}
@@ -203,7 +203,7 @@ class ExportReader:
         self.left_out += self._holes.get(position, [])
         if position in self._holes and self._given[position] >= (finding.offset or 0):
             return
-        with open_file(finding.file, self.storage_options) as file:
+        with Location(finding.file, self.storage_options).open() as file:
             header = read_headers(file.read(position, 1 << 10), np.zeros(1, np.int64))
         last = int(header.last_offset[0])
         first = self._given[position] + 1 if position in self._given else finding.offset
@@ -301,9 +301,9 @@ class ExportReader:
         def record_last(finding: Finding) -> None:
             pending[finding.file, finding.position] = finding
 
-        for each in open_segments(source, ignore, limits, self.storage_options):
+        for each in open_segments(source, ignore, limits):
             follow(transactions, self._chunks(each, limits), record_last)
-            missing = missing_segment(each.partition, each.segment, each.file, self.storage_options)
+            missing = missing_segment(each.partition, each.segment, each.file)
             if missing is not None and (undecided := transactions.last_stable_offset) is not None:
                 self._stable = self._decided = min(self.end, undecided)
                 if undecided <= missing_offsets(missing).start < self.end:
@@ -314,7 +314,7 @@ class ExportReader:
     def _chunks(self, each: OpenSegment, limits: Range) -> Iterator[tuple[str, Chunk]]:
         start = each.start
         if limits.start_offset is not None:
-            start = max(start, position_of_offset(each.file, each.segment, limits.start_offset, self.storage_options))
+            start = max(start, position_of_offset(each.file, each.segment, limits.start_offset))
         for chunk in scan(each.file, ignore, start):
             rows = limits.batches(chunk.batches)
             if rows.any():

@@ -12,7 +12,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.jobs.export.refusals import OF_TOPIC, Refusals, for_topic
 from brokerless.jobs.export.tasks import Export, ExportTask
 from brokerless.log.directory import PartitionPath
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.table_formats.catalog import TableFormat, table_name
 from brokerless.table_formats.column_types import MAX_FIELDS, decoded_type, evolved_type, too_wide
 from brokerless.table_formats.data_files import DataTarget

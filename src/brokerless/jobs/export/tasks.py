@@ -23,7 +23,7 @@ from brokerless.log.seek import log_start_after_end
 from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
-from brokerless.log.storage.paths import StorageOptions, open_file
+from brokerless.log.storage.location import StorageOptions
 from brokerless.offset_spans import Span, union, without
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import Catalog
@@ -103,7 +103,7 @@ def tasks_of(
     make = partial(
         ExportTask, topic=topic, partition=partition, export=export, layout=layout, storage_options=storage_options
     )
-    filled, lacking = _fills(source, exported, end, storage_options)
+    filled, lacking = _fills(source, exported, end)
     findings.extend(lacking)
     fills = [
         make(
@@ -119,11 +119,11 @@ def tasks_of(
         for span in filled
     ]
     if end <= start:
-        findings += _findings_after_last_batch(source, start, storage_options)
+        findings += _findings_after_last_batch(source, start)
         yield from (replace(each, is_last=each is fills[-1]) for each in fills)
         return
     yield from fills
-    yield from _tasks_after(make, source, exported, (start, end), export, storage_options)
+    yield from _tasks_after(make, source, exported, (start, end), export)
 
 
 def _new_offsets(
@@ -137,7 +137,7 @@ def _new_offsets(
         findings.extend(source.findings)
         return None
     first = source.start_offset or 0
-    if (finding := log_start_after_end(source, storage_options)) is not None:
+    if (finding := log_start_after_end(source)) is not None:
         findings.append(finding)
         return None
     start = first if exported is None else max(first, exported.next_offset)
@@ -152,7 +152,7 @@ def _new_offsets(
     except UnreadableError as error:
         findings.append(Finding("error", Kind.UNREADABLE_FILE, source.path, None, None, str(error)))
         return None
-    findings += _findings_of_batchless_end(source, storage_options)
+    findings += _findings_of_batchless_end(source)
     if end < start:
         text = "the log ends before what was exported of it: it was truncated, or is that of a replica that lags"
         expected, found = f"offset {start}", f"{end}"
@@ -160,32 +160,30 @@ def _new_offsets(
     return start, end
 
 
-def _findings_of_batchless_end(source: PartitionPath, storage_options: StorageOptions | None) -> list[Finding]:
+def _findings_of_batchless_end(source: PartitionPath) -> list[Finding]:
     """What is wrong with a last segment in which no batch begins: as there is no offset to read, no task opens it."""
     findings: list[Finding] = []
     last = source.segments[-1]
     if last.size:
         # Where a broker has replaced the file since it was listed, the end of the log was found in the new file.
-        with suppress(UnreadableError), open_file(last.log.path, storage_options) as file:
+        with suppress(UnreadableError), last.log.location.open() as file:
             if next(scan_headers(file, findings.append), None) is not None:
                 return []
-    elif (missing := missing_end(source, storage_options)) is not None:
+    elif (missing := missing_end(source)) is not None:
         findings.append(missing)
     is_being_written = bool(findings) and _is_live(source)
     return [each for each in findings if not (is_being_written and each.kind == Kind.TRUNCATED_BATCH)]
 
 
-def _findings_after_last_batch(
-    source: PartitionPath, start: int, storage_options: StorageOptions | None
-) -> list[Finding]:
+def _findings_after_last_batch(source: PartitionPath, start: int) -> list[Finding]:
     """What is wrong after the last batch of a log of which all was exported before ``start``: an earlier run has
     reported it, and left it to the next one."""
     findings: list[Finding] = []
     last = source.segments[-1]
     if last.base_offset >= start or _is_live(source):
         return []
-    with suppress(UnreadableError), open_file(last.log.path, storage_options) as file:
-        for _ in scan_headers(file, findings.append, position_of_offset(file, last, start, storage_options)):
+    with suppress(UnreadableError), last.log.location.open() as file:
+        for _ in scan_headers(file, findings.append, position_of_offset(file, last, start)):
             findings.clear()  # what is between batches is recorded as left out
     return findings
 
@@ -203,12 +201,7 @@ def _is_live(source: PartitionPath) -> bool:
 
 
 def _tasks_after(
-    make: Callable[..., ExportTask],
-    source: PartitionPath,
-    exported: Exported | None,
-    span: Span,
-    export: Export,
-    storage_options: StorageOptions | None,
+    make: Callable[..., ExportTask], source: PartitionPath, exported: Exported | None, span: Span, export: Export
 ) -> Iterator[ExportTask]:
     """The tasks for ``span``, which is after everything exported so far."""
     is_live = _is_live(source)
@@ -216,7 +209,7 @@ def _tasks_after(
     for number, (split, begin, stop) in enumerate(splits):
         is_last = number == len(splits) - 1
         missing = [] if number or exported is None else [(exported.next_offset, source.start_offset or 0)]
-        gaps = [] if is_last else _missing_after(source, split.segments[-1], storage_options)
+        gaps = [] if is_last else _missing_after(source, split.segments[-1])
         missing += [(each.start, each.stop) for each in map(missing_offsets, gaps)]
         yield make(
             split,
@@ -224,37 +217,33 @@ def _tasks_after(
             end=stop,
             is_last=is_last,
             is_live=is_live and is_last,
-            size=sum(segment.size for segment in split.segments) - _skipped(split, begin, storage_options),
+            size=sum(segment.size for segment in split.segments) - _skipped(split, begin),
             missing=tuple(union(missing)),
             findings=tuple(gaps),
         )
 
 
-def _fills(
-    source: PartitionPath, exported: Exported | None, end: int, storage_options: StorageOptions | None
-) -> tuple[list[Span], list[Finding]]:
+def _fills(source: PartitionPath, exported: Exported | None, end: int) -> tuple[list[Span], list[Finding]]:
     """What was missing or damaged in earlier runs and is there now, and findings about what is missing still."""
     filled: list[Span] = []
     findings: list[Finding] = []
     if exported is None:
         return filled, findings
     for first, after in exported.missing:
-        found, lacking = present(source, (first, min(after, exported.next_offset)), end, storage_options)
+        found, lacking = present(source, (first, min(after, exported.next_offset)), end)
         filled += found
         findings += [each for each in lacking if each not in findings]
     for first, last in exported.left_out:
         if last is not None:
-            filled += intact(source, (first, min(last + 1, exported.next_offset, end)), storage_options)
+            filled += intact(source, (first, min(last + 1, exported.next_offset, end)))
     return union(filled), findings
 
 
-def _missing_after(
-    source: PartitionPath, segment: SegmentPaths, storage_options: StorageOptions | None
-) -> list[Finding]:
+def _missing_after(source: PartitionPath, segment: SegmentPaths) -> list[Finding]:
     """What is missing between the segments of two tasks; within one, it is found as they are read."""
     after = next((each.base_offset for each in source.segments if each.base_offset > segment.base_offset), None)
-    for each in open_segments(source, ignore, Range(segment.base_offset, after), storage_options):
-        finding = missing_segment(each.partition, each.segment, each.file, storage_options)
+    for each in open_segments(source, ignore, Range(segment.base_offset, after)):
+        finding = missing_segment(each.partition, each.segment, each.file)
         return [] if finding is None else [finding]
     return []
 
@@ -277,14 +266,14 @@ def _splits(source: PartitionPath, start: int, end: int, size: int | None) -> It
             group, size_of_group = [], 0
 
 
-def _skipped(split: PartitionPath, start: int, storage_options: StorageOptions | None) -> int:
+def _skipped(split: PartitionPath, start: int) -> int:
     """Bytes at the start of the first segment that need not be read."""
     segment = split.segments[0]
     if start <= segment.base_offset:
         return 0
     try:
-        with open_file(segment.log.path, storage_options) as file:
-            return position_of_offset(file, segment, start, storage_options)
+        with segment.log.location.open() as file:
+            return position_of_offset(file, segment, start)
     except UnreadableError:
         return 0
 

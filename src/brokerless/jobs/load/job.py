@@ -29,7 +29,7 @@ from brokerless.log.commit.run_record import end_run, forgotten_on_error, record
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.tables.batcher import BatchSettings, check_room, does_not_rise
 from brokerless.tables.rows import RowError, bounded
 
@@ -92,7 +92,7 @@ def load_files(
     """
     routing = replace(routing or Routing(), exported_ids=inputs.topic_ids())
     how = routing, settings or BatchSettings(), config or LogConfig()
-    to = output_directory(directory, (), storage_options)
+    to = output_directory(Location.of(directory, storage_options), ())
     is_recorded = before_commit is None and not dry_run and STDIN not in inputs.files
     before = before_commit or (lambda *_: None)
     this_run = run_of(f"load {routing.topic} {routing.partition}", inputs.files)

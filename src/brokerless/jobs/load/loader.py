@@ -35,7 +35,7 @@ from brokerless.log.commit.partition_writer import PartitionOutput, output_direc
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.follower_append import check_sizes
 from brokerless.log.write.log_writer import Appended
@@ -109,7 +109,7 @@ def load(
     Raises :class:`UsageError` for a setting that cannot be, a partition that is there, or a directory on which a broker
     runs; :class:`RowError` for a row that cannot become a record. Then nothing is left.
     """
-    to = output_directory(directory, (), storage_options)
+    to = output_directory(Location.of(directory, storage_options), ())
     with Loader(to, routing or Routing(), settings or BatchSettings(), config, dry_run) as loader:
         for batch in batches:
             for part in bounded(batch):

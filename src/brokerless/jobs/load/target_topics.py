@@ -45,7 +45,7 @@ class TargetTopics:
     def _known(self) -> KnownTopics | None:
         from brokerless.internals.known_topics import known_topics
 
-        return known_topics(self._directory.path, self._directory.storage_options)
+        return known_topics(self._directory.location)
 
     def _check_partitions(self, topic: str) -> None:
         there, requested = max(partitions_of(self._directory, topic), default=0), self._routing.partitions

@@ -53,7 +53,8 @@ from brokerless.log.config import LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import StorageOptions, is_remote
+from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.paths import is_remote
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ def plan(
     Raises :class:`UsageError` if one cannot be written: it is there already, its name is not known, its replicas are of
     two topics of that name, or ``directory`` is in what is read; and for a path that is given twice.
     """
-    to = output_directory(directory, [log.path for log in logs])
+    to = output_directory(Location.of(directory), [log.path for log in logs])
     _refuse_the_same_twice(logs)
     found: dict[tuple[str, int], list[tuple[PartitionPath, DirectoryState]]] = {}
     for log in logs:
@@ -162,7 +163,7 @@ def plan(
             if each.topic is None or each.partition is None:
                 raise UsageError(f"{each.path}: the name does not say which partition this is; give its directory")
             found.setdefault((each.topic, each.partition), []).append((each, state))
-    known = _topic_ids([each for replicas in found.values() for each in replicas], storage_options)
+    known = _topic_ids([each for replicas in found.values() for each in replicas])
     places = sorted(found)
     new = [names.partition_directory(*place) for place in places]
     if merge.dry_run:
@@ -225,7 +226,7 @@ def merge(
             sources = (paths.path for task in tasks for each in task.replicas for paths in each.paths)
             commit_run(tasks[0].directory, unfinished, run_of("merge", sources))
         if not tasks[0].merge.dry_run:
-            complete(tasks[0].directories, tasks[0].directory, ignore, tasks[0].storage_options)
+            complete(tasks[0].directories, tasks[0].directory, ignore)
         yield from (value.result for value in values)
         if not tasks[0].merge.dry_run:
             end_run(tasks[0].directory)
@@ -319,19 +320,17 @@ def _refuse_the_same_twice(logs: Sequence[LogDirectory]) -> None:
 _ADVICE = "leave one out, or choose others with -t and -p"
 
 
-def _topic_ids(
-    replicas: Sequence[tuple[PartitionPath, DirectoryState]], storage_options: StorageOptions | None
-) -> dict[str, tuple[str | None, str]]:
+def _topic_ids(replicas: Sequence[tuple[PartitionPath, DirectoryState]]) -> dict[str, tuple[str | None, str]]:
     """The ID of each topic, None where no replica has one, and a replica's path. Where a replica has none, it must
     be of the same cluster at least."""
-    known = topic_ids_of((each for each, _ in replicas), _ADVICE, storage_options)
+    known = topic_ids_of((each for each, _ in replicas), _ADVICE)
     clusters: dict[str, tuple[str, str]] = {}
     for each, state in replicas:
         topic = each.topic or ""
-        if topic_id_of_partition(each, storage_options) is not None:
+        if topic_id_of_partition(each) is not None:
             continue
         properties = state.files.get(names.META_PROPERTIES)
-        cluster = None if properties is None else load_meta_properties(properties.path, storage_options).cluster_id
+        cluster = None if properties is None else load_meta_properties(properties.location).cluster_id
         if cluster is not None:
             first, path = clusters.setdefault(topic, (cluster, each.path))
             if first != cluster:
@@ -355,9 +354,9 @@ def _write(
     place = NewPartition(task.directory, task.topic, task.partition, task.merge.config, task.topic_id, task.owner)
     contents = PartitionContents(filled.batches, opened, begin, start, end, cleaned_until=_cleaned_until(task))
     epochs = truncate_from_end(recorded, end)
-    max_batch_bytes, options = task.merge.max_batch_bytes, task.storage_options
-    beside = newest_quorum_files([replica.paths[0] for replica in task.replicas], options)
-    taken, unfinished = write_unfinished(place, contents, epochs, report, done, max_batch_bytes, options, beside)
+    max_batch_bytes = task.merge.max_batch_bytes
+    beside = newest_quorum_files([replica.paths[0] for replica in task.replicas])
+    taken, unfinished = write_unfinished(place, contents, epochs, report, done, max_batch_bytes, beside)
     refused = filled.batches[~taken]
     spans = zip(refused["first"].tolist(), (refused["last"] + 1).tolist(), strict=True)
     holes = tuple(sorted((*filled.holes, *spans)))

@@ -118,7 +118,7 @@ def _recorded(files: PartitionFiles, report: Report) -> Epochs:
     checkpoint = files.paths[0].leader_epoch_checkpoint
     if checkpoint is None:
         return ()
-    loaded = load_leader_epochs(checkpoint.path, files.storage_options)
+    loaded = load_leader_epochs(checkpoint.location)
     for finding in loaded.findings:
         report(finding)
     return () if loaded.findings else epochs_of(loaded)

@@ -23,7 +23,6 @@ from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.offset_gaps import missing_offsets
 from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
-from brokerless.log.storage.paths import StorageOptions, open_file
 from brokerless.offset_spans import Span, union, without
 from brokerless.table_formats.export_state import Exported, Offsets
 
@@ -79,11 +78,10 @@ def check(tasks: Sequence[VerifyTask], ledger: Ledger, run_id: str, place: Place
         if _has_transactions(partition, ledger):
             late.append(VerifyRestTask(partition, storage_options))
         else:
-            add(_of_partition(partition, verify_rest(partition, False, storage_options), ledger, run_id,
-                              storage_options))  # fmt: skip
+            add(_of_partition(partition, verify_rest(partition, False, storage_options), ledger, run_id))  # fmt: skip
     with closing(run(verify_rest_task, late, spark=place, name="brokerless pipeline: verify")) as rests:
         for index, found in rests:
-            add(_of_partition(late[index].partition, found, ledger, run_id, late[index].storage_options))
+            add(_of_partition(late[index].partition, found, ledger, run_id))
     ledger.flush()
     return sorted(added, key=lambda each: (each.topic or "", each.partition or 0, each.path))
 
@@ -111,7 +109,7 @@ def find_damaged_ranges(task: VerifyTask) -> list[DamagedRange]:
     regions = bounded_regions()
     pending: list[Region] = []
     try:
-        with open_file(segment.log.path, task.storage_options) as file:
+        with segment.log.location.open() as file:
             for each in find_intact_batches(file, task.max_batch_bytes):
                 if isinstance(each, Region):
                     pending.append(each)
@@ -209,15 +207,9 @@ def _of_segment(task: VerifyTask, value: SegmentCheck, run_id: str) -> Checked:
     )  # fmt: skip
 
 
-def _of_partition(
-    partition: PartitionPath,
-    rest: Iterable[Finding],
-    ledger: Ledger,
-    run_id: str,
-    storage_options: StorageOptions | None,
-) -> Checked:
+def _of_partition(partition: PartitionPath, rest: Iterable[Finding], ledger: Ledger, run_id: str) -> Checked:
     """What concerns a partition as a whole: names, first segments, markers, checkpoints, and overlapping segments."""
-    findings = [*check_directory(partition, storage_options), *_overlaps(partition, ledger), *rest]
+    findings = [*check_directory(partition), *_overlaps(partition, ledger), *rest]
     ranges = [_missing(each) for each in findings if each.kind == Kind.MISSING_SEGMENT]
     return Checked(
         "partition", path_of(partition.path), "", run_id, partition.topic, partition.partition,

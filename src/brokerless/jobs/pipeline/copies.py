@@ -8,7 +8,7 @@ from contextlib import suppress
 from brokerless.errors import UnreadableError
 from brokerless.jobs.pipeline.ledger import Ledger
 from brokerless.log.directory import PartitionPath
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.table_formats.export_state import Exported
 from brokerless.tables.partition_reader import PartitionReader
 

@@ -34,6 +34,7 @@ from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.segment import Report
 from brokerless.log.storage import paths
+from brokerless.log.storage.location import Location
 from brokerless.table_formats.export_directory import check_target, only_export
 from brokerless.table_formats.export_state import Exported, Offsets
 from brokerless.text import readable
@@ -110,7 +111,7 @@ def run_pipeline(
     Raises :class:`UnreadableError` for a path without logs, :class:`UsageError` for settings that do not fit what is
     there, or while another run is under way, and :class:`UnwritableError` where the target fails.
     """
-    to = str(output_directory(settings.to, settings.paths))
+    to = str(output_directory(Location.of(settings.to), settings.paths))
     settings = replace(settings, to=to)
     check_target(to, settings.to_storage_options)
     with _without_traces(to), only_export(paths.join(to, PRIVATE)):
@@ -194,7 +195,7 @@ class _Run:
                 for topic, reason in result.refused.items():
                     self._refuse(topic, reason)
                 for each in partitions:
-                    lost = [finding for _, finding in missing_logs(each, settings.storage_options)]
+                    lost = [finding for _, finding in missing_logs(each)]
                     self._record_met(each, [*lost, *(() if each.unreadable is None else (each.unreadable,))], ())
                 for each in gone_partitions(copies, self._ledger, settings, directories):
                     self._record_met(each, [each.findings[0]], ())

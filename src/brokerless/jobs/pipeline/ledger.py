@@ -25,8 +25,8 @@ from brokerless.jobs.export.refusals import reason_of
 from brokerless.jobs.pipeline.schemas import CHECKED
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.storage import file_tree, paths
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.log.storage.own_files import read_own
-from brokerless.log.storage.paths import StorageOptions
 from brokerless.strict_json import WrongJsonError, as_text, member, optional, parse_object
 from brokerless.table_formats.export_state import Exported
 from brokerless.text import readable
@@ -125,7 +125,7 @@ class Ledger:
         if file_tree.exists(self._directory, _RUN, self._storage_options):
             path = paths.join(self._directory, _RUN)
             try:
-                before = parse_object(read_own(path, 1 << 16, self._storage_options))
+                before = parse_object(read_own(Location(path, self._storage_options), 1 << 16))
                 known, running = (
                     as_text(member(before, "as"), "as"),
                     optional(before.get("running"), "running", as_text),
@@ -242,7 +242,7 @@ class Ledger:
     def _read(self, name: str) -> pa.Table:
         path = paths.join(self._directory, name)
         try:
-            data = read_own(path, _LIMIT, self._storage_options)
+            data = read_own(Location(path, self._storage_options), _LIMIT)
             return pq.ParquetFile(pa.BufferReader(data)).read().cast(CHECKED)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError, KeyError) as error:
             text = "this does not say what was verified; remove it, and the pipeline verifies that again"

@@ -12,7 +12,7 @@ from brokerless.errors import UsageError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.pipeline.forms import FORMS, Form
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS, Isolation
-from brokerless.log.storage.paths import StorageOptions, read_bytes
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.table_formats.catalog import Catalog
 from brokerless.table_formats.parquet_files import FILE_BYTES
 from brokerless.typed.topic_type import Decoding
@@ -71,7 +71,7 @@ def load_settings(path: str, storage_options: StorageOptions | None = None) -> d
     except ImportError as error:
         text = "a file of settings needs PyYAML: pip install 'brokerless[pipeline]'"
         raise UsageError(text) from error
-    data = read_bytes(path, _LIMIT, storage_options)
+    data = Location(path, storage_options).read(_LIMIT)
     try:
         root: Any = yaml.compose(data, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, UnicodeError, RecursionError, ValueError) as error:

@@ -14,7 +14,7 @@ from brokerless.jobs.run.types import Say, ignore
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.storage import paths
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import Location
 
 _DEPTH = 3
 """How far below a path log directories are searched: ``backups/2026-11-23/broker-1/kafka-logs``."""
@@ -28,29 +28,29 @@ def find_log_directories(settings: Settings) -> list[LogDirectory]:
     """The log directories in the settings' paths, each once. Raises :class:`UnreadableError` for a path with none."""
     found: dict[str, LogDirectory] = {}
     for path in settings.paths:
-        for pattern_match in paths.expand(path, settings.storage_options):
-            own = _find(pattern_match, settings.to, settings.storage_options, _DEPTH)
+        for pattern_match in Location(path, settings.storage_options).expand():
+            own = _find(pattern_match, settings.to, _DEPTH)
             if not own:  # said by what lists it
-                own = [_resolve(pattern_match, settings.storage_options)]
+                own = [_resolve(pattern_match)]
             found.update((paths.full_path(each.path), each) for each in own)
     return list(found.values())
 
 
-def _resolve(path: str, storage_options: StorageOptions | None) -> LogDirectory:
-    return with_remote_findings(resolve(path, (), storage_options, read_topic_setting), storage_options)
+def _resolve(location: Location) -> LogDirectory:
+    return with_remote_findings(resolve(location, (), read_topic_setting))
 
 
-def _find(path: str, to: str, storage_options: StorageOptions | None, depth: int) -> list[LogDirectory]:
+def _find(location: Location, to: str, depth: int) -> list[LogDirectory]:
     try:
-        return [_resolve(path, storage_options)]
+        return [_resolve(location)]
     except UnreadableError:
-        if not depth or not paths.is_directory(path, storage_options):
+        if not depth or not location.is_directory():
             return []
     found: list[LogDirectory] = []
-    for entry in paths.list_directory(path, storage_options):
+    for entry in location.entries():
         is_searched = entry.is_directory and not entry.name.startswith(("_", "."))
         if is_searched and paths.full_path(entry.path) != paths.full_path(to):
-            found += _find(entry.path, to, storage_options, depth - 1)
+            found += _find(entry.location, to, depth - 1)
     return found
 
 

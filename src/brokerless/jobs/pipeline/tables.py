@@ -24,7 +24,7 @@ from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.run.types import Say
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage import file_tree, paths
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.offset_spans import union, without
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import table_name

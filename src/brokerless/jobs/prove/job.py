@@ -41,7 +41,8 @@ from brokerless.jobs.run.job import Place, in_order, run, started
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log import names
 from brokerless.log.segment import Report
-from brokerless.log.storage.paths import StorageOptions, directory_name, exists, is_directory, join, parent_directory
+from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.paths import directory_name, join, parent_directory
 from brokerless.strict_json import WrongJsonError, as_list, as_text
 from brokerless.tables.record_filter import given_header
 from brokerless.typed.blanking.paths import path_text
@@ -197,10 +198,10 @@ def _check_places(
     storage_options: StorageOptions | None,
 ) -> None:
     for name, each in (("source", source), ("output", output)):
-        if each is not None and not is_directory(os.fspath(each), storage_options):
+        if each is not None and not Location(os.fspath(each), storage_options).is_directory():
             text = f"there is no such directory; give the one of the logs as --{name}"
             raise UsageError(f"{os.fspath(each)}: {text}")
-    if is_directory(os.fspath(path), storage_options):
+    if Location(os.fspath(path), storage_options).is_directory():
         text = "this is a directory; give the manifest that erase wrote, a file such as erased.erasure.json"
         raise UsageError(f"{os.fspath(path)}: {text}")
     if only and source is None:
@@ -319,7 +320,7 @@ def _place(recorded: str, directory: str | os.PathLike[str], storage_options: St
     above = parent_directory(recorded)
     nested = join(join(root, directory_name(above)), name) if above is not None else join(root, name)
     for path in (join(root, name), nested):
-        if exists(path, storage_options):
+        if Location(path, storage_options).exists():
             return path
     return root if directory_name(root) == name else join(root, name)
 
@@ -327,7 +328,7 @@ def _place(recorded: str, directory: str | os.PathLike[str], storage_options: St
 def _directory_place(recorded: str, directory: str | os.PathLike[str], storage_options: StorageOptions | None) -> str:
     """The same of a log directory: one of several has its name within ``directory``."""
     nested = join(os.fspath(directory), directory_name(recorded))
-    return nested if exists(nested, storage_options) else os.fspath(directory)
+    return nested if Location(nested, storage_options).exists() else os.fspath(directory)
 
 
 def _names(value: Any, name: str) -> tuple[str, ...]:

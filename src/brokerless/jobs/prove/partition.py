@@ -27,14 +27,8 @@ from brokerless.jobs.prove.search import ErasedAt, PatternSearch
 from brokerless.jobs.run.types import Done
 from brokerless.log import names
 from brokerless.log.segment import Chunk, Report, scan
-from brokerless.log.storage.paths import (
-    DirectoryEntry,
-    StorageOptions,
-    is_local_within,
-    join,
-    list_directory,
-    open_file,
-)
+from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
+from brokerless.log.storage.paths import is_local_within, join
 from brokerless.typed.blanking.edits import NotBlankedError
 from brokerless.typed.blanking.values import Header, ValueBlanker
 
@@ -114,14 +108,14 @@ def check_partition(claim: PartitionClaim, path: str, check: Check, report: Repo
         seen.blanker = check.blanking.blanker(claim.topic)
     files = claim.before if check.is_source else claim.after
     try:
-        entries = {each.name: each for each in list_directory(path, check.storage_options)}
+        entries = {each.name: each for each in Location(path, check.storage_options).entries()}
         _compare_files(path, files, list(entries.values()), check, report)
         untouched = UntouchedHash()
         logs = sorted((each for each in files if _kind(each.name) == "log"), key=lambda each: each.name)
         for each in logs:
             if each.name not in entries:
                 continue
-            with open_file(entries[each.name].path, check.storage_options) as file:
+            with entries[each.name].location.open() as file:
                 hasher = FileHasher(file)
                 for chunk in scan(file, report):
                     hasher.add(chunk)
@@ -156,7 +150,7 @@ def check_directory(
     """The same of the files beside partitions. What else is there is reported as well, but for ``known`` (names of
     directories), ``own`` (paths: the manifest itself), and locks, which are empty."""
     try:
-        entries = list_directory(path, check.storage_options)
+        entries = Location(path, check.storage_options).entries()
         _compare_files(path, claim.after, [each for each in entries if each.name in DIRECTORY_FILES], check, report)
     except UnreadableError as error:
         report(_finding(Kind.UNREADABLE, path, str(error)))
@@ -185,7 +179,7 @@ def _compare_files(
             )
             continue
         if _kind(name) != "log":
-            _compare_file(each, describe_file(entries[name], check.storage_options), check, report)
+            _compare_file(each, describe_file(entries[name]), check, report)
     for name in entries.keys() - claimed.keys():
         if check.is_source and _is_no_file_of_kafkas(entries[name]):
             continue  # an erasure reads none; what they hold is compared with the scope
@@ -194,7 +188,7 @@ def _compare_files(
     if check.search is not None and not check.is_source:
         for name, entry in entries.items():
             if not entry.is_directory and _kind(name) != "log":
-                with open_file(entry.path, check.storage_options) as file:
+                with entry.location.open() as file:
                     check.search.look_in_file(file, report)
 
 

@@ -12,7 +12,7 @@ from brokerless.jobs.erase.job import Erasure
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.segment import Report
-from brokerless.log.storage.paths import StorageOptions, list_directory
+from brokerless.log.storage.location import Location, StorageOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ def find_sources(source: str, storage_options: StorageOptions | None) -> list[Lo
     """List the log directories of a source: itself, or those directly in it. Of a partition's directory there are
     none, as what is next to it was not given. Raises UnreadableError for a directory that cannot be listed."""
     try:
-        own = resolve(source, storage_options=storage_options)
+        own = resolve(Location(source, storage_options))
         return [own] if own.kind == "log-directory" else []
     except UnreadableError:
         found: list[LogDirectory] = []
-        for entry in list_directory(source, storage_options):
+        for entry in Location(source, storage_options).entries():
             if entry.is_directory:
                 try:
-                    inner = resolve(entry.path, storage_options=storage_options)
+                    inner = resolve(entry.location)
                 except UnreadableError:
                     continue
                 found += [inner] if inner.kind == "log-directory" else []

@@ -15,7 +15,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.format.columns import RecordColumns
 from brokerless.format.write.column_slices import filter_rows
 from brokerless.log.segment import Report
-from brokerless.log.storage.paths import File
+from brokerless.log.storage.files import File
 
 MOST = 64
 """Patterns of less than 8 bytes, which are searched for one by one, and those that are found by the same 8 bytes."""

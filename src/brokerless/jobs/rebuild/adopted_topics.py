@@ -14,7 +14,8 @@ from brokerless.jobs.rebuild.replicas import topic_ids_of
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
 from brokerless.log.checkpoint.topic_ids import random_id
-from brokerless.log.storage.paths import exists, join
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.paths import join
 
 _TOPIC = 2
 _SEGMENT_BYTES = "104857600"
@@ -123,5 +124,7 @@ def _compacted(disks: Sequence[Disk]) -> set[str]:
     found: set[str] = set()
     for disk in disks:
         path = join(disk.path, names.CLEANER_CHECKPOINT)
-        found |= {topic for topic, _ in load_offset_checkpoint(path).offsets} if exists(path) else set()
+        found |= (
+            {topic for topic, _ in load_offset_checkpoint(Location(path)).offsets} if Location(path).exists() else set()
+        )
     return found

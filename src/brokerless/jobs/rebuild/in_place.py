@@ -27,6 +27,7 @@ from brokerless.log.checkpoint.commit_journal import committing
 from brokerless.log.checkpoint.partition_metadata import partition_metadata
 from brokerless.log.storage.atomic import SUFFIX, sync_directory, write_file
 from brokerless.log.storage.directory_lock import lock_directory
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own, refuse_links
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.strict_json import WrongJsonError, as_list, as_object, as_text, parse_object
@@ -102,7 +103,7 @@ def _save(rebuild: Rebuild, target: TargetDirectory, saved: Path) -> dict[str, A
         (saved / each).mkdir(parents=True)
     hashes: dict[str, str] = {}
     for each in files:
-        data = read_own(str(path / each), _LIMIT)
+        data = read_own(Location(str(path / each)), _LIMIT)
         write_file(saved / each, data)
         hashes[str(each)] = hashlib.sha256(data).hexdigest()
     sync_directory(saved)
@@ -130,7 +131,7 @@ def undo(paths: Sequence[str], to: str, *, force: bool = False) -> tuple[str, ..
     root = Path(to)
     journal = root / JOURNAL
     try:
-        document = parse_object(read_own(str(journal), 1 << 26))
+        document = parse_object(read_own(Location(str(journal)), 1 << 26))
         entries = as_list(document.get("directories"), "directories", _entry)
         new = as_inodes(document.get("new", {}), "new")
         if document.get("brokerless") != "rebuild" or document.get("format") != _FORMAT:
@@ -177,7 +178,7 @@ def undo(paths: Sequence[str], to: str, *, force: bool = False) -> tuple[str, ..
 def _has_run(path: Path, saved: Mapping[str, str]) -> bool:
     """Whether a log of the metadata is here that is not one of those that were saved."""
     return any(
-        saved.get(f"{METADATA}/{log.name}") != hashlib.sha256(read_own(str(log), _LIMIT)).hexdigest()
+        saved.get(f"{METADATA}/{log.name}") != hashlib.sha256(read_own(Location(str(log)), _LIMIT)).hexdigest()
         for log in (path / METADATA).glob("*.log")
     )
 
@@ -208,7 +209,7 @@ def _entry(value: Any, name: str) -> _Entry:
 def _load_saved(saved: Path, hashes: dict[str, str]) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     for name, expected in hashes.items():
-        files[name] = read_own(str(saved / name), _LIMIT)
+        files[name] = read_own(Location(str(saved / name)), _LIMIT)
         if hashlib.sha256(files[name]).hexdigest() != expected:
             raise UnreadableError(saved / name, "this is not what was saved; nothing was changed")
     return files

@@ -66,12 +66,12 @@ def _write(rebuild: Rebuild, target: TargetDirectory, path: Path, done: Done) ->
     staged = []
     for each in sorted(held_in(rebuild, target), key=lambda held: (held.replica.topic, held.replica.partition)):
         replica = each.replica
-        place = replica.paths.path, replica.topic, replica.partition
+        place = replica.paths.location, replica.topic, replica.partition
         cleaned = recorded_offset(*place, names.CLEANER_CHECKPOINT)
         staged.append(
             copy_partition(
                 replica.paths,
-                Destination(str(path)),
+                Destination.of(path),
                 each.topic_id,
                 replica.end_offset or 0,
                 cleaned_until=cleaned,

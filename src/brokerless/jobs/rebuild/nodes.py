@@ -11,7 +11,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.internals.cluster import Cluster
 from brokerless.jobs.cluster.disks import Disk
 from brokerless.jobs.cluster.metadata_replicas import Voter
-from brokerless.log.storage.paths import read_bytes
+from brokerless.log.storage.location import Location
 from brokerless.strict_json import WrongJsonError, as_integer, as_list, as_object, as_text, optional, parse_object
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -72,7 +72,7 @@ def load_nodes(path: str, disks: Sequence[Disk]) -> tuple[Node, ...]:
     Raises :class:`UsageError` for a file that says something else, or of disks that were not given.
     """
     try:
-        document = parse_object(read_bytes(path, _LIMIT))
+        document = parse_object(Location(path).read(_LIMIT))
         unknown = sorted(document.keys() - {"nodes"})
         if unknown:
             raise WrongJsonError(f"there is no member {unknown[0]!r}; there is nodes")

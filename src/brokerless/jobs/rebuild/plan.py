@@ -57,7 +57,8 @@ from brokerless.jobs.restart.refused_settings import refused_settings
 from brokerless.jobs.restart.replicas import ClusterState
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import random_id
-from brokerless.log.storage.paths import exists, full_path, join, read_bytes
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.paths import full_path, join
 from brokerless.tables.partition_reader import open_partitions
 
 Data = Literal["link", "copy", "in-place"]
@@ -245,7 +246,7 @@ def _state(disks: Sequence[Disk], options: RebuildOptions, findings: list[Findin
         offset, epoch = (0, 0) if best is None else (best.end_offset, best.epoch)
         return _State(load_tables(options.source), options.source, offset, max(epoch, 0), now, best, _is_dynamic(best))
     if options.source is not None:
-        (log,) = open_partitions(options.source)
+        (log,) = open_partitions(Location(options.source))
         cluster = read_cluster(log, findings.append, None, options.max_batch_bytes)
         end = log.end_offset or 0
         name = names.parse_segment_file(options.source.rsplit("/", 1)[-1])
@@ -336,8 +337,8 @@ def _mark_epoch(disk: Disk) -> int:
     """The broker epoch in ``.kafka_cleanshutdown`` (``CleanShutdownFileHandler``, 4.4.0); -1 without one."""
     path = join(disk.path, names.CLEAN_SHUTDOWN)
     with suppress(UnreadableError, ValueError, TypeError, KeyError):
-        if exists(path):
-            return int(json.loads(read_bytes(path, 4096))["brokerEpoch"])
+        if Location(path).exists():
+            return int(json.loads(Location(path).read(4096))["brokerEpoch"])
     return -1
 
 

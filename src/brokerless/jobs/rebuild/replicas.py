@@ -113,7 +113,7 @@ def broken_epochs(held: Mapping[Place, Sequence[HeldReplica]], *, in_place: bool
     """Checkpoints of leader epochs that a broker cannot parse, at which it ends. Copies get new ones."""
     for each in (replica for replicas in held.values() for replica in replicas):
         entry = each.replica.paths.leader_epoch_checkpoint
-        found = () if entry is None else load_leader_epochs(entry.path).findings
+        found = () if entry is None else load_leader_epochs(entry.location).findings
         for error in (finding for finding in found if finding.severity == "error"):
             text = "a broker ends at its start where this cannot be parsed; "
             if in_place:
@@ -216,7 +216,7 @@ def largest_producer_id(replicas: Mapping[Place, Sequence[HeldReplica]], *, thor
     for each in (held for there in replicas.values() for held in there):
         paths = each.replica.paths
         for file in paths.producer_snapshots:
-            found = max(found, int(load_producer_snapshot(file.path).producer_ids.max(initial=-1)))
+            found = max(found, int(load_producer_snapshot(file.location).producer_ids.max(initial=-1)))
         if thorough:
             for batch in PartitionReader(paths).batches(["producerId"], on_damage=lambda _: None):
                 found = max(found, *(each for each in integers(batch.column("producerId")) if each is not None), -1)

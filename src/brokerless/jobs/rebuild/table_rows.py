@@ -10,7 +10,7 @@ from brokerless.errors import UsageError
 from brokerless.internals.cluster import RESOURCE_TYPES, SCRAM_MECHANISMS, Cluster, apply
 from brokerless.internals.metadata_records import encode_record
 from brokerless.internals.records import InternalRecord
-from brokerless.log.storage.paths import read_bytes
+from brokerless.log.storage.location import Location
 
 Row = dict[str, Any]
 _LIMIT = 1 << 30
@@ -30,7 +30,7 @@ def load_tables(path: str) -> Cluster:
     Raises :class:`UsageError` for a row that no record can be written of, with its line, and UnreadableError.
     """
     cluster = Cluster()
-    for number, line in enumerate(read_bytes(path, _LIMIT).split(b"\n"), 1):
+    for number, line in enumerate(Location(path).read(_LIMIT).split(b"\n"), 1):
         if not line.strip():
             continue
         try:

@@ -17,6 +17,7 @@ from typing import Any
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import names
 from brokerless.log.storage.atomic import sync_directory, write_file
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import is_own_directory, read_own
 from brokerless.strict_json import WrongJsonError, as_integer, as_object, parse_object
 
@@ -54,7 +55,7 @@ def unfinished_directories(to: Path) -> dict[str, int]:
     if not is_own_directory(record.parent) or not os.path.lexists(record):
         return {}
     try:
-        named = as_inodes(parse_object(read_own(str(record), _LIMIT)), "names")
+        named = as_inodes(parse_object(read_own(Location(str(record)), _LIMIT)), "names")
     except WrongJsonError as error:
         raise UnreadableError(record, f"this is not of brokerless rebuild: {error}") from error
     found = _those_of(to, named)

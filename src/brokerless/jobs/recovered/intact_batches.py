@@ -22,7 +22,7 @@ from brokerless.format.read.wrappers import Damage, inspect_wrappers
 from brokerless.format.write.column_slices import concat_columns
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.log.segment import LARGEST_WINDOW, Chunk, all_decoded, scan
-from brokerless.log.storage.paths import File
+from brokerless.log.storage.files import File
 
 INTACT_BATCH = np.dtype(
     [

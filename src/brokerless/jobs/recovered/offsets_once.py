@@ -14,7 +14,7 @@ from brokerless.format.read.batch_scan import scan_batches
 from brokerless.jobs.recovered.partial_batches import part_of_batch
 from brokerless.log.offset_checks import first_and_repeated_offsets, overlaps, repeated_offsets, repeats_within
 from brokerless.log.segment import Chunk, Report
-from brokerless.log.storage.paths import File
+from brokerless.log.storage.files import File
 from brokerless.offset_spans import Span, without
 
 

@@ -16,8 +16,9 @@ from typing import Self, TypeVar
 from brokerless.errors import UnreadableError
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import PAUSE_S, TRIES, ReplacedError, open_listed
-from brokerless.log.storage.files import LocalFile
-from brokerless.log.storage.paths import DirectoryEntry, File, StorageOptions, is_remote, open_file
+from brokerless.log.storage.files import File, LocalFile
+from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
+from brokerless.log.storage.paths import is_remote
 
 _LASTING = 128
 """Files that stay open, the first ones; those of a partition with more are opened when it is their turn."""
@@ -92,7 +93,7 @@ class OpenFiles:
         if source.entry is None or self._any:
             return open_lone(source.path, self._options)
         segment = SegmentPaths(source.base_offset, source.entry)
-        return open_listed(segment, source.is_last, self._options)
+        return open_listed(segment, source.is_last)
 
     def __enter__(self) -> Self:
         return self
@@ -106,12 +107,12 @@ class OpenFiles:
 def open_lone(path: str, storage_options: StorageOptions | None = None) -> File:
     """A file by its name, also if it has been renamed to be deleted. Raises :class:`UnreadableError`."""
     try:
-        return open_file(path, storage_options)
+        return Location(path, storage_options).open()
     except UnreadableError as error:
         if not isinstance(error.__cause__, FileNotFoundError) or not path.endswith(".log"):
             raise
         with suppress(UnreadableError):
-            file = open_file(path + _DELETED, storage_options)
+            file = Location(path + _DELETED, storage_options).open()
             file.path = path
             return file
         raise

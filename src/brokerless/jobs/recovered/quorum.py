@@ -9,35 +9,33 @@ from brokerless.internals.cluster import is_complete_snapshot
 from brokerless.log import names
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath
-from brokerless.log.storage.paths import DirectoryEntry, StorageOptions
+from brokerless.log.storage.location import DirectoryEntry
 from brokerless.tables.partition_reader import open_partitions
 
 
-def newest_quorum_files(
-    copies: Sequence[PartitionPath], storage_options: StorageOptions | None = None
-) -> tuple[DirectoryEntry, ...]:
+def newest_quorum_files(copies: Sequence[PartitionPath]) -> tuple[DirectoryEntry, ...]:
     """Those of the replica with the newest snapshot; none of other topics."""
-    own = [quorum_files(each, storage_options) for each in copies]
+    own = [quorum_files(each) for each in copies]
     return max(
         own, key=lambda files: max((each.name for each in files if each.name.endswith(".checkpoint")), default="")
     )
 
 
-def quorum_files(partition: PartitionPath, storage_options: StorageOptions | None = None) -> tuple[DirectoryEntry, ...]:
+def quorum_files(partition: PartitionPath) -> tuple[DirectoryEntry, ...]:
     """The snapshots of the cluster's metadata that are whole, and the vote (``quorum-state``), if that can be read; of
     other topics, nothing."""
     if partition.topic != names.CLUSTER_METADATA:
         return ()
-    found = [each for each in partition.snapshots if _is_complete(each, storage_options)]
+    found = [each for each in partition.snapshots if _is_complete(each)]
     vote = partition.quorum_state
-    if vote is not None and not load_quorum_state(vote.path, storage_options).findings:
+    if vote is not None and not load_quorum_state(vote.location).findings:
         found.append(vote)
     return tuple(found)
 
 
-def _is_complete(snapshot: DirectoryEntry, storage_options: StorageOptions | None) -> bool:
+def _is_complete(snapshot: DirectoryEntry) -> bool:
     try:
-        (partition,) = open_partitions(snapshot.path, storage_options=storage_options)
+        (partition,) = open_partitions(snapshot.location)
         return is_complete_snapshot(partition)
     except UnreadableError:
         return False

@@ -23,7 +23,7 @@ from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import ReplacedError, list_again
 from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.segment import Report, ignore
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import Location, StorageOptions
 
 Regions = list[Placed]
 """What is not intact; after the last intact batch, it was before ``TO_THE_END``."""
@@ -129,9 +129,9 @@ def describe_files(
 def list_files_again(files: PartitionFiles) -> PartitionFiles:
     """The same partition's files as they are now; directories that cannot be listed any more stay as they were."""
     options = files.storage_options
-    paths = [list_again(each, ignore, options) or each for each in files.paths]
+    paths = [list_again(each, ignore) or each for each in files.paths]
     try:
-        state = load_directory_state(resolve(paths[0].path, storage_options=options), options)
+        state = load_directory_state(resolve(paths[0].location), options)
     except UnreadableError:
         return files
     return describe_files(paths, state, files.include, options)
@@ -164,7 +164,7 @@ def find_log(
     start = max(begin, files.checkpointed_start or 0)
     # What was deleted is to be seen if it was asked for.
     start = start if begin == min(live, default=begin) and start <= end else begin
-    lost = tuple(offsets for offsets, _ in missing_logs(files.paths[0], files.storage_options))
+    lost = tuple(offsets for offsets, _ in missing_logs(files.paths[0]))
     return RecoveredLog(files, intact, choice, saved, regions.items, begin, start, end, lost)
 
 
@@ -173,7 +173,7 @@ def recorded_epochs(files: PartitionFiles, end: int) -> Epochs:
     batches."""
     for each in files.paths:
         if each.leader_epoch_checkpoint is not None:
-            loaded = load_leader_epochs(each.leader_epoch_checkpoint.path, files.storage_options)
+            loaded = load_leader_epochs(each.leader_epoch_checkpoint.location)
             if not loaded.findings:
                 return truncate_from_end(epochs_of(loaded), end)
     return ()
@@ -278,7 +278,7 @@ def _indexed_end(files: PartitionFiles) -> int:
     for file in files.files:
         if file.index is None:
             continue
-        index = load_offset_index(file.index, file.base_offset, files.storage_options)
+        index = load_offset_index(Location(file.index, files.storage_options), file.base_offset)
         if not index.is_valid or not len(index.offsets):
             continue
         last = int(index.offsets[-1])

@@ -20,7 +20,7 @@ from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import DirectoryEntry, StorageOptions
+from brokerless.log.storage.location import DirectoryEntry
 
 _GROUP_BYTES = 8 << 20
 
@@ -62,7 +62,6 @@ def write_unfinished(
     report: Report,
     done: Callable[[int], object],
     max_batch_bytes: int,
-    storage_options: StorageOptions | None = None,
     beside: Iterable[DirectoryEntry] = (),
 ) -> tuple[NDArray[np.bool_], StagedPartition]:
     """Writes a partition, and says which of the batches the log took; to give it its name is left to whoever has the
@@ -83,7 +82,7 @@ def write_unfinished(
         taken = write_batches(output, contents.batches, contents.files, report, done, max_batch_bytes)
         output.set_limits(contents.start, contents.end, epochs, cleaned_until=contents.cleaned_until)
         for each in beside:
-            output.copy_file(each, storage_options)
+            output.copy_file(each)
         return taken, output.finish()
 
 

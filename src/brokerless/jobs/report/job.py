@@ -23,7 +23,7 @@ from brokerless.jobs.report.topic_sizes import topic_sizes_table
 from brokerless.jobs.run.types import Say, ignore
 from brokerless.log.directory import LogDirectory
 from brokerless.log.read_progress import Done
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.tables.partition_reader import PartitionReader
 
 SEVERITIES = ("error", "warning", "info")

@@ -28,7 +28,7 @@ from brokerless.jobs.report.sums import Row
 from brokerless.jobs.run.types import Done, Say, ignore
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.atomic import write_file
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import format_bytes, policy_hash, show_name

@@ -16,7 +16,7 @@ from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.job import SizeSettings, size
 from brokerless.jobs.size.result import TopicSize
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 
 MOST_TOPICS = 10
 SAMPLE = 512 << 10

@@ -25,7 +25,7 @@ from brokerless.log.checkpoint.meta_properties import MetaProperties, load_meta_
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
 from brokerless.log.checkpoint.partition_metadata import PartitionMetadata, load_partition_metadata
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.log.storage.paths import DirectoryEntry, list_directory
+from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.tables.partition_reader import open_partitions
 
 _REMOTE_INDEXES = "remote-log-index-cache"
@@ -63,7 +63,7 @@ def check_node_files(
             yield from _check_properties(properties)
     for name in names.OFFSET_CHECKPOINTS:
         if name in directory.files:
-            yield from load_offset_checkpoint(directory.files[name].path).findings
+            yield from load_offset_checkpoint(directory.files[name].location).findings
     if names.BOOTSTRAP_CHECKPOINT in directory.files:
         yield from _check_bootstrap(directory.files[names.BOOTSTRAP_CHECKPOINT], max_batch_bytes)
 
@@ -72,7 +72,7 @@ def load_properties(directory: LogDirectory) -> MetaProperties | None:
     """Of a log directory, if it has any."""
     entry = directory.files.get(names.META_PROPERTIES)
     if entry is not None:
-        return load_meta_properties(entry.path)
+        return load_meta_properties(entry.location)
     other = next((each for each in directory.foreign if each.name == names.META_PROPERTIES), None)
     if other is None:
         return None
@@ -119,7 +119,7 @@ def is_reserved(directory_id: str) -> bool:
 def _check_bootstrap(entry: DirectoryEntry, max_batch_bytes: int | None) -> Iterator[Finding]:
     """The records of a new cluster; a broker reads them at each start."""
     with suppress(UnreadableError):
-        (snapshot,) = open_partitions(entry.path)
+        (snapshot,) = open_partitions(entry.location)
         for batch in snapshot.records(["value"], max_batch_bytes=max_batch_bytes, on_damage=lambda _: None):
             for value in arrow.values(batch.column("value")):
                 record = decode_record(names.CLUSTER_METADATA, None, value)
@@ -161,7 +161,7 @@ def check_cleaner_checkpoints(directories: Sequence[LogDirectory]) -> Iterator[F
         if names.CLEANER_CHECKPOINT not in each.files:
             continue
         path = f"{each.path.rstrip('/')}/{names.CLEANER_CHECKPOINT}"
-        for topic, partition in load_offset_checkpoint(path).offsets:
+        for topic, partition in load_offset_checkpoint(Location(path)).offsets:
             if (first := seen.setdefault((topic, partition), path)) != path:
                 text = f"{topic}-{partition} has a line in {first}, too: the cleaner ends at once, and no topic "
                 text += "is compacted until one of both lines is removed"
@@ -181,13 +181,13 @@ def loaded_directories(directory: LogDirectory) -> tuple[list[LoadedDirectory], 
             text = "a broker takes every directory for a partition's, and ends at such a name; move it away"
             findings.append(Finding("error", Kind.DIRECTORY_NAME, path, None, None, text, "such as orders-0", name))
         elif parsed is not None and parsed[0] != names.CLUSTER_METADATA:
-            metadata = load_partition_metadata(f"{path.rstrip('/')}/{names.PARTITION_METADATA}")
+            metadata = load_partition_metadata(Location(f"{path.rstrip('/')}/{names.PARTITION_METADATA}"))
             is_corrupt = any(each.kind == Kind.PARTITION_METADATA_CORRUPT for each in metadata.findings)
             found.append(LoadedDirectory(*parsed, path, metadata.topic_id, is_corrupt))
             findings += _ending(metadata) if is_corrupt else ()
             if not is_known:
                 with suppress(UnreadableError):
-                    findings += check_file_names(tuple(list_directory(path)))
+                    findings += check_file_names(tuple(Location(path).entries()))
     return found, findings
 
 
@@ -237,6 +237,6 @@ def check_repeated(
 def _end_offset(path: str) -> str:
     """The offset after the last one of a partition's directory, by headers."""
     with suppress(UnreadableError):
-        (partition,) = open_partitions(path)
+        (partition,) = open_partitions(Location(path))
         return str(partition.end_offset or 0)
     return "an unknown offset"

@@ -42,7 +42,9 @@ from brokerless.log.index.readers import load_offset_index
 from brokerless.log.recovery.plan import RecoveryPlan, plan_recovery
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
 from brokerless.log.settings.definitions import find_version, versions
-from brokerless.log.storage.paths import File, is_remote, open_file
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.paths import is_remote
 from brokerless.tables.partition_reader import PartitionReader
 
 
@@ -344,7 +346,7 @@ def _without_id(partition: PartitionPath) -> Finding | None:
     if partition.topic in (None, names.CLUSTER_METADATA):
         return None
     place = partition.topic or "", partition.partition or 0, partition.state, partition.path
-    topic_id = topic_id_of(partition.partition_metadata, None)
+    topic_id = topic_id_of(partition.partition_metadata)
     return replicas.stray(directory_files.LoadedDirectory(*place, topic_id), None, replicas.BrokerNode())
 
 
@@ -393,12 +395,12 @@ class _PlannedFiles:
         base_offset = self._plan.segments[-1]
         end, last, position, is_found = base_offset, base_offset, 0, True
         if self._plan.files.has(base_offset, "offset-index"):
-            index = load_offset_index(self._path(base_offset, "offset-index"), base_offset)
+            index = load_offset_index(Location(self._path(base_offset, "offset-index")), base_offset)
             for finding in index.findings:
                 report_index(finding)
             if len(index.offsets):
                 last, position, is_found = int(index.offsets[-1]), int(index.positions[-1]), False
-        with open_file(self.log(base_offset)) as file:
+        with Location(self.log(base_offset)).open() as file:
             for chunk in scan(file, report, min(max(position, 0), file.size), chain_only=True):
                 is_found = is_found or bool((chunk.batches.last_offset >= last).any())
                 end = int(chunk.batches.last_offset[-1]) + 1
@@ -423,7 +425,7 @@ def _lost(lost_from: list[tuple[str, int]], end_offset: int) -> LostRecords:
     first: int | None = None
     last: int | None = None
     for path, start in lost_from:
-        with open_file(path) as file:
+        with Location(path).open() as file:
             for chunk in _intact(file, start):
                 found = chunk.batches.take(chunk.batches.last_offset >= end_offset)
                 if not len(found):

@@ -83,7 +83,7 @@ def read_known_state(
 
 def _without_metadata(partition: PartitionPath, node_id: int | None) -> KnownState:
     quorum = partition.quorum_state
-    voters: Sequence[int] = () if quorum is None else load_quorum_state(quorum.path).voters
+    voters: Sequence[int] = () if quorum is None else load_quorum_state(quorum.location).voters
     if node_id is not None and list(voters) == [node_id]:
         return KnownState(replicas.ClusterState(), restarts_cluster=True)
     others = ", ".join(str(each) for each in voters if each != node_id)

@@ -23,7 +23,7 @@ from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath
-from brokerless.log.storage.paths import DirectoryEntry
+from brokerless.log.storage.location import DirectoryEntry
 from brokerless.tables.partition_reader import PartitionReader, open_partitions
 
 _NUMBERED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".cleaned", ".swap")
@@ -43,9 +43,9 @@ def unloadable(partition: PartitionPath, max_batch_bytes: int | None = None) -> 
             yield Finding("error", Kind.SEGMENT_OVERSIZED, *place, text, expected, found)
     checkpoint, metadata = partition.leader_epoch_checkpoint, partition.partition_metadata
     if checkpoint is not None:
-        yield from _errors(load_leader_epochs(checkpoint.path).findings)
+        yield from _errors(load_leader_epochs(checkpoint.location).findings)
     if metadata is not None:
-        loaded = load_partition_metadata(metadata.path)
+        loaded = load_partition_metadata(metadata.location)
         yield from loaded.findings
         is_kraft = partition.topic == names.CLUSTER_METADATA
         if is_kraft and loaded.topic_id not in (None, names.CLUSTER_METADATA_ID):
@@ -66,11 +66,11 @@ def check_file_names(entries: tuple[DirectoryEntry, ...]) -> Iterator[Finding]:
 
 def _unloadable_quorum(partition: PartitionPath, max_batch_bytes: int | None) -> Iterator[Finding]:
     if partition.quorum_state is not None:
-        yield from load_quorum_state(partition.quorum_state.path).findings
+        yield from load_quorum_state(partition.quorum_state.location).findings
     if partition.snapshots:
         newest = partition.snapshots[-1]
         try:
-            (snapshot,) = open_partitions(newest.path)
+            (snapshot,) = open_partitions(newest.location)
             is_whole = is_complete_snapshot(snapshot, max_batch_bytes)
             is_whole = is_whole or (_is_first(partition) and not _is_damaged(snapshot, max_batch_bytes))
         except UnreadableError:

@@ -22,7 +22,7 @@ from brokerless.log import names
 from brokerless.log.config import DEFAULTS, CleanupPolicy, LogConfig
 from brokerless.log.recovery.plan import RecoveryPlan
 from brokerless.log.segment import ignore, scan_headers
-from brokerless.log.storage.paths import open_file
+from brokerless.log.storage.location import Location
 from brokerless.log.write.active_segment import SegmentState
 from brokerless.log.write.retention import ClosedSegment, expired
 from brokerless.log.write.segment_state import describe_for_retention
@@ -113,7 +113,7 @@ def _last_entry(plan: RecoveryPlan, base_offset: int) -> int | None:
     if not plan.files.has(base_offset, "time-index"):
         return None
     width = layouts.TIME_INDEX_ENTRY.itemsize
-    with open_file(str(plan.files.path(base_offset, "time-index"))) as file:
+    with Location(str(plan.files.path(base_offset, "time-index"))).open() as file:
         count = file.size // width
         data = file.read((count - 1) * width, width) if count else b""
     return int(np.frombuffer(data, layouts.TIME_INDEX_ENTRY)["timestamp"][0]) if count else None
@@ -127,7 +127,7 @@ def _is_misread(plan: RecoveryPlan, base_offset: int) -> bool:
 
 def _first_timestamp(plan: RecoveryPlan, base_offset: int) -> int:
     """The largest timestamp of a segment's first batch; -1 if it has none."""
-    with open_file(str(plan.files.path(base_offset, "log"))) as file:
+    with Location(str(plan.files.path(base_offset, "log"))).open() as file:
         for chunk in scan_headers(file, ignore, 0, 1, chain_only=True):
             return int(chunk.batches.max_timestamp[0])
     return -1

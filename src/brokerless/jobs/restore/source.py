@@ -19,7 +19,7 @@ from brokerless.kafka_names import Isolation
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import transactions_of
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 Done = Callable[[int], object]
@@ -144,7 +144,7 @@ def _undecided(partition: PartitionReader, reading: Reading, end: int) -> tuple[
     nobody who reads what is committed gets."""
     if reading.isolation != "read_committed":
         return None
-    start = transactions_of(partition.paths, partition.storage_options).last_stable_offset
+    start = transactions_of(partition.paths).last_stable_offset
     if start is None or start >= end:
         return None
     start = max(start, partition.start_offset or 0)
@@ -157,7 +157,7 @@ def _undecided(partition: PartitionReader, reading: Reading, end: int) -> tuple[
 
 def open_transaction(partition: PartitionReader, end: int) -> int | None:
     """Where the first transaction begins that has no end before ``end``; None without one."""
-    return transactions_of(partition.paths, partition.storage_options).open_at(end)
+    return transactions_of(partition.paths).open_at(end)
 
 
 def records(

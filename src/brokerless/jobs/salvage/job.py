@@ -46,7 +46,7 @@ from brokerless.log.config import UNBOUNDED, LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.table_formats.parquet_files import ParquetFile
 
 
@@ -158,7 +158,7 @@ def plan(
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it is in two of the paths, its
     name is not known, or ``directory`` is in what is read.
     """
-    to = output_directory(directory, [log.path for log in logs], target_storage_options)
+    to = output_directory(Location.of(directory, target_storage_options), [log.path for log in logs])
     tasks: list[SalvageTask] = []
     own: list[tuple[str, str | None, str]] = []
     for log in logs:
@@ -169,7 +169,7 @@ def plan(
             other = next((each for each in tasks if (each.topic, each.partition) == (topic, partition)), None)
             if other is not None:
                 raise UsageError(f"{other.name} is both in {other.paths[0].path} and in {first.path}; save one by one")
-            known = topic_ids_of(paths, "give the directories of one of them", storage_options)
+            known = topic_ids_of(paths, "give the directories of one of them")
             own.append((topic, known[topic][0] if topic in known else None, first.path))
             source = describe_files(paths, state, include, storage_options)
             task = SalvageTask(source, topic, partition, to, None, salvage)
@@ -234,7 +234,7 @@ def salvage(
         if unfinished:
             commit_run(tasks[0].directory, unfinished, _run_of(tasks))
         if not how.dry_run:
-            complete(tasks[0].directories, tasks[0].directory, say, tasks[0].source.storage_options)
+            complete(tasks[0].directories, tasks[0].directory, say)
         yield from (value.result for value in values)
         if not how.dry_run and not how.parquet:
             end_run(tasks[0].directory)
@@ -296,14 +296,14 @@ def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
 def _write(
     task: SalvageTask, contents: PartitionContents, report: Report, done: Done
 ) -> tuple[NDArray[np.bool_], StagedPartition | tuple[ParquetFile, ...]]:
-    how, options = task.salvage, task.source.storage_options
+    how = task.salvage
     if how.parquet:
         return write_table(_table(task), contents, how.log_config, report, done, how.max_batch_bytes)
     topic_id = task.topic_id or new_topic_id(task.topic)
     place = NewPartition(task.directory, task.topic, task.partition, how.log_config, topic_id, task.owner)
     epochs = recorded_epochs(task.source, contents.end)
-    beside = quorum_files(task.paths[0], options)
-    return write_unfinished(place, contents, epochs, report, done, how.max_batch_bytes, options, beside)
+    beside = quorum_files(task.paths[0])
+    return write_unfinished(place, contents, epochs, report, done, how.max_batch_bytes, beside)
 
 
 def _base_offsets(task: SalvageTask, saved: NDArray[np.void], losses: Iterable[Loss]) -> list[int]:

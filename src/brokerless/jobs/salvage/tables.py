@@ -25,6 +25,7 @@ from brokerless.log.partition import DecodedRows
 from brokerless.log.producer.state import ProducerState
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
 from brokerless.log.write.follower_append import check_next, whole_batches
 from brokerless.strict_json import WrongJsonError, as_integer, as_list, parse_object
@@ -60,14 +61,14 @@ class Table:
     @property
     def layout(self) -> ParquetLayout:
         path = export_state.topic_directory(self.directory.path, self.topic)
-        return ParquetLayout(path, self.partition, False, CODEC, FILE_BYTES, self.directory.storage_options)
+        return ParquetLayout(path, self.partition, False, CODEC, FILE_BYTES, self.directory.location.options)
 
 
 def check_tables(to: Destination, topic: str, partitions: Collection[int], topic_id: str | None = None) -> ExportState:
     """What is known of a topic's files. Raises :class:`UsageError` for a partition that is there already, and where
     they are of another export; UnreadableError where that is not known."""
-    export_directory.check_target(to.path, to.storage_options)
-    before = export_state.load(to.path, topic, to.storage_options)
+    export_directory.check_target(to.path, to.location.options)
+    before = export_state.load(to.path, topic, to.location.options)
     if before is None:
         return ExportState(topic, topic_id, by_date=False, isolation="read_uncommitted")
     where = export_state.topic_directory(to.path, topic)
@@ -160,12 +161,12 @@ class Tables:
         own = self._manifests.get(topic) or check_tables(self._to, topic, partitions, topic_id)
         for partition in partitions:
             own = own.with_partition(partition, Exported(0, _ANY_OFFSET))
-        export_state.clean(self._to.path, own, set(partitions), self._to.storage_options)
+        export_state.clean(self._to.path, own, set(partitions), self._to.location.options)
         self._begun.setdefault(topic, set()).update(partitions)
         self._to.write(RUN, json.dumps({topic: sorted(own) for topic, own in self._begun.items()}).encode() + b"\n")
         self._manifests[topic] = own
         self._open.setdefault(topic, set()).update(partitions)
-        export_state.save(own, self._to.path, self._to.storage_options)
+        export_state.save(own, self._to.path, self._to.location.options)
 
     def commit(self, table: Table, written: Sequence[ParquetFile], end: int) -> tuple[str, ...]:
         """A partition's files, up to the offset ``end``, get their names; gives these, within the directory. Until the
@@ -184,12 +185,12 @@ class Tables:
         is_partial = any(own - self._open.get(topic, set()) for topic, own in self._begun.items())
         for topic, partitions in self._open.items():
             own = self._manifests[topic]
-            export_state.clean(to.path, own, partitions, to.storage_options)
+            export_state.clean(to.path, own, partitions, to.location.options)
             left = {number: each for number, each in own.partitions.items() if number not in partitions}
             if left:
-                export_state.save(replace(own, partitions=left), to.path, to.storage_options)
+                export_state.save(replace(own, partitions=left), to.path, to.location.options)
             else:
-                export_state.forget(own, to.path, to.storage_options)
+                export_state.forget(own, to.path, to.location.options)
         if self._begun and to.exists(RUN) and not (has_failed and is_partial):
             to.remove(RUN)
 
@@ -216,7 +217,7 @@ def _begun(to: Destination) -> dict[str, set[int]]:
         return {}
     path = to.join(RUN)
     try:
-        found = parse_object(read_own(path, _RUN_LIMIT, to.storage_options))
+        found = parse_object(read_own(Location(path, to.location.options), _RUN_LIMIT))
         return {topic: set(as_list(each, topic, _partition)) for topic, each in found.items()}
     except WrongJsonError as error:
         text = f"this does not say what was being written ({error}); move it away, or write to another directory"

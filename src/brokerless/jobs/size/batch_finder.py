@@ -18,7 +18,8 @@ from brokerless.format.read.resync import find_batch, find_next_batch
 from brokerless.jobs.size.places import Place
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import open_listed
-from brokerless.log.storage.paths import File, StorageOptions
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import StorageOptions
 
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -118,7 +119,7 @@ class BatchFinder:
         if entry.path not in self._indexes:
             self._indexes[entry.path] = _NONE
             with suppress(UnreadableError):
-                index = load_offset_index(entry.path, place.segment.base_offset, self._options)
+                index = load_offset_index(entry.location, place.segment.base_offset)
                 if index.is_valid:
                     self._indexes[entry.path] = index.positions[index.positions < place.end]
         return self._indexes[entry.path]
@@ -148,7 +149,7 @@ def offsets_of(places: Sequence[Place], storage_options: StorageOptions | None =
             total += max(0, following.segment.base_offset - first)
             continue
         try:
-            with open_listed(place.segment, is_last=True, storage_options=storage_options) as file:
+            with open_listed(place.segment, is_last=True) as file:
                 last = finder.last_offset(place, file)
         except UnreadableError:
             return None

@@ -23,7 +23,6 @@ from brokerless.log.live_segments import open_segments
 from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Chunk, Report, check_checksums, scan
-from brokerless.log.storage.paths import StorageOptions
 
 _SHARED_BYTES = 128 << 20
 """Bytes of decoded records of one chunk that are kept for the next choice; those of more are decoded again."""
@@ -85,7 +84,6 @@ def measure_partition(
     choices: Sequence[Choice],
     report: Report,
     done: Done,
-    storage_options: StorageOptions | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     *,
     with_contents: bool = True,
@@ -107,7 +105,7 @@ def measure_partition(
             report(_refused(partition.path, choice, error))
             del converters[choice]
 
-    for opened in open_segments(partition, report, selected, storage_options):
+    for opened in open_segments(partition, report, selected):
         for chunk in scan(opened.file, report, opened.start):
             decoder.forget()
             valid = check_checksums(chunk, opened.file.path, report)

@@ -29,7 +29,7 @@ from brokerless.jobs.size.result import TopicSize, codec_name, sum_estimates
 from brokerless.jobs.size.sample import MOST_BYTES, SHARE, WHOLE, Sample, read_sample
 from brokerless.log.directory import PartitionPath
 from brokerless.log.offset_gaps import missing_logs
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 from brokerless.ordered_threads import processors
 
 _HEAVIEST = 1000
@@ -150,7 +150,7 @@ def plan(
     threads = max(1, processors() // max(1, len(topics)))
     for own in topics.values():
         met: list[Finding] = []
-        places = tuple(places_of(own, storage_options, met.append))
+        places = tuple(places_of(own, met.append))
         budget = settings.budget(sum(place.size for place in places))
         common = SizeTask(
             tuple(own), settings.choices, budget, settings, threads, True, storage_options, places, tuple(met)
@@ -230,9 +230,9 @@ def _crossovers(sample: Sample, contents: Contents) -> dict[tuple[int, str], int
 
 def _run_whole(task: SizeTask, findings: list[Finding], done: Done) -> SizeTaskResult:
     (partition,) = task.partitions
-    findings += (finding for _, finding in missing_logs(partition, task.storage_options))
+    findings += (finding for _, finding in missing_logs(partition))
     measured = measure_partition(
-        partition, task.choices, findings.append, done, task.storage_options, task.settings.max_batch_bytes,
+        partition, task.choices, findings.append, done, task.settings.max_batch_bytes,
         with_contents=task.with_contents,
     )  # fmt: skip
     sizes = {choice: Estimate(value, value, value) for choice, value in measured.bytes.items()}

@@ -13,7 +13,7 @@ from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.positions import last_indexed, position_of_offset
 from brokerless.log.ranges import Range, from_log_start
 from brokerless.log.segment import Report, ignore, scan_headers
-from brokerless.log.storage.paths import StorageOptions, is_remote
+from brokerless.log.storage.paths import is_remote
 from brokerless.log.storage.side_by_side import side_by_side
 
 _TAIL = 64
@@ -35,17 +35,15 @@ class Place:
         return max(0, self.end - self.start)
 
 
-def places_of(
-    partitions: Sequence[PartitionPath], storage_options: StorageOptions | None = None, report: Report = ignore
-) -> list[Place]:
+def places_of(partitions: Sequence[PartitionPath], report: Report = ignore) -> list[Place]:
     """All segments of some partitions, from their log start offsets up to their last batches. ``report``: called with
     what is after those, such as the zeros of a preallocated file."""
     found: list[Place] = []
     for partition in partitions:
-        for _, finding in missing_logs(partition, storage_options):
+        for _, finding in missing_logs(partition):
             report(finding)
     is_any_remote = any(is_remote(each.path) for each in partitions)
-    ends = side_by_side(lambda each: _end_of_batches(each, storage_options, report), partitions, is_any_remote)
+    ends = side_by_side(lambda each: _end_of_batches(each, report), partitions, is_any_remote)
     for partition, end in zip(partitions, ends, strict=True):
         selected = from_log_start(partition)
         for number, segment in enumerate(selected.segments(partition.segments)):
@@ -53,24 +51,24 @@ def places_of(
             if number == 0 and not selected.is_everything:
                 with (
                     suppress(UnreadableError),
-                    open_listed(segment, is_last=True, storage_options=storage_options) as file,
+                    open_listed(segment, is_last=True) as file,
                 ):
-                    start = position_of_offset(file, segment, partition.log_start_offset, storage_options)
+                    start = position_of_offset(file, segment, partition.log_start_offset)
             is_last = segment is partition.segments[-1]
             found.append(Place(partition, segment, selected, start, end if is_last else segment.size))
     return found
 
 
-def _end_of_batches(partition: PartitionPath, storage_options: StorageOptions | None, report: Report) -> int:
+def _end_of_batches(partition: PartitionPath, report: Report) -> int:
     """Where the last segment's batches end (bytes): its size, unless zeros are at its end, as ``log.preallocate``
     leaves them after a kill. What cannot be opened is reported where it is read."""
     if not partition.segments:
         return 0
     last = partition.segments[-1]
-    with suppress(UnreadableError), open_listed(last, is_last=True, storage_options=storage_options) as file:
+    with suppress(UnreadableError), open_listed(last, is_last=True) as file:
         if file.size < _TAIL or file.read(file.size - _TAIL, _TAIL).any():
             return last.size
-        end = last_indexed(file, last, storage_options)
+        end = last_indexed(file, last)
         for chunk in scan_headers(file, report, end):
             end = chunk.base + int(chunk.batches.ends[-1])
         return end

@@ -31,7 +31,8 @@ from brokerless.jobs.size.places import Place
 from brokerless.log.live_segments import ReplacedError, open_listed
 from brokerless.log.partition import damage_finding
 from brokerless.log.segment import Chunk, Report, check_checksums
-from brokerless.log.storage.paths import File, StorageOptions
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import StorageOptions
 
 Int64s = NDArray[np.int64]
 
@@ -159,7 +160,7 @@ class _Reader:
             return None
 
     def _open(self, place: Place) -> File:
-        return open_listed(place.segment, place.segment is place.partition.segments[-1], self._options)
+        return open_listed(place.segment, place.segment is place.partition.segments[-1])
 
     def _read(self, place: Place, file: File, position: int, length: int, most_inflated: int) -> BatchGroup | None:
         path = place.segment.log.path

@@ -19,7 +19,7 @@ from brokerless.jobs.directory_state import DirectoryState
 from brokerless.jobs.restart.retention_forecast import Settings, config_of
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.storage.paths import DirectoryEntry
+from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.segment_files import list_files
 from brokerless.log.write.retention import ClosedSegment, before_start, expired
 from brokerless.log.write.segment_state import describe_for_retention

@@ -30,6 +30,7 @@ from brokerless.log.commit.commit import settle
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.directory_lock import lock_directory, only_writer
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import directory_name, is_remote
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.segment_state import remove_segments
@@ -201,7 +202,7 @@ def trim(
             stack.enter_context(unwritable(directory.path))
             stack.enter_context(lock_directory(directory.path, exclusive=True))
             settle(Path(directory.path))
-            directory = resolve(directory.path)
+            directory = resolve(directory.location)
             wanted = None if partitions is None else {each.path for each in partitions}
             partitions = None if wanted is None else [each for each in directory.partitions if each.path in wanted]
         planned = plan(directory, limits, partitions=partitions, named=named, others=others)
@@ -235,7 +236,7 @@ def _apply(planned: Trim) -> None:
 def _begin_epochs_at(path: Path, log_start_offset: int) -> None:
     checkpoint = path / names.LEADER_EPOCH_CHECKPOINT
     if checkpoint.is_file() and not checkpoint.is_symlink():
-        epochs = epochs_of(load_leader_epochs(str(checkpoint)))
+        epochs = epochs_of(load_leader_epochs(Location(str(checkpoint))))
         kept = truncate_from_start(epochs, log_start_offset)
         if kept is not epochs:
             write_file(checkpoint, leader_epoch_checkpoint(kept))

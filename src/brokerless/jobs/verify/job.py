@@ -19,7 +19,7 @@ from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.segment_checks import SegmentScan
 from brokerless.jobs.verify.partition import check_directory, verify_rest, verify_segment
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 
 MOST = 1000
 """Findings of one segment that a task keeps; where there are more, the driver reads it again and gives them one by
@@ -97,7 +97,7 @@ def verify(
             for partition in partitions:
                 own = list(islice(values, len(partition.segments))) if late else []
                 if not late:
-                    yield from check_directory(partition, storage_options)
+                    yield from check_directory(partition)
                     own = yield from _findings(islice(values, len(partition.segments)))
                 if late or _has_transactions(partition, own):
                     late.append((partition, own, _has_transactions(partition, own)))
@@ -109,7 +109,7 @@ def verify(
         found = in_order(run(verify_rest_task, rests, spark=place, processes=processes))
         for number, (partition, own, has_transactions) in enumerate(late):
             if number:
-                yield from check_directory(partition, storage_options)
+                yield from check_directory(partition)
                 yield from _findings(own)
             yield from next(found) if has_transactions else verify_rest(partition, False, storage_options)
 
@@ -121,7 +121,7 @@ def verify_segment_task(task: VerifyTask, done: Done) -> VerifyTaskResult:
     kept: list[Finding] = []
     is_all = True
     try:
-        for finding in verify_segment(task.partition, segment, seen, task.max_batch_bytes, task.storage_options, done):
+        for finding in verify_segment(task.partition, segment, seen, task.max_batch_bytes, done):
             if len(kept) == MOST:
                 is_all = False
             else:
@@ -158,6 +158,6 @@ def _findings(read: Iterable[_Read]) -> Generator[Finding | UnreadableError, Non
             last = last if value.last_offset is None else max(before, value.last_offset)
         else:
             seen = SegmentScan(task.segment.base_offset, last)
-            yield from verify_segment(task.partition, task.segment, seen, task.max_batch_bytes, task.storage_options)
+            yield from verify_segment(task.partition, task.segment, seen, task.max_batch_bytes)
             last = seen.last_offset
     return taken

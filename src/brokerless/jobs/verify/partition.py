@@ -25,7 +25,7 @@ from brokerless.log.offset_gaps import missing_head, missing_logs, missing_segme
 from brokerless.log.partition import transactions_of
 from brokerless.log.ranges import Range
 from brokerless.log.seek import log_start_after_end
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import StorageOptions
 
 
 def verify_partition(
@@ -39,22 +39,22 @@ def verify_partition(
     A log that cannot be opened is a finding, unless it is the very path that was asked for: then it raises
     :class:`UnreadableError`.
     """
-    yield from check_directory(partition, storage_options)
+    yield from check_directory(partition)
     seen = SegmentScan(0)
     has_transactions = False
     for segment in partition.segments:
         seen = SegmentScan(segment.base_offset, seen.last_offset)
-        yield from verify_segment(partition, segment, seen, max_batch_bytes, storage_options)
+        yield from verify_segment(partition, segment, seen, max_batch_bytes)
         has_transactions = has_transactions or seen.has_transactions
     yield from verify_rest(partition, has_transactions, storage_options)
 
 
-def check_directory(partition: PartitionPath, storage_options: StorageOptions | None = None) -> Iterator[Finding]:
+def check_directory(partition: PartitionPath) -> Iterator[Finding]:
     """Findings by the names in a partition's directory, and whether it has its first segments and its log start
     offset."""
     yield from check_names(partition)
-    yield from (finding for _, finding in missing_logs(partition, storage_options))
-    for finding in (missing_head(partition, storage_options), log_start_after_end(partition, storage_options)):
+    yield from (finding for _, finding in missing_logs(partition))
+    for finding in (missing_head(partition), log_start_after_end(partition)):
         if finding is not None:
             yield finding
 
@@ -64,7 +64,6 @@ def verify_segment(
     segment: SegmentPaths,
     seen: SegmentScan,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    storage_options: StorageOptions | None = None,
     done: Callable[[int], object] = lambda _: None,
 ) -> Iterator[Finding]:
     """What is wrong or unexpected in one segment, and its indexes. ``seen``: up to which offset the log went before,
@@ -73,11 +72,11 @@ def verify_segment(
     unreadable: list[Finding] = []
     alone = replace(partition, findings=())
     after = next((each.base_offset for each in partition.segments if each.base_offset > segment.base_offset), None)
-    for each in open_segments(alone, unreadable.append, Range(segment.base_offset, after), storage_options):
+    for each in open_segments(alone, unreadable.append, Range(segment.base_offset, after)):
         yield from verify_file(each.file, seen, max_batch_bytes, done, each.start)
         if not each.start:
-            yield from check_indexes(each, seen, storage_options)
-        if (missing := missing_segment(each.partition, each.segment, each.file, storage_options)) is not None:
+            yield from check_indexes(each, seen)
+        if (missing := missing_segment(each.partition, each.segment, each.file)) is not None:
             yield missing
     yield from unreadable
 
@@ -88,13 +87,13 @@ def verify_rest(
     """What is to be said of a partition when all its segments were read."""
     if has_transactions or any(segment.transaction_index is not None for segment in partition.segments):
         yield from _check_transaction_indexes(partition, storage_options)  # reads the markers in a pass of its own
-    yield from check_metadata_files(partition, storage_options)
+    yield from check_metadata_files(partition)
 
 
 def _check_transaction_indexes(partition: PartitionPath, storage_options: StorageOptions | None) -> Iterator[Finding]:
     """Every aborted transaction is in the index of the segment that has its marker."""
     findings: list[Finding] = []
-    transactions = transactions_of(partition, storage_options, findings.append)
+    transactions = transactions_of(partition, findings.append)
     if any(each.kind == Kind.FILE_SHRUNK for each in findings):
         return  # a log that is being cut ends no transaction
     aborted = [

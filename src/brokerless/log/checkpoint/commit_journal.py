@@ -20,9 +20,9 @@ from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import names
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.file_lock import file_lock
+from brokerless.log.storage.directory_lock import file_lock
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import open_own, read_own
-from brokerless.log.storage.paths import StorageOptions, exists, join
 from brokerless.strict_json import (
     WrongJsonError,
     as_flag,
@@ -103,10 +103,10 @@ def remove_journal(log_directory: Destination) -> None:
     log_directory.remove(names.COMMIT_JOURNAL)
 
 
-def load_journal(path: str, storage_options: StorageOptions | None = None) -> Journal:
+def load_journal(location: Location) -> Journal:
     """Raises :class:`UnreadableError` if there is none any more, and for one that we did not write: one with names that
     are not those of partitions' directories, for example. UsageError for that of a newer brokerless."""
-    found = _load(path, storage_options)
+    found = _load(location)
     try:
         journal = Journal(
             as_list(member(found, "growing"), "growing", _growing),
@@ -119,26 +119,24 @@ def load_journal(path: str, storage_options: StorageOptions | None = None) -> Jo
         if len({*changed, *(name for name, _ in journal.new)}) != len(changed) + len(journal.new):
             raise WrongJsonError("a directory comes twice")
     except WrongJsonError as error:
-        raise _foreign(path, error) from error
+        raise _foreign(location.path, error) from error
     return journal
 
 
-def hidden_segments(
-    log_directory: str, storage_options: StorageOptions | None, *, is_listed: bool
-) -> Mapping[str, int] | None:
+def hidden_segments(directory: Location, *, is_listed: bool) -> Mapping[str, int] | None:
     """:attr:`Journal.hidden` of a log directory, empty without a commit. ``is_listed``: whether the journal was in a
     listing made before the partitions were listed. None if there was a commit then and it has ended."""
-    path = join(log_directory, names.COMMIT_JOURNAL)
+    journal = directory / names.COMMIT_JOURNAL
     if not is_listed:
         try:
-            if not exists(path, storage_options):
+            if not journal.exists():
                 return {}
         except UnreadableError:  # of a URL, it may be that only a part may be read
             return {}
     try:
-        return load_journal(path, storage_options).hidden
+        return load_journal(journal).hidden
     except UnreadableError:
-        if exists(path, storage_options):
+        if journal.exists():
             raise
         return None
 
@@ -182,29 +180,29 @@ def record_query(log_directory: Destination, query: tuple[str, int]) -> None:
 
 
 def _queries(log_directory: Destination) -> dict[str, int]:
-    path = log_directory.join(names.COMMITTED_QUERIES)
+    location = log_directory.location / names.COMMITTED_QUERIES
     if not log_directory.exists(names.COMMITTED_QUERIES):
         return {}
-    found = _load(path, log_directory.storage_options)
+    found = _load(location)
     try:
         queries = as_object(member(found, "queries"), "queries")
         return {query: as_integer(batch, "queries") for query, batch in queries.items()}
     except WrongJsonError as error:
-        raise _foreign(path, error) from error
+        raise _foreign(location.path, error) from error
 
 
 def _dump(value: dict[str, Any]) -> bytes:
     return json.dumps({"version": _VERSION, **value}).encode() + b"\n"
 
 
-def _load(path: str, storage_options: StorageOptions | None = None) -> dict[str, Any]:
+def _load(location: Location) -> dict[str, Any]:
     try:
-        found = parse_object(read_own(path, _LIMIT, storage_options))
+        found = parse_object(read_own(location, _LIMIT))
         version = as_integer(member(found, "version"), "version")
     except WrongJsonError as error:
-        raise _foreign(path, error) from error
+        raise _foreign(location.path, error) from error
     if version != _VERSION:
-        raise UsageError(f"{path}: a newer brokerless wrote this (version {version}); use that one")
+        raise UsageError(f"{location}: a newer brokerless wrote this (version {version}); use that one")
     return found
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.checkpoint.text_files import Findings, format_checkpoint, parse_entries, parse_integer, read_lines
-from brokerless.log.storage.paths import DirectoryEntry, StorageOptions
+from brokerless.log.storage.location import DirectoryEntry, Location
 
 Int64s = NDArray[np.int64]
 Epochs = tuple[tuple[int, int], ...]
@@ -37,9 +37,9 @@ class LeaderEpochs:
     findings: Findings = ()
 
 
-def load_leader_epochs(path: str, storage_options: StorageOptions | None = None) -> LeaderEpochs:
+def load_leader_epochs(location: Location) -> LeaderEpochs:
     """Reads a ``leader-epoch-checkpoint``."""
-    rows, findings = read_lines(path, storage_options, _parse, [], Kind.CHECKPOINT_CORRUPT)
+    rows, findings = read_lines(location, _parse, [], Kind.CHECKPOINT_CORRUPT)
     columns = np.array(rows, np.int64).reshape(-1, 2)
     epochs, start_offsets = columns[:, 0].copy(), columns[:, 1].copy()
     falls = np.flatnonzero((epochs[1:] <= epochs[:-1]) | (start_offsets[1:] <= start_offsets[:-1])) + 1
@@ -51,8 +51,11 @@ def load_leader_epochs(path: str, storage_options: StorageOptions | None = None)
         expected = f"more than epoch {epochs[at - 1]} from offset {start_offsets[at - 1]}"
         found = f"epoch {epochs[at]} from offset {start_offsets[at]}"
         offset = int(start_offsets[at])
-        findings = Finding("warning", Kind.CHECKPOINT_NOT_SORTED, path, None, offset, text, expected, found), *findings
-    return LeaderEpochs(path, epochs, start_offsets, findings)
+        findings = (
+            Finding("warning", Kind.CHECKPOINT_NOT_SORTED, location.path, None, offset, text, expected, found),
+            *findings,
+        )
+    return LeaderEpochs(location.path, epochs, start_offsets, findings)
 
 
 def _parse(lines: list[str]) -> list[tuple[int, int]]:
@@ -73,9 +76,9 @@ def epochs_of(checkpoint: LeaderEpochs) -> Epochs:
     return epochs
 
 
-def load_epochs(checkpoint: DirectoryEntry | None, storage_options: StorageOptions | None = None) -> Epochs:
+def load_epochs(checkpoint: DirectoryEntry | None) -> Epochs:
     """The entries of a partition's checkpoint as a broker takes them; none where it has no checkpoint."""
-    return () if checkpoint is None else epochs_of(load_leader_epochs(checkpoint.path, storage_options))
+    return () if checkpoint is None else epochs_of(load_leader_epochs(checkpoint.location))
 
 
 def assign(epochs: Epochs, epoch: int, offset: int) -> Epochs:

@@ -8,38 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import OffsetCheckpoint, load_offset_checkpoint
-from brokerless.log.storage.paths import (
-    DirectoryEntry,
-    StorageOptions,
-    exists,
-    is_remote,
-    join,
-    local,
-    parent_directory,
-)
+from brokerless.log.storage.location import DirectoryEntry, Location
 
 
 class LogStartOffsets:
     """The log start offsets of partitions; each checkpoint is read once. ``files`` are a log directory's own.
     ``is_ignored``: deleted records are included, so that partitions begin with their first segments."""
 
-    def __init__(
-        self, is_ignored: bool, files: Mapping[str, DirectoryEntry], storage_options: StorageOptions | None
-    ) -> None:
-        self._is_ignored, self._storage_options = is_ignored, storage_options
-        self._loaded: dict[str, OffsetCheckpoint | None] = {}
+    def __init__(self, is_ignored: bool, files: Mapping[str, DirectoryEntry]) -> None:
+        self._is_ignored = is_ignored
+        self._loaded: dict[Location | None, OffsetCheckpoint | None] = {}
         if (entry := files.get(names.LOG_START_OFFSET_CHECKPOINT)) is not None and not is_ignored:
-            self._loaded[parent_directory(entry.path) or ""] = load_offset_checkpoint(entry.path, storage_options)
+            self._loaded[entry.location.parent] = load_offset_checkpoint(entry.location)
 
-    def find(self, path: str, topic: str, partition: int) -> tuple[int, tuple[Finding, ...]]:
+    def find(self, directory: Location, topic: str, partition: int) -> tuple[int, tuple[Finding, ...]]:
         """The log start offset of the partition in a directory, 0 where none is recorded, and why it is not known."""
-        checkpoint = None if self._is_ignored else self._of(path)
+        checkpoint = None if self._is_ignored else self._of(directory)
         if checkpoint is None:
             return 0, ()
         text = "records that were deleted may be read, as the log start offset is not known: "
@@ -49,25 +38,25 @@ class LogStartOffsets:
         )
         return max(0, checkpoint.offsets.get((topic, partition), 0)), findings
 
-    def _of(self, path: str) -> OffsetCheckpoint | None:
+    def _of(self, directory: Location) -> OffsetCheckpoint | None:
         """That of the directory that it is in, as for a broker; else a link leads to the one beside its target."""
-        found = self._beside(path)
-        if found is None and not is_remote(path) and Path(local(path)).is_symlink():
-            return self._beside(str(Path(local(path)).resolve()))
+        found = self._beside(directory)
+        if found is None and not directory.is_remote and directory.local.is_symlink():
+            return self._beside(directory.at(str(directory.local.resolve())))
         return found
 
-    def _beside(self, path: str) -> OffsetCheckpoint | None:
-        above = parent_directory(path)
+    def _beside(self, directory: Location) -> OffsetCheckpoint | None:
+        above = directory.parent
         if above is None:
             return None
         if above not in self._loaded:
-            file, options = join(above, names.LOG_START_OFFSET_CHECKPOINT), self._storage_options
-            self._loaded[above] = load_offset_checkpoint(file, options) if _is_there(file, options) else None
+            checkpoint = above / names.LOG_START_OFFSET_CHECKPOINT
+            self._loaded[above] = load_offset_checkpoint(checkpoint) if _is_there(checkpoint) else None
         return self._loaded[above]
 
 
-def _is_there(path: str, storage_options: StorageOptions | None) -> bool:
+def _is_there(location: Location) -> bool:
     try:
-        return exists(path, storage_options)
+        return location.exists()
     except UnreadableError:  # of a URL, it may be that only a part may be read
         return False

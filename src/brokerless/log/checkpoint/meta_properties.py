@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from brokerless.errors import UsageError
 from brokerless.findings import Kind
 from brokerless.log.checkpoint.text_files import Findings, MalformedFileError, parse_integer, parse_uuid, read_lines
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class MetaProperties:
     findings: Findings = ()
 
 
-def load_meta_properties(path: str, storage_options: StorageOptions | None = None) -> MetaProperties:
+def load_meta_properties(location: Location) -> MetaProperties:
     """Reads a ``meta.properties``."""
-    properties, findings = read_lines(path, storage_options, _parse, {}, Kind.META_PROPERTIES_CORRUPT, "latin-1")
+    properties, findings = read_lines(location, _parse, {}, Kind.META_PROPERTIES_CORRUPT, "latin-1")
     version = int(properties.get("version", "0"))
     node_id = properties.get("node.id" if version else "broker.id")
     return MetaProperties(
-        path,
+        location.path,
         None if findings else version,
         properties.get("cluster.id"),
         None if node_id is None else int(node_id),

@@ -21,8 +21,8 @@ from brokerless.findings import Kind
 from brokerless.log import names
 from brokerless.log.checkpoint.text_files import Findings, format_checkpoint, parse_entries, parse_integer, read_lines
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.file_lock import file_lock
-from brokerless.log.storage.paths import StorageOptions, containing_directory, exists, is_remote, join, local
+from brokerless.log.storage.directory_lock import file_lock
+from brokerless.log.storage.location import Location
 
 _FILES = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT, names.HIGH_WATERMARK_CHECKPOINT)
 
@@ -47,10 +47,10 @@ class PartitionOffsets:
     cleaner: int | None = None
 
 
-def load_offset_checkpoint(path: str, storage_options: StorageOptions | None = None) -> OffsetCheckpoint:
+def load_offset_checkpoint(location: Location) -> OffsetCheckpoint:
     """Reads a recovery point, high watermark (``replication-``), log start or cleaner ``-offset-checkpoint``."""
-    offsets, findings = read_lines(path, storage_options, _parse, {}, Kind.CHECKPOINT_CORRUPT)
-    return OffsetCheckpoint(path, offsets, findings)
+    offsets, findings = read_lines(location, _parse, {}, Kind.CHECKPOINT_CORRUPT)
+    return OffsetCheckpoint(location.path, offsets, findings)
 
 
 def _parse(lines: list[str]) -> dict[tuple[str, int], int]:
@@ -71,37 +71,31 @@ def read_checkpoints(log_directory: Path | Destination, topic: str, partition: i
     return PartitionOffsets(*(_load(at, name).get((topic, partition)) for name in _FILES))
 
 
-def recorded_offset(
-    partition_directory: str,
-    topic: str | None,
-    partition: int | None,
-    checkpoint: str,
-    storage_options: StorageOptions | None = None,
-) -> int | None:
+def recorded_offset(directory: Location, topic: str | None, partition: int | None, checkpoint: str) -> int | None:
     """The offset of a partition in a checkpoint (a file name) of the log directory that it is in, if there is one.
 
     Raises :class:`UnreadableError` if the checkpoint cannot be read.
     """
-    log_directory = containing_directory(partition_directory)
+    log_directory = directory.containing
     if topic is None or log_directory is None:
         return None
-    path = join(log_directory, checkpoint)
-    if not exists(path, storage_options):
+    file = log_directory / checkpoint
+    if not file.exists():
         return None
-    return _loaded(path, storage_options).get((topic, partition or 0))
+    return _loaded(file).get((topic, partition or 0))
 
 
-def _loaded(path: str, storage_options: StorageOptions | None) -> Mapping[tuple[str, int], int]:
-    if is_remote(path):
-        return load_offset_checkpoint(path, storage_options).offsets
-    state = Path(local(path)).stat()
-    return _unchanged(path, state.st_ino, state.st_mtime_ns, state.st_size)
+def _loaded(location: Location) -> Mapping[tuple[str, int], int]:
+    if location.is_remote:
+        return load_offset_checkpoint(location).offsets
+    state = location.local.stat()
+    return _unchanged(location.path, state.st_ino, state.st_mtime_ns, state.st_size)
 
 
 @lru_cache(maxsize=64)
 def _unchanged(path: str, *_: int) -> Mapping[tuple[str, int], int]:
     """The offsets in a file that is still the same one: each of thousands of partitions looks for its line."""
-    return load_offset_checkpoint(path).offsets
+    return load_offset_checkpoint(Location(path)).offsets
 
 
 def write_checkpoints(log_directory: Path | Destination, lines: Mapping[tuple[str, int], PartitionOffsets]) -> None:
@@ -130,14 +124,14 @@ def _only_merging(log_directory: Destination) -> Generator[None]:
 
 
 def _load(at: Destination, name: str) -> dict[tuple[str, int], int]:
-    return load_offset_checkpoint(at.join(name), at.storage_options).offsets if at.exists(name) else {}
+    return load_offset_checkpoint(at.location / name).offsets if at.exists(name) else {}
 
 
 def _merge(log_directory: Destination, name: str, changes: Mapping[tuple[str, int], int | None]) -> None:
     offsets: dict[tuple[str, int], int] = {}
     is_there = log_directory.exists(name)
     if is_there:
-        loaded = load_offset_checkpoint(log_directory.join(name), log_directory.storage_options)
+        loaded = load_offset_checkpoint(log_directory.location / name)
         if loaded.findings:
             raise UsageError(f"{loaded.findings[0]}; move the file away to have it written again")
         offsets = loaded.offsets

@@ -17,7 +17,7 @@ from brokerless.log.checkpoint.text_files import (
     read_lines,
     shorten,
 )
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import Location
 
 _NO_UUID = "A" * 22
 
@@ -32,10 +32,10 @@ class PartitionMetadata:
     findings: Findings = ()
 
 
-def load_partition_metadata(path: str, storage_options: StorageOptions | None = None) -> PartitionMetadata:
+def load_partition_metadata(location: Location) -> PartitionMetadata:
     """Reads a ``partition.metadata``."""
-    parsed, findings = read_lines(path, storage_options, _parse, (None, None), Kind.PARTITION_METADATA_CORRUPT)
-    return PartitionMetadata(path, *parsed, findings)
+    parsed, findings = read_lines(location, _parse, (None, None), Kind.PARTITION_METADATA_CORRUPT)
+    return PartitionMetadata(location.path, *parsed, findings)
 
 
 def _parse(lines: list[str]) -> tuple[int | None, str | None]:

@@ -17,7 +17,7 @@ from brokerless.findings import Kind
 from brokerless.format import layouts
 from brokerless.format.crc import plain
 from brokerless.log.checkpoint.text_files import Findings, MalformedFileError, parse_or_report
-from brokerless.log.storage.paths import StorageOptions, read_bytes
+from brokerless.log.storage.location import Location
 
 Int64s = NDArray[np.int64]
 
@@ -57,16 +57,18 @@ class ProducerSnapshot:
         return self.last_offsets - self.offset_deltas
 
 
-def load_producer_snapshot(path: str, storage_options: StorageOptions | None = None) -> ProducerSnapshot:
+def load_producer_snapshot(location: Location) -> ProducerSnapshot:
     """Reads a producer snapshot; one whose checksum does not match gives no entries, as Kafka then drops it."""
     entry = layouts.PRODUCER_SNAPSHOT_ENTRY
     entries, findings = parse_or_report(
-        lambda: _parse(np.frombuffer(read_bytes(path, SNAPSHOT_LIMIT, storage_options), np.uint8)),
-        path,
+        lambda: _parse(np.frombuffer(location.read(SNAPSHOT_LIMIT), np.uint8)),
+        location.path,
         np.empty(0, entry),
         Kind.PRODUCER_SNAPSHOT_CORRUPT,
     )
-    return ProducerSnapshot(path, *(entries[name].astype(np.int64) for name in entry.names or ()), findings=findings)
+    return ProducerSnapshot(
+        location.path, *(entries[name].astype(np.int64) for name in entry.names or ()), findings=findings
+    )
 
 
 def _parse(data: NDArray[np.uint8]) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from brokerless.findings import Kind
 from brokerless.log.checkpoint.text_files import Findings, MalformedFileError, read_lines, shorten
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class QuorumState:
     findings: Findings = ()
 
 
-def load_quorum_state(path: str, storage_options: StorageOptions | None = None) -> QuorumState:
+def load_quorum_state(location: Location) -> QuorumState:
     """Reads a ``quorum-state``."""
-    state, findings = read_lines(path, storage_options, _parse, {}, Kind.QUORUM_STATE_CORRUPT)
-    return QuorumState(path, findings=findings, **state)
+    state, findings = read_lines(location, _parse, {}, Kind.QUORUM_STATE_CORRUPT)
+    return QuorumState(location.path, findings=findings, **state)
 
 
 def _parse(lines: list[str]) -> dict[str, Any]:

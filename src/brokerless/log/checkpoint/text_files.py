@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
-from brokerless.log.storage.paths import StorageOptions, read_bytes
+from brokerless.log.storage.location import Location
 
 Findings = tuple[Finding, ...]
 
@@ -42,17 +42,12 @@ def parse_or_report(parse: Callable[[], Parsed], path: str, nothing: Parsed, kin
 
 
 def read_lines(
-    path: str,
-    storage_options: StorageOptions | None,
-    parse: Callable[[list[str]], Parsed],
-    nothing: Parsed,
-    kind: Kind,
-    encoding: str = "utf-8",
+    location: Location, parse: Callable[[list[str]], Parsed], nothing: Parsed, kind: Kind, encoding: str = "utf-8"
 ) -> tuple[Parsed, Findings]:
     """What ``parse`` makes of a file's lines, which end as in Java's ``BufferedReader``."""
 
     def lines() -> Parsed:
-        data = read_bytes(path, TEXT_LIMIT, storage_options)
+        data = location.read(TEXT_LIMIT)
         try:
             text = data.decode(encoding)
         except UnicodeDecodeError as error:
@@ -60,7 +55,7 @@ def read_lines(
         found = re.split(r"\r\n|\r|\n", text)
         return parse(found if found[-1] else found[:-1])
 
-    return parse_or_report(lines, path, nothing, kind)
+    return parse_or_report(lines, location.path, nothing, kind)
 
 
 def parse_integer(text: str, line: str, bits: int = 32) -> int:

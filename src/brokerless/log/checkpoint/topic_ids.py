@@ -17,7 +17,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import names
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import DirectoryEntry, StorageOptions
+from brokerless.log.storage.location import DirectoryEntry
 
 _ID = re.compile(r"(?!A{22})[A-Za-z0-9_-]{21}[AQgw]")
 """``org.apache.kafka.common.Uuid``, but for the one that is none (4.1.1)."""
@@ -28,9 +28,9 @@ def is_topic_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def topic_id_of(metadata: DirectoryEntry | None, storage_options: StorageOptions | None) -> str | None:
+def topic_id_of(metadata: DirectoryEntry | None) -> str | None:
     """The topic ID in a ``partition.metadata``; None if there is no such file, or it cannot be read."""
-    return None if metadata is None else load_partition_metadata(metadata.path, storage_options).topic_id
+    return None if metadata is None else load_partition_metadata(metadata.location).topic_id
 
 
 def topic_ids_there(directory: Path | Destination, topics: Collection[str]) -> dict[str, str]:
@@ -84,9 +84,8 @@ def check_topic_ids(directory: Destination, unnamed: Iterable[tuple[str, str]]) 
 
 
 def _topic_id_in(directory: Destination, name: str) -> str | None:
-    path = directory.join(name, names.PARTITION_METADATA)
     with suppress(UnreadableError):
-        return load_partition_metadata(path, directory.storage_options).topic_id
+        return load_partition_metadata(directory.location / name / names.PARTITION_METADATA).topic_id
     return None
 
 

@@ -88,10 +88,9 @@ def commit_locked(
         if growing:
             for (topic, partition), staged in growing.items():
                 check_continued(at, topic, partition)
-                path, options = at.join(names.partition_directory(topic, partition)), at.storage_options
-                (there,) = resolve(path, storage_options=options).partitions
+                (there,) = resolve(at.location / names.partition_directory(topic, partition)).partitions
                 if there.segments and staged[0].has_offsets:  # refused before anything is changed
-                    check_after_end(look(there, storage_options=options).end_offset, staged[0])
+                    check_after_end(look(there).end_offset, staged[0])
             if at.is_remote:
                 journal = grow_remote(at, journal, growing, config)
             else:
@@ -118,7 +117,7 @@ def settle_locked(directory: Path | Destination, lock: DirectoryLock) -> Set[str
     at = Destination.of(directory)
     if not at.exists(names.COMMIT_JOURNAL):
         return frozenset()
-    journal = load_journal(at.join(names.COMMIT_JOURNAL), at.storage_options)
+    journal = load_journal(at.location / names.COMMIT_JOURNAL)
     if journal.is_decided:
         _complete(at, journal)
     elif at.is_remote:
@@ -154,8 +153,8 @@ def remove_unfinished(log_directory: Destination, directories: Iterable[str]) ->
     kept: set[str] = set()
     try:
         if log_directory.exists(names.COMMIT_JOURNAL):
-            path = log_directory.join(names.COMMIT_JOURNAL)
-            kept = {name for name, _ in load_journal(path, log_directory.storage_options).new}
+            journal = load_journal(log_directory.location / names.COMMIT_JOURNAL)
+            kept = {name for name, _ in journal.new}
     except BrokerlessError:
         return
     for name in directories:

@@ -202,14 +202,14 @@ def _by_partition(staged: Collection[StagedPartition], hint: str) -> Iterator[li
 
 def _put_together(directory: Destination, parts: Sequence[StagedPartition], config: LogConfig) -> StagedPartition:
     first = parts[0]
-    metadata = directory.join(first.directory, names.PARTITION_METADATA)
+    metadata = directory.location / first.directory / names.PARTITION_METADATA
     with PartitionOutput(
         directory,
         first.topic,
         first.partition,
         config,
         start_offset=first.log_start_offset,
-        topic_id=load_partition_metadata(metadata, directory.storage_options).topic_id,
+        topic_id=load_partition_metadata(metadata).topic_id,
     ) as output:
         for each in parts:
             append_staged(output, directory, each)

@@ -13,7 +13,6 @@ from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import StorageOptions, read_bytes
 from brokerless.log.storage.write_errors import unwritable
 
 _FILES = (names.BOOTSTRAP_CHECKPOINT, names.META_PROPERTIES)
@@ -33,33 +32,26 @@ def complete_directories(
     )
 
 
-def copy_node_files(
-    directories: Sequence[LogDirectory], to: Destination, storage_options: StorageOptions | None = None
-) -> str | None:
+def copy_node_files(directories: Sequence[LogDirectory], to: Destination) -> str | None:
     """Gives the target the files of these directories' node, unless it has some. Of several nodes or directories there
     is none that is the target's: then this says so. Raises UnreadableError, UnwritableError and OSError."""
     if not directories or to.exists(names.META_PROPERTIES):
         return None
-    properties = [load_meta_properties(each.files[names.META_PROPERTIES].path, storage_options) for each in directories]
+    properties = [load_meta_properties(each.files[names.META_PROPERTIES].location) for each in directories]
     if any(each.findings or each.properties != properties[0].properties for each in properties):
         paths = ", ".join(each.file for each in properties)
         return f"there is no {names.META_PROPERTIES} in {to}: copy that of the node that is to start there ({paths})"
     for name in _FILES:
         entry = directories[0].files.get(name)
         if entry is not None:
-            to.write(name, read_bytes(entry.path, _LIMIT, storage_options))
+            to.write(name, entry.location.read(_LIMIT))
     return None
 
 
-def complete(
-    directories: Sequence[LogDirectory],
-    to: Destination,
-    say: Callable[[str], object],
-    storage_options: StorageOptions | None = None,
-) -> None:
+def complete(directories: Sequence[LogDirectory], to: Destination, say: Callable[[str], object]) -> None:
     """The same at the end of a job; ``say`` is called if there are no files that are the target's."""
     with unwritable(to):
-        reason = copy_node_files(directories, to, storage_options)
+        reason = copy_node_files(directories, to)
     if reason is not None:
         say(reason)
 

@@ -35,19 +35,20 @@ from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import lock_directory, was_clean_shutdown
+from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.own_files import sync
-from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, list_directory, local, open_file
+from brokerless.log.storage.paths import local
 from brokerless.log.storage.write_errors import unwritable
 
 _BLOCK = 8 << 20
 _CHECKPOINTS = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT)
 
 
-def files_of(source: PartitionPath, storage_options: StorageOptions | None = None) -> list[DirectoryEntry]:
+def files_of(source: PartitionPath) -> list[DirectoryEntry]:
     """The files of a partition that are Kafka's."""
     return [
         each
-        for each in list_directory(source.path, storage_options)
+        for each in source.location.entries()
         if not each.is_directory and (names.parse_segment_file(each.name) or names.is_partition_file(each.name))
     ]
 
@@ -61,7 +62,6 @@ def copy_partition(
     cleaned_until: int | None = None,
     owner: str = "",
     link: bool = False,
-    storage_options: StorageOptions | None = None,
 ) -> StagedPartition:
     """Copies a partition whose log is intact, under a name that readers pass over; ``end_offset`` is where that ends.
     ``topic_id``: of one that has no ``partition.metadata`` that can be read. ``cleaned_until``: the offset up to which
@@ -72,10 +72,10 @@ def copy_partition(
     """
     topic, partition = source.topic or "", source.partition or 0
     recovery_point, log_start = (
-        recorded_offset(source.path, source.topic, source.partition, each, storage_options) for each in _CHECKPOINTS
+        recorded_offset(source.location, source.topic, source.partition, each) for each in _CHECKPOINTS
     )
     checkpoints = PartitionOffsets(recovery_point, log_start, cleaner=cleaned_until)
-    clean = was_clean_shutdown(source.path, storage_options)
+    clean = was_clean_shutdown(source.location)
     with ExitStack() as stack, unwritable(directory):
         log_directory = scratch_directory(stack) if directory.is_remote else directory.local
         stack.enter_context(lock_directory(log_directory, exclusive=False))
@@ -83,8 +83,8 @@ def copy_partition(
         try:
             path.mkdir()
             linked = _unchanging(source, None if clean else recovery_point or 0) if link else frozenset[str]()
-            _copy_current(source, path, storage_options, linked)
-            if topic_id_of(source.partition_metadata, storage_options) is None:
+            _copy_current(source, path, linked)
+            if topic_id_of(source.partition_metadata) is None:
                 write_file(path / names.PARTITION_METADATA, partition_metadata(topic_id))
             _mend_epochs(path)
             recorded = PartitionOffsets(end_offset, checkpoints.log_start_offset, end_offset, checkpoints.cleaner)
@@ -98,7 +98,7 @@ def copy_partition(
                 recorded_end = min(recorded.high_watermark or 0, end_offset)
                 recorded = replace(recorded, recovery_point=recorded_end, high_watermark=recorded_end)
             sync_directory(path)
-            files = Destination(str(log_directory)).files(path.name)
+            files = Destination.of(log_directory).files(path.name)
             unfinished = StagedPartition(path.name, topic, partition, start_offset, end_offset, recorded, files)
             if directory.is_remote:
                 try:
@@ -126,12 +126,12 @@ def _mend_epochs(path: Path) -> None:
     """Writes a ``leader-epoch-checkpoint`` that a broker cannot parse, and ends at, again from the batches."""
     checkpoint = path / names.LEADER_EPOCH_CHECKPOINT
     if not checkpoint.exists() or all(
-        each.severity != "error" for each in load_leader_epochs(str(checkpoint)).findings
+        each.severity != "error" for each in load_leader_epochs(Location(str(checkpoint))).findings
     ):
         return
     epochs: Epochs = ()
     for log in sorted(path.glob("*.log")):
-        with open_file(str(log), None) as file:
+        with Location(str(log)).open() as file:
             for chunk in scan_headers(file, ignore):
                 epochs = assign_batches(epochs, chunk.batches)
     write_file(checkpoint, leader_epoch_checkpoint(epochs))
@@ -147,9 +147,7 @@ def _unchanging(source: PartitionPath, recovery_point: int | None) -> frozenset[
     )
 
 
-def _copy_current(
-    source: PartitionPath, target: Path, storage_options: StorageOptions | None, linked: frozenset[str]
-) -> None:
+def _copy_current(source: PartitionPath, target: Path, linked: frozenset[str]) -> None:
     """Copies the files of a partition, again if a broker replaced or deleted some of them meanwhile. ``linked``: names
     of those that are hard links."""
     for number in range(TRIES + 1):
@@ -157,18 +155,18 @@ def _copy_current(
             for path in target.iterdir():
                 path.unlink()
             time.sleep(PAUSE_S)
-        before, is_whole = files_of(source, storage_options), True
+        before, is_whole = files_of(source), True
         for entry in before:
             try:
                 if entry.name in linked:
                     os.link(local(entry.path), target / entry.name, follow_symlinks=False)
                 else:
-                    _copy(entry, target / entry.name, storage_options)
+                    _copy(entry, target / entry.name)
             except UnreadableError as error:
                 if not isinstance(error.__cause__, FileNotFoundError):
                     raise
                 is_whole = is_whole and entry.name.endswith(_PASSING)
-        if is_whole and _are_unchanged(before, files_of(source, storage_options)):
+        if is_whole and _are_unchanged(before, files_of(source)):
             return
     raise UnreadableError(source.path, "its files were replaced each time that they were copied; run this again")
 
@@ -192,8 +190,8 @@ def _are_unchanged(before: Sequence[DirectoryEntry], after: Sequence[DirectoryEn
     return all(name in was and name in now and name.startswith(f"{active}.") for name in differing)
 
 
-def _copy(entry: DirectoryEntry, target: Path, storage_options: StorageOptions | None) -> None:
-    with open_file(entry.path, storage_options) as file, target.open("xb") as copy:
+def _copy(entry: DirectoryEntry, target: Path) -> None:
+    with entry.location.open() as file, target.open("xb") as copy:
         for position in range(0, file.size, _BLOCK):
             block = file.read(position, min(_BLOCK, file.size - position))
             if len(block) < min(_BLOCK, file.size - position):

@@ -33,7 +33,8 @@ from brokerless.log.producer.state import ProducerState
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import lock_directory
-from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, is_local_within, is_remote, local, read_bytes
+from brokerless.log.storage.location import DirectoryEntry, Location
+from brokerless.log.storage.paths import is_local_within, is_remote, local
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.copied_boundaries import SegmentBoundaries
 from brokerless.log.write.log_writer import Appended, LogWriter
@@ -45,14 +46,12 @@ _LARGEST_FILE = 1 << 30
 """Bytes of a file that is put beside segments: a snapshot of the cluster's metadata has some megabytes."""
 
 
-def output_directory(
-    path: str | os.PathLike[str], sources: Iterable[str] = (), storage_options: StorageOptions | None = None
-) -> Destination:
-    """A log directory to write to, as people name it, while ``sources`` are read. ``storage_options``: for a URL.
+def output_directory(location: Location, sources: Iterable[str] = ()) -> Destination:
+    """A log directory to write to, as people name it, while ``sources`` are read.
 
     Raises :class:`UsageError` for one that cannot be written to, for none, and for one that is in what is read.
     """
-    name = os.fspath(path)
+    name = location.path
     if not name:
         raise UsageError("the directory to write to has no name")
     if is_remote(name) and name.rstrip("/").endswith(":"):
@@ -67,7 +66,7 @@ def output_directory(
             raise UsageError(f"{name} is within {source}, which is read; write to another directory")
     if not is_remote(name) and Path(name).exists() and not Path(name).is_dir():
         raise UsageError(f"{name}: this is a file; give a directory")
-    return Destination(name, storage_options)
+    return Destination(location.at(name))
 
 
 def _is_within(path: str, directory: str) -> bool:
@@ -117,7 +116,7 @@ class PartitionOutput:
         self._has_offsets = has_offsets
         self._is_ours = True
         self._boundaries = SegmentBoundaries(base_offsets)
-        self._at_end: list[tuple[DirectoryEntry, StorageOptions | None]] = []
+        self._at_end: list[DirectoryEntry] = []
         self._modified: dict[int, int | None] = {}
         with ExitStack() as stack, unwritable(self._to):
             log_directory = self._to.local if not self._to.is_remote else scratch_directory(stack)
@@ -176,14 +175,14 @@ class PartitionOutput:
         that compaction removed. Else a gap between two segments reads as a missing segment."""
         self._cleaned_until = self._writer.log_end_offset
 
-    def copy_file(self, entry: DirectoryEntry, storage_options: StorageOptions | None = None) -> None:
+    def copy_file(self, entry: DirectoryEntry) -> None:
         """Puts a small file of another partition beside the segments. Raises UnreadableError, UnwritableError."""
         with unwritable(self._path):
-            write_file(self._path / entry.name, read_bytes(entry.path, _LARGEST_FILE, storage_options))
+            write_file(self._path / entry.name, entry.location.read(_LARGEST_FILE))
 
-    def copy_at_end(self, entry: DirectoryEntry, storage_options: StorageOptions | None = None) -> None:
+    def copy_at_end(self, entry: DirectoryEntry) -> None:
         """The same when all is written, in place of what the writer makes under that name."""
-        self._at_end.append((entry, storage_options))
+        self._at_end.append(entry)
 
     def keep_modified(self, base_offset: int, modified_ms: int | None) -> None:
         """Segments from this offset on get a time of their last change (ms; None for when they are written), as
@@ -229,13 +228,13 @@ class PartitionOutput:
 
     def _finish(self) -> StagedPartition:
         self._writer.close()
-        for entry, storage_options in self._at_end:
-            self.copy_file(entry, storage_options)
+        for entry in self._at_end:
+            self.copy_file(entry)
         with unwritable(self._path):
             self._set_modified()
             if self._epochs:
                 write_file(self._path / names.LEADER_EPOCH_CHECKPOINT, leader_epoch_checkpoint(self._epochs))
-            files = Destination(str(self._path.parent)).files(self._path.name)
+            files = Destination.of(self._path.parent).files(self._path.name)
         start, end = self._writer.log_start_offset, self._writer.log_end_offset
         checkpoints = PartitionOffsets(
             end, start if start > self._writer.segments[0] else None, end, self._cleaned_until

@@ -20,7 +20,7 @@ from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import is_only_holder
-from brokerless.log.storage.paths import full_path, read_bytes
+from brokerless.log.storage.paths import full_path
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.strict_json import WrongJsonError, as_integer, as_list, as_object, as_text, parse_object
 
@@ -106,16 +106,16 @@ def _load(directory: Destination, run: str) -> Mapping[str, Files]:
     """The partitions of a recorded run, and their files; none where there is no record, or one of another run."""
     if not directory.exists(names.RUN_RECORD):
         return {}
-    path = directory.join(names.RUN_RECORD)
+    location = directory.location / names.RUN_RECORD
     try:
-        document = parse_object(read_bytes(path, _LIMIT, directory.storage_options))
+        document = parse_object(location.read(_LIMIT))
         if document.get("version") != _VERSION:
             raise WrongJsonError("it is of another version")
         found = dict(as_list(document.get("partitions"), "partitions", _partition))
         return found if as_text(document.get("run"), "run") == run else {}
     except WrongJsonError as error:
         text = f"this is not a record of a run of brokerless, and is to be removed: {error}"
-        raise UnreadableError(path, text) from error
+        raise UnreadableError(location.path, text) from error
 
 
 def _partition(value: Any, name: str) -> tuple[str, Files]:

@@ -16,7 +16,6 @@ from brokerless.format.append.offsets_and_timestamps import scatter
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.segment import ignore, scan
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import open_file
 
 if TYPE_CHECKING:
     from brokerless.log.commit.types import StagedPartition
@@ -45,8 +44,8 @@ def append_staged(
     check_after_end(log.log_end_offset, staged)
     shift = 0 if staged.has_offsets else log.log_end_offset - staged.log_start_offset
     for name in sorted(name for name, _ in staged.files if name.endswith(".log")):
-        path = log_directory.join(staged.directory, name)
-        with open_file(path, log_directory.storage_options) as file:
+        location = log_directory.location / staged.directory / name
+        with location.open() as file:
             whole = 0
             for chunk in scan(file, ignore):
                 start, end = int(chunk.batches.positions[0]), int(chunk.batches.ends[-1])
@@ -55,7 +54,7 @@ def append_staged(
                 log.append(buffer)
                 whole += end - start
             if whole != file.size:
-                raise UnreadableError(path, "this was damaged since it was written; write it again")
+                raise UnreadableError(location.path, "this was damaged since it was written; write it again")
 
 
 def check_after_end(end_offset: int, staged: StagedPartition) -> None:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
-from brokerless.log.storage.paths import File, StorageOptions, open_file
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import Location
 
 Int64s = NDArray[np.int64]
 
@@ -196,25 +197,23 @@ def has_unknown_version(entries: NDArray[Any]) -> NDArray[np.bool_]:
     return entries["version"] != 0
 
 
-def load_offset_index(path: str, base_offset: int, storage_options: StorageOptions | None = None) -> OffsetIndex:
+def load_offset_index(location: Location, base_offset: int) -> OffsetIndex:
     """Reads a ``.index`` file; one that cannot be read is an empty index with a finding."""
-    return _load(parse_offset_index, path, base_offset, storage_options, _read_preallocated)
+    return _load(parse_offset_index, location, base_offset, _read_preallocated)
 
 
-def load_time_index(path: str, base_offset: int, storage_options: StorageOptions | None = None) -> TimeIndex:
+def load_time_index(location: Location, base_offset: int) -> TimeIndex:
     """Reads a ``.timeindex`` file; one that cannot be read is an empty index with a finding."""
-    return _load(parse_time_index, path, base_offset, storage_options, _read_preallocated)
+    return _load(parse_time_index, location, base_offset, _read_preallocated)
 
 
-def load_transaction_index(
-    path: str, base_offset: int, storage_options: StorageOptions | None = None
-) -> TransactionIndex:
+def load_transaction_index(location: Location, base_offset: int) -> TransactionIndex:
     """Reads a ``.txnindex`` file; one that cannot be read is an empty index with a finding."""
 
     def parse(data: NDArray[np.uint8], file: str, base_offset: int, _: int) -> TransactionIndex:
         return parse_transaction_index(data, file, base_offset)
 
-    return _load(parse, path, base_offset, storage_options, _read_whole)
+    return _load(parse, location, base_offset, _read_whole)
 
 
 def not_sorted(
@@ -230,24 +229,23 @@ Index = TypeVar("Index", OffsetIndex, TimeIndex, TransactionIndex)
 
 def _load(
     parse: Callable[[NDArray[np.uint8], str, int, int], Index],
-    path: str,
+    location: Location,
     base_offset: int,
-    storage_options: StorageOptions | None,
     read: Callable[[File], tuple[NDArray[np.uint8], int]],
 ) -> Index:
     nothing = np.empty(0, np.uint8)
     try:
-        with open_file(path, storage_options) as file:
+        with location.open() as file:
             if file.size <= LIMIT:
                 data, size = read(file)
-                return parse(data, path, base_offset, size)
+                return parse(data, location.path, base_offset, size)
             text = "an index larger than any that Kafka writes; it was not read"
             found, limit = f"{file.size} bytes", f"at most {LIMIT} bytes"
-            finding = Finding("error", Kind.LIMIT_EXCEEDED, path, None, None, text, limit, found)
+            finding = Finding("error", Kind.LIMIT_EXCEEDED, location.path, None, None, text, limit, found)
     except UnreadableError as error:
-        reason = error.reason_for(path)
-        finding = Finding("error", Kind.UNREADABLE_FILE, path, None, None, reason)
-    return replace(parse(nothing, path, base_offset, 0), findings=(finding,))
+        reason = error.reason_for(location.path)
+        finding = Finding("error", Kind.UNREADABLE_FILE, location.path, None, None, reason)
+    return replace(parse(nothing, location.path, base_offset, 0), findings=(finding,))
 
 
 def _read_whole(file: File) -> tuple[NDArray[np.uint8], int]:

@@ -21,7 +21,7 @@ from brokerless.log.index.readers import load_offset_index
 from brokerless.log.producer.state import ProducerState, load_state
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import scan
-from brokerless.log.storage.paths import StorageOptions, open_file
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.segment_files import SegmentFiles
 
 
@@ -57,14 +57,14 @@ def load_producers(
     return found
 
 
-def load_first_state(source: PartitionPath, storage_options: StorageOptions | None = None) -> ProducerState:
+def load_first_state(source: PartitionPath) -> ProducerState:
     """What is known of producers where a log begins: by the snapshot there, if it is intact. Batches before it may be
     gone. ``end_offset`` is the base offset of the first segment that has the log start offset."""
     segments = from_log_start(source).segments(source.segments)
     first = segments[0] if segments else None
     if first is None or first.producer_snapshot is None:
         return ProducerState(0 if first is None else first.base_offset)
-    snapshot = load_producer_snapshot(first.producer_snapshot.path, storage_options)
+    snapshot = load_producer_snapshot(first.producer_snapshot.location)
     return ProducerState(first.base_offset) if snapshot.findings else load_state(snapshot, first.base_offset)
 
 
@@ -98,7 +98,7 @@ def _from_snapshot(
 ) -> LoadedProducers:
     corrupt: list[int] = []
     for offset in reversed([offset for offset in offsets if log_start < offset <= log_end]):
-        snapshot = load_producer_snapshot(str(files.path(offset, "producer-snapshot")))
+        snapshot = load_producer_snapshot(Location(str(files.path(offset, "producer-snapshot"))))
         if not snapshot.findings:
             state = load_state(snapshot, offset)
             state.expire(now_ms)
@@ -112,8 +112,8 @@ def _follow(files: SegmentFiles, base_offset: int, state: ProducerState, end_off
     where Kafka throws: here, nothing is cut off."""
     start = state.end_offset
     stops: list[Finding] = []
-    index = load_offset_index(str(files.path(base_offset, "offset-index")), base_offset)
-    with open_file(str(files.path(base_offset, "log"))) as file:
+    index = load_offset_index(Location(str(files.path(base_offset, "offset-index"))), base_offset)
+    with Location(str(files.path(base_offset, "log"))).open() as file:
         for chunk in scan(file, stops.append, index.lookup(start)[1], chain_only=True):
             batches = chunk.batches
             required = batches.take((batches.last_offset >= start) & (batches.last_offset < end_offset))

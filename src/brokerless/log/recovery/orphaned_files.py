@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from brokerless.log import names
 from brokerless.log.names import SegmentFile
-from brokerless.log.storage.paths import DirectoryEntry
+from brokerless.log.storage.location import DirectoryEntry
 
 _INDEXES = ("offset-index", "time-index", "transaction-index")
 

@@ -39,8 +39,8 @@ from brokerless.log.recovery.orphaned_files import OrphanedFiles, plan_orphaned_
 from brokerless.log.recovery.segment import OffsetOverflowError, SegmentRecovery, recover_segment, recover_split_segment
 from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage.atomic import sync_directory, write_file
+from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.own_files import open_own, sync
-from brokerless.log.storage.paths import DirectoryEntry, list_directory, open_file
 from brokerless.log.storage.segment_files import SegmentFiles
 from brokerless.log.write.active_segment import SegmentState
 from brokerless.log.write.segment_state import describe_segment, remove_segments
@@ -106,7 +106,7 @@ def plan_recovery(
 
     Raises :class:`UnreadableError` for what cannot be read, or what Kafka would refuse to load.
     """
-    entries = list_directory(str(directory))
+    entries = Location(str(directory)).entries()
     orphaned_files = plan_orphaned_files(entries, _next_offset)
     files = _after(Path(directory), entries, orphaned_files)
     log_start, segments = checkpoints.log_start_offset or 0, files.offsets("log")
@@ -174,7 +174,7 @@ def _next_offset(entry: DirectoryEntry) -> int:
     """The offset after the last batch of a log file; that of its name if it has none."""
     file = names.parse_segment_file(entry.name)
     end = 0 if file is None else file.offset
-    with open_file(entry.path) as opened:
+    with entry.location.open() as opened:
         for chunk in scan_headers(opened, ignore, chain_only=True):
             end = int(chunk.batches.last_offset[-1]) + 1
     return end
@@ -191,7 +191,7 @@ def _after(directory: Path, entries: list[DirectoryEntry], orphaned_files: Orpha
 
 def _load_epochs(directory: Path) -> Epochs:
     checkpoint = directory / names.LEADER_EPOCH_CHECKPOINT
-    return epochs_of(load_leader_epochs(str(checkpoint))) if checkpoint.exists() else ()
+    return epochs_of(load_leader_epochs(Location(str(checkpoint)))) if checkpoint.exists() else ()
 
 
 def _reasons(files: SegmentFiles, recovery_point: int, clean: bool, trusting: bool) -> dict[int, Reason]:
@@ -224,7 +224,7 @@ def _is_transaction_index_corrupt(files: SegmentFiles, base_offset: int) -> bool
     if not files.has(base_offset, "transaction-index"):
         return False
     path, entry = str(files.path(base_offset, "transaction-index")), layouts.TRANSACTION_INDEX_ENTRY
-    with open_file(path) as file:
+    with Location(path).open() as file:
         data = file.read(0, file.size)
     entries = data[: len(data) - len(data) % entry.itemsize].view(entry)
     is_before, is_unknown = entries["last_offset"] < base_offset, has_unknown_version(entries)
@@ -268,7 +268,7 @@ def _recover(
                 producers.state = ProducerState(log_start)
             producers.state.expire(now_ms)
             advance(producers, files, segments, log_start, base)
-        with open_file(str(files.path(base, "log"))) as file:
+        with Location(str(files.path(base, "log"))).open() as file:
             try:
                 if split and base in split:
                     result, epochs = recover_split_segment(file, base, producers.state, epochs)

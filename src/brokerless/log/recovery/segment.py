@@ -21,7 +21,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.offset_checks import first_offsets
 from brokerless.log.producer.state import CompletedTransaction, ProducerState, aborted_entry
 from brokerless.log.segment import Chunk, check_checksums, scan
-from brokerless.log.storage.paths import File
+from brokerless.log.storage.files import File
 from brokerless.log.write.active_segment import Placement, SegmentState, no_limits
 
 

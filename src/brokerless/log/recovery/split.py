@@ -9,7 +9,7 @@ from brokerless.errors import UnreadableError
 from brokerless.log import names
 from brokerless.log.recovery.segment import follow_parts
 from brokerless.log.segment import ignore, scan
-from brokerless.log.storage.paths import open_file
+from brokerless.log.storage.location import Location
 
 _BLOCK = 8 << 20
 _KINDS: tuple[names.SegmentFileKind, ...] = ("log", "offset-index", "time-index", "transaction-index")
@@ -24,7 +24,7 @@ def split_segment(directory: Path, base_offset: int) -> None:
     """
     log = directory / names.segment_file(base_offset, "log")
     parts, end = list[tuple[int, int]](), 0
-    with open_file(str(log)) as file:
+    with Location(str(log)).open() as file:
         for chunk in scan(file, ignore, chain_only=True):
             follow_parts(parts, chunk)
             end = chunk.base + int(chunk.batches.ends[-1])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from brokerless.errors import UnreadableError
@@ -18,6 +18,7 @@ from brokerless.log import names
 from brokerless.log.storage import paths
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.directory_lock import DirectoryLock, lock_directory
+from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.object_store import (
     BLOCK,
     copy_object,
@@ -27,34 +28,36 @@ from brokerless.log.storage.object_store import (
     upload,
 )
 from brokerless.log.storage.own_files import is_own_directory, make_directory, open_directory, remove_tree
-from brokerless.log.storage.paths import DirectoryEntry, StorageOptions
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """``path``: a local path or a URL, without ``file:``. ``storage_options``: of fsspec's file system.
+    """``location``: a local path or a URL, without ``file:``.
 
     Names are relative to it. What a storage raises is an :class:`UnwritableError`, or OSError where it is local.
     """
 
-    path: str
-    storage_options: StorageOptions | None = field(default=None, repr=False)
+    location: Location
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str] | Destination) -> Destination:
-        return path if isinstance(path, Destination) else cls(os.fspath(path))
+    def of(cls, path: str | os.PathLike[str] | Location | Destination) -> Destination:
+        return path if isinstance(path, Destination) else cls(Location.of(path))
+
+    @property
+    def path(self) -> str:
+        return self.location.path
 
     def __str__(self) -> str:
         return self.path
 
     @property
     def is_remote(self) -> bool:
-        return paths.is_remote(self.path)
+        return self.location.is_remote
 
     @property
     def local(self) -> Path:
         """Of one that is not remote."""
-        return Path(paths.local(self.path))
+        return self.location.local
 
     @property
     def is_missing(self) -> bool:
@@ -68,19 +71,15 @@ class Destination:
 
     def exists(self, name: str) -> bool:
         """Whether there is a file or directory; locally, a link that leads nowhere as well."""
-        return paths.exists(self.join(name), self.storage_options) or (
-            not self.is_remote and os.path.lexists(self.local / name)
-        )
+        return (self.location / name).exists() or (not self.is_remote and os.path.lexists(self.local / name))
 
     def is_directory(self, name: str) -> bool:
-        return paths.is_directory(self.join(name), self.storage_options)
+        return (self.location / name).is_directory()
 
     def entries(self, name: str = "") -> list[DirectoryEntry]:
         """What is in it, or in a directory that is in it, sorted by name; nothing if there is none."""
-        path = self.join(name) if name else self.path
-        if not paths.is_directory(path, self.storage_options):
-            return []
-        return paths.list_directory(path, self.storage_options)
+        location = self.location / name if name else self.location
+        return location.entries() if location.is_directory() else []
 
     def files(self, name: str) -> tuple[tuple[str, int], ...]:
         """Names and sizes (bytes) of the files in a directory."""
@@ -91,7 +90,7 @@ class Destination:
         if not self.is_remote:
             write_file(self.local / name, data)
             return
-        put_object(self.join(name), data, self.storage_options)
+        put_object(self.location / name, data)
 
     def remove(self, name: str) -> None:
         """Removes a file, durably."""
@@ -99,7 +98,7 @@ class Destination:
             (self.local / name).unlink()
             sync_directory(self.local)
             return
-        remove_object(self.join(name), self.storage_options)
+        remove_object(self.location / name)
 
     def remove_directory(self, name: str) -> None:
         """Removes a directory and the files in it, as far as they are there and can be removed."""
@@ -107,7 +106,7 @@ class Destination:
             with suppress(OSError), open_directory(self.local) as directory:
                 remove_tree(directory, name)
             return
-        remove_objects(self.join(name), self.storage_options)
+        remove_objects(self.location / name)
 
     def move(self, name: str, target: str) -> bool:
         """Gives a directory another name, durably after :meth:`sync`. In an object store that is not one step, and what
@@ -122,17 +121,17 @@ class Destination:
         if not self.is_directory(name):
             return self.is_directory(target)
         for each in self.entries(name):
-            copy_object(self.join(name, each.name), self.join(target, each.name), self.storage_options)
+            copy_object(each.location, self.location / target / each.name)
         self.remove_directory(name)
         return True
 
     def send(self, path: Path, name: str, inner: str) -> None:
         """Copies a file of this machine into a directory of an object store, where it appears when it is whole."""
-        upload(path, self.join(name, inner), self.storage_options)
+        upload(path, self.location / name / inner)
 
     def fetch(self, name: str, inner: str, path: Path) -> None:
         """Copies a file in one of its directories to ``path``, on this machine. Raises UnreadableError, and OSError."""
-        with paths.open_file(self.join(name, inner), self.storage_options) as file, path.open("wb") as copy:
+        with (self.location / name / inner).open() as file, path.open("wb") as copy:
             for position in range(0, file.size, BLOCK):
                 copy.write(file.read(position, min(BLOCK, file.size - position)).data)
             if copy.tell() < file.size:

@@ -3,11 +3,14 @@
 A broker holds an exclusive lock on ``.lock`` in each of its log directories (``LogManager.lockLogDirs``, 4.1.1; on
 POSIX, Java's file locks are those of ``fcntl``). Whoever only adds a partition here takes it shared, so that several
 processes can; whoever changes a partition that is there takes it exclusively. The file stays, as a broker leaves it.
+
+Between brokerless's own processes there are advisory locks (``flock``): :func:`file_lock`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import struct
@@ -20,8 +23,8 @@ from pathlib import Path
 from brokerless.errors import UnwritableError, UsageError
 from brokerless.log import names
 from brokerless.log.storage.atomic import sync_directory, write_file
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import open_own, read_own
-from brokerless.log.storage.paths import StorageOptions, containing_directory, exists, join
 
 NO_BROKER = b'{"version":0,"brokerEpoch":-1}'
 """The mark of a clean stop (``.kafka_cleanshutdown``) where no broker was (``CleanShutdownFileHandler``, 4.1.1)."""
@@ -76,10 +79,10 @@ def lock_directory(path: str | Path, *, exclusive: bool) -> Generator[DirectoryL
                     os.close(lock.descriptor)
 
 
-def was_clean_shutdown(partition_directory: str, storage_options: StorageOptions | None = None) -> bool:
+def was_clean_shutdown(directory: Location) -> bool:
     """Whether the log directory that a partition is in has the mark of a clean stop."""
-    log_directory = containing_directory(partition_directory)
-    return log_directory is not None and exists(join(log_directory, names.CLEAN_SHUTDOWN), storage_options)
+    log_directory = directory.containing
+    return log_directory is not None and (log_directory / names.CLEAN_SHUTDOWN).exists()
 
 
 def is_locked(path: str | Path) -> bool:
@@ -183,7 +186,7 @@ def _take(name: str, exclusive: bool) -> DirectoryLock:
 def _take_mark_away(directory: Path, lock: DirectoryLock) -> None:
     mark = directory / names.CLEAN_SHUTDOWN
     if os.path.lexists(mark):
-        lock.mark = read_own(str(mark), _MARK_LIMIT)
+        lock.mark = read_own(Location(str(mark)), _MARK_LIMIT)
         mark.unlink()
         sync_directory(directory)
     elif not has_partitions(directory):
@@ -197,3 +200,31 @@ def _lock(name: str, descriptor: int, exclusive: bool) -> None:
     except (BlockingIOError, PermissionError) as error:
         text = "a broker, or another process that writes, is running on this log directory"
         raise UsageError(f"{name}: {text}; stop it first, or write elsewhere") from error
+
+
+@contextlib.contextmanager
+def file_lock(descriptor: int, busy: str | None = None) -> Generator[None]:
+    """Holds an exclusive lock on an open file or directory, which is closed at the end.
+
+    Waits for others, in any thread or process; with ``busy``, raises :class:`UsageError` with that text instead, and
+    goes on without a lock where the file system has none. Raises OSError.
+    """
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if busy is None else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if busy is None:
+                raise
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise UsageError(busy) from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def only_job(directory: str | os.PathLike[str], busy: str) -> Generator[None]:
+    """Holds the lock of a directory that one job at a time writes to. Raises :class:`UsageError` with the text ``busy``
+    while another one does; OSError."""
+    with file_lock(os.open(directory, os.O_RDONLY | os.O_DIRECTORY), busy):
+        yield

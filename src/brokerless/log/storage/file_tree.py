@@ -16,9 +16,9 @@ from uuid import uuid4
 
 from brokerless.log.storage import paths
 from brokerless.log.storage.atomic import write_in
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.log.storage.object_store import fresh_file_system, open_object, put_object, remove_object
 from brokerless.log.storage.own_files import create, make_directory, open_directory, remove_tree
-from brokerless.log.storage.paths import StorageOptions
 from brokerless.log.storage.write_errors import storage_errors
 
 UNFINISHED = "_unfinished"
@@ -37,7 +37,7 @@ class NewFile:
         self._directory = directory
         with storage_errors(self.path):
             if self.is_remote:
-                self.sink: Any = open_object(self.path, storage_options)
+                self.sink: Any = open_object(Location(self.path, storage_options))
             else:
                 # A lost executor's task is done again, maybe beside itself.
                 self.unfinished = f"{UNFINISHED}/{Path(name).name}.{uuid4().hex}"
@@ -82,7 +82,7 @@ def write(directory: str, name: str, data: bytes, storage_options: StorageOption
     """Makes ``data`` the whole content of a small file in a directory, at once."""
     path = paths.join(directory, name)
     if paths.is_remote(path):
-        put_object(path, data, storage_options)
+        put_object(Location(path, storage_options), data)
         return
     with storage_errors(path), _open_directory(directory, make=True) as descriptor:
         write_in(descriptor, Path(paths.local(path)), data)
@@ -92,7 +92,7 @@ def remove(directory: str, name: str, storage_options: StorageOptions | None) ->
     """Removes a file in a directory, or below, that may have gone already."""
     path = paths.join(directory, name)
     if paths.is_remote(path):
-        remove_object(path, storage_options)
+        remove_object(Location(path, storage_options))
         return
     *above, own = name.split("/")
     with storage_errors(path), suppress(FileNotFoundError), _open_directory(directory, *above) as descriptor:
@@ -101,7 +101,7 @@ def remove(directory: str, name: str, storage_options: StorageOptions | None) ->
 
 def has_unfinished(directory: str) -> bool:
     """Whether a local topic's directory has files that were never whole, or had."""
-    return not paths.is_remote(directory) and paths.is_directory(paths.join(directory, UNFINISHED))
+    return not paths.is_remote(directory) and (Location(directory) / UNFINISHED).is_directory()
 
 
 def remove_unfinished(directory: str) -> None:
@@ -124,7 +124,9 @@ def remove_if_empty(directory: str) -> None:
 def exists(directory: str, name: str, storage_options: StorageOptions | None) -> bool:
     """Whether there is a file of this name in a directory; locally, a link that leads nowhere as well."""
     path = paths.join(directory, name)
-    return paths.exists(path, storage_options) or (not paths.is_remote(path) and os.path.lexists(paths.local(path)))
+    return Location(path, storage_options).exists() or (
+        not paths.is_remote(path) and os.path.lexists(paths.local(path))
+    )
 
 
 def refuse_link(directory: str) -> None:
@@ -153,7 +155,7 @@ def find(directory: str, storage_options: StorageOptions | None) -> list[str]:
         found = ((Path(path), name) for path, _, files in os.walk(root) for name in files)
         return sorted(str((path / name).relative_to(root)) for path, name in found)
     with storage_errors(directory):
-        fs, inner = fresh_file_system(directory, storage_options)
+        fs, inner = fresh_file_system(Location(directory, storage_options))
         prefix = f"{inner}/"
         found = (str(each) for each in fs.find(inner))
         return sorted(each[each.index(prefix) + len(prefix) :] for each in found if each.startswith(prefix))

@@ -20,7 +20,7 @@ from pathlib import Path
 from brokerless.errors import UnreadableError, UnwritableError
 from brokerless.log import names
 from brokerless.log.storage import paths
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.location import Location
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -166,26 +166,28 @@ def create(directory: int, path: Path) -> int:
     return _open_regular(directory, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
 
-def read_own(path: str, limit: int, storage_options: StorageOptions | None = None) -> bytes:
+def read_own(location: Location, limit: int) -> bytes:
     """The content of one of our own files, or of one at a URL, of at most ``limit`` bytes.
 
     Raises :class:`UnreadableError` for one that is larger, not there or a link.
     """
-    if paths.is_remote(path):
-        return paths.read_bytes(path, limit, storage_options)
+    if paths.is_remote(location.path):
+        return location.read(limit)
     try:
-        descriptor = open_own(paths.local(path), os.O_RDONLY)
+        descriptor = open_own(paths.local(location.path), os.O_RDONLY)
     except UnwritableError as error:
         raise UnreadableError("", str(error)) from error
     except FileNotFoundError as error:
-        raise UnreadableError(path, "there is no such file or directory") from error
+        raise UnreadableError(location.path, "there is no such file or directory") from error
     except (OSError, ValueError) as error:
-        raise UnreadableError(path, str(getattr(error, "strerror", None) or error)) from error
+        raise UnreadableError(location.path, str(getattr(error, "strerror", None) or error)) from error
     with os.fdopen(descriptor, "rb") as file:
         size = os.fstat(descriptor).st_size
         if size <= limit:
             return file.read(limit)
-    raise UnreadableError(path, f"{size} bytes are more than the {limit} that such a file may have; move it away")
+    raise UnreadableError(
+        location.path, f"{size} bytes are more than the {limit} that such a file may have; move it away"
+    )
 
 
 def remove_tree(directory: int, name: str) -> None:

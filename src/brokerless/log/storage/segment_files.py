@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from brokerless.log import names
-from brokerless.log.storage.paths import list_directory
+from brokerless.log.storage.location import Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,5 +34,5 @@ class SegmentFiles:
 def list_files(directory: Path) -> SegmentFiles:
     """What is in the directory now."""
     return SegmentFiles(
-        directory, {entry.name: entry.name for entry in list_directory(str(directory)) if not entry.is_directory}
+        directory, {entry.name: entry.name for entry in Location(str(directory)).entries() if not entry.is_directory}
     )

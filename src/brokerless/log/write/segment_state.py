@@ -18,8 +18,9 @@ from brokerless.log import names
 from brokerless.log.index.readers import TimeIndex, load_offset_index, load_time_index, load_transaction_index
 from brokerless.log.segment import Report, ignore, scan_headers
 from brokerless.log.storage.atomic import sync_directory
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import sync
-from brokerless.log.storage.paths import File, open_file
 from brokerless.log.storage.segment_files import SegmentFiles
 from brokerless.log.write.active_segment import (
     SegmentState,
@@ -78,7 +79,7 @@ def describe_for_retention(files: SegmentFiles, base_offsets: Iterable[int]) -> 
         status = files.path(base_offset, "log").stat()
         timestamp = status.st_mtime_ns // 1_000_000
         if files.has(base_offset, "time-index"):
-            index = load_time_index(str(files.path(base_offset, "time-index")), base_offset)
+            index = load_time_index(Location(str(files.path(base_offset, "time-index"))), base_offset)
             timestamp = int(index.timestamps[-1]) if len(index.timestamps) else timestamp
         described.append(ClosedSegment(base_offset, status.st_size, timestamp))
     return described
@@ -89,11 +90,11 @@ def describe_segment(files: SegmentFiles, base_offset: int, report: Report = ign
 
     An invalid end of the log is reported; then ``size`` covers the valid batches.
     """
-    offsets = load_offset_index(str(files.path(base_offset, "offset-index")), base_offset)
-    times = load_time_index(str(files.path(base_offset, "time-index")), base_offset)
+    offsets = load_offset_index(Location(str(files.path(base_offset, "offset-index"))), base_offset)
+    times = load_time_index(Location(str(files.path(base_offset, "time-index"))), base_offset)
     for finding in (*offsets.findings, *times.findings):
         report(finding)
-    with open_file(str(files.path(base_offset, "log"))) as file:
+    with Location(str(files.path(base_offset, "log"))).open() as file:
         start = int(offsets.positions[-1]) if offsets.is_valid and len(offsets.positions) else 0
         start = start if start <= file.size else 0
         size, next_offset = start, base_offset
@@ -112,9 +113,9 @@ def describe_segment(files: SegmentFiles, base_offset: int, report: Report = ign
 
 def truncated_segment(files: SegmentFiles, base_offset: int, offset: int) -> tuple[SegmentState, int]:
     """A segment without the batches that reach ``offset`` or beyond, and the entries left in its transaction index."""
-    offsets = load_offset_index(str(files.path(base_offset, "offset-index")), base_offset)
-    times = load_time_index(str(files.path(base_offset, "time-index")), base_offset)
-    with open_file(str(files.path(base_offset, "log"))) as file:
+    offsets = load_offset_index(Location(str(files.path(base_offset, "offset-index"))), base_offset)
+    times = load_time_index(Location(str(files.path(base_offset, "time-index"))), base_offset)
+    with Location(str(files.path(base_offset, "log"))).open() as file:
         size = file.size
         for chunk in scan_headers(file, ignore, offsets.lookup(offset)[1], chain_only=True):
             reaching = np.flatnonzero(chunk.batches.last_offset >= offset)
@@ -140,7 +141,7 @@ def truncated_segment(files: SegmentFiles, base_offset: int, offset: int) -> tup
                 found = int(chunk.batches.last_offset[row])
                 state = replace(state, max_timestamp=largest, max_timestamp_offset=found)
     path = files.path(base_offset, "transaction-index")
-    aborted = load_transaction_index(str(path), base_offset) if path.exists() else None
+    aborted = load_transaction_index(Location(str(path)), base_offset) if path.exists() else None
     return state, 0 if aborted is None else transaction_entries_before(aborted, offset)
 
 

@@ -26,7 +26,8 @@ from brokerless.log.live_segments import ReplacedError, open_listed
 from brokerless.log.offset_gaps import missing_after
 from brokerless.log.positions import end_position, first_position
 from brokerless.log.ranges import Range, Span
-from brokerless.log.storage.paths import DirectoryEntry, File
+from brokerless.log.storage.files import File
+from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.tail import Tail, look, look_committed
 from brokerless.spark.discovery import check_named, find_partitions, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Options, TopicPartition
@@ -132,7 +133,7 @@ class LogTracker:
         if metadata is None:
             return None
         if metadata not in self._metadata:
-            self._metadata[metadata] = topic_id_of(metadata, self.options.storage or None)
+            self._metadata[metadata] = topic_id_of(metadata)
         return self._metadata[metadata]
 
     def _of_same_topics(self, positions: Positions, ids: TopicIds) -> dict[TopicPartition, int]:
@@ -194,13 +195,13 @@ class LogTracker:
         return first if requested == EARLIEST else max(first, min(requested, end))
 
     def _look(self, each: TopicPartition, partition: Partition, start: int | None, committed: bool) -> Tail:
-        before, storage = self._tails.get(each), self.options.storage or None
+        before = self._tails.get(each)
         if committed:
             if before is not None and before.transactions is None:
                 before = None
-            tail = look_committed(partition.paths, before, start, self._report, storage)
+            tail = look_committed(partition.paths, before, start, self._report)
         else:
-            tail = look(partition.paths, before, storage)
+            tail = look(partition.paths, before)
         # What is known of transactions is not to be lost by a look without them.
         if committed or before is None or before.transactions is None:
             self._tails[each] = tail
@@ -298,7 +299,6 @@ class LogTracker:
         self, each: TopicPartition, partition: Partition, begin: int, after: int, reported: list[Split]
     ) -> Iterator[Split]:
         """What of each segment has the offsets from ``begin`` up to and without ``after``."""
-        storage = self.options.storage or None
         report, bounds = reporter(partition, self.options, reported), Range(begin, after)
         transactions = None
         if self.options.committed:
@@ -308,12 +308,12 @@ class LogTracker:
         for segment, file in self._open(partition, segments, report):
             base, behind = segment.base_offset, following.get(segment.base_offset)
             next_base = None if behind is None else behind.base_offset
-            first = first_position(file, segment, begin, storage) if begin > base else 0
+            first = first_position(file, segment, begin) if begin > base else 0
             # All of a segment that was passed, with what follows its last batch; of the others the requested range.
             is_whole = next_base is not None and next_base <= after
             if is_whole and behind is not None:
                 self._check_whole(partition, segment, behind, file)
-            end = file.size if is_whole else end_position(file, segment, after, storage)
+            end = file.size if is_whole else end_position(file, segment, after)
             if first < end:
                 yield Split(
                     partition.topic,
@@ -326,7 +326,7 @@ class LogTracker:
                     cost=end - first,
                     span=Span(begin, after, first),
                     is_followed=behind is not None,
-                    directory=partition.path,
+                    directory=partition.paths.location,
                     offsets=bounds.narrow(Range(base, next_base)),
                     first=first_batch(file, first),
                 )
@@ -338,7 +338,7 @@ class LogTracker:
         for segment in segments:
             path, is_last = segment.log.path, segment is partition.segment_paths[-1]
             try:
-                file = open_listed(segment, is_last, self.options.storage or None)
+                file = open_listed(segment, is_last)
             except ReplacedError:
                 raise
             except UnreadableError as error:
@@ -350,7 +350,7 @@ class LogTracker:
 
     def _check_whole(self, partition: Partition, segment: SegmentPaths, behind: SegmentPaths, file: File) -> None:
         """A backup is filled in another order, or goes on: what is passed over would not be read later."""
-        missing = missing_after(partition.paths, segment, behind, file, self.options.storage or None)
+        missing = missing_after(partition.paths, segment, behind, file)
         if missing is not None:
             self._lose(
                 f"{segment.log.path}: offsets {missing.start} to {missing.stop - 1} are not there, neither in this nor "

@@ -17,6 +17,7 @@ from brokerless.jobs.restore.disks.targets import load_target
 from brokerless.log.checkpoint.leader_epochs import epochs_of, load_leader_epochs
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.storage.directory_lock import lock_directory
+from brokerless.log.storage.location import Location
 
 
 @pytest.fixture
@@ -75,17 +76,17 @@ def test_leader_epochs_are_at_most_those_of_the_metadata(tmp_path: Path, target:
     restored(source, target, "epochs", replace=True)
     batches = brokerless.open(target / "epochs-0").batches(["partitionLeaderEpoch", "isValid"]).read_all().to_pylist()
     assert {(each["partitionLeaderEpoch"], each["isValid"]) for each in batches} == {(expected, True)}
-    checkpoint = load_leader_epochs(str(target / "epochs-0" / "leader-epoch-checkpoint"))
+    checkpoint = load_leader_epochs(Location(str(target / "epochs-0" / "leader-epoch-checkpoint")))
     assert epochs_of(checkpoint) == ((expected, 0),)
 
 
 def test_the_id_is_the_clusters_whatever_the_source_has(tmp_path: Path, target: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(broker_data("clean") / "segments-0", source / "segments-0")
-    before = load_partition_metadata(str(target / "segments-0" / "partition.metadata")).topic_id
+    before = load_partition_metadata(Location(str(target / "segments-0" / "partition.metadata"))).topic_id
     (source / "segments-0" / "partition.metadata").write_text("version: 0\ntopic_id: GGfzE_HvRoGT7m9N-0_chw")
     restored(source, target, "segments", replace=True)
-    assert load_partition_metadata(str(target / "segments-0" / "partition.metadata")).topic_id == before
+    assert load_partition_metadata(Location(str(target / "segments-0" / "partition.metadata"))).topic_id == before
 
 
 def test_a_point_in_time_cuts_a_batch_where_it_has_to(target: Path) -> None:

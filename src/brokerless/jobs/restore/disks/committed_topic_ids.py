@@ -22,8 +22,8 @@ from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.internals.cluster import Cluster
 from brokerless.log.segment import Report, scan
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import open_own
-from brokerless.log.storage.paths import open_file
 
 TopicIds = Mapping[bytes, bytes]
 """Ids of the target's topics by those of the source's, 16 bytes each."""
@@ -68,7 +68,7 @@ def translate(directory: Path, ids: TopicIds, report: Report) -> None:
         compressed: list[int] = []
         descriptor = open_own(path, os.O_RDWR)
         try:
-            with open_file(str(path)) as file:
+            with Location(str(path)).open() as file:
                 for chunk in scan(file, report):
                     batches = chunk.batches
                     is_compressed = (batches.magic < layouts.MAGIC_V2) | (batches.codec != 0)

@@ -29,7 +29,8 @@ from brokerless.log.commit.commit import settle as settle_commits
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import StorageOptions, is_local_within, is_remote
+from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.paths import is_local_within, is_remote
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
@@ -98,7 +99,7 @@ def plan_disks(
     readers = source.choose_partitions(partitions, named, storage_options, internal=True)
     paths = [reader.path for of_topic in readers.values() for reader in of_topic]
     for each in to:
-        output_directory(each, paths)
+        output_directory(Location.of(each), paths)
         inner = next((path for path in paths if not is_remote(path) and is_local_within(path, each)), None)
         if inner is not None:
             raise UsageError(f"{inner} is within {each}, which is written to; restore from somewhere else")

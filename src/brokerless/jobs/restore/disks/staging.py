@@ -70,7 +70,7 @@ def stage(
     the source does. ``owner``: of :func:`unfinished_name`. ``topic_ids``: those that change in its records. Raises what
     PartitionOutput does."""
     options = source.storage_options
-    state = load_directory_state(resolve(source.path, storage_options=options), options)
+    state = load_directory_state(resolve(source.paths.location), options)
     files = describe_files([source.paths], state, (), options)
     limit = max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     collector = FindingCollector()
@@ -79,11 +79,11 @@ def stage(
         found = find_log(listed, opened, limit, False, collector, done)
         first, *others = placement.replicas
         place = NewPartition(
-            Destination(str(first.path)), placement.topic, placement.partition, UNBOUNDED, placement.topic_id,
+            Destination.of(first.path), placement.topic, placement.partition, UNBOUNDED, placement.topic_id,
             owner, may_exist=True,
         )  # fmt: skip
         contents, epochs = _contents(found, opened, placement, end)
-        taken, staged = write_unfinished(place, contents, epochs, collector, done, limit, options)
+        taken, staged = write_unfinished(place, contents, epochs, collector, done, limit)
         if topic_ids:
             translate(first.path / staged.directory, topic_ids, report)
         directories = {first.path: staged.directory}

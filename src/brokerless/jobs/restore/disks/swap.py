@@ -22,6 +22,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, write_checkpoints
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.storage.atomic import sync_directory, write_file
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import is_own_directory, make_directory, open_directory, read_own, remove_tree
 from brokerless.strict_json import (
     WrongJsonError,
@@ -201,7 +202,7 @@ def _dump(swap: Swap) -> bytes:
 def _load(path: Path) -> Swap:
     """Raises :class:`UsageError` for what is no journal of ours: with names that are no partition's, for example."""
     try:
-        found = parse_object(read_own(str(path), _LIMIT))
+        found = parse_object(read_own(Location(str(path)), _LIMIT))
         if as_integer(member(found, "restore"), "restore") != 1:
             raise WrongJsonError("restore is not 1")
         paths = tuple(Path(each) for each in as_list(member(found, "paths"), "paths", as_text))

@@ -21,6 +21,7 @@ from brokerless.jobs.restart.retention_forecast import settings_by_topic
 from brokerless.jobs.restore.results import Settings
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, resolve
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_remote, local
 from brokerless.tables.partition_reader import PartitionReader
 
@@ -105,7 +106,7 @@ def load_target(paths: Sequence[str], metadata: str | None = None, max_batch_byt
 
 
 def _resolve(path: str) -> LogDirectory:
-    directory = resolve(path)
+    directory = resolve(Location(path))
     if directory.kind != "log-directory":
         raise UsageError(f"{path}: give the log directory of a stopped broker, with its meta.properties")
     return directory
@@ -168,7 +169,7 @@ def _disk_of(target: Target, node: int, directory_id: str | None, name: str) -> 
 def _has_records(path: Path) -> bool:
     """Whether a partition has anything that would be lost; one that cannot be read counts as such."""
     try:
-        found = resolve(str(path))
+        found = resolve(Location(str(path)))
         return any(each.size for partition in found.partitions for each in partition.segments)
     except UnreadableError:
         return True

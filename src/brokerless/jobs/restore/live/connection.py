@@ -16,7 +16,7 @@ from typing import Any
 
 from brokerless.errors import ClusterError, UsageError
 from brokerless.log.checkpoint.meta_properties import parse_properties
-from brokerless.log.storage.paths import read_bytes
+from brokerless.log.storage.location import Location
 
 TIMEOUT_S = 15.0
 """How long one question to the cluster may take."""
@@ -41,7 +41,7 @@ def load_config(path: str) -> dict[str, str]:
     """The settings in a properties file of Kafka's tools, by librdkafka's names.
 
     Raises UnreadableError, and :class:`UsageError` for what librdkafka has no setting for."""
-    text = read_bytes(path, _FILE_LIMIT).decode("latin-1")
+    text = Location(path).read(_FILE_LIMIT).decode("latin-1")
     found = parse_properties(re.sub(r"\\\r?\n[ \t\f]*", "", text).splitlines())
     settings = {name: value for name, value in found.items() if name not in _OF_JAVA}
     login = settings.pop("sasl.jaas.config", None)

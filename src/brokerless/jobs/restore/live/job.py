@@ -34,7 +34,8 @@ from brokerless.jobs.restore.live.topics import (
 from brokerless.jobs.restore.results import GroupRestore, Restore, RestoredPartition, TopicRestore
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
-from brokerless.log.storage.paths import StorageOptions, full_path
+from brokerless.log.storage.location import StorageOptions
+from brokerless.log.storage.paths import full_path
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 Done = source.Done

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import UsageError
 from brokerless.log.storage.atomic import replacing, sync_directory
-from brokerless.log.storage.file_lock import file_lock
+from brokerless.log.storage.directory_lock import file_lock
 from brokerless.log.storage.own_files import make_directory, open_own
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.schemas import NAME

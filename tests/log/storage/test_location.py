@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import os
+import pickle
 import re
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +21,13 @@ import pytest
 
 import brokerless
 from brokerless.errors import UnreadableError
+from brokerless.log.directory import describe_partition
 from brokerless.log.storage.files import LocalFile
+from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.paths import (
     directory_name,
-    exists,
-    expand,
-    find_entry,
-    is_directory,
     is_remote,
     join,
-    list_directory,
-    open_file,
-    read_bytes,
 )
 
 CONTENT = bytes(range(256)) * 40
@@ -68,7 +67,7 @@ def file_of(request: pytest.FixtureRequest, tmp_path: Path, memory: str) -> Call
 
 def test_any_range_of_a_file_is_read(file_of: Callable[[bytes], str]) -> None:
     path = file_of(CONTENT)
-    with open_file(path) as file:
+    with Location(path).open() as file:
         assert (file.path, file.size) == (path, len(CONTENT))
         for position, length in [(0, 10), (3, 0), (5000, 1000), (0, len(CONTENT)), (len(CONTENT) - 3, 3)]:
             view = file.read(position, length)
@@ -77,7 +76,7 @@ def test_any_range_of_a_file_is_read(file_of: Callable[[bytes], str]) -> None:
 
 
 def test_reading_is_short_only_at_the_end(file_of: Callable[[bytes], str]) -> None:
-    with open_file(file_of(CONTENT)) as file:
+    with Location(file_of(CONTENT)).open() as file:
         assert file.read(len(CONTENT) - 3, 100).tobytes() == CONTENT[-3:]
         assert len(file.read(len(CONTENT), 100)) == 0
         assert len(file.read(len(CONTENT) + 5, 2**40)) == 0
@@ -86,17 +85,17 @@ def test_reading_is_short_only_at_the_end(file_of: Callable[[bytes], str]) -> No
 
 
 def test_what_was_read_cannot_be_written_to(file_of: Callable[[bytes], str]) -> None:
-    with open_file(file_of(CONTENT)) as file:
+    with Location(file_of(CONTENT)).open() as file:
         assert not file.read(0, 10).flags.writeable
 
 
 def test_an_empty_file_can_be_opened(file_of: Callable[[bytes], str]) -> None:
-    with open_file(file_of(b"")) as file:
+    with Location(file_of(b"")).open() as file:
         assert (file.size, len(file.read(0, 100))) == (0, 0)
 
 
 def test_a_view_outlives_its_file(file_of: Callable[[bytes], str]) -> None:
-    with open_file(file_of(CONTENT)) as file:
+    with Location(file_of(CONTENT)).open() as file:
         view = file.read(0, 512)
     file.close()
     assert view.tobytes() == CONTENT[:512]
@@ -104,7 +103,7 @@ def test_a_view_outlives_its_file(file_of: Callable[[bytes], str]) -> None:
 
 def test_a_closed_file_holds_no_descriptor(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(CONTENT)
-    with open_file(str(tmp_path / "a")) as file:
+    with Location(str(tmp_path / "a")).open() as file:
         assert isinstance(file, LocalFile)
         descriptor = file.descriptor
         assert os.pread(descriptor, 100, 50) == CONTENT[50:150]
@@ -119,7 +118,7 @@ PAGE = 4096
 
 def test_memory_is_used_again_only_when_nobody_refers_to_it(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(LARGE)
-    with open_file(str(tmp_path / "a")) as file:
+    with Location(str(tmp_path / "a")).open() as file:
         first, second = file.read(0, 100_000), file.read(25 * PAGE, 100_000)
         places = {each.ctypes.data for each in (first, second)}
         del first
@@ -132,7 +131,7 @@ def test_memory_is_used_again_only_when_nobody_refers_to_it(tmp_path: Path) -> N
 @pytest.mark.parametrize("space", [0, 64, 5000])
 def test_bytes_lie_in_pages_as_they_do_in_the_file(position: int, length: int, space: int, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(LARGE)
-    with open_file(str(tmp_path / "a")) as file:
+    with Location(str(tmp_path / "a")).open() as file:
         room, read = file.read_after_space(position, length, space)
         assert (read.ctypes.data + space) % PAGE == position % PAGE
         assert read[space:].tobytes() == bytes(room[space : len(read)]) == LARGE[position : position + length]
@@ -154,7 +153,7 @@ def test_bytes_lie_in_pages_as_they_do_in_the_file(position: int, length: int, s
 )
 def test_what_refers_to_bytes_that_were_read_keeps_them(refer: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(LARGE)
-    with open_file(str(tmp_path / "a")) as file:
+    with Location(str(tmp_path / "a")).open() as file:
         kept = [refer(file.read(at, 100_000)) for at in range(0, 600_000, 100_000)]
         for at in range(0, 500_000, 50_000):
             assert file.read(at, 100_000).tobytes() == LARGE[at : at + 100_000]
@@ -170,7 +169,7 @@ def test_holes_are_passed_over(tmp_path: Path) -> None:
         file.seek(64 << 20)
         file.write(CONTENT)
         file.truncate(1 << 40)
-    with open_file(str(path)) as opened:
+    with Location(str(path)).open() as opened:
         if opened.next_data(1 << 20) == 1 << 20:
             pytest.skip("this file system knows of no holes")
         assert opened.next_data(5) == 5
@@ -179,13 +178,13 @@ def test_holes_are_passed_over(tmp_path: Path) -> None:
         end = (64 << 20) + len(CONTENT)
         assert end <= opened.data_end() < end + (1 << 16)
     os.truncate(path, 0)
-    with open_file(str(path)) as opened:
+    with Location(str(path)).open() as opened:
         assert (opened.next_data(0), opened.data_end()) == (0, 0)
 
 
 def test_no_holes_are_known_of_a_remote_file(memory: str) -> None:
     fsspec.filesystem("memory").pipe_file(f"{memory}/a", bytes(100_000))
-    with open_file(f"{memory}/a") as file:
+    with Location(f"{memory}/a").open() as file:
         assert not file.is_local
         assert (file.next_data(7), file.next_data(200_000), file.data_end()) == (7, 100_000, 100_000)
 
@@ -198,9 +197,9 @@ def test_nothing_is_mapped() -> None:
 
 def test_a_small_file_is_read_as_a_whole_and_a_large_one_refused(file_of: Callable[[bytes], str]) -> None:
     path = file_of(CONTENT)
-    assert read_bytes(path, len(CONTENT)) == CONTENT
+    assert Location(path).read(len(CONTENT)) == CONTENT
     with pytest.raises(UnreadableError, match="10240 bytes are more than the 10239"):
-        read_bytes(path, len(CONTENT) - 1)
+        Location(path).read(len(CONTENT) - 1)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +221,7 @@ def test_what_cannot_be_opened_is_one_error_that_names_the_path(tmp_path: Path, 
     os.mkfifo(tmp_path / "pipe")
     path = path.format(tmp=tmp_path)
     with pytest.raises(UnreadableError, match=reason) as raised:
-        open_file(path)
+        Location(path).open()
     assert str(raised.value).startswith(f"{path}: ")
 
 
@@ -230,12 +229,12 @@ def test_what_cannot_be_opened_is_one_error_that_names_the_path(tmp_path: Path, 
 def test_a_file_that_may_not_be_read_is_unreadable(tmp_path: Path) -> None:
     (tmp_path / "a.log").touch(mode=0)
     with pytest.raises(UnreadableError, match="reading it is not permitted"):
-        open_file(str(tmp_path / "a.log"))
+        Location(str(tmp_path / "a.log")).open()
 
 
 def test_a_file_that_grows_while_it_is_read_keeps_its_size(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(CONTENT)
-    with open_file(str(tmp_path / "a.log")) as file:
+    with Location(str(tmp_path / "a.log")).open() as file:
         with (tmp_path / "a.log").open("ab") as more:
             more.write(CONTENT)
         assert file.size == len(CONTENT)
@@ -244,7 +243,7 @@ def test_a_file_that_grows_while_it_is_read_keeps_its_size(tmp_path: Path) -> No
 
 def test_a_file_that_shrinks_while_it_is_read_is_short(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(CONTENT)
-    with open_file(str(tmp_path / "a.log")) as file:
+    with Location(str(tmp_path / "a.log")).open() as file:
         os.truncate(tmp_path / "a.log", 4096)
         assert file.read(0, len(CONTENT)).tobytes() == CONTENT[:4096]
         assert (file.size, file.size_now()) == (len(CONTENT), 4096)
@@ -257,7 +256,7 @@ def test_a_directory_lists_its_entries_by_name_below_the_path_that_was_given(tmp
         (tmp_path / name).write_bytes(b"12345")
         fsspec.filesystem("memory").pipe_file(f"{memory}/{name}", b"12345")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    local = list_directory(f"{tmp_path}/.")
+    local = Location(f"{tmp_path}/.").entries()
     assert [(each.name, each.is_directory, each.size) for each in local] == [
         ("a.log", False, 5),
         ("b.log", False, 5),
@@ -266,14 +265,14 @@ def test_a_directory_lists_its_entries_by_name_below_the_path_that_was_given(tmp
     ]
     assert [each.path for each in local][:2] == [f"{tmp_path}/./a.log", f"{tmp_path}/./b.log"]
     assert local[0].modified is not None
-    remote = list_directory(memory)
+    remote = Location(memory).entries()
     assert [(each.name, each.is_directory, each.size) for each in remote] == [
         ("a.log", False, 5),
         ("b.log", False, 5),
         ("c-0", True, None),
     ]
     assert [each.path for each in remote] == [f"{memory}/a.log", f"{memory}/b.log", f"{memory}/c-0"]
-    with open_file(remote[0].path) as file:
+    with remote[0].location.open() as file:
         assert file.read(0, 5).tobytes() == b"12345"
 
 
@@ -281,8 +280,8 @@ def test_one_file_is_found_as_its_directory_lists_it(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(b"12345")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     for directory in (str(tmp_path), f"{tmp_path}/", f"file://{tmp_path}"):
-        assert [find_entry(directory, each) for each in ("a.log", "dangling")] == list_directory(directory)
-        assert find_entry(directory, "b.log") is None
+        assert [Location(directory).find_entry(each) for each in ("a.log", "dangling")] == Location(directory).entries()
+        assert Location(directory).find_entry("b.log") is None
 
 
 def test_a_file_that_is_renamed_while_its_directory_is_listed_has_its_new_name(
@@ -302,7 +301,7 @@ def test_a_file_that_is_renamed_while_its_directory_is_listed_has_its_new_name(
         yield entries
 
     monkeypatch.setattr(os, "scandir", renamed_once_listed)
-    entries = list_directory(str(tmp_path))
+    entries = Location(str(tmp_path)).entries()
     assert [(each.name, each.size) for each in entries] == [("00000000000000000010.log.deleted", 2), ("dangling", None)]
     assert len(times) == 2
 
@@ -311,16 +310,16 @@ def test_a_file_that_is_renamed_while_its_directory_is_listed_has_its_new_name(
 def test_what_is_no_directory_cannot_be_listed(tmp_path: Path, path: str) -> None:
     (tmp_path / "a.log").write_bytes(b"")
     with pytest.raises(UnreadableError):
-        list_directory(path.format(tmp=tmp_path))
+        Location(path.format(tmp=tmp_path)).entries()
 
 
 def test_whether_there_is_something(tmp_path: Path, memory: str) -> None:
     (tmp_path / "a.log").write_bytes(b"")
     fsspec.filesystem("memory").pipe_file(f"{memory}/a.log", b"")
     for root in (str(tmp_path), memory, f"file://{tmp_path}"):
-        assert (exists(root), is_directory(root)) == (True, True)
-        assert (exists(f"{root}/a.log"), is_directory(f"{root}/a.log")) == (True, False)
-        assert (exists(f"{root}/b.log"), is_directory(f"{root}/b.log")) == (False, False)
+        assert (Location(root).exists(), Location(root).is_directory()) == (True, True)
+        assert (Location(f"{root}/a.log").exists(), Location(f"{root}/a.log").is_directory()) == (True, False)
+        assert (Location(f"{root}/b.log").exists(), Location(f"{root}/b.log").is_directory()) == (False, False)
 
 
 def test_patterns_match_paths_in_order(tmp_path: Path, memory: str) -> None:
@@ -328,16 +327,16 @@ def test_patterns_match_paths_in_order(tmp_path: Path, memory: str) -> None:
         (tmp_path / name).write_bytes(b"")
         fsspec.filesystem("memory").pipe_file(f"{memory}/{name}", b"")
     for root in (str(tmp_path), memory):
-        assert expand(f"{root}/*.log") == [f"{root}/a.log", f"{root}/b.log"]
-        assert expand(f"{root}/[bc].*") == [f"{root}/b.log", f"{root}/c.index"]
-        assert expand(f"{root}/missing.log") == [f"{root}/missing.log"]
+        assert Location(f"{root}/*.log").expand() == [Location(f"{root}/a.log"), Location(f"{root}/b.log")]
+        assert Location(f"{root}/[bc].*").expand() == [Location(f"{root}/b.log"), Location(f"{root}/c.index")]
+        assert Location(f"{root}/missing.log").expand() == [Location(f"{root}/missing.log")]
         with pytest.raises(UnreadableError, match="no path matches this pattern"):
-            expand(f"{root}/*.gone")
+            Location(f"{root}/*.gone").expand()
 
 
 def test_a_file_whose_name_looks_as_a_pattern_is_itself(tmp_path: Path) -> None:
     (tmp_path / "[a].log").write_bytes(b"")
-    assert expand(f"{tmp_path}/[a].log") == [f"{tmp_path}/[a].log"]
+    assert Location(f"{tmp_path}/[a].log").expand() == [Location(f"{tmp_path}/[a].log")]
 
 
 @pytest.mark.parametrize(
@@ -375,3 +374,41 @@ def test_the_name_of_a_directory_is_seen_through_dots_and_slashes(
 )  # fmt: skip
 def test_urls_are_remote_but_not_those_of_this_machine(path: str, remote: bool) -> None:
     assert is_remote(path) == remote
+
+
+SECRET = {"key": "me", "secret": "hunter2"}
+
+
+def test_what_is_listed_and_joined_has_the_options_of_its_directory(memory: str) -> None:
+    fsspec.filesystem("memory").pipe_file(f"{memory}/a.log", b"12345")
+    there = Location(memory, {"asynchronous": False})
+    (entry,) = there.entries()
+    assert entry.location == there / "a.log" == (there / "a.log").at(f"{memory}/a.log")
+    assert entry.location.parent == entry.location.containing == there
+    assert (there / "*.log").expand() == [there / "a.log"]
+
+
+def test_locations_are_equal_by_path_and_options() -> None:
+    one = Location("s3://bucket/a", SECRET)
+    assert one == Location("s3://bucket/a", dict(SECRET)) != Location("s3://bucket/a")
+    assert Location("a") == Location("a", {}) != Location("b")
+    assert len({one, Location("s3://bucket/a", dict(SECRET)), Location("s3://bucket/a")}) == 2
+    assert Location.of(one) is one
+    assert Location.of(Path("a"), SECRET) == Location("a", SECRET)
+
+
+def test_a_location_cannot_be_changed_and_is_pickled_with_its_options() -> None:
+    one = Location("s3://bucket/a", SECRET)
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        one.path = "b"
+    assert pickle.loads(pickle.dumps(one)) == copy.deepcopy(one) == one
+
+
+def test_options_are_in_no_text_of_a_location() -> None:
+    entry = DirectoryEntry("a", Location("s3://bucket/a", SECRET), False)
+    partition = describe_partition(Location("s3://bucket/t-0", SECRET), [entry])
+    texts = [str(entry.location), repr(entry.location), repr(entry), repr(partition), f"{entry.location}"]
+    texts += [json.dumps(asdict(each), default=str) for each in (entry, partition)]
+    assert not [text for text in texts if "hunter2" in text]
+    with pytest.raises(TypeError):
+        json.dumps(entry.location)

@@ -1,0 +1,282 @@
+"""Opens, lists and joins paths and URLs, locally or through fsspec.
+
+A :class:`Location` is a path with what opens it. Whoever lists one gets entries that have locations of their own, so
+that the options of a storage are given once, where a path comes in. They may be secrets: they are in no text of a
+location, and ``json`` and :func:`dataclasses.asdict` cannot take it apart.
+
+fsspec is imported only when a path needs it. What keeps a path from being read is an :class:`UnreadableError` that
+names the path.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from brokerless.errors import UnreadableError
+from brokerless.log.storage import paths
+from brokerless.log.storage.files import File, LocalFile, RemoteFile, unreadable
+
+StorageOptions = Mapping[str, Any]
+"""What fsspec's file system is made with."""
+
+_LIST_TRIES = 20
+"""How often a directory is listed again, each time because a file went meanwhile."""
+
+
+class Location:
+    """A local path (also as ``file:///...``) or anything that fsspec knows (``s3://...``, ``memory://...``,
+    ``zip://member::s3://...``), with the options of its storage.
+
+    It does not change, can be pickled, and equals another one of the same path and options. As text it is the path.
+    """
+
+    # No dataclass: asdict would put the options into what it makes.
+    __slots__ = ("options", "path")
+
+    path: str
+    options: StorageOptions | None
+
+    def __init__(self, path: str, options: StorageOptions | None = None) -> None:
+        object.__setattr__(self, "path", path)
+        object.__setattr__(self, "options", options or None)
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str] | Location, options: StorageOptions | None = None) -> Location:
+        """The location of a path as a user names it; one that is a location already has its options."""
+        return path if isinstance(path, Location) else cls(os.fspath(path), options)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a location cannot be changed: {name}")
+
+    def __reduce__(self) -> tuple[type[Location], tuple[str, StorageOptions | None]]:
+        return Location, (self.path, self.options)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Location):
+            return NotImplemented
+        return self.path == other.path and self.options == other.options
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    def __str__(self) -> str:
+        return self.path
+
+    def __repr__(self) -> str:
+        return f"Location({self.path!r})"
+
+    def __truediv__(self, name: str) -> Location:
+        """The location of a name in a directory."""
+        return Location(paths.join(self.path, name), self.options)
+
+    def at(self, path: str) -> Location:
+        """Another path in the same storage."""
+        return Location(path, self.options)
+
+    @property
+    def name(self) -> str:
+        """The name of the file or directory; see :func:`paths.directory_name`."""
+        return paths.directory_name(self.path)
+
+    @property
+    def parent(self) -> Location | None:
+        """The directory that it is in; None for what is a whole archive, or a bucket."""
+        above = paths.parent_directory(self.path)
+        return None if above is None else self.at(above)
+
+    @property
+    def containing(self) -> Location | None:
+        """The directory that a directory is in, links followed; None for a whole archive, or a bucket."""
+        above = paths.containing_directory(self.path)
+        return None if above is None else self.at(above)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether fsspec reads it: a URL, but not of this machine's files."""
+        return paths.is_remote(self.path)
+
+    @property
+    def local(self) -> Path:
+        """The path of one that is not remote."""
+        return Path(paths.local(self.path))
+
+    def open(self) -> File:
+        """Opens a file for reading; the caller closes it.
+
+        Raises :class:`UnreadableError` for what is missing, not permitted, no regular file, or of an unknown protocol.
+        """
+        if self.is_remote:
+            with unreadable(self.path, Exception):
+                fs, inner = self.file_system()
+                handle, info = _open_remote(fs, inner)
+                try:
+                    if info["type"] == "directory":
+                        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+                    if info["size"] is None:
+                        raise OSError("the storage does not say how large the file is")
+                except BaseException:
+                    handle.close()
+                    raise
+                return RemoteFile(self.path, handle, int(info["size"]), fs, info.get("ETag"))
+        with unreadable(self.path, OSError, ValueError):
+            # A pipe without a writer would keep a blocking open waiting for ever.
+            flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+            descriptor = os.open(paths.local(self.path), flags)
+            try:
+                mode = os.fstat(descriptor).st_mode
+                if stat.S_ISDIR(mode):
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+                if not stat.S_ISREG(mode):
+                    raise OSError("it is not a regular file")
+                return LocalFile(self.path, descriptor)
+            except BaseException:
+                os.close(descriptor)
+                raise
+
+    def read(self, limit: int) -> bytes:
+        """A whole file, copied, for the small companions of a log (a broker may shrink them at any time).
+
+        Raises :class:`UnreadableError` as :meth:`open` does, and for a file of more than ``limit`` bytes.
+        """
+        with self.open() as file:
+            if file.size > limit:
+                text = f"{file.size} bytes are more than the {limit} that such a file may have"
+                raise UnreadableError(self.path, text)
+            return file.read(0, file.size).tobytes()
+
+    def entries(self) -> list[DirectoryEntry]:
+        """What is in a directory, sorted by name. Raises :class:`UnreadableError` for what is no readable directory."""
+        if not self.is_remote:
+            with unreadable(self.path, OSError, ValueError):
+                return sorted(_local_entries(self), key=lambda entry: entry.name)
+        with unreadable(self.path, Exception):
+            fs, inner = self.file_system()
+            fs.invalidate_cache(inner)
+            entries: list[DirectoryEntry] = []
+            for info in fs.ls(inner, detail=True):
+                name = str(info["name"]).rstrip("/").rpartition("/")[2]
+                if str(info["name"]).strip("/") == str(inner).strip("/"):
+                    if info["type"] == "file" and fs.isfile(inner):
+                        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+                    continue  # object stores list the marker of the "directory" itself
+                directory = info["type"] == "directory"
+                size = None if directory else info["size"]
+                entries.append(DirectoryEntry(name, self / name, directory, size, identity=info.get("ETag")))
+            return sorted(entries, key=lambda entry: entry.name)
+
+    def find_entry(self, name: str) -> DirectoryEntry | None:
+        """One file of a directory of this machine, as :meth:`entries` has it; None where it is not there."""
+        return _local_entry(self, Path(paths.local(paths.join(self.path, name))))
+
+    def is_directory(self) -> bool:
+        """Whether there is a directory; False as well where there is nothing or nothing that may be asked."""
+        if not self.is_remote:
+            with suppress(OSError, ValueError):
+                return stat.S_ISDIR(os.stat(paths.local(self.path)).st_mode)  # noqa: PTH116 - paths are strings here
+            return False
+        with unreadable(self.path, Exception):
+            fs, inner = self.file_system()
+            fs.invalidate_cache(inner)
+            return bool(fs.isdir(inner))
+
+    def exists(self) -> bool:
+        """Whether there is a file or directory."""
+        if not self.is_remote:
+            with suppress(OSError, ValueError):
+                os.stat(paths.local(self.path))  # noqa: PTH116 - paths are strings here
+                return True
+            return False
+        with unreadable(self.path, Exception):
+            fs, inner = self.file_system()
+            fs.invalidate_cache(inner)
+            return bool(fs.exists(inner))
+
+    def expand(self) -> list[Location]:
+        """What a pattern (``*``, ``?``, ``[...]``) matches, sorted; a path without one is itself, there or not.
+
+        Raises :class:`UnreadableError` if a pattern matches nothing.
+        """
+        path = self.path
+        if not glob.has_magic(path) or (not self.is_remote and self.exists()):
+            return [self]
+        if self.is_remote:
+            with unreadable(path, Exception):
+                fs, inner = self.file_system()
+                first, *rest = path.split("::")
+                protocol = first.partition("://")[0]
+                matches = sorted("::".join([f"{protocol}://{str(each).lstrip('/')}", *rest]) for each in fs.glob(inner))
+        else:
+            matches = sorted(glob.glob(paths.local(path)))  # noqa: PTH207 - paths are strings here
+        if not matches:
+            raise UnreadableError(path, "no path matches this pattern")
+        return [self.at(each) for each in matches]
+
+    def file_system(self) -> tuple[Any, Any]:
+        """fsspec's file system of a URL, and how that calls the path."""
+        import fsspec.core  # pyright: ignore[reportMissingTypeStubs]
+
+        core: Any = fsspec.core
+        return core.url_to_fs(self.path, **(self.options or {}))
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryEntry:
+    """One file or directory in a directory. ``location`` is that of the directory, joined with ``name``; ``size`` in
+    bytes (None for directories and what cannot be asked), ``modified`` in ms since the epoch, if known. ``identity``:
+    the inode number of a local file, the ETag of an object, where there is one."""
+
+    name: str
+    location: Location
+    is_directory: bool
+    size: int | None = None
+    modified: int | None = None
+    identity: int | str | None = None
+
+    @property
+    def path(self) -> str:
+        return self.location.path
+
+
+def _open_remote(fs: Any, inner: Any) -> tuple[Any, Any]:
+    """A handle, and what the storage says of the file. Object stores are asked for that when it is opened, and once is
+    enough: each request takes tens of milliseconds."""
+    try:
+        handle = fs.open(inner, "rb", cache_type="none")
+    except Exception:
+        if fs.info(inner)["type"] == "directory":
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
+        raise
+    return handle, getattr(handle, "details", None) or fs.info(inner)
+
+
+def _local_entries(directory: Location) -> list[DirectoryEntry]:
+    """Listed again where a file went, or got another name, between its listing and the question for its size."""
+    entries: list[DirectoryEntry | None] = []
+    for _ in range(_LIST_TRIES):
+        with os.scandir(paths.local(directory.path)) as found:
+            entries = [_local_entry(directory, each) for each in found]
+        if None not in entries:
+            break
+    return [each for each in entries if each is not None]
+
+
+def _local_entry(directory: Location, each: os.DirEntry[str] | Path) -> DirectoryEntry | None:
+    """None for what is not there any more. A link that leads nowhere has no size."""
+    location = directory / each.name
+    try:
+        status = each.stat()
+    except FileNotFoundError:
+        return DirectoryEntry(each.name, location, is_directory=False) if each.is_symlink() else None
+    except OSError:
+        return DirectoryEntry(each.name, location, is_directory=False)
+    is_a_directory = stat.S_ISDIR(status.st_mode)
+    size = None if is_a_directory else status.st_size
+    return DirectoryEntry(each.name, location, is_a_directory, size, status.st_mtime_ns // 1_000_000, status.st_ino)

@@ -101,9 +101,15 @@ def test_a_broker_begins_where_the_plan_said(broker: KafkaBroker) -> None:
     assert "orphaned" not in output
 
 
-def test_all_is_as_delete_records_leaves_it(broker: KafkaBroker, stopped: KafkaBroker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_all_is_as_delete_records_leaves_it(
+    is_killed: bool, broker: KafkaBroker, stopped: KafkaBroker, tmp_path: Path
+) -> None:
+    """Of a broker that stopped, and of one that was killed, whose next start recovers what is left."""
     other = KafkaBroker(tmp_path / "other", SOON | {"log.segment.delete.delay.ms": "0"})
     stopped.copy_log_dir(other.log_dir)
+    for each in (broker, other) if is_killed else ():
+        (each.log_dir / names.CLEAN_SHUTDOWN).unlink()
     (plain,) = brokerless.open(broker.log_dir).trim(free=60_000, topics=[PLAIN], apply=True).partitions
     with other:
         place = TopicPartition(PLAIN, 0, plain.log_start_offset)

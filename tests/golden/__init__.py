@@ -127,8 +127,9 @@ CONSUMERS_THROW = ("message-checksum-mismatch", "magic-unknown")
 
 
 def first_at_their_offsets(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The ``record`` lines of one file without those whose offsets an intact batch before has. Kafka's file reader
-    yields these as well, but a consumer gets each offset once (``tests/kafka/test_consumed_cases.py``)."""
+    """The ``record`` lines of one file without those whose offsets an intact batch before has, or a record before in
+    the same batch. Kafka's file reader yields these as well, but a consumer gets each offset once
+    (``tests/kafka/test_consumed_cases.py``)."""
     first: dict[int, set[int]] = {}
     seen: list[tuple[int, int]] = []
     records = list(of_type(lines, "record"))
@@ -141,7 +142,11 @@ def first_at_their_offsets(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
             if batch["position"] in broken or (batch.get("count") or 0) > last - base + 1:
                 last = max(own, default=base - 1)
             seen.append((base, last))
-    return [each for each in records if each["offset"] in first[each["batchPosition"]]]
+    found: dict[tuple[int, int], dict[str, Any]] = {}
+    for each in records:
+        if each["offset"] in first[each["batchPosition"]]:
+            found.setdefault((each["batchPosition"], each["offset"]), each)
+    return list(found.values())
 
 
 BROKERS = ("clean", "unclean", "old-formats")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import brokerless
-from brokerless import record_views
+from brokerless import Record, record_views
 from tests.golden import cases, of_type
 
 
@@ -40,3 +42,23 @@ def test_a_column_that_was_not_read_is_an_error() -> None:
     assert isinstance(view.offset, int)
     with pytest.raises(KeyError):
         _ = view.key
+
+
+def view(**columns: list[Any]) -> Record:
+    return next(record_views(pa.RecordBatch.from_pydict(columns)))
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (
+            {"topic": ["orders"], "partition": [0], "offset": [12], "key": [b"o-12"], "value": [b"x" * 500]},
+            f"Record(orders-0 @12, key=b'o-12', value=b'{'x' * 40}'...)",
+        ),
+        ({"topic": [None], "partition": [None], "offset": [3], "key": [None]}, "Record(@3, key=None)"),
+        ({"value": [{"id": 7}]}, "Record(value={'id': 7})"),
+        ({"topic": ["t"], "offset": [1]}, "Record(@1)"),
+    ],
+)
+def test_a_repr_is_one_line_with_what_was_read(columns: dict[str, Any], expected: str) -> None:
+    assert repr(view(**columns)) == expected

@@ -11,6 +11,8 @@ import pyarrow as pa
 from brokerless.schemas import TIMESTAMP_TYPES
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SHOWN = 40
+"""Bytes or characters of a key or value in a ``repr``."""
 
 
 class Record:
@@ -73,7 +75,20 @@ class Record:
         return self._field("isControl").as_py()
 
     def __repr__(self) -> str:
-        return f"Record({self.topic}-{self.partition} offset {self.offset})"
+        """What of it was read, on one line; of long keys and values, the beginning."""
+        read = set(self._batch.schema.names)
+        place = f"{self.topic}-{self.partition} " if {"topic", "partition"} <= read and self.topic is not None else ""
+        place += f"@{self.offset}" if "offset" in read else ""
+        sides = [f"{name}={_shortened(self._field(name).as_py())}" for name in ("key", "value") if name in read]
+        return f"Record({', '.join([place.strip(), *sides]).removeprefix(', ')})"
+
+
+def _shortened(content: Any) -> str:
+    """Also of what was decoded, of any type."""
+    if isinstance(content, bytes | str) and len(content) > _SHOWN:
+        return f"{content[:_SHOWN]!r}..."
+    shown = repr(content)
+    return shown if len(shown) <= 4 * _SHOWN else f"{shown[:_SHOWN]}..."
 
 
 def record_views(batch: pa.RecordBatch) -> Iterator[Record]:

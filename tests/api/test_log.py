@@ -458,3 +458,20 @@ def test_every_command_has_a_function_or_a_method() -> None:
     for name in COMMANDS.keys() - of_the_command_line:
         name = under_other_names.get(name, name)
         assert hasattr(Log, name) or name in brokerless.__all__, name
+
+
+def test_a_repr_is_a_line_that_says_what_is_there(tmp_path: Path) -> None:
+    directory = tmp_path / "orders-0"
+    directory.mkdir()
+    data = write_batch(write_record(b"k", b"v"))
+    (directory / f"{0:020}.log").write_bytes(data)
+    (tmp_path / "empty-0").mkdir()
+    (tmp_path / "empty-0" / f"{7:020}.log").write_bytes(b"")
+    log = brokerless.open(tmp_path)
+    assert repr(log) == f"Log('{tmp_path}', 2 partitions, {len(data)} B)"
+    assert repr(log.partitions) == "[Partition(empty-0, empty, 1 segment), Partition(orders-0, 0..0, 1 segment)]"
+    (directory / f"{0:020}.log").unlink()
+    assert repr(log.partition("orders", 0)) == "Partition(orders-0, 1 segment)"
+    alone = tmp_path / "copy.log"
+    alone.write_bytes(data)
+    assert repr(brokerless.open(alone).partitions[0]).startswith(f"Partition('{alone}', ")

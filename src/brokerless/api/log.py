@@ -29,7 +29,7 @@ from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.location import StorageOptions
 from brokerless.schemas import SEGMENTS, TRANSACTIONS
 from brokerless.tables.partition_reader import OnDamage, read_batches
-from brokerless.text import html_table
+from brokerless.text import format_bytes, html_table
 
 if TYPE_CHECKING:
     from brokerless.api.erasing import ErasedPartition
@@ -173,7 +173,10 @@ class Log:
         write_report(self.directory, self.partitions, to, self.storage_options, max_batch_bytes=max_batch_bytes)
 
     def __repr__(self) -> str:
-        return f"Log({self.path!r}, partitions={len(self.directory.partitions)})"
+        """``Log('/var/lib/kafka', 8 partitions, 464.0 KB)``, by the listing; nothing is read."""
+        found = self.directory.partitions
+        size = format_bytes(sum(each.size for each in found))
+        return f"Log({self.path!r}, {len(found):,} partition{'' if len(found) == 1 else 's'}, {size})"
 
     def _repr_html_(self) -> str:
         paths = [each.paths for each in self.partitions]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from brokerless.api import erasing, exporting, jobs
 from brokerless.api.jobs import records as all_records
 from brokerless.clock import Time
+from brokerless.errors import BrokerlessError
 from brokerless.findings import Finding
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
@@ -43,7 +45,16 @@ class Partition(PartitionReader):
     """One partition's log: its segments, in order. ``topic`` and ``partition`` are None for a lone file."""
 
     def __repr__(self) -> str:
-        return f"Partition({self.path!r}, segments={len(self.paths.segments)})"
+        """``Partition(orders-0, 0..1264, 4 segments)``. The last offset is read from the last segment, but not of what
+        is remote, and not where it cannot be read."""
+        name = repr(self.path) if self.topic is None else f"{self.topic}-{self.partition}"
+        end = None
+        if not self.paths.location.is_remote:
+            with suppress(BrokerlessError):
+                end = PartitionReader.end_offset.func(self)  # which is not kept: the log may grow
+        start, count = self.start_offset, len(self.paths.segments)
+        offsets = "" if start is None or end is None else f"{start}..{end - 1}, " if end > start else "empty, "
+        return f"Partition({name}, {offsets}{count:,} segment{'' if count == 1 else 's'})"
 
     @property
     def _source(self) -> jobs.Source:

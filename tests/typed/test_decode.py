@@ -13,13 +13,16 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.schema_registry_client import Schema
 from confluent_kafka.serialization import MessageField, SerializationContext
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
 from tests.typed.registries import client, registry_of
 
 from brokerless.schemas import HEADERS
-from brokerless.typed.decode import decode_batch
+from brokerless.typed.decode import SideDecoder, decode_batch
 from brokerless.typed.registry import Registry, read_registry
 from brokerless.typed.resolve import resolve_topic
-from brokerless.typed.topic_type import Decoding, TopicType
+from brokerless.typed.topic_type import Decoding, SideType, TopicType
 
 VALUE = SerializationContext("orders", MessageField.VALUE)
 
@@ -191,8 +194,8 @@ def test_connect_json_has_the_types_of_its_schema() -> None:
 def test_windowed_keys_of_streams() -> None:
     key = b"user-1" + struct.pack(">q", 60_000)
     session = b"user-1" + struct.pack(">qq", 90_000, 60_000)
-    for format_, given in (("time-windowed:string", key), ("session-windowed:string", session)):
-        _, found = decoded([b"x"], read_registry([]), Decoding(key_format=format_), keys=[given])
+    for format_, own in (("time-windowed:string", key), ("session-windowed:string", session)):
+        _, found = decoded([b"x"], read_registry([]), Decoding(key_format=format_), keys=[own])
         assert found[0]["key"]["key"] == "user-1"
         assert found[0]["key"]["start"].timestamp() == 60
         if format_.startswith("session"):
@@ -219,3 +222,43 @@ def test_an_id_in_a_header_counts() -> None:
     headers = [[{"key": "x", "value": b""}, {"key": "__value_schema_id", "value": value[:5]}]]
     _, found = decoded([value[5:]], registry_of(registry), headers=headers)
     assert found[0]["value"]["user"] == "ann"
+
+
+PIECES = [
+    b"", b"a", "äé".encode(), "\U0001f600".encode(), b"\0", b"\xff", b"\xed\xa0\x80", b"\xc0\x80",
+    b"\xf4\x90\x80\x80", b"\xe2\x82",
+]  # fmt: skip
+TEXTS = st.lists(st.sampled_from(PIECES), max_size=3).map(b"".join)
+
+
+def by_python(payload: bytes | None, form: str) -> tuple[Any, Any, Any]:
+    """The value, its bytes if it has none, and why."""
+    if payload is None or form == "bytes":
+        return payload, None, None
+    try:
+        return payload.decode(), None, None
+    except UnicodeDecodeError as error:
+        return None, payload, f"no UTF-8: {error.reason}"
+
+
+@pytest.mark.parametrize("form", ["string", "bytes"])
+@given(st.lists(st.none() | TEXTS, max_size=8), st.integers(0, 2))
+@examples(150)
+def test_text_is_what_python_decodes(form: str, payloads: list[bytes | None], first: int) -> None:
+    """Also of a slice of a column."""
+    column = pa.array(payloads, pa.binary())[first:]
+    side = SideType(form, pa.string() if form == "string" else pa.binary())
+    found = SideDecoder(side, "value").decode(column, None)
+    found[0].validate(full=True)
+    assert list(zip(*(each.to_pylist() for each in found), strict=True)) == [
+        by_python(each, form) for each in payloads[first:]
+    ]
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=3), st.integers(60, 70))
+@examples(50)
+def test_one_value_that_is_no_text_makes_a_topic_bytes(last: list[bytes], texts: int) -> None:
+    """However late it comes; a zero byte begins numbers, and no text."""
+    is_text = all(by_python(each, "string")[2] is None and not each.startswith(b"\0") for each in last)
+    found, _ = decoded([b"text"] * texts + last, read_registry([]), Decoding())
+    assert found.value.format == ("string" if is_text else "bytes")

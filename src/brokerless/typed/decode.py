@@ -16,7 +16,7 @@ from brokerless.arrow import Column
 from brokerless.typed import framing, plain
 from brokerless.typed.framing import APICURIO_JSON, GLUE_ZLIB, NULL, UNFRAMED, Frame, Frames, registry_of
 from brokerless.typed.json.columns import json_decoder
-from brokerless.typed.payloads import PayloadDecoder, Reasons, reason_of, rows_decoder
+from brokerless.typed.payloads import PayloadDecoder, Reasons, reason_of, rows_decoder, text_decoder
 from brokerless.typed.schema_types import decoder_of_schema
 from brokerless.typed.times import Moment, without_unreadable
 from brokerless.typed.topic_type import SCHEMA, UNFRAMED_VALUES, WINDOWS, SideType, TopicType
@@ -171,7 +171,9 @@ def plain_decoder(side: SideType) -> PayloadDecoder:
 
     if name == "json" and not tail:
         return json_decoder(side.type)
-    return rows_decoder(parse_window if tail else parse, side.type)
+    by_rows = rows_decoder(parse_window if tail else parse, side.type)
+    is_whole = not tail and (name, side.type) in (("string", pa.string()), ("bytes", pa.binary()))
+    return text_decoder(side.type, by_rows) if is_whole else by_rows
 
 
 def _unframed(column: Column) -> Frames:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Protocol
+from contextlib import suppress
+from typing import Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +46,23 @@ def rows_decoder(parse: Parse, type_: pa.DataType) -> PayloadDecoder:
                 values.append(None)
                 reasons[row] = reason_of(error)
         return column_of_rows(values, type_, reasons), reasons
+
+    return decode
+
+
+def text_decoder(type_: pa.DataType, by_rows: PayloadDecoder) -> PayloadDecoder:
+    """A decoder of text or bytes that takes a batch's payloads unchanged, without a value of Python for each; where one
+    is no UTF-8, or something is between them, it is ``by_rows``."""
+
+    def decode(
+        frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[Column, Reasons]:
+        if len(starts) and bool((starts[1:] == ends[:-1]).all()):
+            bounds = np.append(starts, ends[-1]).astype(np.int32)
+            buffers = [None, *(pa.py_buffer(memoryview(cast(Any, each))) for each in (bounds, data))]
+            with suppress(pa.ArrowInvalid):
+                return pa.Array.from_buffers(pa.binary(), len(starts), buffers).cast(type_), {}
+        return by_rows(frame, data, starts, ends)
 
     return decode
 

@@ -88,6 +88,20 @@ def _read_beginnings(
             yield from first_rows(read, _OF_SEGMENT)
 
 
+def _other_text(column: Column, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Which of some rows may not be text."""
+    try:
+        column.take(arrow.column_of_numbers(pa.int64(), rows)).cast(pa.string())
+    except pa.ArrowInvalid:
+        return np.arange(len(rows))
+    bounds, data = arrow.ends(column).astype(np.int64), arrow.data(column)
+    starts, ends = bounds[:-1][rows], bounds[1:][rows]
+    begins_with_zero = (
+        (ends > starts) & (data[np.minimum(starts, max(len(data) - 1, 0))] == 0) if len(data) else rows < 0
+    )
+    return np.flatnonzero(begins_with_zero)
+
+
 @dataclass(slots=True)
 class SideScan:
     """What the keys or the values of a topic look like, as far as they were read."""
@@ -178,7 +192,7 @@ class SideScan:
         rest = rows[_FIRST:]
         if self.is_json and not self.is_connect:
             rest = rest[self._other_json(column, rest)]
-        self._look_at(column, rest)
+        self._look_at(column, rest if self.is_json else rest[_other_text(column, rest)])
 
     def _other_json(self, column: Column, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Which of some rows may not be JSON of the type so far."""

@@ -18,6 +18,7 @@ from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TR
 from brokerless.jobs.rebuild.plan import Rebuild
 from brokerless.jobs.restart.job import plan_directories
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.jars import HELPERS_OF_4, OLD_FORMATS, check, run
 from tests.kafka.producers import Record, produce_confluent
@@ -216,7 +217,7 @@ def test_a_position_that_recovery_cuts_off_is_none_for_a_broker(kafka_jars: Path
     data[at + 70] ^= 1
     log.write_bytes(data)
     shutil.rmtree(broker.log_dir / "orders-2")
-    (restart,) = plan_directories([resolve(str(broker.log_dir))])
+    (restart,) = plan_directories([resolve(Location(str(broker.log_dir)))])
     assert not restart.lost_positions
     with broker:
         broker.wait_for_leaders("orders", 3)

@@ -242,14 +242,14 @@ def test_a_plan_that_was_overtaken_is_refused(tmp_path: Path) -> None:
 KILLED = """
 import sys
 from brokerless.jobs.export.job import Export, export, plan
-from brokerless.jobs.export.tasks import ExportForm
 from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
 from tests.jobs.killed import kill_at_changes
 
 source, out, kills = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
 def job(to):
-    planned = plan(resolve(source).partitions, [source], to, Export(by_date=True, file_bytes=3000))
+    planned = plan(resolve(Location(source)).partitions, [source], to, Export(by_date=True, file_bytes=3000))
     list(export(planned, print))
 
 kill_at_changes(job, out, kills)

@@ -77,7 +77,7 @@ def test_a_position_that_a_recovery_cuts_off_is_none_any_more(tmp_path: Path) ->
     (disk / "recovery-point-offset-checkpoint").write_text("0\n0\n")
 
     def groups() -> list[list[str]]:
-        (restart,) = plan_directories([resolve(str(disk))])
+        (restart,) = plan_directories([resolve(Location(str(disk)))])
         rebuilt = brokerless.rebuild(disk, tmp_path / "to")
         found = brokerless.cluster(disk).findings
         described = [each.message for each in found if each.kind == "position-past-end"]

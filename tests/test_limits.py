@@ -57,9 +57,10 @@ def carved(path, told, parquet):
     from brokerless.jobs.salvage.carve import Carving, carve
     from brokerless.log.commit.partition_writer import output_directory
     from brokerless.log.config import LogConfig
+    from brokerless.log.storage.location import Location
 
     with tempfile.TemporaryDirectory() as to:
-        carving = Carving(path, output_directory(to), LogConfig(), parquet=parquet)
+        carving = Carving(path, output_directory(Location(to)), LogConfig(), parquet=parquet)
         return sum(each.records for each in carve([carving], told.append))
 
 def load(path, *options):

@@ -257,10 +257,8 @@ def test_batches_that_a_wrong_size_led_over_are_read_and_reported_where_it_is(
     assert [row["offset"] for row in rows] == [0, 1, 2, *range(6, 15)]
     assert [(each.kind, each.position) for each in found] == [
         ("checksum-mismatch", size),
-        ("batch-size-invalid", size),
         ("batches-resume", 2 * size),
     ]
-    assert f"batches go on at position {2 * size}" in found[1].message
     for start in range(15):
         offsets = [row["offset"] for row in rows_and_findings(source, start_offset=start, end_offset=start + 2)[0]]
         assert offsets == [each for each in range(start, min(start + 2, 15)) if not 3 <= each < 6]

@@ -263,7 +263,7 @@ def _passed_over(
         place = int(positions[row]), below, 0 if name is None else name.offset
         found = find_passed_over(file.read, known, *place, LARGEST_WINDOW)
         if found is not None:
-            return row, _Break(_findings_of_size(file, found, known, int(positions[row])), found.position)
+            return row, _Break((_resumes(file, found),), found.position)
     return None
 
 
@@ -296,10 +296,10 @@ def _break(file: File, before: Batches, stop: int, zeros: int | None, chain_only
     found = find_continuation(file.read, file.size, before, stop, base_offset, LARGEST_WINDOW, file.next_data)
     if found is None:
         return _Break((finding,))
-    if found.position < stop:
-        return _Break(_findings_of_size(file, found, before, stop), found.position)
     resumes = _resumes(file, found)
     kind, text = _BREAKS[finding.kind]
+    if found.position < stop:
+        text = f"the wrong size of the batch at position {found.broken_at} leads here, past others, where {text}"
     finding = replace(
         finding, severity="error", kind=kind, message=f"{text}; batches go on at position {found.position}"
     )
@@ -310,19 +310,6 @@ def _resumes(file: File, found: Continuation) -> Finding:
     text = f"{found.position - found.broken_at} bytes before this were skipped; batches go on here"
     expected, offset = f"offset {found.after}", f"offset {found.first}"
     return Finding("info", Kind.BATCHES_RESUME, file.path, found.position, found.first, text, expected, offset)
-
-
-def _findings_of_size(file: File, found: Continuation, before: Batches, stop: int) -> tuple[Finding, ...]:
-    """Of a damaged batch within which the next one begins. ``before``: batches that it is one of; ``stop``: where the
-    sizes from it on have led to (bytes)."""
-    (row,) = np.flatnonzero(before.positions == found.broken_at)
-    text = f"the size of this batch is wrong, as it leads over others; batches go on at position {found.position}"
-    size, offset = int(before.sizes[row]), int(before.entry_offset[row])
-    wrong = Finding(
-        "error", Kind.BATCH_SIZE_INVALID, file.path, found.broken_at, offset, text,
-        f"at most {found.position - found.broken_at} bytes", f"{size} bytes, to position {stop}",
-    )  # fmt: skip
-    return wrong, _resumes(file, found)
 
 
 def _size_at(buffer: NDArray[np.uint8], position: int) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from contextlib import suppress
+from dataclasses import fields
 from html import escape
 from typing import Any
 
@@ -16,6 +17,7 @@ _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT = "\ufffd".encode()
 
 _MOST_ROWS = 60
+_SHOWN = 60
 _LEFT, _RIGHT = ' style="text-align: left"', ' style="text-align: right"'
 
 
@@ -94,6 +96,41 @@ def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Any
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     title = f"<caption>{escape(show_name(caption))}</caption>"
     return f"<table>{title}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def short_repr(self: Any) -> str:
+    """A dataclass as one line, as the ``repr`` of what a job returns: which partition it is of, its numbers and texts,
+    and how many there are of what is many. Plans and paths, of which a ``repr`` would have thousands, are left out."""
+    parts = [] if (name := _partition_of(self)) is None else [name]
+    for field in fields(self):
+        if field.name in ("topic", "partition", "task"):
+            continue
+        found = getattr(self, field.name)
+        if isinstance(found, str):
+            parts.append(f"{field.name}={found if len(found) <= _SHOWN else found[:_SHOWN] + '...'!r}")
+        elif isinstance(found, int | float):
+            parts.append(f"{field.name}={found!r}")
+        elif isinstance(found, Sized) and len(found):
+            parts.append(f"{len(found):,} {field.name.replace('_', ' ')}")
+    return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def short_html(self: Any) -> str:
+    """The same as a table, for notebooks."""
+    name, _, rest = short_repr(self).partition("(")
+    rows = [(each.partition("=")[0], each.partition("=")[2]) for each in rest[:-1].split(", ")]
+    return html_table(name, ("field", "value"), rows)
+
+
+def _partition_of(value: Any) -> str | None:
+    for path in ("", "task", "task.source", "source"):
+        at = value
+        for name in filter(None, path.split(".")):
+            at = getattr(at, name, None)
+        topic, partition = getattr(at, "topic", None), getattr(at, "partition", None)
+        if isinstance(topic, str):
+            return topic if partition is None else f"{topic}-{partition}"
+    return None
 
 
 def _align(value: Any) -> str:

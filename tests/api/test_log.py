@@ -475,3 +475,22 @@ def test_a_repr_is_a_line_that_says_what_is_there(tmp_path: Path) -> None:
     alone = tmp_path / "copy.log"
     alone.write_bytes(data)
     assert repr(brokerless.open(alone).partitions[0]).startswith(f"Partition('{alone}', ")
+
+
+def test_results_are_shown_in_a_line_each(tmp_path: Path) -> None:
+    """Their plans name every file: a repr of them had 50,000 characters for eight partitions."""
+    data = broker_data("clean")
+    log = brokerless.open(data)
+    results: list[Any] = [
+        log.audit(), log.restart(), log.restart().directory, log.trim(free="1KB"), brokerless.cluster([data]),
+        *log.audit().partitions[:3], *log.restart().partitions[:3],
+    ]  # fmt: skip
+    for number, job in enumerate((log.salvage, log.convert, log.compact, log.export)):
+        results += list(job(tmp_path / str(number), dry_run=True))[:3]
+    for each in results:
+        assert repr(each).startswith(f"{type(each).__name__}(")
+        assert len(repr(each)) < 500
+        assert "\n" not in repr(each)
+        assert each._repr_html_().startswith("<table><caption>")
+    first, salvaged = log.partitions[0], log.salvage(tmp_path / "to", dry_run=True)[0]
+    assert repr(salvaged).startswith(f"SalvageResult({first.topic}-{first.partition}, start_offset=")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from brokerless.findings import Finding
+from brokerless.text import short_html, short_repr
 
 if TYPE_CHECKING:
     from brokerless.jobs.audit.job import PartitionAudit
@@ -19,6 +20,9 @@ class LogAudit:
     partitions: tuple[PartitionAudit, ...]
     findings: tuple[Finding, ...]
 
+    __repr__ = short_repr
+    _repr_html_ = short_html
+
 
 @dataclass(frozen=True, slots=True)
 class LogRestart:
@@ -27,6 +31,9 @@ class LogRestart:
 
     partitions: tuple[Restart, ...]
     directory: DirectoryRestart | None
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
     @property
     def is_harmless(self) -> bool:

@@ -14,6 +14,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.log.names import is_internal
 from brokerless.log.storage.location import StorageOptions
 from brokerless.tables.partition_reader import PartitionReader, first_rows
+from brokerless.text import short_html, short_repr
 from brokerless.typed.framing import CONFLUENT
 from brokerless.typed.records import shared_ids
 from brokerless.typed.registry import Registry
@@ -36,6 +37,9 @@ class SchemaReport:
     registry: Registry
     topics: dict[str | None, TopicType]
     findings: tuple[Finding, ...] = ()
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
     @property
     def problems(self) -> list[str]:

@@ -52,6 +52,7 @@ from brokerless.log.segment_summary import SegmentSummary, add_chunk
 from brokerless.log.storage.location import StorageOptions
 from brokerless.log.storage.paths import is_remote
 from brokerless.tables.partition_reader import PartitionReader
+from brokerless.text import short_html, short_repr
 
 MOST_OF_A_KIND = 1000
 """Findings of one kind that are kept of one partition; the rest is counted."""
@@ -84,6 +85,9 @@ class PartitionAudit:
     """The topic's ID, and the path of the file that says so."""
     findings: tuple[Finding, ...]
     left_out: dict[str, int]
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
 
 def audit_partition(

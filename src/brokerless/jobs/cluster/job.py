@@ -25,6 +25,7 @@ from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.read_progress import Done, ignore
 from brokerless.schemas import NAME, TIMESTAMP
 from brokerless.tables.partition_reader import PartitionReader
+from brokerless.text import short_html, short_repr
 
 Row = dict[str, Any]
 Place = tuple[str, int]
@@ -105,6 +106,9 @@ class ClusterDescription:
     rows: Mapping[str, Sequence[Row]]
     disks: tuple[Disk, ...]
     findings: tuple[Finding, ...]
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
     @property
     def cluster_id(self) -> str | None:

@@ -38,6 +38,7 @@ from brokerless.log.segment import Report
 from brokerless.log.segment import ignore as ignore_finding
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.text import short_html, short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,9 @@ class CompactResult:
     clean_offset: int = 0
     open_transaction: tuple[int, int] | None = None
     damages: tuple[Finding, ...] = ()
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
     def as_dict(self) -> dict[str, Any]:
         """As ``compact --json`` writes it."""

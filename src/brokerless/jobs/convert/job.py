@@ -42,6 +42,7 @@ from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
 from brokerless.log.storage.paths import full_path
 from brokerless.log.write.follower_append import check_sizes, whole_batches
+from brokerless.text import short_html, short_repr
 
 LEFT_OUT = LOST | {
     "aborted": "records of aborted transactions",
@@ -115,6 +116,9 @@ class ConvertResult:
     end_offset: int
     damages: tuple[Finding, ...]
     base_offsets: tuple[int, ...] = ()
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
     @property
     def has_other_segments(self) -> bool:

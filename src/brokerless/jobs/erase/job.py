@@ -49,6 +49,7 @@ from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.log.storage.paths import full_path
 from brokerless.log.write.follower_append import whole_batches
+from brokerless.text import short_html, short_repr
 from brokerless.typed.blanking.schemas import RecordedSchemas
 
 
@@ -121,6 +122,9 @@ class ErasedPartition:
     before: tuple[ManifestFile, ...] = ()
     after: tuple[ManifestFile, ...] = ()
     schemas: RecordedSchemas = field(default_factory=RecordedSchemas)
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
     def as_dict(self) -> dict[str, Any]:
         """As ``erase --json`` writes it."""

@@ -17,6 +17,7 @@ from brokerless.table_formats import parquet_files
 from brokerless.table_formats.export_state import ExportState, Offsets
 from brokerless.table_formats.parquet_files import ParquetFile
 from brokerless.table_formats.rows import Cut, add_cut, cut_findings
+from brokerless.text import short_html, short_repr
 from brokerless.typed.records import Failures
 
 _ADVICE = (
@@ -63,6 +64,9 @@ class ExportedPartition:
     missing: tuple[Span, ...] = ()
     filled: tuple[Span, ...] = ()
     table: str | None = None
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
     @property
     def records(self) -> int:

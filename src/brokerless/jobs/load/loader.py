@@ -42,6 +42,7 @@ from brokerless.log.write.log_writer import Appended
 from brokerless.log.write.new_partition import checked_name
 from brokerless.tables.batcher import Batcher, BatchSettings, Cut, Encoded, observe
 from brokerless.tables.rows import bounded
+from brokerless.text import short_html, short_repr
 
 Int64s = NDArray[np.int64]
 
@@ -65,6 +66,9 @@ class LoadedPartition:
     first_offset: int
     last_offset: int
 
+    __repr__ = short_repr
+    _repr_html_ = short_html
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -75,6 +79,9 @@ class Loaded:
     control_records: int
     unknown: tuple[str, ...] = ()
     """Partitions that the cluster's metadata in the directory does not know: a broker takes them for strays."""
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
 
 @dataclass(frozen=True, slots=True)

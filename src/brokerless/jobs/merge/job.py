@@ -55,6 +55,7 @@ from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.log.storage.paths import is_remote
+from brokerless.text import short_html, short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,9 @@ class MergeResult:
     losses: tuple[Loss, ...]
     committed: int | None
     reach: int
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
     @property
     def is_whole(self) -> bool:

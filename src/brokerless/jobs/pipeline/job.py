@@ -37,7 +37,7 @@ from brokerless.log.storage import paths
 from brokerless.log.storage.location import Location
 from brokerless.table_formats.export_directory import check_target, only_export
 from brokerless.table_formats.export_state import Exported, Offsets
-from brokerless.text import readable
+from brokerless.text import readable, short_html, short_repr
 
 STAGES = ("find", "verify", "export", "maintain", "report")
 Phase = Callable[[str, int], AbstractContextManager[Done]]
@@ -63,6 +63,9 @@ class PipelineRun:
     ranges: list[DamagedRange] = field(default_factory=list[DamagedRange])
     pages: tuple[str, ...] = ()
     refused: dict[str, str] = field(default_factory=dict[str, str])
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
     @property
     def counts(self) -> Counter[str]:

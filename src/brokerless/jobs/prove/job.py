@@ -45,6 +45,7 @@ from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.log.storage.paths import directory_name, join, parent_directory
 from brokerless.strict_json import WrongJsonError, as_list, as_text
 from brokerless.tables.record_filter import given_header
+from brokerless.text import short_html, short_repr
 from brokerless.typed.blanking.paths import path_text
 
 _NAME = "brokerless prove"
@@ -71,6 +72,9 @@ class Proof:
     searched: int = 0
     unsearched: int = 0
     findings: list[Finding] = field(default_factory=list[Finding])
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
     @property
     def holds(self) -> bool:

@@ -60,6 +60,7 @@ from brokerless.log.checkpoint.topic_ids import random_id
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path, join
 from brokerless.tables.partition_reader import open_partitions
+from brokerless.text import short_html, short_repr
 
 Data = Literal["link", "copy", "in-place"]
 Quorum = Literal["static", "dynamic"]
@@ -134,6 +135,9 @@ class Rebuild:
     """Of groups, past the end of their partition."""
     reset_to: ResetTo | None = None
     now_ms: int = 0
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
     def records(self) -> list[Record]:
         """The records of the snapshot. Raises :class:`UsageError` for what this metadata version cannot express."""

@@ -10,6 +10,7 @@ from brokerless.internals.groups.positions import LostPosition
 from brokerless.jobs.restart.remote_deletions import RemoteDeletion
 from brokerless.jobs.restart.retention_forecast import Retention, Settings
 from brokerless.jobs.restart.transactions import Completion
+from brokerless.text import short_html, short_repr
 
 Place = tuple[str, int]
 
@@ -77,6 +78,9 @@ class Restart:
     retention: Retention | None = None
     """What retention deletes soon afterwards, which is no harm that the start does unless it is by a damaged index."""
 
+    __repr__ = short_repr
+    _repr_html_ = short_html
+
     @property
     def is_harmless(self) -> bool:
         """Whether all that can be read now is served afterwards."""
@@ -128,6 +132,9 @@ class DirectoryRestart:
     """Why a broker with other directories starts without this one."""
     lost_positions: tuple[LostPosition, ...] = ()
     """Positions of groups past the end of a partition after the start; reported of the node's first directory."""
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
     @property
     def is_harmless(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from brokerless.findings import Finding
+from brokerless.text import short_html, short_repr
 
 Settings = Mapping[str, str]
 
@@ -66,6 +67,9 @@ class TopicRestore:
     target: Settings
     exists: bool
 
+    __repr__ = short_repr
+    _repr_html_ = short_html
+
     @property
     def records(self) -> int:
         return sum(each.records for each in self.partitions)
@@ -87,6 +91,9 @@ class GroupRestore:
     source_offset: int
     target_offset: int | None
     reason: str = ""
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +123,6 @@ class Restore:
     is_applied: bool = False
     is_resumed: bool = False
     created: tuple[str, ...] = field(default=())
+
+    __repr__ = short_repr
+    _repr_html_ = short_html

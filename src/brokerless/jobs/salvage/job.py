@@ -48,6 +48,7 @@ from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.table_formats.parquet_files import ParquetFile
+from brokerless.text import short_html, short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,9 @@ class SalvageResult:
     """The Parquet files, if these were asked for, within the target directory."""
     base_offsets: tuple[int, ...] = ()
     """Of the segments that were written."""
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
     @property
     def has_other_segments(self) -> bool:

@@ -15,7 +15,7 @@ from brokerless.format import layouts
 from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.contents import Contents, sum_of
 from brokerless.jobs.size.estimate import Estimate
-from brokerless.text import format_bytes, html_table
+from brokerless.text import format_bytes, html_table, short_repr
 
 _NEARLY_ALL = 0.95
 HEAVIEST = 10
@@ -46,6 +46,8 @@ class TopicSize:
     smaller_from: dict[tuple[int, str], int | None]
     findings: tuple[Finding, ...] = ()
     is_over_budget: bool = False
+
+    __repr__ = short_repr
 
     @property
     def kind(self) -> tuple[int, str] | None:

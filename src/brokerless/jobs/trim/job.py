@@ -35,6 +35,7 @@ from brokerless.log.storage.paths import directory_name, is_remote
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.segment_state import remove_segments
 from brokerless.tables.partition_reader import PartitionReader
+from brokerless.text import short_html, short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,9 @@ class Trim:
     retained: Mapping[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
     missing: int = 0
     is_applied: bool = False
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
     @property
     def size(self) -> int:

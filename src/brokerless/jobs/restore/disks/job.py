@@ -33,6 +33,7 @@ from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.log.storage.paths import is_local_within, is_remote
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.text import short_html, short_repr
 
 _SAID = (Kind.RETENTION_DELETES, Kind.TARGET_COMPACTS, Kind.LATE_RECORDS, Kind.CONFIGS_UNKNOWN, Kind.CONFIG_DIFFERS)
 """What is to be known where records keep their batches and offsets."""
@@ -80,6 +81,9 @@ class DiskRestore:
     readers: dict[tuple[str, int], PartitionReader] = field(default_factory=dict[tuple[str, int], PartitionReader])
     topic_ids: TopicIds = field(default_factory=dict[bytes, bytes])
     """Those that change in ``__consumer_offsets``."""
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
 
 def plan_disks(

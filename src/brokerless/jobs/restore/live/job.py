@@ -37,6 +37,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.location import StorageOptions
 from brokerless.log.storage.paths import full_path
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.text import short_html, short_repr
 
 Done = source.Done
 
@@ -64,6 +65,9 @@ class LiveRestore:
     everything: Sequence[PartitionReader]
     plan: Restore
     targets: dict[str, TargetTopic]
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
 
 
 def plan_restore(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,11 @@ from brokerless.jobs.audit.job import audit_directory, audit_partition
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
+from brokerless.views.audit import abort_command
+from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
 from tests.kafka.broker import KafkaBroker
+from tests.kafka.jars import check
+from tests.kafka.jars import run as kafka_run
 
 pytestmark = pytest.mark.xdist_group("audited")
 
@@ -118,6 +123,16 @@ def test_a_broker_with_another_number_has_no_replicas_here(broker: KafkaBroker, 
     assert {f"{topic}-0" for topic in TOPICS} <= there
 
 
+def test_one_topic_alone_is_judged_by_kafkas_own_topics_too(
+    broker: KafkaBroker,
+    tmp_path: Path,
+    run: Run,  # noqa: F811
+) -> None:
+    copy = broker.copy_log_dir(tmp_path / "copy")
+    result = run("audit", copy, "-t", "ongoing", "--json")
+    assert [each["offset"] for each in result.json if each["kind"] == "transaction-ongoing"] == [0]
+
+
 def test_a_broker_then_does_what_was_said(broker: KafkaBroker) -> None:
     data = broker.log_dir
     metadata = data / "deleted-0" / "partition.metadata"
@@ -142,9 +157,16 @@ def test_a_broker_then_does_what_was_said(broker: KafkaBroker) -> None:
         assert broker.watermarks("lost") == {0: (0, 0)}
         # The coordinator ends the transaction of which it knows, and only that.
         until(lambda: {"transaction-ongoing", "transaction-decided"}.isdisjoint(each.kind for each in audit(data)))
+        (orphaned,) = (each for each in audit(data) if each.kind == "transaction-orphaned")
+        assert said([orphaned], "transaction-orphaned") == [("orphaned-0", 0)]
+        abort = abort_command(orphaned)
+        assert abort is not None
+        tool, *arguments = shlex.split(abort.replace("HOST:9092", broker.bootstrap))
+        assert tool == "kafka-transactions.sh"
+        check(kafka_run("org.apache.kafka.tools.TransactionsCommand", *arguments, alone=True))
+        until(lambda: not said(audit(data), "transaction-orphaned"))
     finally:
         broker.stop()
-    assert said(audit(data), "transaction-orphaned") == [("orphaned-0", 0)]
 
 
 def until(condition: Callable[[], bool]) -> None:

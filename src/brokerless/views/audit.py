@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Any
 
-from brokerless.findings import Finding, advice_of
+from brokerless.findings import Finding, Kind, advice_of
 from brokerless.jobs.audit.job import PartitionAudit
+from brokerless.log import names
 from brokerless.text import format_bytes, show_name
 from brokerless.views.findings import SEVERITIES, SHOWN
 from brokerless.views.screen import colored
@@ -22,7 +25,9 @@ _RIGHT = ("segments", "batches", "records", "size")
 def finding_row(finding: Finding, audit: PartitionAudit | None) -> dict[str, Any]:
     """A finding for programs; ``audit`` is None for one of the log directory as a whole."""
     place = {"topic": None if audit is None else audit.topic, "partition": None if audit is None else audit.partition}
-    return finding.as_dict() | place | {"advice": advice_of(finding.kind)}
+    command = abort_command(finding)
+    advice = advice_of(finding.kind)
+    return finding.as_dict() | place | {"advice": advice if command is None else f"{advice}: {command}"}
 
 
 def partition_lines(audits: Sequence[PartitionAudit]) -> Iterator[str]:
@@ -50,6 +55,20 @@ def finding_lines(title: str, findings: Sequence[Finding], left_out: Mapping[str
             yield f"  {'':7}  ... and {more:,} more of this kind"
         if (advice := advice_of(kind)) != "nothing":
             yield f"  {'':7}  -> {advice}"
+            for command in filter(None, map(abort_command, found[:SHOWN])):
+                yield f"  {'':7}     {show_name(command)}"
+
+
+def abort_command(finding: Finding) -> str | None:
+    """What ends a transaction that nobody ends, on a running cluster (``TransactionsCommand``, 4.4.0); None for other
+    findings, and where the path does not say which partition it is."""
+    if finding.kind not in (Kind.TRANSACTION_HANGING, Kind.TRANSACTION_ORPHANED) or finding.offset is None:
+        return None
+    place = names.parse_partition_directory(PurePosixPath(finding.file).parent.name)
+    if place is None:
+        return None
+    of = f"--topic {shlex.quote(place.topic)} --partition {place.partition} --start-offset {finding.offset}"
+    return f"kafka-transactions.sh --bootstrap-server HOST:9092 abort {of}"
 
 
 def verdict(counts: Counter[str]) -> str:

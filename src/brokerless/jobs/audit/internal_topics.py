@@ -51,13 +51,16 @@ def check_internal_topics(
 ) -> Iterator[Finding]:
     """``tables``: those of :data:`TABLES`, of the same log directory. ``replicas`` are what was read of it, and
     ``there`` all live partitions that it has; ``path`` is its own."""
-    yield from _transactions(tables, replicas)
-    yield from _directories(tables, replicas, frozenset(there), node, path)
+    there = frozenset(there)
+    yield from _transactions(tables, replicas, there)
+    yield from _directories(tables, replicas, there, node, path)
     yield from _groups(tables, replicas)
 
 
-def _transactions(tables: Mapping[str, Rows], replicas: Mapping[Place, LivePartition]) -> Iterator[Finding]:
-    states = [place for place in replicas if place[0] == TRANSACTION_STATE]
+def _transactions(
+    tables: Mapping[str, Rows], replicas: Mapping[Place, LivePartition], there: Iterable[Place]
+) -> Iterator[Finding]:
+    states = [place for place in there if place[0] == TRANSACTION_STATE]
     if not states:
         return
     expected_partitions = {row["topic"]: row["partitions"] for row in tables["topics"]}.get(TRANSACTION_STATE)
@@ -72,7 +75,7 @@ def _transactions(tables: Mapping[str, Rows], replicas: Mapping[Place, LiveParti
 
 def _transaction(place: Place, opened: OpenTransaction, row: dict[str, Any] | None) -> Finding:
     where = opened.file, None, opened.first_offset
-    of_producer = f"the open transaction of producer {opened.producer_id}"
+    of_producer = f"the transaction of producer {opened.producer_id} that is open from offset {opened.first_offset} on"
     if row is None:
         text = f"{of_producer} is of no transactional id that is known: nobody will end it"
         return Finding("warning", Kind.TRANSACTION_ORPHANED, *where, text, "a transactional id", "none")

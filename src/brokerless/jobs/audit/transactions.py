@@ -184,12 +184,14 @@ class TransactionCheck:
             idle = self._time_since(batches[-1].last_offset if batches else first)
             if idle > HANGING_MS:
                 text = (
-                    f"a transaction of producer {producer_id} hangs: the log went on for {idle // 60_000} min without "
+                    f"a transaction of producer {producer_id} hangs from offset {first} on: the log went on for "
+                    f"{idle // 60_000} min without "
                 )
-                text += "its end; read_committed ends here"
+                text += "its end; read_committed ends there"
                 yield Finding("warning", Kind.TRANSACTION_HANGING, path, None, first, text, "a marker", "none")
             else:
-                text = f"a transaction of producer {producer_id} is open; read_committed ends here"
+                text = f"a transaction of producer {producer_id} is open from offset {first} on: read_committed "
+                text += "ends there"
                 yield Finding("info", Kind.TRANSACTION_OPEN, path, None, first, text)
 
     def open(self, segments: Sequence[SegmentPaths]) -> Iterator[OpenTransaction]:

@@ -4,10 +4,12 @@ What a consumer gets is what the real one got in ``tests/kafka/test_consumed_cas
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.format.twin import write_batch, write_record
 from tests.log.odd_logs import batch, log_name, numbered, write_odd_log
 
 import brokerless
@@ -108,3 +110,19 @@ def test_a_message_with_a_wrong_checksum_is_left_out_alone(name: str, tmp_path: 
     offsets, found = read(write_odd_log(name, tmp_path))
     assert offsets == [0, 1, 3, 4]
     assert [(each.kind, each.severity) for each in found] == [("message-checksum-mismatch", "error")]
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_records_of_a_huge_batch_that_have_one_offset_are_read_once(codec: int, tmp_path: Path) -> None:
+    """It is decoded in several parts, each of which would have a first record at that offset."""
+    payload = write_record(None, None) * 100_000
+    batch = write_batch(gzip.compress(payload) if codec else payload, count=100_000, attributes=codec, base_offset=5)
+    path = tmp_path / f"{5:020}.log"
+    path.write_bytes(batch + write_batch(write_record(b"next", None), base_offset=6))
+    found: list[Finding] = []
+    batches = brokerless.open(path).records(["offset", "key"], on_damage=found.append)
+    assert [row for each in batches for row in each.to_pylist()] == [
+        {"offset": 5, "key": None},
+        {"offset": 6, "key": b"next"},
+    ]
+    assert [(each.kind, each.position) for each in found] == [("records-past-last-offset", 0), ("offset-overlap", 0)]

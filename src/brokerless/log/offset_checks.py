@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.bounds import MAX_INT64
+from brokerless.bounds import MAX_INT64, MIN_INT64
 from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.ranges import Span
@@ -165,6 +165,7 @@ class FileOverlaps:
         self._positions, self._before = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._repeated: dict[int, list[Offsets]] | None = None
         self._reported: set[int] = set()
+        self._decoded_to, self._repeats_at = (-1, MIN_INT64), -1  # the last batch and its highest offset: it may go on
 
     def follow(self, batches: Batches, base: int) -> None:
         """Adds the intact batches of the next chunk, which begins at ``base`` (bytes), before they are decoded."""
@@ -188,19 +189,33 @@ class FileOverlaps:
         overlapping = np.flatnonzero(firsts <= self._before[at])
         self._positions, self._before = self._positions[at[-1] :], self._before[at[-1] :]
         offsets = decoded.columns.offset[: decoded.columns.rows]
+        before = self._highest_before(positions, starts, offsets)
         falls = np.flatnonzero(offsets[1:] <= offsets[:-1]) + 1
-        if not len(falls) and not len(overlapping):
+        if not len(falls) and not len(overlapping) and firsts[0] > before:
             return None, []
         new, findings = np.ones(len(offsets), np.bool_), list[Finding]()
-        for row in np.unique(np.searchsorted(starts, falls, "right") - 1).tolist():
+        for row in np.unique(np.append(np.searchsorted(starts, falls, "right") - 1, 0)).tolist():
             rows = slice(int(starts[row]), int(starts[row] + given[row]))
             is_first = is_first_at_offset(offsets[rows])
-            if not is_first.all():
-                new[rows] = is_first
-                left_out = offsets[rows][~is_first]
-                findings.append(repeats_within(self._file.path, int(positions[row]), left_out))
+            if not row:
+                is_first &= offsets[rows] > before
+            if is_first.all():
+                continue
+            new[rows] = is_first
+            if (position := int(positions[row])) != self._repeats_at:
+                self._repeats_at = position
+                findings.append(repeats_within(self._file.path, position, offsets[rows][~is_first]))
         findings += self._rows_of_others(overlapping, positions, given, offsets, new)
         return (None, []) if new.all() else (new, findings)
+
+    def _highest_before(
+        self, positions: NDArray[np.int64], starts: NDArray[np.int64], offsets: NDArray[np.int64]
+    ) -> int:
+        """The highest offset of the first batch in rows that were given before: a huge one comes in several parts."""
+        (position, highest), last = self._decoded_to, int(positions[-1])
+        before = highest if position == int(positions[0]) else MIN_INT64
+        self._decoded_to = last, max(int(offsets[int(starts[-1]) :].max()), before if last == position else MIN_INT64)
+        return before
 
     def _rows_of_others(
         self,

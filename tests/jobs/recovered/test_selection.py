@@ -125,3 +125,42 @@ def test_wrong_offsets_that_are_alike_do_not_overlap_each_other(tmp_path: Path) 
     (result,) = brokerless.open(source).salvage(str(tmp_path / "to"), on_damage=found.append)
     assert [row["offset"] for row in rows(tmp_path / "to" / "odd-0", found.append)] == [*range(20), *range(80, 90)]
     assert [(each.first_offset, each.last_offset) for each in result.losses] == [(20, 79)]
+
+
+CHECKPOINTED = {
+    "in a file that another one follows": (
+        {log_name(0): FIRST + after(39, 40), log_name(40): after(40, 41)}, [*range(10), 39, 40]
+    ),
+    "after a batch that others contain": (
+        {log_name(0): batch(0, numbered(0, 20)) + after(5, 10) + after(20, 30)}, [*range(30)]
+    ),
+}  # fmt: skip
+"""Logs that go on after what a killed broker had recorded in its checkpoints."""
+
+
+@pytest.mark.parametrize("name", CHECKPOINTED)
+@pytest.mark.parametrize("end", [0, 10, 20])
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_what_came_after_the_last_checkpoint_is_kept(name: str, end: int, replicas: int, tmp_path: Path) -> None:
+    files, offsets = CHECKPOINTED[name]
+    source, to = write(files, tmp_path / "source"), tmp_path / "to"
+    for checkpoint in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (source / checkpoint).write_text(f"0\n1\nodd 0 {end}\n")
+    found: list[brokerless.Finding] = []
+    if replicas:
+        brokerless.merge([source], to, on_damage=found.append)
+    else:
+        brokerless.open(source).salvage(str(to), on_damage=found.append)
+    assert [row["offset"] for row in rows(to / "odd-0", pytest.fail)] == offsets
+    assert not [each for each in found if each.kind == "offset-misplaced"]
+
+
+def test_a_batch_after_one_of_a_wrong_offset_is_kept(tmp_path: Path) -> None:
+    """The wrong one fits between its neighbours, which says that the offsets of the last one are right."""
+    wrong = bytearray(after(10, 20))
+    wrong[:8] = (4).to_bytes(8, "big")
+    source = write({log_name(0): FIRST + bytes(wrong) + after(20, 30)}, tmp_path / "source")
+    (source / "recovery-point-offset-checkpoint").write_text("0\n1\nodd 0 0\n")
+    (result,) = brokerless.open(source).salvage(str(tmp_path / "to"), on_damage=lambda _: None)
+    assert [(each.first_offset, each.last_offset) for each in result.losses] == [(10, 19)]
+    assert [row["offset"] for row in rows(tmp_path / "to" / "odd-0", lambda _: None)] == [*range(10), *range(20, 30)]

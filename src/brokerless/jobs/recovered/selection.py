@@ -97,8 +97,13 @@ def _misplaced(
     is_in_order = (before | begins_file) & (end <= first) & (last < np.where(has_next, following, end_of_file))
     wrong |= (last - base > MAX_INT32) & ~is_in_order
     if checkpointed_end is not None:
-        # With no batch after it, nothing speaks for a leap to where the log has never been.
-        wrong |= before & ~has_next & (first > end) & (first >= checkpointed_end)
+        # With no batch and no file after it, nothing speaks for a leap to where the log has never been; but a batch
+        # that fits into it does, whatever its offset is.
+        is_last = before & ~has_next & (base == base_offsets.max()) & (first > end) & (first >= checkpointed_end)
+        is_last[1:] &= ~wrong[:-1]
+        for row in np.flatnonzero(is_last).tolist():
+            in_file = intact["file"][:row] == intact["file"][row]
+            wrong[row] |= first[row] > last[:row][in_file].max() + 1  # where the log ends, if batches overlap
     return wrong
 
 

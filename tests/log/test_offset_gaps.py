@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.golden import BROKERS, broker_data
+from tests.log.odd_logs import batch, log_name, numbered
 
 import brokerless
 from brokerless import DamageError, Finding
@@ -246,3 +247,18 @@ def test_an_empty_last_segment_without_entries_has_just_begun(tmp_path: Path) ->
     found: list[Finding] = []
     list(brokerless.open(tmp_path).records(on_damage=found.append))
     assert not found
+
+
+def test_offsets_that_an_earlier_segment_has_are_not_missing(tmp_path: Path) -> None:
+    """The second segment ends before the first one, and the third goes on where the first ends."""
+    directory = tmp_path / "odd-0"
+    directory.mkdir()
+    for base, data in {0: numbered(0, 30), 10: numbered(10, 20), 30: numbered(30, 40)}.items():
+        (directory / log_name(base)).write_bytes(batch(base, data))
+    assert missing(directory) == []
+    found: list[Finding] = []
+    rows = [row for each in brokerless.open(directory).records(on_damage=found.append) for row in each.to_pylist()]
+    assert [row["offset"] for row in rows] == [*range(40)]
+    assert [each.kind for each in found] == ["offset-order"]
+    (directory / log_name(0)).unlink()
+    assert missing(directory) == [("error", log_name(30), 20)]

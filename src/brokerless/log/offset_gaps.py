@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 
@@ -229,7 +230,21 @@ def missing_after(partition: PartitionPath, segment: SegmentPaths, following: Se
         return None
     if _is_compacted(partition, (segment, following)):
         return None
-    return range(start, following.base_offset)
+    start = max(start, _reached_before(partition, segment, following.base_offset))
+    return range(start, following.base_offset) if start < following.base_offset else None
+
+
+def _reached_before(partition: PartitionPath, segment: SegmentPaths, most: int) -> int:
+    """The highest end offset of the segments before one, the nearest first, up to ``most``: where segments overlap, an
+    earlier one may go on further."""
+    reached = 0
+    for each in reversed(partition.segments[: partition.segments.index(segment)]):
+        if reached >= most:
+            break
+        with suppress(UnreadableError), open_listed(each, is_last=False) as file:
+            for chunk in scan_headers(file, ignore, last_indexed(file, each)):
+                reached = max(reached, int(chunk.batches.end_of_records.max()) + 1)
+    return reached
 
 
 def _is_valid(file: File, position: int) -> bool:

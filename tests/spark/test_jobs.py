@@ -243,7 +243,7 @@ def test_partitions_are_salvaged_and_merged_on_a_session(spark: SparkSession, tm
         max((disk / "txn-1").glob("*.log")).write_bytes(b"lost")
     min((disks[0] / "segments-0").glob("*.log")).unlink()
 
-    logs = list(map(resolve, map(str, disks)))
+    logs = [resolve(Location(str(disk))) for disk in disks]
     for where, session in (("here", "none"), ("there", spark)):
         to = tmp_path / where
         saved = plan_salvage(logs[:1], to / "tables", Salvage(parquet=True))

@@ -42,7 +42,9 @@ def test_a_condition_selects(condition: str, selected: list[int]) -> None:
 
 def test_it_agrees_with_a_query_of_duckdb() -> None:
     records = pa.Table.from_batches([BATCH])
-    expected = duckdb.sql("SELECT \"offset\" FROM records WHERE octet_length(value) > 8 OR key = 'a'::BLOB").fetchall()
+    query = "SELECT \"offset\" FROM records WHERE octet_length(value) > 8 OR key = 'a'::BLOB"
+    with duckdb.connect() as connection:
+        expected = connection.sql(query).fetchall()
     assert len(records) == 5
     found = SqlCondition("octet_length(value) > 8 OR key = 'a'::BLOB").match(BATCH)
     assert found.nonzero()[0].tolist() == [offset for (offset,) in expected]

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.bounds import MAX_INT32
+from brokerless.bounds import MAX_INT32, MIN_INT64
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.format.read.decoder import DecodedRecords, Decoder
 from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.log import names
 from brokerless.log.config import LogConfig
+from brokerless.log.offset_checks import is_first_at_offset
 from brokerless.log.partition import DecodedRows
 from brokerless.log.producer.state import ProducerState
 from brokerless.log.segment import Report
@@ -111,6 +112,7 @@ class _TableOutput:
     ) -> None:
         self._table, self._report = table, report
         self._start, self._end, self._config = contents.start, contents.begin, config
+        self._highest = MIN_INT64
         self._producers = ProducerState(contents.begin)
         self._decoder = Decoder(max_batch_bytes=max_batch_bytes)
         self._files = ParquetFiles(table.layout)
@@ -140,7 +142,9 @@ class _TableOutput:
             path = export_state.topic_directory(self._table.directory.path, self._table.topic)
             text = f"left out of the table of partition {self._table.partition}: {each.message}"
             self._report(Finding("error", each.kind, path, None, each.base_offset, text, None, each.found))
-        rows = decoded.columns.offset[: decoded.columns.rows] >= self._start
+        offsets = decoded.columns.offset[: decoded.columns.rows]
+        rows = (offsets >= self._start) & (offsets > self._highest) & is_first_at_offset(offsets)
+        self._highest = max(self._highest, int(offsets.max(initial=MIN_INT64)))
         decoded_rows = DecodedRows(self._table.topic, decoded, None if rows.all() else rows)
         for batch in record_batches(iter((decoded_rows,)), self._table.topic, self._table.partition, SCHEMA):
             self._files.add(batch)

@@ -227,7 +227,8 @@ def detail_lines(restart: Restart) -> Iterator[str]:
         return
     yield f"\n{show_name(restart.path)}:"
     if restart.refused is not None:
-        yield f"  the broker cannot load it, and takes the log directory offline: {show_name(restart.refused)}"
+        then = "ends" if restart.is_fatal else "ends, or takes the log directory offline where it has another one"
+        yield f"  the broker cannot load it, and {then}: {show_name(restart.refused)}"
     if restart.refused_by is not None:
         yield f"  {_remedy(restart.refused_by)}"
     for line in () if restart.stray is None else _stray(restart.path, restart.stray):

@@ -70,6 +70,17 @@ def test_the_last_line_says_how_many_partitions_change_and_whether_a_broker_star
     assert run("restart", damaged, "-q").lines == [text]
 
 
+def test_zeros_at_the_end_of_a_log_that_was_closed_end_a_broker(run: Run, tmp_path: Path) -> None:
+    """Also one with another log directory: Kafka throws CorruptRecordException, as 4.4.0 was seen to do."""
+    shutil.copytree(broker_data("clean"), tmp_path / "disk")
+    log = max((tmp_path / "disk" / "segments-0").glob("*.log"))
+    log.write_bytes(log.read_bytes() + bytes(100))
+    (tmp_path / "disk" / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
+    lines = run("restart", tmp_path / "disk").lines
+    assert any(line.startswith("  the broker cannot load it, and ends: ") for line in lines)
+    assert lines[-1].endswith("1 of them changed; a broker does not start on this directory")
+
+
 def test_a_dry_run_needs_a_directory(run: Run, damaged: Path) -> None:
     result = run("restart", damaged / "segments-0" / f"{0:020}.log")
     assert result.exit_code == 2

@@ -84,7 +84,7 @@ def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bo
         if number and not options.json:
             output.line("")
         directory = directories.get(log.path)
-        changed, total = _show_partitions(chosen, directory, load_directory_state(log.directory), options, output)
+        changed, total, ends = _show_partitions(chosen, directory, load_directory_state(log.directory), options, output)
         is_changed |= changed > 0
         if directory is not None:
             is_changed |= bool(directory.refused) if not is_whole else not directory.is_harmless
@@ -94,7 +94,8 @@ def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bo
                 for line in directory_lines(directory, {each.paths.path for each in chosen}):
                     output.line(line)
         if not options.json:
-            refused = "; a broker does not start on this directory" if directory and directory.refused else ""
+            ends |= directory is not None and bool(directory.refused)
+            refused = "; a broker does not start on this directory" if ends else ""
             verdict = f"{count_of(total, 'partition')}, {changed:,} of them changed{refused}"
             output.line(verdict if options.quiet else f"\n{verdict}")
     return is_changed
@@ -106,8 +107,8 @@ def _show_partitions(
     state: DirectoryState,
     options: Namespace,
     output: Output,
-) -> tuple[int, int]:
-    """How many partitions a start would change, and of how many."""
+) -> tuple[int, int, bool]:
+    """How many partitions a start would change, and of how many; whether a broker ends at one of them."""
     from brokerless.jobs.directory_state import running_broker
     from brokerless.jobs.restart.job import plan_restart
     from brokerless.jobs.restart.results import Restart
@@ -153,7 +154,8 @@ def _show_partitions(
         for restart in shown:
             for line in detail_lines(restart):
                 output.line(line)
-    return sum(not restart.is_harmless for restart in restarts), len(restarts)
+    changed = sum(not restart.is_harmless for restart in restarts)
+    return changed, len(restarts), any(restart.is_fatal for restart in restarts)
 
 
 def _is_shown(is_harmless: bool, options: Namespace) -> bool:

@@ -32,8 +32,8 @@ _OFFSET = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def unloadable(partition: PartitionPath, max_batch_bytes: int | None = None) -> Iterator[Finding]:
-    """Why a broker would not load a partition's directory, whatever its segments hold; its whole log directory is then
-    offline, and a broker without another one ends."""
+    """Why a broker would not load a partition's directory, whatever its segments hold; it then ends, or takes the whole
+    log directory offline where it has another one."""
     yield from check_file_names(partition.foreign)
     for segment in partition.segments:
         if segment.size > MAX_INT32:  # FileRecords

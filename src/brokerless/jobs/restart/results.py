@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from brokerless.findings import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition
 from brokerless.jobs.restart.remote_deletions import RemoteDeletion
 from brokerless.jobs.restart.retention_forecast import Retention, Settings
@@ -43,11 +43,11 @@ class Restart:
     ``stray``: why its directory is renamed to ``-stray``; if it is one of the cluster's, it is created again, empty.
     ``unserved``: why it is not served, though its directory stays. ``markers``: of transactions that the coordinator
     ends, each of which is appended at ``log_end_offset``. ``refused``: why the broker would not load the log at all,
-    and so take its whole log directory offline. ``split``: logs of segments whose offsets are too far apart for one,
-    and the base offsets of those that it makes of each. ``recovered``: base offsets of segments that it would read
-    batch by batch, and why. ``cut`` and ``deleted`` log files; ``rebuilt`` index files; ``removed`` and ``renamed``
-    orphaned files. The
-    log then has ``log_start_offset <= offset < log_end_offset``.
+    and so end, or take its whole log directory offline where it has another one. ``split``: logs of segments whose
+    offsets are too far apart for one, and the base offsets of those that it makes of each. ``recovered``: base
+    offsets of segments that it would read batch by batch, and why. ``cut`` and ``deleted`` log files; ``rebuilt``
+    index files; ``removed`` and ``renamed`` orphaned files. The log then has ``log_start_offset <= offset <
+    log_end_offset``.
     """
 
     topic: str | None
@@ -86,6 +86,12 @@ class Restart:
         """Whether all that can be read now is served afterwards."""
         is_misread = self.retention is not None and bool(self.retention.misread)
         return not (self.lost_bytes or self.refused or self.stray or self.unserved or is_misread)
+
+    @property
+    def is_fatal(self) -> bool:
+        """Whether a broker ends at it, with other log directories too: only for an IOException does one go offline
+        (``LogManager.loadLogs``, 4.4.0), and Kafka throws CorruptRecordException for a damaged end."""
+        return self.refused_by in (Kind.LOG_REFUSED, Kind.LOG_END_DAMAGED)
 
     @property
     def lost_bytes(self) -> int:

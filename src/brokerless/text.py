@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import suppress
 from dataclasses import fields
 from html import escape
@@ -99,27 +99,35 @@ def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Any
 
 
 def short_repr(self: Any) -> str:
-    """A dataclass as one line, as the ``repr`` of what a job returns: which partition it is of, its numbers and texts,
-    and how many there are of what is many. Plans and paths, of which a ``repr`` would have thousands, are left out."""
+    """Shows a dataclass on one line, as the ``repr`` of what a job returns: which partition it is of, its numbers and
+    texts, and how many there are of what is many. Plans and paths, of which a ``repr`` would have thousands, are left
+    out."""
     parts = [] if (name := _partition_of(self)) is None else [name]
-    for field in fields(self):
-        if field.name in ("topic", "partition", "task"):
-            continue
-        found = getattr(self, field.name)
-        if isinstance(found, str):
-            parts.append(f"{field.name}={found if len(found) <= _SHOWN else found[:_SHOWN] + '...'!r}")
-        elif isinstance(found, int | float):
-            parts.append(f"{field.name}={found!r}")
-        elif isinstance(found, Sized) and len(found):
-            parts.append(f"{len(found):,} {field.name.replace('_', ' ')}")
+    for field, found in _short_fields(self):
+        is_many = not isinstance(found, str | int | float)
+        parts.append(f"{len(found):,} {field.replace('_', ' ')}" if is_many else f"{field}={found!r}")
     return f"{type(self).__name__}({', '.join(parts)})"
 
 
 def short_html(self: Any) -> str:
-    """The same as a table, for notebooks."""
-    name, _, rest = short_repr(self).partition("(")
-    rows = [(each.partition("=")[0], each.partition("=")[2]) for each in rest[:-1].split(", ")]
-    return html_table(name, ("field", "value"), rows)
+    """Shows the same as a table, for notebooks."""
+    rows: list[tuple[str, Any]] = [] if (name := _partition_of(self)) is None else [("partition", name)]
+    rows += [
+        (field, found if isinstance(found, str | int | float) else len(found)) for field, found in _short_fields(self)
+    ]
+    return html_table(type(self).__name__, ("field", "value"), rows)
+
+
+def _short_fields(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the fields that are shown of a dataclass: texts, shortened, numbers, and what has a length above 0."""
+    for field in fields(value):
+        found = getattr(value, field.name)
+        if field.name in ("topic", "partition", "task"):
+            continue
+        if isinstance(found, str):
+            yield field.name, found if len(found) <= _SHOWN else f"{found[:_SHOWN]}..."
+        elif isinstance(found, int | float) or (isinstance(found, Sized) and len(found)):
+            yield field.name, found
 
 
 def _partition_of(value: Any) -> str | None:

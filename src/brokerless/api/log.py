@@ -111,9 +111,19 @@ class Log:
         ``decode``, topics whose types differ are a :class:`UsageError`: read one at a time."""
         from brokerless.tables.read_options import ReadOptions, range_of
 
-        read = range_of(start_offset, end_offset, start_timestamp, end_timestamp)
-        how = (filter, limit, max_batch_bytes, on_damage, done, jobs)
-        return all_records(self.partitions, ReadOptions(columns, read, isolation, control, *how), decode)
+        options = ReadOptions(
+            columns=columns,
+            range=range_of(start_offset, end_offset, start_timestamp, end_timestamp),
+            isolation=isolation,
+            control=control,
+            filter=filter,
+            limit=limit,
+            max_batch_bytes=max_batch_bytes,
+            on_damage=on_damage,
+            done=done,
+            jobs=jobs,
+        )
+        return all_records(self.partitions, options, decode)
 
     def batches(
         self,

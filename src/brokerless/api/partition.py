@@ -89,9 +89,19 @@ class Partition(PartitionReader):
         warnings. A :class:`TopicType` is taken unchanged."""
         from brokerless.tables.read_options import ReadOptions, range_of
 
-        read = range_of(start_offset, end_offset, start_timestamp, end_timestamp)
-        how = (filter, limit, max_batch_bytes, on_damage, done, jobs)
-        return all_records([self], ReadOptions(columns, read, isolation, control, *how), decode)
+        options = ReadOptions(
+            columns=columns,
+            range=range_of(start_offset, end_offset, start_timestamp, end_timestamp),
+            isolation=isolation,
+            control=control,
+            filter=filter,
+            limit=limit,
+            max_batch_bytes=max_batch_bytes,
+            on_damage=on_damage,
+            done=done,
+            jobs=jobs,
+        )
+        return all_records([self], options, decode)
 
     def verify(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> Iterator[Finding]:
         """Verifies every batch's checksum and structure, and the indexes against the log, as ``brokerless verify``.

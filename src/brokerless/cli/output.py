@@ -152,7 +152,7 @@ class Output:
 
 
 def screen(*, is_wide: bool) -> Screen:
-    """What stdout is shown on. ``is_wide``: its width does not matter."""
+    """Describes what stdout is shown on. ``is_wide``: its width does not matter."""
     from brokerless.views.screen import Screen
 
     is_terminal = sys.stdout.isatty()

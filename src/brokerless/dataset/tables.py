@@ -212,11 +212,11 @@ def _records(
             yield from read_records(
                 [part.partition],
                 ReadOptions(
-                    columns,
-                    Range(_start(first), _end(last), _start(start), _end(end)),
-                    tables.isolation,
-                    tables.control,
-                    selected,
+                    columns=columns,
+                    range=Range(_start(first), _end(last), _start(start), _end(end)),
+                    isolation=tables.isolation,
+                    control=tables.control,
+                    filter=selected,
                     max_batch_bytes=tables.max_batch_bytes,
                     on_damage=report,
                     jobs=max(1, threads // len(parts)),

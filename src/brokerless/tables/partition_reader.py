@@ -102,9 +102,19 @@ class PartitionReader:
         """
         from brokerless.tables.read_options import ReadOptions, range_of
 
-        read = range_of(start_offset, end_offset, start_timestamp, end_timestamp)
-        how = (filter, limit, max_batch_bytes, on_damage, done, jobs)
-        return read_records([self], ReadOptions(columns, read, isolation, control, *how))
+        options = ReadOptions(
+            columns=columns,
+            range=range_of(start_offset, end_offset, start_timestamp, end_timestamp),
+            isolation=isolation,
+            control=control,
+            filter=filter,
+            limit=limit,
+            max_batch_bytes=max_batch_bytes,
+            on_damage=on_damage,
+            done=done,
+            jobs=jobs,
+        )
+        return read_records([self], options)
 
     def batches(
         self,
@@ -292,7 +302,6 @@ def read_prepared(
     it; None where no thread did. The limit says how many records will be taken; it ends nothing here."""
     from brokerless.tables.prepared_records import prepared_records
 
-    options.schema()
     return prepared_records(partition.paths, options, prepare)
 
 

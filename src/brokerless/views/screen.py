@@ -42,9 +42,14 @@ def width() -> int | None:
     return _SCREEN.get().width
 
 
+def has_colors() -> bool:
+    """Says whether there are colours."""
+    return _SCREEN.get().has_colors
+
+
 def colored(severity: str, columns: int = 0) -> str:
     """``error``, ``warning`` or ``info`` in its colour, where there are colours, filled up to ``columns``."""
     fill = " " * (columns - len(severity))
-    if not _SCREEN.get().has_colors or severity not in _COLORS:
+    if not has_colors() or severity not in _COLORS:
         return severity + fill
     return f"{_COLORS[severity]}{severity}{_PLAIN}{fill}"

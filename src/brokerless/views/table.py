@@ -39,11 +39,13 @@ def table(names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[s
 def _fit(
     names: Sequence[str], widths: Sequence[int], right: Sequence[str], most: int | None
 ) -> tuple[list[int], list[int]]:
-    """Which columns are shown, and how wide each is."""
+    """Chooses the columns that are shown, and how wide each is, for ``most`` characters a line."""
     shown, fitted = list(range(len(names))), list(widths)
+    if most is None:
+        return shown, fitted
 
     def excess() -> int:
-        return 0 if most is None else sum(fitted[at] for at in shown) + 2 * (len(shown) - 1) - most
+        return sum(fitted[at] for at in shown) + 2 * (len(shown) - 1) - most
 
     def shorten(least: int) -> None:
         texts = [at for at in shown if names[at] not in right and fitted[at] > least]
@@ -52,13 +54,11 @@ def _fit(
             fitted[widest] = max(least, fitted[widest] - excess())
             texts = [at for at in texts if fitted[at] > least]
 
-    if most is not None:
-        shorten(max(_NARROWEST, most // 2))
+    shorten(max(_NARROWEST, most // 2))
     for name in SPARE:
         if excess() > 0 and name in names:
             shown.remove(names.index(name))
-    if most is not None:
-        shorten(_NARROWEST)
+    shorten(_NARROWEST)
     return shown, fitted
 
 

@@ -336,14 +336,21 @@ def _read(
     from brokerless.tables.read_options import ReadOptions
     from brokerless.views.records.tail import tail
 
-    run, options, jobs = task.run, task.run.options, task.jobs
+    run, options = task.run, task.run.options
     select = _printed_records(task, columns)
     names = columns if select is None else [*dict.fromkeys([*columns, "key", "value", "headers"])]
-    limit = options.limit if select is None else None
     requested = ReadOptions(
-        names, _range(run), options.isolation, options.control, run.selection, limit, options.max_batch_bytes,
-        report, done, jobs,
-    )  # fmt: skip
+        columns=names,
+        range=_range(run),
+        isolation=options.isolation,
+        control=options.control,
+        filter=run.selection,
+        limit=options.limit if select is None else None,
+        max_batch_bytes=options.max_batch_bytes,
+        on_damage=report,
+        done=done,
+        jobs=task.jobs,
+    )
     if options.tail is None:
         for batch, text in read_prepared(partition, requested, prepare):
             yield (batch, text) if select is None else (select(batch), None)

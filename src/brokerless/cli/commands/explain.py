@@ -8,7 +8,7 @@ from argparse import Action, ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from brokerless.cli.options import FORMATS, add_max_batch_bytes
-from brokerless.cli.output import Output, screen
+from brokerless.cli.output import Output
 from brokerless.cli.values import count, integer
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
@@ -107,8 +107,10 @@ def run(options: Namespace) -> int:
 
 def _has_colors() -> bool:
     """``NO_COLOR`` is obeyed before ``FORCE_COLOR``, which colours what goes to a pipe as well."""
+    from brokerless.views import screen
+
     is_forced = bool(os.environ.get("FORCE_COLOR")) and not os.environ.get("NO_COLOR")
-    return is_forced or screen(is_wide=True).has_colors
+    return is_forced or screen.has_colors()
 
 
 def _explanation(options: Namespace) -> Explanation:

@@ -108,7 +108,7 @@ def _show_partitions(
     options: Namespace,
     output: Output,
 ) -> tuple[int, int, bool]:
-    """How many partitions a start would change, and of how many; whether a broker ends at one of them."""
+    """Shows partitions; returns how many a start would change, of how many, and whether a broker ends at one."""
     from brokerless.jobs.directory_state import running_broker
     from brokerless.jobs.restart.job import plan_restart
     from brokerless.jobs.restart.results import Restart

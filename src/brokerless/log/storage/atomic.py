@@ -14,7 +14,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import BinaryIO
 
-from brokerless.log.storage.own_files import create, open_directory, sync
+from brokerless.log.storage.own_files import create, open_directory, sync, sync_path
 
 SUFFIX = ".tmp"
 """What Kafka adds to the name of a file that is not complete yet; one that remains is replaced by the next attempt."""
@@ -73,8 +73,4 @@ def rename(source: str | Path, target: str | Path) -> None:
 
 def sync_directory(path: str | Path) -> None:
     """Makes durable what was created, renamed or removed in a directory (``Utils.flushDir``). Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        sync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_path(path, os.O_DIRECTORY)

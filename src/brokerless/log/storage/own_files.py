@@ -39,9 +39,9 @@ def sync(descriptor: int) -> None:
         os.fsync(descriptor)
 
 
-def sync_path(path: str | Path) -> None:
-    """The same for a file or directory by its path."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def sync_path(path: str | Path, flags: int = 0) -> None:
+    """The same for a file or directory by its path. ``flags``: those of ``os.open`` beside reading."""
+    descriptor = os.open(path, os.O_RDONLY | flags)
     try:
         sync(descriptor)
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -14,6 +14,7 @@ from tests.jobs.pipeline.works import PRIVATE, segments
 from tests.s3 import ENVIRONMENT, S3
 
 import brokerless
+from brokerless.errors import UsageError
 
 pytestmark = pytest.mark.xdist_group("s3")
 
@@ -59,3 +60,40 @@ def test_a_bucket_becomes_tables_in_a_bucket_once(s3: S3, tmp_path: Path, form: 
         found = [row["kafka"]["offset"] for row in rows.to_pylist()]
     assert sorted(found) == [*range(20), *range(30, 80)]
     assert damaged["firstOffset"].to_pylist() == [20]
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_storage_options_suffice_without_credentials_in_the_environment(
+    s3: S3, tmp_path: Path, form: Literal["delta", "iceberg"], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    for name in [*ENVIRONMENT, "AWS_ENDPOINT_URL"]:
+        monkeypatch.delenv(name)
+    logs = tmp_path / "logs"
+    segments(logs / "t-0", range(50))
+    url, to = s3.upload(logs, f"without-{form}"), s3.url(f"without-tables-{form}")
+    options = {**ENVIRONMENT, "AWS_ENDPOINT_URL": s3.endpoint, "AWS_ALLOW_HTTP": "true"}
+    access = {"s3.endpoint": s3.endpoint, "s3.access-key-id": "key", "s3.secret-access-key": "secret",
+              "s3.region": "us-east-1"}  # fmt: skip
+    catalog = brokerless.Catalog("own", {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", **access})
+    own_catalog, own_options = (catalog, None) if form == "iceberg" else (None, options)
+
+    def export(path: str) -> list[Any]:
+        log = brokerless.open(url, storage_options=s3.storage_options)
+        return log.export(path, as_=form, catalog=own_catalog, storage_options=own_options)
+
+    assert [each.next_offset for each in export(to)] == [50]
+    assert export(to) == []
+    run = brokerless.pipeline(
+        url, s3.url(f"without-pipeline-{form}"), form=form, report=False, catalog=own_catalog or brokerless.Catalog(),
+        table_options=own_options, storage_options=s3.storage_options, to_storage_options=s3.storage_options,
+    )  # fmt: skip
+    if form == "iceberg":  # whose catalogue has the table of the export
+        assert (run.exported, run.findings) == ([], [])
+        rows: Any = load_catalog("own", **catalog.properties).load_table("kafka.t").scan().to_arrow()
+    else:
+        assert [each.next_offset for each in run.exported] == [50]
+        rows = pa.table(DeltaTable(f"{to}/t", storage_options=options).to_pyarrow_table())
+    assert sorted(each["offset"] for each in rows["kafka"].to_pylist()) == [*range(50)]
+    s3.file_system().pipe_file(f"{to}/meta.properties", b"version=1")
+    with pytest.raises(UsageError, match="broker's log directory"):
+        export(to)

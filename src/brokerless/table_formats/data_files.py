@@ -162,6 +162,23 @@ def remove_remote(target: DataTarget, name: str) -> None:
         _delta_storage(target).delete_file(name)
 
 
+def is_there_remote(form: TableFormat, directory: str, name: str, settings: Mapping[str, str]) -> bool:
+    """Whether a file is in a directory of an object store; False where the storage does not say, as with credentials
+    that a catalogue gives for its tables alone."""
+    with suppress(Exception):
+        if form == "iceberg":
+            from pyiceberg.io import load_file_io
+
+            url = paths.join(directory, name)
+            return bool(load_file_io(dict(settings), url).new_input(url).exists())
+        from deltalake.fs import DeltaStorageHandler
+        from pyarrow.fs import FileType, PyFileSystem
+
+        storage: Any = PyFileSystem(DeltaStorageHandler(directory, dict(settings)))
+        return bool(storage.get_file_info(name).type == FileType.File)
+    return False
+
+
 def missing_remote(target: DataTarget, urls: Iterable[str]) -> list[str]:
     """Those of a table's data files in an object store, of which its directory is listed once, that are not there.
     Files elsewhere are not looked for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -18,14 +18,13 @@ import pyarrow.parquet as pq
 
 from brokerless import arrow
 from brokerless.clock import now
-from brokerless.errors import BrokerlessError, UnwritableError, UsageError
 from brokerless.log.storage import file_tree, paths
 from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.log.storage.own_files import read_own, sync_path
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import table_name
 from brokerless.table_formats.column_types import plain_field
-from brokerless.table_formats.data_files import DataTarget, missing_remote
+from brokerless.table_formats.data_files import DataTarget, is_there_remote, missing_remote
 from brokerless.table_formats.export_state import Exported, ExportState, RefusedTopicError
 from brokerless.table_formats.parquet_files import ParquetFile
 from brokerless.table_formats.rows import DATE
@@ -37,6 +36,7 @@ from brokerless.table_formats.types import (
     AnotherExportError,
     TableState,
     check_topic,
+    library_errors,
 )
 
 _APPLICATION = "brokerless"
@@ -71,6 +71,12 @@ class DeltaTables:
 
     def describe(self, topic: str) -> str:
         return self._path(table_name(topic))
+
+    def has_file(self, name: str) -> bool:
+        """Whether a file is in the directory of the tables; False where an object store does not say."""
+        if paths.is_remote(self._to):
+            return is_there_remote("delta", self._to, name, self._options)
+        return (Location(self._to) / name).exists()
 
     def load(self, topic: str) -> TableState | None:
         """What a topic's table says was exported, and its columns without ``date``; None where there is no table.
@@ -341,18 +347,9 @@ class DeltaTables:
             "it is known what was exported then, or export to another directory",
         )
 
-    @contextmanager
-    def _errors(self, name: str) -> Generator[None]:
+    def _errors(self, name: str) -> AbstractContextManager[None]:
         """What deltalake and a storage raise, as errors of ours."""
-        try:
-            yield
-        except BrokerlessError:
-            raise
-        except ModuleNotFoundError as error:
-            raise UsageError(f"Delta needs deltalake: pip install 'brokerless[delta]' ({error})") from error
-        except Exception as error:
-            reason = " ".join(str(error).split())[:500] or type(error).__name__
-            raise UnwritableError(f"{self.describe(name)}: {reason}") from error
+        return library_errors("Delta", "deltalake", self.describe(name))
 
 
 def _names(directory: Path) -> set[str]:

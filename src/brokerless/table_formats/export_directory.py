@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from brokerless.errors import UsageError
@@ -17,8 +17,13 @@ from brokerless.log.storage.write_errors import storage_errors
 
 def check_target(path: str, storage_options: StorageOptions | None) -> None:
     """Refuses a broker's log directory: it would not start with directories in it that it does not know."""
+    refuse_log_directory(path, lambda name: (Location(path, storage_options) / name).exists())
+
+
+def refuse_log_directory(path: str, has_file: Callable[[str], bool]) -> None:
+    """The same where ``has_file`` says which files are there, as of tables whose library has settings of its own."""
     for name in (names.META_PROPERTIES, names.RECOVERY_POINT_CHECKPOINT):
-        if (Location(path, storage_options) / name).exists():
+        if has_file(name):
             raise UsageError(f"{path} is a broker's log directory ({name}); export to another directory")
 
 

@@ -15,14 +15,14 @@ from uuid import uuid4
 import pyarrow as pa
 
 from brokerless import arrow
-from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError, UsageError
+from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.storage import paths
-from brokerless.log.storage.location import StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import make_directory
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import Catalog, table_name
 from brokerless.table_formats.column_types import plain_field
-from brokerless.table_formats.data_files import DataTarget, missing_remote
+from brokerless.table_formats.data_files import DataTarget, is_there_remote, missing_remote
 from brokerless.table_formats.export_state import ExportState, RefusedTopicError
 from brokerless.table_formats.parquet_files import ParquetFile
 from brokerless.table_formats.rows import DATE
@@ -34,6 +34,7 @@ from brokerless.table_formats.types import (
     AnotherExportError,
     TableState,
     check_topic,
+    library_errors,
 )
 
 OWN_CATALOG = "catalog.db"
@@ -48,9 +49,9 @@ _TRIES = 10
 class IcebergTables:
     """The tables of a catalogue. ``to``: the directory that they are in; None where the catalogue decides that."""
 
-    def __init__(self, to: str | None, catalog: Catalog, storage_options: StorageOptions | None = None) -> None:
+    def __init__(self, to: str | None, catalog: Catalog) -> None:
         self._to = None if to is None else paths.full_path(to)
-        self._catalog, self._options = catalog, storage_options
+        self._catalog = catalog
         self._opened: Any = None
         if to is None and catalog.is_own:
             raise UsageError("give a directory to write to, or a catalogue that decides where its tables are")
@@ -62,6 +63,16 @@ class IcebergTables:
 
     def describe(self, topic: str) -> str:
         return ".".join((self._catalog.namespace, table_name(topic)))
+
+    def has_file(self, name: str) -> bool:
+        """Whether a file is in the directory of the tables; False where an object store does not say."""
+        if self._to is None:
+            return False
+        if paths.is_remote(self._to):
+            with self._errors(name):
+                properties = self._load_catalog().properties
+            return is_there_remote("iceberg", self._to, name, properties)
+        return (Location(self._to) / name).exists()
 
     def load(self, topic: str) -> TableState | None:
         """What a topic's table says was exported, and its columns; None where there is no table.
@@ -279,18 +290,11 @@ class IcebergTables:
     @contextmanager
     def _errors(self, name: str) -> Generator[None]:
         """What pyiceberg, a catalogue and a storage raise, as errors of ours."""
-        try:
-            yield
-        except BrokerlessError:
-            raise
-        except ModuleNotFoundError as error:
-            text = f"Iceberg needs pyiceberg: pip install 'brokerless[iceberg]' ({error})"
-            raise UsageError(text) from error
-        except FileNotFoundError as error:
-            raise UnreadableError(self.describe(name), _missing_file(error)) from error
-        except Exception as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise UnwritableError(f"{self.describe(name)}: {reason}") from error
+        with library_errors("Iceberg", "pyiceberg", self.describe(name)):
+            try:
+                yield
+            except FileNotFoundError as error:
+                raise UnreadableError(self.describe(name), _missing_file(error)) from error
 
 
 def _missing_file(error: FileNotFoundError) -> str:

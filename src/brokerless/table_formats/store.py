@@ -26,7 +26,7 @@ def open_store(
     """
     own = None if to is None else os.fspath(to)
     if form == "iceberg":
-        return IcebergTables(own, catalog or Catalog(), storage_options)
+        return IcebergTables(own, catalog or Catalog())
     if own is None:
         raise UsageError("give a directory to write to; Delta's tables have no catalogue here")
     if catalog is not None and not catalog.is_own:

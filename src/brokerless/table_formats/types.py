@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from brokerless.errors import UsageError
+from brokerless.errors import BrokerlessError, UnwritableError, UsageError
 from brokerless.table_formats.export_state import ExportState, RefusedTopicError
 
 TOPIC, EXPORT, COMMIT = "brokerless.topic", "brokerless.export", "brokerless.commit"
 """Names of properties: a table's topic; what was exported (of a snapshot, and of the table); which commit it was."""
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class AnotherExportError(UsageError):
@@ -37,3 +42,18 @@ def check_topic(where: str, topic: str, found: str | None) -> None:
     if found != topic:
         text = f"{where}: this is the table of the topic {found}; export {topic} to another directory or namespace"
         raise RefusedTopicError(topic, text)
+
+
+@contextmanager
+def library_errors(form: str, library: str, where: str) -> Generator[None]:
+    """Raises what a format's library, a catalogue and a storage raise as errors of ours. ``where``: the table."""
+    try:
+        yield
+    except BrokerlessError:
+        raise
+    except ModuleNotFoundError as error:
+        text = f"{form} needs {library}: pip install 'brokerless[{form.lower()}]' ({error})"
+        raise UsageError(text) from error
+    except Exception as error:
+        reason = " ".join(_COLOUR.sub("", str(error)).split())[:500] or type(error).__name__
+        raise UnwritableError(f"{where}: {reason}") from error

@@ -72,16 +72,16 @@ def plan(
     for tables of Iceberg whose catalogue decides where they are.
     """
     to = "" if directory is None else str(output_directory(Location.of(directory), sources))
-    if directory is not None:  # deltalake's options of a storage are not fsspec's
-        export_directory.check_target(to, None if export.form == "delta" else to_storage_options)
-    elif export.form != "iceberg":
+    if directory is None and export.form != "iceberg":
         raise UsageError("give a directory to write to")
     _check(export)
     tables, refusals = None, Refusals(refuse)
-    if export.form != "parquet":
-        tables = PlannedTables(
-            open_store(export.form, to or None, export.catalog, to_storage_options), refusals=refusals
-        )
+    if export.form == "parquet":
+        export_directory.check_target(to, to_storage_options)
+    else:  # whose library has settings of its own for a storage
+        store = open_store(export.form, to or None, export.catalog, to_storage_options)
+        export_directory.refuse_log_directory(to, store.has_file)
+        tables = PlannedTables(store, refusals=refusals)
         export = replace(export, by_date=True)
     manifests: dict[str, ExportState | None] = {}
     topic_ids: dict[str, str | None] = {}

@@ -253,13 +253,15 @@ NOT_DECODED = {"key": Kind.KEY_NOT_DECODED, "value": Kind.VALUE_NOT_DECODED}
 @dataclass(frozen=True, slots=True)
 class KindDescription:
     """Describes a kind, as ``brokerless help KIND`` shows it. ``page`` is a page of the documents without suffix.
-    ``remedy``: what to do before a start where this is why a broker does not start, or does not serve a partition."""
+    ``remedy``: what to do before a start where this is why a broker does not start, or does not serve a partition.
+    ``concerns``: records, or indexes that a broker builds from them."""
 
     severities: tuple[Severity, ...]
     page: str
     sentence: str
     advice: str
     remedy: str | None = None
+    concerns: Literal["records", "indexes"] | None = None
 
 
 @functools.cache
@@ -268,7 +270,12 @@ def describe_kinds() -> Mapping[str, KindDescription]:
     texts = tomllib.loads(resources.files("brokerless").joinpath("findings.toml").read_text())
     return {
         name: KindDescription(
-            tuple(each["severity"]), each["page"], each["sentence"], each["advice"], each.get("remedy")
+            tuple(each["severity"]),
+            each["page"],
+            each["sentence"],
+            each["advice"],
+            each.get("remedy"),
+            each.get("concerns"),
         )
         for name, each in texts.items()
     }

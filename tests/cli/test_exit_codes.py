@@ -19,7 +19,7 @@ COMMANDS = {
     "cat read_committed": ["cat", "--isolation", "read_committed"],
     "batches": ["batches"],
     "verify": ["verify"],
-    "audit": ["audit"],
+    "audit": ["audit", "--all"],
     "report": ["report", "--json"],
     "restart": ["restart"],
     "salvage": ["salvage", "--to", "TO"],

@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from brokerless.findings import Finding
+from brokerless.jobs.audit.advice import abort_command
 from brokerless.jobs.audit.job import audit_directory, audit_partition
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
-from brokerless.views.audit import abort_command
 from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.jars import check

@@ -190,6 +190,11 @@ def add_severity(parser: ArgumentParser) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="only the summary; with --json only the exit code")
 
 
+def add_all(parser: ArgumentParser, help_of_all: str) -> None:
+    """The option of those commands that leave out what is in order, and show findings that say the same as one."""
+    parser.add_argument("--all", action="store_true", help=help_of_all)
+
+
 def add_segment_bytes(parser: ArgumentParser, *, unchanged: bool = False) -> None:
     """The option of those commands that write logs. ``unchanged``: without it, segments begin where those of the
     source do."""

@@ -1,21 +1,19 @@
-"""Formats an audit: a line for each partition, then the findings of each."""
+"""Formats an audit: its summary, and a line for each partition."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import PurePosixPath
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from brokerless.findings import Finding, Kind, advice_of
+from brokerless.findings import Finding
+from brokerless.jobs.audit.advice import advice_for
 from brokerless.jobs.audit.job import PartitionAudit
-from brokerless.log import names
+from brokerless.jobs.restart.start import StartOutcome
 from brokerless.text import format_bytes, show_name
-from brokerless.views.findings import SEVERITIES, SHOWN
-from brokerless.views.screen import colored
-from brokerless.views.table import NOTHING, format_number, format_offsets, table
+from brokerless.views.findings import SHOWN, FindingGroups, concerns_records, summary_line
+from brokerless.views.table import NOTHING, count_of, format_number, format_offsets, table
 from brokerless.views.text import format_times
 
 _COLUMNS = ("partition", "segments", "batches", "records", "size", "offsets", "from", "to", "format", "verdict")
@@ -25,64 +23,97 @@ _RIGHT = ("segments", "batches", "records", "size")
 def finding_row(finding: Finding, audit: PartitionAudit | None) -> dict[str, Any]:
     """A finding for programs; ``audit`` is None for one of the log directory as a whole."""
     place = {"topic": None if audit is None else audit.topic, "partition": None if audit is None else audit.partition}
-    command = abort_command(finding)
-    advice = advice_of(finding.kind)
-    return finding.as_dict() | place | {"advice": advice if command is None else f"{advice}: {command}"}
+    return finding.as_dict() | place | {"advice": advice_for(finding)}
 
 
-def partition_lines(audits: Sequence[PartitionAudit]) -> Iterator[str]:
-    """A table of partitions."""
+def partition_lines(audits: Sequence[PartitionAudit], *, all_of_them: bool = False) -> Iterator[str]:
+    """A table of partitions with warnings or errors, or of all, between empty lines."""
+    shown = [each for each in audits if all_of_them or _verdict(each) != "ok"]
     starts, ends = (
-        format_times([getattr(each.summary, name) for each in audits], "s")
+        format_times([getattr(each.summary, name) for each in shown], "s")
         for name in ("min_timestamp", "max_timestamp")
     )
-    return table(_COLUMNS, [_cells(audit, *times) for audit, *times in zip(audits, starts, ends, strict=True)], _RIGHT)
+    if shown:
+        yield ""
+        yield from table(
+            _COLUMNS, [_cells(audit, *times) for audit, *times in zip(shown, starts, ends, strict=True)], _RIGHT
+        )
+        if others := len(audits) - len(shown):
+            yield f"... and {count_of(others, 'partition')} without warnings or errors (--all shows them)"
+        yield ""
 
 
-def finding_lines(title: str, findings: Sequence[Finding], left_out: Mapping[str, int]) -> Iterator[str]:
-    """The findings of one partition or log directory, the worst first; each kind with what to do about it."""
-    by_kind: dict[tuple[int, str], list[Finding]] = {}
-    for finding in findings:
-        by_kind.setdefault((SEVERITIES.index(finding.severity), finding.kind), []).append(finding)
-    if findings:
-        yield f"\n{show_name(title)}:"
-    for (_, kind), found in sorted(by_kind.items(), key=lambda each: each[0][0]):
-        for finding in found[:SHOWN]:
-            named = replace(finding, file=finding.file.removeprefix(f"{title}/"))
-            yield f"  {colored(finding.severity, 7)}  {show_name(str(named))}"
-        more = len(found) - SHOWN + left_out.get(kind, 0)
-        if more > 0:
-            yield f"  {'':7}  ... and {more:,} more of this kind"
-        if (advice := advice_of(kind)) != "nothing":
-            yield f"  {'':7}  -> {advice}"
-            for command in filter(None, map(abort_command, found[:SHOWN])):
-                yield f"  {'':7}     {show_name(command)}"
+def summary_lines(
+    audits: Sequence[PartitionAudit], groups: FindingGroups, start: StartOutcome | None, path: str, *, is_whole: bool
+) -> Iterator[str]:
+    """What matters first: how much was found, whether a broker starts, and which offsets are lost. ``is_whole``: all of
+    the path was read, of whose start something can be said."""
+    yield "ok" if groups.is_clean else groups.verdict()
+    records = sum(each.summary.records or 0 for each in audits)
+    size = format_bytes(sum(each.summary.size for each in audits))
+    yield from summary_line(
+        "read", f"{count_of(len(audits), 'partition')} of {path}, {count_of(records, 'record')}, {size}"
+    )
+    yield from summary_line("lost", _lost(audits))
+    if is_whole:
+        yield from summary_line("start", _start(start, path))
 
 
-def abort_command(finding: Finding) -> str | None:
-    """What ends a transaction that nobody ends, on a running cluster (``TransactionsCommand``, 4.4.0); None for other
-    findings, and where the path does not say which partition it is."""
-    if finding.kind not in (Kind.TRANSACTION_HANGING, Kind.TRANSACTION_ORPHANED) or finding.offset is None:
-        return None
-    place = names.parse_partition_directory(PurePosixPath(finding.file).parent.name)
-    if place is None:
-        return None
-    of = f"--topic {shlex.quote(place.topic)} --partition {place.partition} --start-offset {finding.offset}"
-    return f"kafka-transactions.sh --bootstrap-server HOST:9092 abort {of}"
+def _lost(audits: Sequence[PartitionAudit]) -> str:
+    known = {_name(each): each.missing_offsets for each in audits if each.missing_offsets}
+    uncounted = [_name(each) for each in audits if not each.missing_offsets and _is_damaged(each)]
+    if not known and not uncounted:
+        return "nothing"
+    texts: list[str] = []
+    if known:
+        shown = [
+            f"{name} ({count:,})" if len(known) > 1 else name
+            for name, count in sorted(known.items(), key=lambda each: -each[1])[:SHOWN]
+        ]
+        more = f" and {len(known) - SHOWN:,} more" if len(known) > SHOWN else ""
+        texts.append(f"{count_of(sum(known.values()), 'offset')} of {', '.join(shown)}{more}")
+    if uncounted:
+        more = f" and {len(uncounted) - SHOWN:,} more" if len(uncounted) > SHOWN else ""
+        texts.append(f"how many is not known of {', '.join(uncounted[:SHOWN])}{more}")
+    return "; ".join(texts)
 
 
-def verdict(counts: Counter[str]) -> str:
+def _is_damaged(audit: PartitionAudit) -> bool:
+    return any(each.severity == "error" and concerns_records(each) for each in audit.findings)
+
+
+def _start(start: StartOutcome | None, path: str) -> str:
+    more = shlex.join(["brokerless", "restart", path])
+    if start is None:
+        return "not known: only of a local log directory with its meta.properties"
+    if start.refused:
+        text = (
+            "a broker does not start here" if start.refused == 1 else f"a broker does not start: {start.refused} causes"
+        )
+        return f"{text}: {start.first_refusal} ({more})"
+    found = [
+        f"{format_bytes(start.lost_bytes)} are cut off, with {count_of(start.lost_records, 'record')}"
+        * bool(start.lost_bytes),
+        f"{count_of(start.not_served, 'partition')} not served" * bool(start.not_served),
+        f"{count_of(start.created, 'partition')} begun empty" * bool(start.created),
+        "not all is known" * bool(start.unknown),
+    ]
+    text = "a broker goes on without this directory" if start.offline else "a broker starts"
+    named = ", ".join(filter(None, found))
+    return f"{text}: {named} ({more})" if named else text if start.offline else f"{text}, and cuts nothing off"
+
+
+def _verdict(audit: PartitionAudit) -> str:
     """``2 errors, 1 warning``, or ``ok``."""
+    counts = Counter(finding.severity for finding in audit.findings)
     named = [(counts[name], name) for name in ("error", "warning")]
-    return ", ".join(f"{count:,} {name}{'s' * (count > 1)}" for count, name in named if count) or "ok"
+    return ", ".join(count_of(count, name) for count, name in named if count) or "ok"
 
 
 def _cells(audit: PartitionAudit, start: str, end: str) -> list[str]:
     summary = audit.summary
-    counts = Counter(finding.severity for finding in audit.findings)
-    name = f"{audit.topic}-{audit.partition}" if audit.topic is not None else audit.path
     return [
-        show_name(name) + (f" ({audit.state})" if audit.state != "live" else ""),
+        show_name(_name(audit)) + (f" ({audit.state})" if audit.state != "live" else ""),
         format_number(audit.segments),
         format_number(summary.batches),
         format_number(summary.records),
@@ -91,5 +122,9 @@ def _cells(audit: PartitionAudit, start: str, end: str) -> list[str]:
         start,
         end,
         ",".join(f"v{magic}" for magic in audit.batches_by_magic) or NOTHING,
-        verdict(counts),
+        _verdict(audit),
     ]
+
+
+def _name(audit: PartitionAudit) -> str:
+    return f"{audit.topic}-{audit.partition}" if audit.topic is not None else audit.path

@@ -6,6 +6,7 @@ Python there is no width and no colour.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -53,3 +54,8 @@ def colored(severity: str, columns: int = 0) -> str:
     if not has_colors() or severity not in _COLORS:
         return severity + fill
     return f"{_COLORS[severity]}{severity}{_PLAIN}{fill}"
+
+
+def wrapped(text: str, columns: int) -> list[str]:
+    """``text`` in lines of ``columns`` characters, broken at words; a longer word sticks out."""
+    return textwrap.wrap(text, max(columns, 20), break_long_words=False, break_on_hyphens=False) or [""]

@@ -21,7 +21,7 @@ def damaged(tmp_path: Path) -> Path:
 def test_nothing_but_infos_is_a_success(run: Run) -> None:
     result = run("audit", broker_data("clean"))
     assert result.exit_code == 0
-    assert result.lines[-1] == "ok"
+    assert result.lines[0] == "ok"
     assert [line for line in result.lines if "transaction of producer 1013 is open" in line]
 
 
@@ -41,20 +41,80 @@ def test_each_finding_has_its_place_its_grade_and_advice(run: Run, damaged: Path
     assert len(result.err.splitlines()) == len(told)
 
 
-def test_for_people_partitions_are_a_table_and_findings_come_after(run: Run, damaged: Path) -> None:
+def test_for_people_a_summary_comes_first_then_damaged_partitions_and_the_worst_finding(
+    run: Run, damaged: Path
+) -> None:
     result = run("audit", damaged)
     assert result.exit_code == 1
-    head, *rows = result.lines[:4]
-    assert head.split()[-1] == "verdict"
-    assert [row.split()[0] for row in rows] == ["codec-lz4-1", "empty-0", "segments-0"]
-    assert rows[0].endswith("ok")
-    assert "error" in rows[2]
-    assert f"{damaged}/segments-0:" in result.lines
+    assert result.lines[0].startswith("1 error, ")
+    summary = dict(line.split(None, 1) for line in result.lines[1:4])
+    assert summary["lost"].endswith("of segments-0")
+    assert summary["start"].startswith("not known")
+    head = next(at for at, line in enumerate(result.lines) if line.startswith("partition "))
+    assert head == 5
+    assert result.lines[head + 1].startswith("segments-0 ")
+    assert "... and 2 partitions without warnings or errors" in result.lines[head + 2]
+    findings = [line for line in result.lines[head:] if line.startswith(("error ", "warning ", "info "))]
+    assert findings[0].startswith("error    segments-0/00000000000000000169.log")
     assert run("audit", damaged, "-t", "codec-lz4").exit_code == 0
 
 
+def test_what_is_lost_is_what_was_there_and_is_in_no_batch(run: Run, tmp_path: Path) -> None:
+    shutil.copytree(broker_data("clean") / "segments-0", tmp_path / "segments-0", copy_function=shutil.copyfile)
+    log = tmp_path / "segments-0" / f"{169:020}.log"
+    before = {each["offset"] for each in run("cat", "--json", "--control", tmp_path).json}
+    log.write_bytes(log.read_bytes()[:-1])
+    after = {each["offset"] for each in run("cat", "--json", "--control", tmp_path).json}
+    (line,) = (line for line in run("audit", tmp_path).lines if line.startswith("lost"))
+    assert line.split(None, 1)[1].startswith(f"{len(before - after)} offset")
+    log.unlink()  # and its indexes, so that only the offsets say so
+    for name in (".index", ".timeindex"):
+        log.with_suffix(name).unlink(missing_ok=True)
+    after = {each["offset"] for each in run("cat", "--json", "--control", tmp_path).json}
+    (line,) = (line for line in run("audit", tmp_path).lines if line.startswith("lost"))
+    assert line.split(None, 1)[1].startswith(f"{len(before - after)} offset")
+
+
+def test_all_shows_partitions_that_are_in_order_and_each_finding(run: Run, damaged: Path) -> None:
+    lines = run("audit", damaged, "--all").lines
+    head = next(at for at, line in enumerate(lines) if line.startswith("partition "))
+    assert [line.split()[0] for line in lines[head + 1 : head + 4]] == ["codec-lz4-1", "empty-0", "segments-0"]
+    assert lines[head + 1].endswith("ok")
+    findings = [line for line in lines if line.startswith(("error ", "warning ", "info "))]
+    assert len(findings) == len(run("audit", damaged, "--json").json)
+
+
+def test_broken_indexes_count_apart_and_come_after_lost_records(run: Run, damaged: Path) -> None:
+    for index in sorted((damaged / "codec-lz4-1").glob("*.index")):
+        index.write_bytes(bytes(7))
+    result = run("audit", damaged)
+    assert result.lines[0].startswith("1 error, ")
+    assert "; of indexes: " in result.lines[0]
+    assert ".index" in result.out.decode()
+    findings = [line for line in result.lines if line.startswith(("error ", "warning "))]
+    places = [".index" in line for line in findings]
+    assert places == sorted(places)
+    assert run("audit", damaged, "-t", "codec-lz4").exit_code == 1  # as before
+
+
+def test_a_start_is_foreseen_of_a_brokers_own_directory(run: Run, tmp_path: Path) -> None:
+    shutil.copytree(broker_data("clean"), tmp_path / "disk", copy_function=shutil.copyfile)
+
+    def start() -> str:
+        (line,) = (line for line in run("audit", tmp_path / "disk").lines if line.startswith("start "))
+        return line.split(None, 1)[1]
+
+    assert start().startswith("a broker starts")
+    (tmp_path / "disk" / "lost+found").mkdir()
+    assert start().startswith("a broker does not start here: ")
+    assert "lost+found" in start()
+    assert not [line for line in run("audit", tmp_path / "disk", "-t", "segments").lines if line.startswith("start ")]
+
+
 def test_partitions_are_chosen_as_elsewhere(run: Run, damaged: Path) -> None:
-    assert [line.split()[0] for line in run("audit", damaged, "-p", "1").lines[1:2]] == ["codec-lz4-1"]
+    lines = run("audit", damaged, "-p", "1", "--all").lines
+    (head,) = (at for at, line in enumerate(lines) if line.startswith("partition "))
+    assert [line.split()[0] for line in lines[head + 1 : head + 2]] == ["codec-lz4-1"]
     assert run("audit", damaged, "-t", "nowhere").exit_code == 2
 
 

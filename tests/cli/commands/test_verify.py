@@ -11,7 +11,7 @@ from tests.golden import CONSUMERS_THROW, broker_data, cases
 def test_what_a_broker_left_at_a_clean_shutdown_is_intact(run: Run) -> None:
     result = run("verify", broker_data("clean"))
     assert result.exit_code == 0
-    assert result.lines[-1].startswith("0 errors")
+    assert result.lines[0].startswith("0 errors")
 
 
 @pytest.mark.parametrize("category", some_quick(["framing", "damaged", "formats"]))
@@ -38,7 +38,7 @@ def test_there_is_an_error_where_kafka_throws_first_and_else_none(run: Run, cate
 
 def test_for_people_each_finding_is_a_line(run: Run) -> None:
     result = run("verify", broker_data("unclean"))
-    *findings, summary = result.lines
+    summary, *findings = result.lines
     assert result.exit_code == 1
     assert any(line.startswith("error ") for line in findings)
     assert summary == "1 error, 1 warning"
@@ -107,31 +107,45 @@ def test_an_end_with_an_offset_that_the_segment_cannot_have_is_an_error(run: Run
         assert (finding["kind"], finding["severity"] == "error") == (kind, kind == "no-batches")
 
 
-def test_findings_of_one_kind_are_grouped_with_their_count_and_the_last_place(run: Run, tmp_path: Path) -> None:
+def test_findings_that_say_the_same_are_one_line_with_their_count_and_the_last_place(run: Run, tmp_path: Path) -> None:
     paths = [tmp_path / f"{number}.log" for number in range(20)]
     for path in paths:
         path.write_bytes(TEXT)
     (tmp_path / "x.log").write_bytes(bytes(5))
     paths.append(tmp_path / "x.log")
     result = run("verify", *paths)
-    shown = [line for line in result.lines if line.startswith("error ")]
-    assert [line.split(",")[0].split()[-1] for line in shown] == [str(path) for path in paths[:5]]
-    (rest,) = (line for line in result.lines if "more of this kind" in line)
-    assert (
-        rest.strip() == f"... and 15 more of this kind (no-batches), 20 in 20 files; the last: {paths[19]}, position 0"
-    )
-    assert result.lines[-2].startswith("info ")
-    assert result.lines[-1] == "20 errors, 0 warnings"
+    assert result.lines[0] == "20 errors, 0 warnings"
+    assert result.lines[1].startswith("records   damaged or missing in 0.log, 1.log, ")
+    (shown,) = (line for line in result.lines if line.startswith("error "))
+    assert shown.startswith(f"error    {paths[0]}, position 0: ")
+    assert shown.endswith(f"(20 times in 20 files; the last: {paths[19]}, position 0)")
+    assert result.lines[-1].startswith("info ")
     assert len(run("verify", "--json", *paths).json) == 21
+    each = run("verify", "--all", *paths).lines
+    assert [line.split(",")[0].split()[-1] for line in each if line.startswith("error ")] == list(map(str, paths[:20]))
+
+
+def test_of_a_kind_that_says_something_else_each_time_the_first_few_are_shown(run: Run, tmp_path: Path) -> None:
+    from brokerless.findings import Finding, Kind
+    from brokerless.views.findings import FindingGroups
+
+    groups = FindingGroups()
+    for number in range(8):
+        groups.add(Finding("warning", Kind.OFFSET_GAP, "a-0/x.log", number, number, f"text {number}"))
+    lines = list(groups.lines("a-0/"))
+    assert len(lines) == 6
+    assert lines[0] == "warning  x.log, position 0: text 0"
+    assert lines[-1].strip() == "... and 3 more of this kind (offset-gap), 8 in 1 file; the last: x.log, position 7"
 
 
 def test_only_what_is_bad_enough_is_shown_and_quietly_only_the_summary(run: Run) -> None:
     data = broker_data("unclean")
-    assert [line.split()[0] for line in run("verify", "--min-severity", "error", data).lines] == ["error", "1"]
+    shown = [line.split()[0] for line in run("verify", "--min-severity", "error", data).lines]
+    assert shown == ["1", "records", "error"]
     severities = {finding["severity"] for finding in run("verify", "--json", "--min-severity", "warning", data).json}
     assert severities == {"error", "warning"}
     result = run("verify", "-q", data)
-    assert (result.exit_code, result.lines) == (1, ["1 error, 1 warning"])
+    assert (result.exit_code, result.lines[0], len(result.lines)) == (1, "1 error, 1 warning", 2)
     result = run("verify", "-q", "--json", data)
     assert (result.exit_code, result.lines, result.err) == (1, [], "")
     assert run("verify", "-q", broker_data("clean")).exit_code == 0
@@ -139,5 +153,5 @@ def test_only_what_is_bad_enough_is_shown_and_quietly_only_the_summary(run: Run)
 
 def test_audit_shows_as_little(run: Run) -> None:
     data = broker_data("unclean")
-    assert len(run("audit", "-q", data).lines) == 1
+    assert [line.split()[0] for line in run("audit", "-q", data).lines[1:]] == ["read", "lost", "start"]
     assert all(each["severity"] != "info" for each in run("audit", "--json", "--min-severity", "warning", data).json)

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections import Counter
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from brokerless.cli.options import add_max_batch_bytes, add_severity, add_spark
+from brokerless.cli.options import add_all, add_max_batch_bytes, add_severity, add_spark
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import is_narrowed
 from brokerless.errors import UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from brokerless.api.log import Log
     from brokerless.api.partition import Partition
     from brokerless.findings import Finding
     from brokerless.jobs.audit.job import PartitionAudit
-    from brokerless.jobs.directory_state import DirectoryState
+    from brokerless.jobs.restart.start import StartOutcome
 
 DESCRIPTION = """\
 Everything that can be known about a log directory from its files, graded, with advice for each finding.
@@ -28,6 +27,9 @@ Everything that can be known about a log directory from its files, graded, with 
 Batches, indexes, offsets, leader epochs, producers, transactions, timestamps, formats, checkpoints and metadata. If
 Kafka's own topics are in the directory, they are used as well: which transactional id an open transaction has, whether
 the cluster knows these replicas, how far consumer groups have read. All data is read once.
+
+A summary comes first: what is lost, and whether a broker would start on the directory. Then findings, the worst first,
+those that say the same as one; partitions in which nothing was found are shown with --all.
 
 Grades: error (data is damaged or missing, or would be served wrongly), warning (Kafka would not have written this),
 info (good to know).
@@ -45,48 +47,63 @@ def add_options(parser: ArgumentParser) -> None:
     add_spark(parser)
     add_max_batch_bytes(parser)
     add_severity(parser)
+    add_all(parser, "also partitions in which nothing was found, and each finding by itself")
 
 
 def run(options: Namespace) -> int:
-    from brokerless.jobs.directory_state import load_directory_state
-
     output = Output()
-    counts: Counter[str] = Counter()
-    for number, log in enumerate(output.open(options.paths, options.include)):
+    is_found = False
+    logs = list(output.open(options.paths, options.include))
+    starts = _foresee_start(logs, options)
+    for number, log in enumerate(logs):
         chosen = output.chosen(log, options)
         if not chosen and is_narrowed(options):
             continue
         if number and not options.json:
             output.line("")
-        _audit(log, chosen, load_directory_state(log.directory), options, output, counts)
-    if sum(counts.values()) > counts["info"]:
+        is_found |= _audit(log, chosen, starts, options, output)
+    if is_found:
         output.exit_code = max(output.exit_code, FINDINGS)
     return output.end()
 
 
+def _foresee_start(logs: Sequence[Log], options: Namespace) -> Mapping[str, StartOutcome]:
+    """For people, where whole log directories are read: they are taken as those of one broker."""
+    from brokerless.jobs.restart.start import foresee_start
+
+    if options.json or is_narrowed(options):
+        return {}
+    with progress("a broker's start", sum(each.paths.size for log in logs for each in log.partitions)) as done:
+        return foresee_start([log.directory for log in logs], options.max_batch_bytes, done)
+
+
 def _audit(
-    log: Log,
-    chosen: Sequence[Partition],
-    state: DirectoryState,
-    options: Namespace,
-    output: Output,
-    counts: Counter[str],
-) -> None:
+    log: Log, chosen: Sequence[Partition], starts: Mapping[str, StartOutcome], options: Namespace, output: Output
+) -> bool:
+    """Whether there are warnings or errors."""
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.audit.job import audit_directory, audit_partitions
-    from brokerless.views.audit import finding_lines, finding_row, partition_lines, verdict
-    from brokerless.views.findings import is_at_least
+    from brokerless.jobs.directory_state import load_directory_state
+    from brokerless.views.audit import finding_row, partition_lines, summary_lines
+    from brokerless.views.findings import FindingGroups, is_at_least
 
-    def shown(findings: Iterable[Finding]) -> list[Finding]:
-        return [each for each in findings if not options.quiet and is_at_least(each, options.min_severity)]
+    found, shown = FindingGroups(), FindingGroups(all_of_them=options.all)
 
     def report(findings: Iterable[Finding], audit: PartitionAudit | None) -> None:
         """For programs, and damage to people too."""
-        for finding in shown(findings):
-            output.objects([finding_row(finding, audit)])
-            if finding.severity != "info":
-                output.say(str(finding))
+        left_out = {} if audit is None else dict(audit.left_out)
+        for finding in findings:
+            count = 1 + left_out.pop(finding.kind, 0)
+            found.add(finding, count)
+            if options.quiet or not is_at_least(finding, options.min_severity):
+                continue
+            shown.add(finding, count)
+            if options.json:
+                output.objects([finding_row(finding, audit)])
+                if finding.severity != "info":
+                    output.say(str(finding))
 
+    state = load_directory_state(log.directory)
     audits: list[PartitionAudit] = []
     partitions = [each.paths for each in chosen]
     max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
@@ -100,27 +117,16 @@ def _audit(
         for audit in results:
             if isinstance(audit, UnreadableError):
                 output.unreadable(audit)
-                continue
-            audits.append(audit)
-            if options.json:
+            else:
+                audits.append(audit)
                 report(audit.findings, audit)
-    of_directory = list(audit_directory(log.directory, state, audits))
-    found = Counter(finding.severity for finding in of_directory)
-    for audit in audits:
-        found.update(finding.severity for finding in audit.findings)
-    counts.update(found)
-    if options.json:
-        report(of_directory, None)
-        return
-    sections = [(audit.path, audit.findings, audit.left_out) for audit in audits] + [(log.path, of_directory, {})]
-    if options.quiet:
-        output.line(verdict(found))
-        return
-    for line in partition_lines(audits):
-        output.line(line)
-    for title, findings, left_out in sections:
-        kinds = {each.kind for each in shown(findings)}
-        left_out = {kind: count for kind, count in left_out.items() if kind in kinds}
-        for line in finding_lines(title, shown(findings), left_out):
+    report(audit_directory(log.directory, state, audits), None)
+    if not options.json:
+        is_whole = not is_narrowed(options)
+        for line in summary_lines(audits, found, starts.get(log.path), log.path, is_whole=is_whole):
             output.line(line)
-    output.line(f"\n{verdict(found)}")
+        for line in () if options.quiet else partition_lines(audits, all_of_them=options.all):
+            output.line(line)
+        for line in shown.lines(f"{log.path.rstrip('/')}/", has_advice=True):
+            output.line(line)
+    return not found.is_clean

@@ -25,12 +25,15 @@ _MOST = 1000
 class GapCheck:
     """Follows a partition's intact batches. ``holes``: offsets between batches that are in none; ``is_compacted``:
     whether there is a sign of compaction so far, or one is known beforehand; ``is_always_compacted``: of a topic that
-    is, so that no hole is reported. Only what is missing after ``log_start_offset`` is reported."""
+    is, so that no hole is reported. Only what is missing after ``log_start_offset`` is reported, and counted in
+    ``missing``; ``has_wrappers``: whether there are messages before which holes do not show."""
 
     is_compacted: bool = False
     log_start_offset: int = 0
     is_always_compacted: bool = False
     holes: int = 0
+    missing: int = 0
+    has_wrappers: bool = False
     next_offset: int | None = None
     _found: list[Finding] = field(default_factory=list[Finding])
 
@@ -48,6 +51,8 @@ class GapCheck:
         self.is_compacted = self.is_compacted or shows_compaction(batches)
         # Before the log start offset, nothing is missing.
         is_missing = (missing > 0) & (firsts > self.log_start_offset)
+        self.missing += int((firsts - np.maximum(before, self.log_start_offset))[is_missing].sum())
+        self.has_wrappers = self.has_wrappers or bool(batches.is_wrapper.any())
         for row in np.flatnonzero(is_missing)[: _MOST - len(self._found)].tolist():
             text = "offsets are missing before this batch, and nothing says that compaction took them"
             position, offset = int(chunk.positions[row]), int(firsts[row])
@@ -62,7 +67,13 @@ class GapCheck:
     def pass_over(self, missing: range) -> None:
         """Counts offsets that are reported as a missing segment."""
         self.holes += len(missing)
+        self.missing += len(missing)
         self.next_offset = missing.stop
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether all that is missing is in ``missing``: neither compaction nor wrappers hide any of it."""
+        return not (self.is_compacted or self.is_always_compacted or self.has_wrappers)
 
     def findings(self, last: SegmentPaths | None) -> Iterator[Finding]:
         """What is missing, when all was followed; ``last`` is the last segment."""

@@ -66,6 +66,8 @@ class PartitionAudit:
     The log has ``start_offset <= offset < end_offset``. ``batches_by_magic``: how many batches have which format.
     ``committed``, ``aborted``, ``open``: transactions; of ``transactions_without_data`` there is nothing but the
     marker. ``left_out``: how many findings of a kind are not in ``findings``, as there are too many.
+    ``missing_offsets``: how many offsets before the end or the high watermark are in no intact batch; None where that
+    is not known, as compaction may have taken them.
     """
 
     topic: str | None
@@ -85,6 +87,7 @@ class PartitionAudit:
     """The topic's ID, and the path of the file that says so."""
     findings: tuple[Finding, ...]
     left_out: dict[str, int]
+    missing_offsets: int | None
 
     __repr__ = short_repr
     _repr_html_ = short_html
@@ -133,6 +136,7 @@ def audit_partition(
         None if metadata is None or topic_id is None else (topic_id, metadata.path),
         tuple(kept),
         {kind: count - MOST_OF_A_KIND for kind, count in counts.items() if count > MOST_OF_A_KIND},
+        follower.missing_offsets(lines),
     )
 
 
@@ -302,6 +306,11 @@ class _PartitionFollower:
         last = self.partition.segments[-1].base_offset if self.partition.segments else 0
         return max(last, self.gaps.next_offset or 0)
 
+    def missing_offsets(self, lines: Lines) -> int | None:
+        """How many offsets are in no intact batch, up to the high watermark in ``lines``; None if not known."""
+        _, committed = lines.get(names.HIGH_WATERMARK_CHECKPOINT, ("", 0))
+        return self.gaps.missing + max(0, committed - self.end_offset) if self.gaps.is_counted else None
+
 
 def _findings(
     partition: PartitionPath,
@@ -321,6 +330,7 @@ def _findings(
             follower.gaps.pass_over(offsets)
         yield finding
     if (missing := missing_head(partition)) is not None:
+        follower.gaps.missing += len(missing_offsets(missing))
         yield missing
     last_offset: int | None = None
     unreadable: list[Finding] = []

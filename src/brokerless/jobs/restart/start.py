@@ -1,0 +1,75 @@
+"""Sums up a broker's next start: does it start on these log directories, and what is lost by that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from brokerless.errors import UnreadableError
+from brokerless.jobs.directory_state import load_directory_state
+from brokerless.jobs.restart.job import plan_directories, plan_restart
+from brokerless.jobs.restart.results import Restart
+from brokerless.jobs.run.types import Done, ignore
+from brokerless.log import names
+from brokerless.log.directory import LogDirectory
+from brokerless.log.storage.paths import is_remote
+
+
+@dataclass(frozen=True, slots=True)
+class StartOutcome:
+    """What a start comes to for one log directory. ``refused``: how many causes there are why a broker does not start,
+    and ``first_refusal`` one of them; ``offline``: it starts with its other directories only. ``lost_bytes`` of log are
+    cut or deleted, with ``lost_records``; ``not_served`` partitions are stray, not loaded or not served, ``created``
+    ones begin empty. ``unknown``: how many partitions could not be read, or whether they are stray is not known."""
+
+    refused: int
+    first_refusal: str | None
+    offline: bool
+    lost_bytes: int
+    lost_records: int
+    not_served: int
+    created: int
+    unknown: int
+
+
+def foresee_start(
+    directories: Sequence[LogDirectory], max_batch_bytes: int | None = None, done: Done = ignore
+) -> Mapping[str, StartOutcome]:
+    """Sum up the start of a broker that has these log directories, for each path of a local one with a
+    ``meta.properties``; all else is a copy of partitions, and has no entry. ``done`` is called with bytes read."""
+    outcomes: dict[str, StartOutcome] = {}
+    own = {each.path: each for each in directories if is_started_on(each)}
+    for planned in plan_directories(list(own.values()), max_batch_bytes=max_batch_bytes) if own else ():
+        directory = own[planned.path]
+        state = load_directory_state(directory)
+        restarts: list[Restart] = []
+        for partition in directory.partitions:
+            with suppress(UnreadableError):  # which is reported of the partition
+                restart = plan_restart(
+                    partition,
+                    state.of(partition),
+                    clean=state.was_clean,
+                    directory=planned,
+                    max_batch_bytes=max_batch_bytes,
+                )
+                restarts.append(restart)
+            done(partition.size)
+        refusals = [*map(str, planned.refused), *(each.refused for each in restarts if each.is_fatal and each.refused)]
+        outcomes[planned.path] = StartOutcome(
+            len(refusals),
+            refusals[0] if refusals else None,
+            planned.offline is not None or any(each.refused and not each.is_fatal for each in restarts),
+            sum(each.lost_bytes for each in restarts),
+            sum(each.lost.records for each in restarts),
+            sum(bool(each.refused or each.stray or each.unserved) for each in restarts),
+            len(planned.created),
+            len(directory.partitions) - len(restarts) + (planned.unknown is not None),
+        )
+    return outcomes
+
+
+def is_started_on(directory: LogDirectory) -> bool:
+    """Whether a directory is a broker's own, by its ``meta.properties``, and local."""
+    is_local = directory.kind == "log-directory" and not is_remote(directory.path)
+    return is_local and any(each.name == names.META_PROPERTIES for each in directory.files.values())

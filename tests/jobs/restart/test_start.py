@@ -1,0 +1,51 @@
+"""The sum of a start is what the dry run of each partition and directory comes to."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tests.golden import broker_data
+
+import brokerless
+from brokerless.jobs.restart.start import StartOutcome, foresee_start
+from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
+
+
+def outcome(path: Path) -> StartOutcome | None:
+    return foresee_start([resolve(Location(str(path)))]).get(str(path))
+
+
+def test_a_clean_directory_loses_nothing(tmp_path: Path) -> None:
+    shutil.copytree(broker_data("clean"), tmp_path / "disk")
+    found = outcome(tmp_path / "disk")
+    assert found is not None
+    assert (found.refused, found.lost_bytes, found.offline) == (0, 0, False)
+
+
+def test_what_recovery_cuts_is_summed_up(tmp_path: Path) -> None:
+    shutil.copytree(broker_data("unclean"), tmp_path / "disk")
+    log = max((tmp_path / "disk" / "busy-gzip-0").glob("*.log"))
+    content = bytearray(log.read_bytes())
+    content[-1] ^= 1
+    log.write_bytes(content)
+    expected = brokerless.open(tmp_path / "disk").restart()
+    found = outcome(tmp_path / "disk")
+    assert found is not None
+    assert found.lost_bytes == sum(each.lost_bytes for each in expected.partitions) > 0
+    assert found.lost_records == sum(each.lost.records for each in expected.partitions)
+
+
+def test_a_name_at_which_a_broker_ends_refuses_the_directory(tmp_path: Path) -> None:
+    shutil.copytree(broker_data("clean"), tmp_path / "disk")
+    (tmp_path / "disk" / "lost+found").mkdir()
+    found = outcome(tmp_path / "disk")
+    assert found is not None
+    assert found.refused == 1
+    assert "lost+found" in str(found.first_refusal)
+
+
+def test_nothing_is_foreseen_of_a_copy_of_partitions(tmp_path: Path) -> None:
+    shutil.copytree(broker_data("clean") / "segments-0", tmp_path / "segments-0")
+    assert outcome(tmp_path) is None

@@ -18,14 +18,16 @@ _NARROWEST = 12
 """Characters to which texts are shortened, at least."""
 
 
-def table(names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> Iterator[str]:
+def table(
+    names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = (), *, margin: int = 0
+) -> Iterator[str]:
     """Lines: the names, then the rows, columns two spaces apart; those named in ``right`` are flush right. A cell that
     is wider than :data:`WIDEST` sticks out: of one huge name, not all rows get as long.
 
     On a screen that is too narrow, long texts are shortened to half of it, then columns are left out, which a last line
-    names, then texts are shortened further."""
+    names, then texts are shortened further. ``margin``: characters that are written before each line."""
     widths = [min(WIDEST, max(map(len, column))) for column in zip(names, *rows, strict=True)]
-    shown, widths = _fit(names, widths, right, screen.width())
+    shown, widths = _fit(names, widths, right, None if (width := screen.width()) is None else width - margin)
     for row in (names, *rows):
         cells = [(names[at], _shorten(row[at], widths[at]), widths[at]) for at in shown]
         yield "  ".join(

@@ -9,6 +9,7 @@ from tests.golden import broker_data, broker_expected
 from tests.internals.dumps import dumped_records
 from tests.internals.written import batch, committed, write_partition
 
+import brokerless
 from brokerless.cli.commands.internals import TABLES
 from brokerless.internals.connect.topics import TABLES as CONNECT
 from brokerless.internals.schemas import STATE
@@ -35,6 +36,33 @@ def test_the_state_of_all_internal_topics_is_shown_table_by_table(run: Run) -> N
 def test_a_table_that_is_asked_for_is_shown_though_it_is_empty(run: Run) -> None:
     result = run("internals", CLEAN, "--table", "acls", "--table", "features")
     assert [line for line in result.lines if not line.startswith(" ")] == ["features:", "", "acls:"]
+
+
+def test_open_transactions_have_their_place_age_name_and_the_command_that_ends_them(run: Run) -> None:
+    result = run("internals", CLEAN, "--table", "open-transactions")
+    assert result.exit_code == 0
+    head, *rows = (line.split() for line in result.lines[1:] if line.startswith("  txn-"))
+    assert "tx-open" in head + rows[0]
+    rows = run("internals", CLEAN, "--table", "openTransactions", "--json").json
+    assert {row["table"] for row in rows} == {"openTransactions"}
+    assert {(row["topic"], row["partition"], row["producerId"]) for row in rows} == {("txn", 0, 1013), ("txn", 1, 1013)}
+    expected = brokerless.open(CLEAN).transactions().to_pylist()
+    assert {(row["partition"], row["firstOffset"]) for row in rows} == {
+        (each["partition"], each["firstOffset"]) for each in expected if each["state"] == "open"
+    }
+    for row in rows:
+        place = f"--topic txn --partition {row['partition']} --start-offset {row['firstOffset']}"
+        assert row["abortCommand"].endswith(f" abort {place}")
+        assert any(line.strip() == row["abortCommand"] for line in result.lines)
+        assert (row["transactionalId"], row["transactionState"]) == ("tx-open", "Ongoing")
+
+
+def test_open_transactions_of_a_topic_have_their_names_all_the_same(run: Run) -> None:
+    (row,) = run("internals", CLEAN, "-t", "txn", "-p", "1", "--table", "openTransactions", "--json").json
+    assert (row["partition"], row["transactionalId"]) == (1, "tx-open")
+    assert run("internals", CLEAN / "txn-1", "--table", "openTransactions", "--json").json[0]["transactionalId"] is None
+    assert run("internals", CLEAN / "segments-0", "--table", "openTransactions", "--json").json == []
+    assert run("internals", CLEAN, "--table", "openTransactions", "--history").exit_code == 2
 
 
 def test_rows_as_json_say_of_which_table_they_are(run: Run) -> None:

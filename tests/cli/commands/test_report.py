@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Run
 
 import brokerless
 from brokerless.cli import main
@@ -59,3 +62,17 @@ def test_a_file_that_cannot_be_written_is_named(
     monkeypatch.setattr(page, "charts_script", lambda: "")
     assert main(["report", str(DEMO), "-o", str(tmp_path / "missing" / "report.html")]) == 2
     assert "missing" in capfd.readouterr().err
+
+
+def test_a_transaction_that_nobody_ends_has_the_command_beside_it(run: Run, tmp_path: Path) -> None:
+    for name in ("payments-0", "__transaction_state-0", "__cluster_metadata-0"):
+        shutil.copytree(DEMO / name, tmp_path / "hang" / name)
+    for name in ("meta.properties",):
+        shutil.copyfile(DEMO / name, tmp_path / "hang" / name)
+    (log,) = (tmp_path / "hang" / "payments-0").glob("*.log")
+    os.truncate(log, 53117)  # without the last marker
+    rows = [row for row in run("report", "--json", tmp_path / "hang").json if row["table"] == "findings"]
+    (row,) = (row for row in rows if row["kind"] == "transaction-orphaned")
+    assert row["advice"].endswith("abort --topic payments --partition 0 --start-offset 1420")
+    told = {row["kind"]: row["advice"] for row in run("audit", "--json", tmp_path / "hang").json}
+    assert told["transaction-orphaned"] == row["advice"]

@@ -19,6 +19,10 @@ DESCRIPTION = """\
 Decodes Kafka's own topics: committed offsets, groups, transactional ids, the cluster's metadata, and what MirrorMaker
 and Kafka Connect keep.
 
+--table openTransactions answers why a consumer is stuck: each open transaction, at which read_committed ends, with its
+first offset, its age, its transactional id, and the command that aborts it on a running cluster. For this table the
+headers of all selected partitions are read, whichever topic they are of.
+
 These are __consumer_offsets, __transaction_state, and __cluster_metadata (its log and its snapshots) with topics,
 partitions, configs, brokers and more. The tables are the state that the records add up to; --history prints the records
 themselves, decoded as Kafka's dump tool does, also those of __share_group_state and __remote_log_metadata. A record of
@@ -36,6 +40,7 @@ The exit code is 0, 1 if there is damage or a log ends within a batch, and 2 for
 EXAMPLES = """\
   brokerless internals /var/lib/kafka
   brokerless internals /var/lib/kafka --table offsets --table groups
+  brokerless internals /var/lib/kafka --table openTransactions
   brokerless internals /var/lib/kafka --table partitions --json | jq 'select(.leader == -1)'
   brokerless internals /var/lib/kafka -t heartbeats --table mirrorHeartbeats
   brokerless internals /var/lib/kafka/__consumer_offsets-7 --history --json | jq .payload
@@ -63,6 +68,7 @@ TABLES = (
     "connectConfigs",
     "connectStatus",
 )
+OPEN_TRANSACTIONS = "openTransactions"
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -70,23 +76,36 @@ def add_options(parser: ArgumentParser) -> None:
         "--table",
         action="append",
         default=[],
-        choices=TABLES,
+        choices=(*TABLES, OPEN_TRANSACTIONS),
+        type=_in_camel_case,
         metavar="NAME",
-        help=f"only this table; with --history, the topics that it is made of. There are {', '.join(TABLES)}",
+        help=(
+            f"only this table; with --history, the topics that it is made of. There are {', '.join(TABLES)}; and "
+            f"{OPEN_TRANSACTIONS}, of all topics"
+        ),
     )
     parser.add_argument("--history", action="store_true", help="every record, in the order of the logs")
     add_max_batch_bytes(parser)
 
 
+def _in_camel_case(name: str) -> str:
+    """``open-transactions`` as ``openTransactions``."""
+    first, *others = name.split("-")
+    return first + "".join(each.capitalize() for each in others)
+
+
 def run(options: Namespace) -> int:
     if options.exclude_internal:
         raise UsageError("--exclude-internal leaves nothing to read: this command reads internal topics only")
+    if options.history and OPEN_TRANSACTIONS in options.table:
+        raise UsageError(f"{OPEN_TRANSACTIONS} has no --history: brokerless cat shows the records of a transaction")
     output = Output()
+    has_open, has_others = OPEN_TRANSACTIONS in options.table, {*options.table} != {OPEN_TRANSACTIONS}
     above = ""
     for log in output.open(options.paths, options.include):
         chosen = output.chosen(log, options)
         given = _given(chosen, options)
-        partitions = _internal(log, chosen, given, output)
+        partitions = _internal(log, chosen, given, output) if has_others else chosen
         if not partitions:
             continue
         if len(options.paths) > 1 and not options.json:
@@ -96,8 +115,10 @@ def run(options: Namespace) -> int:
             with progress("reading", sum(each.paths.size for each in partitions)) as done:
                 if options.history:
                     _history(_counted(partitions, done), given, options, output)
-                else:
+                elif has_others:
                     _state(_counted(partitions, done), given, options, output)
+            if has_open:
+                _open_transactions(log, chosen, options, output, "\n" if has_others else "")
         except UnreadableError as error:
             output.unreadable(error)
     return output.end()
@@ -136,7 +157,8 @@ def _state(partitions: Iterable[Partition], given: Mapping[str, str], options: N
     from brokerless.views.internals.state import state_lines
 
     above = ""
-    rows_of = state_rows(partitions, options.table or TABLES, output.damage, options.max_batch_bytes, given)
+    tables = [each for each in options.table if each != OPEN_TRANSACTIONS] or TABLES
+    rows_of = state_rows(partitions, tables, output.damage, options.max_batch_bytes, given)
     for name, rows in rows_of.items():
         if options.json:
             output.objects({"table": name, **row} for row in rows)
@@ -145,6 +167,20 @@ def _state(partitions: Iterable[Partition], given: Mapping[str, str], options: N
             above = "\n"
             for line in state_lines(name, rows):
                 output.line(f"  {line}")
+
+
+def _open_transactions(log: Log, chosen: Sequence[Partition], options: Namespace, output: Output, above: str) -> None:
+    from brokerless.jobs.audit.open_transactions import open_transactions
+    from brokerless.views.internals.state import open_transaction_lines
+
+    with progress("reading", sum(each.paths.size for each in chosen)) as done:
+        rows = open_transactions(_counted(chosen, done), log.partitions, output.damage, options.max_batch_bytes)
+    if options.json:
+        output.objects({"table": OPEN_TRANSACTIONS, **row} for row in rows)
+        return
+    output.line(f"{above}{OPEN_TRANSACTIONS}:")
+    for line in open_transaction_lines(rows):
+        output.line(f"  {line}")
 
 
 def _history(partitions: Iterable[Partition], given: Mapping[str, str], options: Namespace, output: Output) -> None:

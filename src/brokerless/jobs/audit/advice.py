@@ -21,7 +21,12 @@ def abort_command(finding: Finding) -> str | None:
     if finding.kind not in (Kind.TRANSACTION_HANGING, Kind.TRANSACTION_ORPHANED) or finding.offset is None:
         return None
     place = names.parse_partition_directory(PurePosixPath(finding.file).parent.name)
-    if place is None:
+    return None if place is None else abort_command_at(place.topic, place.partition, finding.offset)
+
+
+def abort_command_at(topic: str | None, partition: int | None, first_offset: int | None) -> str | None:
+    """Return the command that aborts the transaction which begins there; None where the place is not known."""
+    if topic is None or partition is None or first_offset is None:
         return None
-    of = f"--topic {shlex.quote(place.topic)} --partition {place.partition} --start-offset {finding.offset}"
+    of = f"--topic {shlex.quote(topic)} --partition {partition} --start-offset {first_offset}"
     return f"kafka-transactions.sh --bootstrap-server HOST:9092 abort {of}"

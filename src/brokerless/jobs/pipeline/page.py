@@ -7,7 +7,7 @@ from importlib.metadata import version
 from brokerless import clock
 from brokerless.arrow import table_of
 from brokerless.errors import UsageError
-from brokerless.findings import advice_of
+from brokerless.jobs.audit.advice import advice_for
 from brokerless.jobs.pipeline.ledger import PRIVATE, Ledger, path_of
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.report.charts import vega_altair
@@ -50,7 +50,7 @@ def _figures(directory: LogDirectory, ledger: Ledger, settings: Settings) -> Fig
     own = {path_of(each.path) for each in directory.partitions}
     own |= {path_of(segment.log.path) for each in directory.partitions for segment in each.segments}
     rows = [
-        {"topic": checked.topic, "partition": checked.partition, "advice": advice_of(found.kind)}
+        {"topic": checked.topic, "partition": checked.partition, "advice": advice_for(found)}
         | {name: readable(value) if isinstance(value, str) else value for name, value in found.as_dict().items()}
         for checked in ledger.entries.values()
         if checked.path in own

@@ -10,10 +10,11 @@ import pyarrow as pa
 from brokerless import arrow
 from brokerless.arrow import table_of
 from brokerless.errors import UnreadableError
-from brokerless.findings import Finding, advice_of
+from brokerless.findings import Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.internals.tables import state_rows
+from brokerless.jobs.audit.advice import advice_for
 from brokerless.jobs.audit.job import PartitionAudit, audit_directory, audit_partitions
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.report.figures import Figures, read_figures
@@ -75,7 +76,7 @@ def findings_table(audits: Iterable[PartitionAudit], of_directory: Iterable[Find
     ]
     found += [({"topic": None, "partition": None}, each) for each in of_directory]
     found.sort(key=lambda each: SEVERITIES.index(each[1].severity))
-    rows = [place | each.as_dict() | {"advice": advice_of(each.kind)} for place, each in found]
+    rows = [place | each.as_dict() | {"advice": advice_for(each)} for place, each in found]
     return table_of(rows, FIGURES["findings"])
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from brokerless import clock
 from brokerless.interchange.jsonl_writer import dumps
-from brokerless.text import show
+from brokerless.text import show, show_name
 from brokerless.views.table import NOTHING, table
 from brokerless.views.text import escape, format_times
 
@@ -54,7 +55,41 @@ def state_lines(name: str, rows: Iterable[Row]) -> Iterator[str]:
     """A table of the state (see ``internals.schemas.STATE``), aligned; of a code that has a name, the name."""
     columns = _COLUMNS[name]
     cells = [[_cell(column, row.get(f"{column}Name") or row[column]) for column in columns] for row in rows]
-    return table(columns, cells, tuple(_NUMBERS))
+    return table(columns, cells, tuple(_NUMBERS), margin=2)
+
+
+def open_transaction_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """A table of open transactions, the oldest first, and the command that ends each."""
+    names = ("partition", "first offset", "from", "age", "producer", "transactional id", "state")
+    now_ms = clock.now()
+    cells = [
+        [
+            show_name(f"{row['topic']}-{row['partition']}"),
+            str(row["firstOffset"]),
+            format_times([row["firstTimestamp"]], "s")[0],
+            _age(now_ms, row["firstTimestamp"]),
+            str(row["producerId"]),
+            show(row["transactionalId"] or NOTHING),
+            row["transactionState"] or NOTHING,
+        ]
+        for row in rows
+    ]
+    yield from table(names, cells, ("first offset", "age", "producer"), margin=2)
+    commands = [row["abortCommand"] for row in rows if row["abortCommand"]]
+    if commands:
+        yield "to end one on a running cluster, if its producer is no longer at work:"
+    yield from (f"  {show_name(each)}" for each in commands)
+
+
+def _age(now_ms: int, since_ms: int | None) -> str:
+    """``5 d 3 h``, ``3 h 12 min``, ``12 min``; nothing for a time that is not known or lies ahead."""
+    if since_ms is None or not 0 <= since_ms <= now_ms:
+        return NOTHING
+    minutes = (now_ms - since_ms) // 60_000
+    days, hours = minutes // 1440, minutes // 60 % 24
+    if days:
+        return f"{days:,} d {hours} h"
+    return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"
 
 
 def history_line(row: Row) -> str:

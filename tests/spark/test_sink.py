@@ -229,11 +229,6 @@ def test_rows_that_cannot_be_are_refused_with_their_place(
             {"topic": "t", "partition": 0},
             "column 'timestamp' is of type",
         ),
-        (
-            "'a' as value, timestamp_ntz'2024-07-01 00:00:00' as timestamp",
-            {"topic": "t", "partition": 0},
-            "the column 'timestamp' is a timestamp_ntz, which is no point in time",
-        ),
         ("'a' as value, array(1) as headers", {"topic": "t", "partition": 0}, "column 'headers' is of type"),
         ("'a' as value", {"partition": 0}, "there is no column 'topic'; say which topic it is .option topic"),
         ("'a' as value", {"topic": "t", "partitons": 3}, "there is no option 'partitons'; is 'partitions' meant?"),
@@ -273,6 +268,41 @@ def test_no_rows_make_a_log_directory_without_partitions(spark: SparkSession, tm
     save(df.repartition(3), tmp_path / "log")
     assert brokerless.open(tmp_path / "log").partitions == []
     assert spark.read.format("brokerless").load(str(tmp_path / "log")).count() == 0
+
+
+LOCAL_TIMES = [
+    "2024-01-01 00:00:00", "2024-07-01 00:00:00.123456", "2024-03-10 01:59:59.999", "2024-03-10 02:30:00",
+    "2024-03-10 03:00:00", "2024-11-03 01:30:00", "2024-11-03 02:00:00", "2024-10-06 02:15:00", "2024-04-07 01:45:00",
+    "2018-11-04 00:00:00", "1972-01-07 00:44:45", "2011-12-30 12:00:00", "2061-07-01 12:00:00", "9999-07-01 12:00:00",
+    "12345-06-07 08:09:10",
+]  # fmt: skip
+
+
+def test_timestamps_without_a_zone_are_what_sparks_cast_makes_of_them(spark: SparkSession, tmp_path: Path) -> None:
+    zones = ["America/New_York", "Australia/Lord_Howe", "Pacific/Apia"]
+    rows = ", ".join(f"('{each}')" for each in LOCAL_TIMES)
+    seen: set[tuple[int, ...]] = set()
+    try:
+        for number, zone in enumerate(zones):
+            spark.conf.set("spark.sql.session.timeZone", zone)
+            df = spark.sql(f"select value, cast(value as timestamp_ntz) as timestamp from values {rows} as t(value)")
+            expected = df.selectExpr("value", "unix_millis(cast(timestamp as timestamp)) as millis").collect()
+            save(df, tmp_path / f"batch-{number}", topic="t", partition=0)
+            if number == 0:
+                df.write.parquet(str(tmp_path / "in"))
+                stream = spark.readStream.schema(df.schema).parquet(str(tmp_path / "in"))
+                write = stream.writeStream.format("brokerless").trigger(availableNow=True)
+                query = write.options(topic="t", partition=0, checkpointLocation=str(tmp_path / "checkpoint"))
+                query.start(str(tmp_path / "stream")).awaitTermination()
+            for name in [f"batch-{number}", *(["stream"] if number == 0 else [])]:
+                table = brokerless.open(tmp_path / name).records(["value", "timestamp"]).read_all()
+                millis = table["timestamp"].cast(pa.int64()).to_pylist()
+                found = dict(zip((each.decode() for each in table["value"].to_pylist()), millis, strict=True))
+                assert found == {row["value"]: row["millis"] for row in expected}
+            seen.add(tuple(row["millis"] for row in expected))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert len(seen) == len(zones)
 
 
 def test_names_of_columns_are_of_any_case(spark: SparkSession, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ removed.
 
 from __future__ import annotations
 
+import inspect
 import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ from typing import Any, NoReturn, cast
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType, TimestampNTZType
+from pyspark.sql.types import StructType
 
 from brokerless import arrow
 from brokerless.errors import BrokerlessError, RefusedError, UsageError
@@ -39,11 +40,13 @@ from brokerless.log.storage.write_errors import unwritable
 from brokerless.spark.columns import arrow_schema
 from brokerless.spark.sink_options import SinkOptions
 from brokerless.tables.joined import Size, joined
+from brokerless.tables.local_times import in_zone
 from brokerless.tables.rows import RowError, bounded, column_name, normalize
 
 _QUERY = "sql.streaming.queryId"
 """The local property of a streaming query's tasks with its ID, which is the same after a restart from its checkpoint
 (``StreamExecution.QUERY_ID_KEY``, Spark 4.1)."""
+_TIME_ZONE = "spark.sql.session.timeZone"
 _HINT = "; brokerless.spark.arrange(df) puts each partition into one task, in order"
 _WITHOUT = {
     "offset": "then offsets are counted from the end of the partition on",
@@ -125,11 +128,6 @@ def check(options: SinkOptions, schema: StructType) -> None:
     """Raises :class:`UsageError` for what can be known beforehand to go wrong: columns, options, or the directory."""
     found = pa.schema([field.with_name(column_name(field.name)) for field in arrow_schema(schema)])
     normalize(pa.RecordBatch.from_pylist([], found))
-    if any(column_name(each.name) == "timestamp" and isinstance(each.dataType, TimestampNTZType) for each in schema):
-        raise UsageError(
-            "the column 'timestamp' is a timestamp_ntz, which is no point in time without a time zone; cast it to "
-            "timestamp, which takes the session's"
-        )
     placement = options.placement
     if placement.topic is None and "topic" not in found.names:
         raise UsageError("there is no column 'topic'; say which topic it is (option topic)")
@@ -180,7 +178,8 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, job: str
     ) as loader:  # fmt: skip
         try:
             for batch in joined(batches, _SMALL, _ENOUGH):
-                for part in bounded(batch.rename_columns(list(map(column_name, batch.schema.names)))):
+                named = batch.rename_columns(list(map(column_name, batch.schema.names)))
+                for part in bounded(_with_zone(named)):
                     rows.check(part)
                     loader.add(part)
             written = tuple(loader.finish())
@@ -190,6 +189,32 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, job: str
             rows.refuse(error)
         except RefusedError as error:  # all that a log refuses of batches that were made for it
             raise UsageError(f"task {task}: {error}; give a larger segment.bytes, or a smaller batch.size") from error
+
+
+def _with_zone(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows whose timestamps are points in time: of ``timestamp_ntz`` those that Spark's cast makes of them."""
+    number = batch.schema.get_field_index("timestamp")
+    if number < 0 or not pa.types.is_timestamp(batch.schema.field(number).type):
+        return batch
+    if batch.schema.field(number).type.tz is not None:
+        return batch
+    column = in_zone(batch.column(number), _session_zone())
+    return batch.set_column(number, "timestamp", column)
+
+
+def _session_zone() -> str:
+    """The time zone of the session whose task this is. Raises :class:`UsageError` where this Spark does not say it."""
+    context = TaskContext.get()
+    found = None if context is None else context.getLocalProperty(_TIME_ZONE)  # where it was set
+    frame = inspect.currentframe()  # PySpark's worker knows it, and hands it to nobody
+    while found is None and frame is not None:
+        found, frame = getattr(frame.f_locals.get("runner_conf"), "timezone", None), frame.f_back
+    if found is None:
+        raise UsageError(
+            "the column 'timestamp' is a timestamp_ntz, and this Spark does not say the session's time zone unless "
+            f"{_TIME_ZONE} is set; set it, or cast the column to timestamp"
+        )
+    return found
 
 
 class _Remembered:

@@ -313,6 +313,16 @@ def test_other_methods_of_a_dataset(demo: brokerless.Log) -> None:
     assert "TableDataset" in repr(copy)
 
 
+def test_a_filter_that_is_no_expression_is_refused(demo: brokerless.Log) -> None:
+    records: Any = demo.dataset("records")
+    for wrong in ("offset = 1", 5, brokerless.RecordFilter(keys=["a"])):
+        for read in (records.to_table, records.count_rows, records.scanner):
+            with pytest.raises(UsageError, match="no expression of Arrow"):
+                read(filter=wrong)
+        with pytest.raises(UsageError, match="no expression of Arrow"):
+            records.filter(wrong)
+
+
 def test_columns_and_filters_that_there_are_not(demo: brokerless.Log) -> None:
     for options in ({"columns": ["nothing"]}, {"filter": ds.field("nothing") > 1}):
         with pytest.raises(pa.ArrowInvalid, match="nothing"):

@@ -32,6 +32,8 @@ def test_columns_come_in_the_order_of_the_request() -> None:
         ("limit", -1, "limit: -1 is not a number of records"),
         ("jobs", 0, "jobs: 0 is not a number of threads"),
         ("jobs", "2", "jobs: '2' is not a number of threads"),
+        ("filter", "x", r"no brokerless.RecordFilter; .* write filter=brokerless.RecordFilter\(where='x'\)"),
+        ("filter", ["k"], "is no brokerless.RecordFilter, which has keys"),
     ],
 )
 def test_what_is_no_option_is_refused(option: str, value: Any, said: str) -> None:

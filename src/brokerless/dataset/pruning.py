@@ -19,6 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as fs
 
 from brokerless.bounds import MAX_INT64, MIN_INT64
+from brokerless.errors import UsageError
 
 Expression = Any
 """A ``pyarrow.compute.Expression``, of which the published stubs know little."""
@@ -183,7 +184,11 @@ def _bind(expression: Expression, schema: pa.Schema) -> None:
 
 
 def both(one: Expression | None, other: Expression | None) -> Expression | None:
-    """A filter for which both hold; None is no filter."""
+    """A filter for which both hold; None is no filter. Raises :class:`UsageError` for what is no Arrow expression."""
+    for each in (one, other):
+        if each is not None and not isinstance(each, ds.Expression):
+            text = f"filter: {each!r} is no expression of Arrow; write one such as ds.field('offset') == 7"
+            raise UsageError(f"{text}, or ask log.sql(...)")
     if one is None or other is None:
         return other if one is None else one
     return one & other

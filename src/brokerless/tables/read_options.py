@@ -51,12 +51,25 @@ class ReadOptions:
             raise UsageError(f"limit: {self.limit} is not a number of records")
         if self.jobs is not None and (not isinstance(self.jobs, int) or self.jobs < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"jobs: {self.jobs!r} is not a number of threads; 1 is for none beside the caller's")
+        if self.filter is not None:
+            _check_filter(self.filter)
         return project(RECORDS, self.columns)
 
     def threads(self, size: int) -> int:
         """How many threads decode ``size`` bytes of log."""
         is_much = size >= _MANY_BYTES and (self.limit is None or self.limit >= _MANY_RECORDS)
         return self.jobs or (processors() if is_much else 1)
+
+
+def _check_filter(given: object) -> None:
+    from brokerless.tables.record_filter import RecordFilter
+
+    if isinstance(given, RecordFilter):
+        return
+    text = f"filter: {given!r} is no brokerless.RecordFilter"
+    if isinstance(given, str):
+        raise UsageError(f"{text}; for a condition of SQL, write filter=brokerless.RecordFilter(where={given!r})")
+    raise UsageError(f"{text}, which has keys, key_regex, grep, header or where; dataset() takes Arrow's expressions")
 
 
 def range_of(

@@ -32,7 +32,7 @@ def test_a_bucket_becomes_tables_in_a_bucket_once(s3: S3, tmp_path: Path, form: 
     catalog = brokerless.Catalog("own", properties) if form == "iceberg" else None
 
     def run() -> Any:
-        return brokerless.pipeline(url, to, form=form, report=False, catalog=catalog, table_options=table_options)
+        return brokerless.pipeline(url, to, as_=form, report=False, catalog=catalog, table_options=table_options)
 
     first = run()
     assert [(each.firstOffset, each.lastOffset) for each in first.ranges] == [(20, 29)]
@@ -84,7 +84,7 @@ def test_storage_options_suffice_without_credentials_in_the_environment(
     assert [each.next_offset for each in export(to)] == [50]
     assert export(to) == []
     run = brokerless.pipeline(
-        url, s3.url(f"without-pipeline-{form}"), form=form, report=False, catalog=own_catalog or brokerless.Catalog(),
+        url, s3.url(f"without-pipeline-{form}"), as_=form, report=False, catalog=own_catalog or brokerless.Catalog(),
         table_options=own_options, storage_options=s3.storage_options, to_storage_options=s3.storage_options,
     )  # fmt: skip
     if form == "iceberg":  # whose catalogue has the table of the export

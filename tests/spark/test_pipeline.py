@@ -27,13 +27,13 @@ def damaged(root: Path) -> Path:
 def test_tables_findings_and_figures_are_the_same(spark: SparkSession, tmp_path: Path) -> None:
     source = damaged(tmp_path / "logs")
     here = pipeline(source, tmp_path / "here")
-    there = brokerless.pipeline(source, tmp_path / "there", report=False, form="parquet", spark=spark)
+    there = brokerless.pipeline(source, tmp_path / "there", report=False, as_="parquet", spark=spark)
     assert facts(table(tmp_path / "there")) == facts(table(tmp_path / "here"))
     assert sorted(map(str, there.findings)) == sorted(map(str, here.findings))
     assert there.ranges == here.ranges
     found = spark.read.parquet(f"{tmp_path}/there/{PRIVATE}/damaged").orderBy("partition", "firstOffset").collect()
     assert [(row.partition, row.firstOffset) for row in found] == [(n, at) for n in range(3) for at in (20, 70)]
-    assert not brokerless.pipeline(source, tmp_path / "there", report=False, form="parquet", spark=spark).is_new
+    assert not brokerless.pipeline(source, tmp_path / "there", report=False, as_="parquet", spark=spark).is_new
 
 
 def test_a_stream_goes_on_into_the_same_tables_from_where_the_files_ended(spark: SparkSession, tmp_path: Path) -> None:

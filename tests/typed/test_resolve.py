@@ -78,7 +78,7 @@ def test_all_that_read_records_decode_by_what_they_name(
         assert decoded(directory, topic, Decoding(scan=scan)) == (wanted, [None] * len(wanted))
     answer = brokerless.open(directory).sql(f'SELECT value, valueError FROM {topic} ORDER BY "offset"').read_all()
     assert answer.to_pylist() == [{"value": each, "valueError": None} for each in wanted]
-    brokerless.pipeline([directory], str(tmp_path), form="delta", decoding=Decoding(), report=False)
+    brokerless.pipeline([directory], str(tmp_path), as_="delta", decode=True, report=False)
     rows = DeltaTable(str(tmp_path / topic)).to_pyarrow_table().to_pylist()
     assert [row["value"] for row in sorted(rows, key=lambda row: row["kafka"]["offset"])] == wanted
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from brokerless.errors import UsageError
 from brokerless.findings import Finding
 from brokerless.tables.partition_reader import OnDamage
 
@@ -28,10 +30,11 @@ def pipeline(
     """Runs a pipeline once, as ``brokerless pipeline``: what is new in ``path`` (or several) is verified and exported
     to tables below ``to``. A run over nothing new takes as long as listing the files.
 
-    ``settings``: a YAML file; what is given here comes first. ``options``: other fields of
-    :class:`brokerless.jobs.pipeline.settings.Settings`, such as ``topic=("click*",)``, ``isolation="read_committed"``,
-    ``decoding=Decoding()`` or ``storage_options={...}``. ``on_finding`` is called with each finding that no run has
-    found before. ``spark``: a session (or SparkContext) to run on, or a master for which one is started.
+    ``settings``: a YAML file; what is given here comes first. ``options``: ``as_``, ``decode`` and ``catalog`` as
+    ``export`` of a log takes them, and other fields of :class:`brokerless.jobs.pipeline.settings.Settings`, such as
+    ``topic=["click*"]``, ``isolation="read_committed"`` or ``storage_options={...}``. ``on_finding`` is called with
+    each finding that no run has found before. ``spark``: a session (or SparkContext) to run on, or a master for which
+    one is started.
 
     The result has ``exported`` (by partition), ``findings``, ``ranges`` (damaged ones), ``seconds`` (by stage) and
     ``pages``. Raises :class:`UsageError` for wrong settings, :class:`UnreadableError` and :class:`UnwritableError`.
@@ -75,4 +78,31 @@ def _settings(
     found = {} if settings is None else load_settings(os.fspath(settings))
     found |= {"paths": tuple(os.fspath(each) for each in given)} if given else {}
     found |= {} if to is None else {"to": os.fspath(to)}
-    return make_settings({**found, **options})
+    return make_settings({**found, **_fields(options)})
+
+
+_NAMES = {"as_": "form", "decode": "decoding"}
+"""Options that are called as those of ``export``, and the fields of the settings; which are their earlier names."""
+
+
+def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of settings that options set. Raises :class:`UsageError` for one that is given by two names."""
+    from brokerless.table_formats.catalog import Catalog
+    from brokerless.typed.topic_type import decoding_of
+
+    found = dict(options)
+    for name, earlier in _NAMES.items():
+        if earlier in found:
+            if name in found:
+                raise UsageError(f"{name} and {earlier} are one option; give {name} alone")
+            warnings.warn(f"{earlier}= is called {name}= now, as in export", DeprecationWarning, stacklevel=4)
+            found[name] = found[earlier]
+    found = {_NAMES.get(name, name): each for name, each in found.items() if name not in _NAMES.values()}
+    if "decoding" in found:
+        found["decoding"] = decoding_of(found["decoding"])
+    if not isinstance(found.get("catalog", Catalog()), Catalog):
+        found["catalog"] = Catalog(found["catalog"])
+    for name in ("topic", "exclude"):
+        if isinstance(found.get(name), str):
+            found[name] = (found[name],)
+    return found

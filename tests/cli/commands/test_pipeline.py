@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from tests.cli.conftest import Run
 from tests.jobs.pipeline.works import offsets, segments
 
@@ -63,12 +64,27 @@ def test_what_is_missing_is_a_wrong_command_line(run: Run, logs: Path, tmp_path:
 
 def test_python_has_the_same(logs: Path, tmp_path: Path) -> None:
     found: list[brokerless.Finding] = []
-    result = brokerless.pipeline(logs, tmp_path / "to", report=False, form="parquet", on_finding=found.append)
+    result = brokerless.pipeline(logs, tmp_path / "to", report=False, as_="parquet", on_finding=found.append)
     assert [each.kind for each in found] == ["checksum-mismatch"]
     assert result.row()["records"] == 40
-    assert not brokerless.pipeline([logs], tmp_path / "to", report=False, form="parquet").is_new
+    assert not brokerless.pipeline([logs], tmp_path / "to", report=False, as_="parquet").is_new
     with pytest.raises(brokerless.UsageError, match="did you mean report"):
         brokerless.pipeline(logs, tmp_path / "to", repot=False)
+    with pytest.raises(brokerless.UsageError, match="there is no format 'avro' of tables"):
+        brokerless.pipeline(logs, tmp_path / "to", as_="avro")
+
+
+def test_options_of_python_are_called_as_those_of_export(logs: Path, tmp_path: Path) -> None:
+    run = brokerless.pipeline(logs, tmp_path / "new", report=False, as_="delta", decode="string", topic="t", verify=False)
+    with pytest.warns(DeprecationWarning, match=r"form= is called as_= now"):
+        old = brokerless.pipeline(logs, tmp_path / "old", report=False, form="delta", decoding=brokerless.Decoding(
+            value_format="string"), topic=["t"], verify=False)  # fmt: skip
+    assert [each.records for each in run.exported] == [each.records for each in old.exported] == [40]
+    first, second = (DeltaTable(str(tmp_path / each / "t")).schema() for each in ("new", "old"))
+    assert first == second
+    assert "valueError" in [each.name for each in first.fields]
+    with pytest.raises(brokerless.UsageError, match="as_ and form are one option"):
+        brokerless.pipeline(logs, tmp_path / "to", as_="delta", form="delta")
 
 
 @pytest.mark.slow

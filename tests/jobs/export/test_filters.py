@@ -218,7 +218,7 @@ def test_merged_files_answer_every_filter(form: TableFormat, tmp_path: Path) -> 
         partition.mkdir(exist_ok=True)
         (partition / "00000000000000000000.log").write_bytes(data)
         (partition / "partition.metadata").write_text((source / "partition.metadata").read_text())
-        brokerless.pipeline([source.parent], to, form=form, decoding=decoding, report=False)
+        brokerless.pipeline([source.parent], to, as_=form, decode=decoding, report=False)
     files = files_of(tmp_path / "to", form)
     assert len(files) < 4 * 4
     if form == "delta":

@@ -112,7 +112,7 @@ def test_a_pipeline_goes_on_with_the_other_topics(
 ) -> None:
     source, _, decoding = times
     log_of(source.parent / "zz-0", [b'{"a":{}}'])
-    done = brokerless.pipeline([source.parent], str(tmp_path / "to"), form=form, decoding=decoding, report=False)
+    done = brokerless.pipeline([source.parent], str(tmp_path / "to"), as_=form, decode=decoding, report=False)
     assert {(each.topic, each.records) for each in done.exported} == {("t", 5), ("zz", 1)}
 
 

@@ -49,7 +49,7 @@ class Pipeline:
 
     def run_again(self) -> PipelineRun:
         to = str(self.to)
-        return brokerless.pipeline([self.logs], to, form=self.form, decoding=self.decoding, report=False)
+        return brokerless.pipeline([self.logs], to, as_=self.form, decode=self.decoding, report=False)
 
     def rows(self, topic: str) -> int:
         return len(table(self.to, topic, self.form))
@@ -276,7 +276,7 @@ def test_a_run_that_cannot_be_recorded_exports_all_the_same(
         file.write(b"no batch" * 20)
 
     def run_again() -> PipelineRun:
-        return brokerless.pipeline([tmp_path / "logs"], str(to), form=form, report=place is None)
+        return brokerless.pipeline([tmp_path / "logs"], str(to), as_=form, report=place is None)
 
     for count in (2, 3):
         with monkeypatch.context() as patched:

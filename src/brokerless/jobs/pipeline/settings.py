@@ -93,10 +93,14 @@ def make_settings(found: Mapping[str, Any]) -> Settings:
     known = {each.name for each in fields(Settings)}
     unknown = sorted(found.keys() - known)
     if unknown:
-        near = get_close_matches(unknown[0], known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+        names = {*known - {"form", "decoding"}, "as_", "decode"}  # as callers give them
+        near = get_close_matches(unknown[0], names, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(names))}"
         raise UsageError(f"there is no setting {unknown[0]!r}; {hint}")
-    return Settings(**found)
+    settings = Settings(**found)
+    if settings.form not in FORMS:
+        raise UsageError(f"there is no format {settings.form!r} of tables; there are {', '.join(FORMS)}")
+    return settings
 
 
 class _File:

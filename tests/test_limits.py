@@ -60,7 +60,7 @@ def carved(path, told, parquet):
     from brokerless.log.storage.location import Location
 
     with tempfile.TemporaryDirectory() as to:
-        carving = Carving(path, output_directory(Location(to)), LogConfig(), parquet=parquet)
+        carving = Carving(Location(path), output_directory(Location(to)), LogConfig(), parquet=parquet)
         return sum(each.records for each in carve([carving], told.append))
 
 def load(path, *options):

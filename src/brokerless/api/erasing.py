@@ -48,17 +48,17 @@ def erase(
     blanking = None
     if blank or blank_fields or schemas is not None or value_format != "auto":
         path = None if schemas is None else os.fspath(schemas)
-        blanking = blanking_of(blank_fields, value_format, path, source.directory.partitions, source.storage_options)
+        blanking = blanking_of(blank_fields, value_format, path, source.directory.partitions)
     erasure = Erasure(Selection(own_keys, where, own_header), blanking, bound(max_batch_bytes), dry_run)
-    directory, options = source.directory, source.storage_options
+    directory = source.directory
     chosen = [(directory, directory.partitions)]
     writer = None
     if manifest is not None and not dry_run:
         settle_targets([directory], to, storage_options)
         writer = ManifestWriter(manifest, [directory.path], to, erasure, sign_key, storage_options)
     finished = {} if writer is None else writer.finished
-    tasks = plan(chosen, to, erasure, options, storage_options, finished=finished)
-    copies = [] if writer is None else find_copies(chosen, erasure, storage_options=options)
+    tasks = plan(chosen, to, erasure, storage_options, finished=finished)
+    copies = [] if writer is None else find_copies(chosen, erasure)
     record = None if writer is None else lambda partitions: writer.write(partitions, copies)
     report = on_damage or raise_damage
     results = erase(tasks, report, spark=spark, write_manifest=record, processes=1)

@@ -53,9 +53,9 @@ def export(
     )  # fmt: skip
     is_whole = directory.kind == "log-directory"
     partitions = [each for each in directory.partitions if not (is_whole and is_internal(each.topic))]
-    paths, own = [directory.path], source.storage_options
+    paths = [directory.path]
     if on_damage is None:
-        planned = plan(partitions, paths, to, settings, own, storage_options)
+        planned = plan(partitions, paths, to, settings, storage_options)
     else:
-        planned = plan_topics(partitions, paths, to, settings, on_damage, own, storage_options)
+        planned = plan_topics(partitions, paths, to, settings, on_damage, storage_options)
     return list(export(planned, on_damage or raise_errors, spark=spark, processes=1))

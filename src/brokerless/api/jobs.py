@@ -40,17 +40,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a job reads, and how to open it."""
+    """What a job reads."""
 
     directory: LogDirectory
-    storage_options: StorageOptions | None
 
 
-def open_directory(
-    path: str, include: Collection[Include] | Include, storage_options: StorageOptions | None
-) -> LogDirectory:
+def open_directory(location: Location, include: Collection[Include] | Include) -> LogDirectory:
     """What there is to read in a path, with what is in remote storage only; as :func:`resolve`."""
-    found = resolve(Location(path, storage_options), include, read_setting)
+    found = resolve(location, include, read_setting)
     if not may_have_remote_offsets(found):
         return found
     from brokerless.internals.remote.storage import with_remote_findings
@@ -80,7 +77,7 @@ def tables(source: Source, partitions: Sequence[PartitionReader], options: Table
     from brokerless.dataset.tables import Tables
 
     return Tables(
-        source.directory, tuple(partitions), source.storage_options, options.isolation, options.control,
+        source.directory, tuple(partitions), options.isolation, options.control,
         options.max_batch_bytes, options.on_damage, options.schemas,
     )  # fmt: skip
 
@@ -123,20 +120,17 @@ def records(partitions: Sequence[PartitionReader], options: ReadOptions, decode:
     return read_typed(partitions, decode, options)
 
 
-def schema(
-    partitions: Sequence[PartitionReader], decode: Decoding | None, storage_options: StorageOptions | None,
-    max_batch_bytes: int | None,
-) -> SchemaReport:  # fmt: skip
+def schema(partitions: Sequence[PartitionReader], decode: Decoding | None, max_batch_bytes: int | None) -> SchemaReport:
     from brokerless.typed.usage import report_schemas
 
-    return report_schemas(partitions, decode, storage_options=storage_options, max_batch_bytes=max_batch_bytes)
+    return report_schemas(partitions, decode, max_batch_bytes=max_batch_bytes)
 
 
 def verify(source: Source, max_batch_bytes: int | None, spark: Spark) -> Generator[Finding]:
     from brokerless.jobs.verify.job import verify
 
     partitions, bytes_ = source.directory.partitions, bound(max_batch_bytes)
-    for finding in verify(partitions, bytes_, source.storage_options, spark=spark, processes=1):
+    for finding in verify(partitions, bytes_, spark=spark, processes=1):
         if isinstance(finding, UnreadableError):
             raise finding
         yield finding
@@ -146,23 +140,23 @@ def audit(source: Source, max_batch_bytes: int | None, spark: Spark) -> LogAudit
     from brokerless.jobs.audit.job import audit_directory, audit_partitions
     from brokerless.jobs.directory_state import load_directory_state
 
-    directory, storage_options = source.directory, source.storage_options
-    state, partitions = load_directory_state(directory, storage_options), directory.partitions
+    directory = source.directory
+    state, partitions = load_directory_state(directory), directory.partitions
     audits: list[PartitionAudit] = []
-    results = audit_partitions(partitions, state, bound(max_batch_bytes), storage_options, spark=spark, processes=1)
+    results = audit_partitions(partitions, state, bound(max_batch_bytes), spark=spark, processes=1)
     with closing(results):
         for each in results:
             if isinstance(each, UnreadableError):
                 raise each
             audits.append(each)
-    return LogAudit(tuple(audits), tuple(audit_directory(directory, state, audits, storage_options)))
+    return LogAudit(tuple(audits), tuple(audit_directory(directory, state, audits)))
 
 
 def restart(source: Source, kafka: str | None = None) -> LogRestart:
     from brokerless.jobs.directory_state import load_directory_state
     from brokerless.jobs.restart.job import plan_directories, plan_restart
 
-    state = load_directory_state(source.directory, source.storage_options)
+    state = load_directory_state(source.directory)
     directory = next(iter(plan_directories([source.directory], version=kafka)), None)
     restarts = (
         plan_restart(each, state.of(each), clean=state.was_clean, directory=directory)
@@ -190,8 +184,7 @@ def salvage(
 
     config = None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
     settings = Salvage(config, bound(max_batch_bytes), dry_run, partial, as_ == "parquet")
-    read_options = source.storage_options
-    tasks = plan([source.directory], to, settings, lambda _: True, include, read_options, storage_options)
+    tasks = plan([source.directory], Location.of(to, storage_options), settings, lambda _: True, include)
     return list(salvage(tasks, on_damage or (lambda _: None), spark=spark, processes=1))
 
 
@@ -219,7 +212,7 @@ def convert(
     config = None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
     conversion = Conversion(target, config, isolation, bound(max_batch_bytes), dry_run)
     directory = source.directory
-    tasks = plan(directory.partitions, [directory.path], to, conversion, source.storage_options, storage_options)
+    tasks = plan(directory.partitions, [directory.location], Location.of(to, storage_options), conversion)
     return list(convert(tasks, on_damage or raise_damage, spark=spark, processes=1))
 
 
@@ -267,13 +260,12 @@ def size(
         raise UsageError("full and sample exclude each other; use one of them")
     choices = choices_of(tuple(message_formats), tuple(codecs), tuple(levels), tuple(batch_records), tuple(batch_sizes))
     settings = SizeSettings(tuple(choices), sample, full, bound(max_batch_bytes))
-    return list(size(source.directory.partitions, settings, source.storage_options, spark=spark, processes=1))
+    return list(size(source.directory.partitions, settings, spark=spark, processes=1))
 
 
 def explain(
-    partition: PartitionPath, offset: int | None, records: int | None, max_batch_bytes: int | None,
-    storage_options: StorageOptions | None,
-) -> Explanation:  # fmt: skip
+    partition: PartitionPath, offset: int | None, records: int | None, max_batch_bytes: int | None
+) -> Explanation:
     from brokerless.explanation.files import MissingOffsetError, explain
 
     chosen = partition.start_offset if offset is None else offset
@@ -281,10 +273,7 @@ def explain(
     candidates = partition.segments[len(partition.segments) - 1 - len(following) :]
     for number, segment in enumerate(candidates, 1):
         try:
-            return explain(
-                segment.log.path, offset=chosen, records=records, max_batch_bytes=max_batch_bytes,
-                storage_options=storage_options,
-            )  # fmt: skip
+            return explain(segment.log.location, offset=chosen, records=records, max_batch_bytes=max_batch_bytes)
         except MissingOffsetError:
             if number == len(candidates):
                 raise
@@ -318,6 +307,6 @@ def compact(
         bound(max_batch_bytes), dry_run or to is None, 10 if dry_run or to is None else 0,
     )  # fmt: skip
     directory = source.directory
-    read, write = source.storage_options, storage_options
-    tasks = plan(directory.partitions, [directory.path], to, options, read, write, topics, on_damage)
+    target = None if to is None else Location.of(to, storage_options)
+    tasks = plan(directory.partitions, [directory.location], target, options, topics, on_damage)
     return list(compact(tasks, on_damage or raise_damage, spark=spark, processes=1))

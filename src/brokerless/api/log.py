@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -26,7 +26,7 @@ from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
-from brokerless.log.storage.location import StorageOptions
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.schemas import SEGMENTS, TRANSACTIONS
 from brokerless.tables.partition_reader import OnDamage, read_batches
 from brokerless.text import format_bytes, html_table
@@ -60,7 +60,7 @@ def open(
 
     Raises :class:`UnreadableError` if there is nothing at this path or nothing that is a log.
     """
-    return Log(jobs.open_directory(os.fspath(path), include, storage_options), storage_options)
+    return Log(jobs.open_directory(Location.of(path, storage_options), include))
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,10 @@ class Log:
     """What is in a path: ``partitions``, by topic and partition."""
 
     directory: LogDirectory
-    storage_options: StorageOptions | None = field(default=None, repr=False)
 
     @property
     def _source(self) -> jobs.Source:
-        return jobs.Source(self.directory, self.storage_options)
+        return jobs.Source(self.directory)
 
     @property
     def path(self) -> str:
@@ -80,7 +79,7 @@ class Log:
 
     @cached_property
     def partitions(self) -> list[Partition]:
-        return [Partition(each, self.storage_options) for each in self.directory.partitions]
+        return [Partition(each) for each in self.directory.partitions]
 
     def partition(self, topic: str, partition: int) -> Partition:
         """One partition. Raises :class:`UnreadableError` if it is not there."""
@@ -162,7 +161,7 @@ class Log:
 
     def schema(self, decode: Decoding | None = None, *, max_batch_bytes: int | None = None) -> SchemaReport:
         """Lists schemas and which topics use them, as ``brokerless schema``; all records are read."""
-        return jobs.schema(self.partitions, decode, self.storage_options, max_batch_bytes)
+        return jobs.schema(self.partitions, decode, max_batch_bytes)
 
     def sql(self, query: str, *, schemas: str | None = None, on_damage: OnDamage | None = None) -> pa.RecordBatchReader:
         """Streams what SQL has on the tables of :meth:`dataset` and a view for each topic, as ``brokerless sql``."""
@@ -180,7 +179,7 @@ class Log:
         data is read, for the audit. Raises :class:`UsageError` without the extra ``brokerless[report]``."""
         from brokerless.jobs.report.page import write_report
 
-        write_report(self.directory, self.partitions, to, self.storage_options, max_batch_bytes=max_batch_bytes)
+        write_report(self.directory, self.partitions, to, max_batch_bytes=max_batch_bytes)
 
     def __repr__(self) -> str:
         """``Log('/var/lib/kafka', 8 partitions, 464.0 KB)``, by the listing; nothing is read."""

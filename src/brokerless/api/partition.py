@@ -60,7 +60,7 @@ class Partition(PartitionReader):
     def _source(self) -> jobs.Source:
         is_file = any(segment.log.path == self.path for segment in self.paths.segments)
         directory = LogDirectory(self.paths.location, "file" if is_file else "partition", (self.paths,))
-        return jobs.Source(directory, self.storage_options)
+        return jobs.Source(directory)
 
     def records(
         self,
@@ -114,7 +114,7 @@ class Partition(PartitionReader):
 
         if spark != "none":
             return jobs.verify(self._source, max_batch_bytes, spark)
-        return verify_partition(self.paths, self.storage_options, jobs.bound(max_batch_bytes))
+        return verify_partition(self.paths, jobs.bound(max_batch_bytes))
 
     def audit(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> PartitionAudit:
         """Audits the partition, as ``brokerless audit`` of its directory: batches, indexes, offsets, leader epochs,
@@ -271,7 +271,7 @@ class Partition(PartitionReader):
 
         Raises :class:`UnreadableError` where no batch has this offset or a later one.
         """
-        return jobs.explain(self.paths, offset, records, max_batch_bytes, self.storage_options)
+        return jobs.explain(self.paths, offset, records, max_batch_bytes)
 
     def export(
         self,

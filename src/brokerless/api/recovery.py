@@ -50,13 +50,13 @@ def merge(
     """
     from brokerless.jobs.merge.job import Merge, merge, plan
 
-    logs = [open_directory(path, include, storage_options) for path in list_paths(paths, _NO_PATHS)]
+    logs = [open_directory(Location(path, storage_options), include) for path in list_paths(paths, _NO_PATHS)]
     there = {each.topic for log in logs for each in log.partitions}
     missing = sorted(set(topics or ()) - there)
     if missing:
         raise UsageError(f"there is no topic {missing[0]!r}; topics: {', '.join(sorted(filter(None, there)))}")
     settings = Merge(_config(segment_bytes), bound(max_batch_bytes), dry_run, committed_only)
-    tasks = plan(logs, to, settings, lambda each: topics is None or each.topic in topics, storage_options)
+    tasks = plan(logs, to, settings, lambda each: topics is None or each.topic in topics)
     return list(merge(tasks, on_damage or (lambda _: None), done, spark=spark, processes=1))
 
 
@@ -90,10 +90,11 @@ def carve(
     files = list_paths(paths, _NO_PATHS)
     directory, config, is_parquet = output_directory(Location.of(to), files), _config(segment_bytes), as_ == "parquet"
     carvings = [
-        Carving(path, directory, config, bound(max_batch_bytes), dry_run, storage_options, is_parquet) for path in files
+        Carving(Location(path, storage_options), directory, config, bound(max_batch_bytes), dry_run, is_parquet)
+        for path in files
     ]
-    for path in files:
-        open_lone(path, storage_options).close()  # one that is not there is a mistake, not damage
+    for each in carvings:
+        open_lone(each.location).close()  # one that is not there is a mistake, not damage
     check(carvings)
     return list(carve(carvings, on_damage or (lambda _: None), done))
 

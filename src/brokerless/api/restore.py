@@ -84,8 +84,7 @@ def restore(
         cluster = None if metadata is None else os.fspath(metadata)
         how = DiskSettings(milliseconds(until), replace, cluster, max_batch_bytes)
         disks = plan_disks(
-            chosen, everything, targets, how, named=sorted(topics or ()), storage_options=storage_options,
-            on_damage=report, done=done,
+            chosen, everything, targets, how, named=sorted(topics or ()), on_damage=report, done=done,
         )  # fmt: skip
         return apply_disks(disks, how, report, done) if apply else disks
     live = LiveSettings(
@@ -97,6 +96,6 @@ def restore(
     )
     planned = plan_restore(
         given, chosen, everything, Connection(bootstrap_servers, settings), live, named=sorted(topics or ()),
-        storage_options=storage_options, on_damage=report, done=done,
+        on_damage=report, done=done,
     )  # fmt: skip
     return apply_restore(planned, report, done) if apply else planned.plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -31,7 +31,6 @@ from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import is_internal
 from brokerless.log.ranges import Range
-from brokerless.log.storage.location import StorageOptions
 from brokerless.ordered_threads import processors
 from brokerless.schemas import BATCHES, NAME, RECORDS, SEGMENTS, TIMESTAMP, TRANSACTIONS
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_batches, read_records
@@ -90,7 +89,6 @@ class Tables:
 
     directory: LogDirectory
     partitions: tuple[PartitionReader, ...]
-    storage_options: StorageOptions | None = field(default=None, repr=False)
     isolation: Isolation = "read_uncommitted"
     control: bool = False
     max_batch_bytes: int | None = None
@@ -333,14 +331,14 @@ def _findings(tables: Tables) -> pa.Table:
     from brokerless.jobs.directory_state import load_directory_state
     from brokerless.jobs.report.job import findings_table
 
-    directory, storage = tables.directory, tables.storage_options
-    state = load_directory_state(directory, storage)
+    directory = tables.directory
+    state = load_directory_state(directory)
     bound = tables.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     paths = [each.paths for each in tables.partitions]
     audits: list[PartitionAudit] = []
-    for each in audit_partitions(paths, state, bound, storage, processes=1):
+    for each in audit_partitions(paths, state, bound, processes=1):
         if isinstance(each, UnreadableError):
             raise each
         audits.append(each)
-    of_directory = audit_directory(directory, state, audits, storage) if len(paths) == len(directory.partitions) else ()
+    of_directory = audit_directory(directory, state, audits) if len(paths) == len(directory.partitions) else ()
     return findings_table(audits, of_directory)

@@ -25,7 +25,6 @@ from brokerless.log.positions import first_position, is_batch_up_to
 from brokerless.log.segment import LARGEST_WINDOW, ignore, scan_headers
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
-from brokerless.log.storage.paths import directory_name, parent_directory
 from brokerless.text import html_table
 
 LARGEST_FILE = 256 << 20
@@ -84,7 +83,7 @@ class Explanation:
 
 
 def explain(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Location,
     *,
     offset: int | None = None,
     position: int | None = None,
@@ -104,24 +103,24 @@ def explain(
     :class:`UnreadableError` for what cannot be opened or is no file of Kafka's, and where no batch has this offset or a
     later one; :class:`UsageError` for a position after the file's end.
     """
-    path = os.fspath(path)
-    name, budget = directory_name(path), Budget()
+    location = Location.of(path, storage_options)
+    path, name, budget = location.path, location.name, Budget()
     if position is not None and offset is not None:
         raise UsageError("offset and position exclude each other; use one of them")
     chosen = RecordRange(offset, MOST_RECORDS if records is None else records)
     known = names.parse_segment_file(name)
     if name in FILES:
-        return Explanation(path, name, explain_text_file(_whole(path, storage_options), name, chosen, budget))
+        return Explanation(path, name, explain_text_file(_whole(location), name, chosen, budget))
     if known is not None and known.kind == "producer-snapshot":
-        fields = explain_producer_snapshot(_whole(path, storage_options), chosen, budget)
+        fields = explain_producer_snapshot(_whole(location), chosen, budget)
         return Explanation(path, known.kind, fields)
     if known is not None and known.kind in LAYOUTS:
-        data = _whole(path, storage_options)
+        data = _whole(location)
         fields = explain_index(data, known.kind, known.offset, chosen, budget, position or 0)
         return Explanation(path, known.kind, fields)
     settings = Settings(chosen, topic_of_file(path), max_batch_bytes or DEFAULT_MAX_BATCH_BYTES)
-    with Location(path, storage_options).open() as file:
-        start = _start(file, path, offset, position, storage_options)
+    with location.open() as file:
+        start = _start(file, location, offset, position)
         return Explanation(path, LOG, tuple(_entries(file, start, settings, records or 1, budget)))
 
 
@@ -166,23 +165,21 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def _whole(path: str, storage_options: StorageOptions | None) -> bytes:
-    return Location(path, storage_options).read(LARGEST_FILE)
+def _whole(location: Location) -> bytes:
+    return location.read(LARGEST_FILE)
 
 
-def _start(
-    file: File, path: str, offset: int | None, position: int | None, storage_options: StorageOptions | None
-) -> int:
+def _start(file: File, location: Location, offset: int | None, position: int | None) -> int:
     """Where the requested batch begins."""
     if offset is not None:
-        start = first_position(file, _segment(path, file.size, storage_options), offset)
+        start = first_position(file, _segment(location, file.size), offset)
         if start >= file.size:
-            raise MissingOffsetError(path, f"no batch has offset {offset} or a later one")
+            raise MissingOffsetError(location.path, f"no batch has offset {offset} or a later one")
         return start
     if not position:
         return 0
     if position >= file.size:
-        raise UsageError(f"{path}: there is no position {position}, as the file has {file.size} bytes")
+        raise UsageError(f"{location.path}: there is no position {position}, as the file has {file.size} bytes")
     end = 0
     for chunk in scan_headers(file, ignore, 0, position + 1):
         has_it = (chunk.positions <= position) & (chunk.batches.ends + chunk.base > position)
@@ -194,14 +191,14 @@ def _start(
     return end if is_within and not is_batch_up_to(file, position, MAX_INT64) else position
 
 
-def _segment(path: str, size: int, storage_options: StorageOptions | None) -> SegmentPaths:
+def _segment(location: Location, size: int) -> SegmentPaths:
     """The file as a segment, with the offset index beside it, if it has one."""
-    name, directory = directory_name(path), parent_directory(path)
-    known = names.parse_segment_file(name)
-    log = DirectoryEntry(name, Location(path, storage_options), False, size)
+    directory = location.parent
+    known = names.parse_segment_file(location.name)
+    log = DirectoryEntry(location.name, location, False, size)
     if known is None or known.kind != "log" or known.state != "live" or directory is None:
         return SegmentPaths(0, log)
-    index = Location(directory, storage_options) / names.segment_file(known.offset, "offset-index")
+    index = directory / names.segment_file(known.offset, "offset-index")
     return SegmentPaths(known.offset, log, DirectoryEntry(index.name, index, False) if index.exists() else None)
 
 

@@ -17,7 +17,7 @@ from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.directory_lock import is_locked
-from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
+from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.paths import is_remote, local
 
 Place = tuple[str, int]
@@ -56,13 +56,13 @@ def running_broker(state: DirectoryState) -> Path | None:
     return directory if is_locked(directory) else None
 
 
-def load_directory_state(directory: LogDirectory, storage_options: StorageOptions | None = None) -> DirectoryState:
+def load_directory_state(directory: LogDirectory) -> DirectoryState:
     """The metadata files of a log directory; for a partition's directory, of the local one that it is in. None of it
     raises."""
     files = directory.files
     if directory.kind == "partition" and "://" not in directory.path:
         with suppress(UnreadableError):
-            entries = Location(str(Path(directory.path).absolute().parent), storage_options).entries()
+            entries = directory.location.at(str(Path(directory.path).absolute().parent)).entries()
             files = {entry.name: entry for entry in entries if names.is_log_directory_file(entry.name)}
     offsets: dict[str, Mapping[Place, int]] = {}
     findings: list[Finding] = []

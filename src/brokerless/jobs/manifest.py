@@ -27,7 +27,7 @@ from brokerless.log.segment import Chunk
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.files import File
-from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
+from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.own_files import open_own
 from brokerless.log.storage.paths import full_path, is_remote, local
 from brokerless.log.storage.write_errors import unwritable
@@ -139,12 +139,11 @@ def describe_directory(
     return tuple(described)
 
 
-def entry_of(path: str, storage_options: StorageOptions | None = None) -> DirectoryEntry:
+def entry_of(location: Location) -> DirectoryEntry:
     """A file by its path. Raises :class:`UnreadableError`."""
-    location = Location(path, storage_options)
     with location.open() as file:
-        modified = None if is_remote(path) else Path(local(path)).stat().st_mtime_ns // 1_000_000
-        return DirectoryEntry(path.rpartition("/")[2], location, False, file.size, modified)
+        modified = None if is_remote(location.path) else Path(local(location.path)).stat().st_mtime_ns // 1_000_000
+        return DirectoryEntry(location.path.rpartition("/")[2], location, False, file.size, modified)
 
 
 class Manifest:

@@ -32,7 +32,6 @@ from brokerless.log.offset_checks import FileOverlaps, not_above, report_past_la
 from brokerless.log.partition import damage_finding
 from brokerless.log.segment import Chunk, all_decoded, check_checksums, is_zero, scan
 from brokerless.log.storage.files import File
-from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.log.storage.paths import is_remote
 
 Watch = Callable[[Chunk, str], Iterable[Finding]]
@@ -103,10 +102,7 @@ def check_indexes(opened: OpenSegment, seen: SegmentScan) -> list[Finding]:
 
 
 def check_aborted_transactions(
-    listed: SegmentPaths,
-    aborted: Iterable[tuple[int, int, int]],
-    is_partition: bool,
-    storage_options: StorageOptions | None,
+    listed: SegmentPaths, aborted: Iterable[tuple[int, int, int]], is_partition: bool
 ) -> list[Finding]:
     """A segment's transaction index against the aborted transactions (producer id, first and last offset) that end in
     its log. A lone file has no index to miss."""
@@ -118,7 +114,7 @@ def check_aborted_transactions(
             return  # other transactions may end in it
         if segment.transaction_index is not None:
             path = segment.transaction_index.path
-            index = load_transaction_index(Location(path, storage_options), segment.base_offset)
+            index = load_transaction_index(segment.transaction_index.location, segment.base_offset)
             yield from index.findings
         if index is not None or is_partition:
             yield from check_transaction_index(index, path, *columns)

@@ -59,7 +59,7 @@ def _unreadable(location: Location, reason: str) -> Partition:
     named = parse_partition_directory(location.name)
     finding = Finding("error", Kind.UNREADABLE_FILE, location.path, None, None, reason)
     topic, partition = (None, None) if named is None else (named.topic, named.partition)
-    return Partition(PartitionPath(topic, partition, location, findings=(finding,)), location.options)
+    return Partition(PartitionPath(topic, partition, location, findings=(finding,)))
 
 
 def is_unknown(partition: Partition) -> bool:

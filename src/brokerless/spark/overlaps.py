@@ -16,7 +16,6 @@ from brokerless.log.live_segments import open_listed
 from brokerless.log.offset_checks import overlap
 from brokerless.log.seek import last_offset
 from brokerless.log.segment import check_checksums, ignore, scan
-from brokerless.log.storage.location import StorageOptions
 from brokerless.offset_spans import Span, union
 
 
@@ -35,7 +34,6 @@ class OverlappingSegments:
     base_offset: int
     end_offset: int | None
     list_others: Callable[[], Sequence[SegmentPaths] | None]
-    storage_options: StorageOptions | None = None
     _others: Sequence[SegmentPaths] | None = None
     _is_listed: bool = False
     _intact: dict[int, list[Span]] = field(default_factory=dict[int, list[Span]])

@@ -24,7 +24,6 @@ from brokerless.log.live_segments import ReplacedError, open_listed, with_curren
 from brokerless.log.offset_gaps import check_end, check_head
 from brokerless.log.ranges import EVERYTHING, Range, from_log_start
 from brokerless.log.seek import log_start_after_end
-from brokerless.log.storage.location import StorageOptions
 from brokerless.log.storage.paths import is_remote
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.spark.discovery import check_named, find_partitions, is_unknown, name_of
@@ -127,7 +126,6 @@ def _leave_out_unreadable(partition: Partition, options: Options, report: Callab
         for finding in partition.paths.findings:
             report(finding)
         return partition
-    storage = partition.storage_options
 
     def leave_out(paths: PartitionPath) -> Partition:
         there: list[SegmentPaths] = []
@@ -146,7 +144,7 @@ def _leave_out_unreadable(partition: Partition, options: Options, report: Callab
                 there.append(segment)
         for finding in findings:
             report(finding)
-        return Partition(replace(paths, segments=tuple(there)), storage)
+        return Partition(replace(paths, segments=tuple(there)))
 
     return with_current_listing(partition.paths, leave_out)
 
@@ -232,7 +230,7 @@ def _current_splits(
     ``listed``: as for :func:`_splits`."""
 
     def work(paths: PartitionPath) -> tuple[list[Split], list[Split]]:
-        now, reported = Partition(paths, partition.storage_options), list[Split]()
+        now, reported = Partition(paths), list[Split]()
         whole = listed if paths is partition.paths else paths
         return list(_splits(now, requested, options, pushed, size, reporter(now, options, reported), whole)), reported
 
@@ -249,7 +247,6 @@ def _splits(
     listed: PartitionPath,
 ) -> Iterator[Split]:
     """``listed``: the partition with those segments, too, that cannot be opened and are not missing, therefore."""
-    storage = partition.storage_options
     transactions: Transactions | None = None
     found: list[Finding] = []
     if options.committed and options.table == "records":
@@ -286,18 +283,18 @@ def _splits(
             query=requested,
         )
         wholes.append(whole)
-    for cut_up in side_by_side(lambda whole: _cut(whole, options, size, storage), wholes, is_remote(partition.path)):
+    for cut_up in side_by_side(lambda whole: _cut(whole, options, size), wholes, is_remote(partition.path)):
         yield from cut_up
 
 
-def _cut(whole: Split, options: Options, size: int, storage: StorageOptions | None) -> list[Split]:
+def _cut(whole: Split, options: Options, size: int) -> list[Split]:
     """The splits of one segment, whose file is opened only if it is large."""
     assert whole.segment is not None
     segment = whole.segment
     if options.table == "segments":
         return [whole]
     if segment.log.size is None or segment.log.size > size or options.max_records is not None:
-        splits = list(cut(whole, size, options.max_records, storage))
+        splits = list(cut(whole, size, options.max_records))
         reaches_end = any(one.end is None and one.following is not None for one in splits)
         if not reaches_end and whole.following is not None:  # nothing of it but what follows its last batch
             splits.append(replace(whole, start=segment.size, cost=0))

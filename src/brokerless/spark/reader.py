@@ -21,7 +21,6 @@ from brokerless.log.offset_checks import RepeatedOffsets
 from brokerless.log.ranges import Range
 from brokerless.log.segment import Chunk, Report, ignore, scan, scan_headers, within_log
 from brokerless.log.storage.files import File
-from brokerless.log.storage.location import StorageOptions
 from brokerless.ordered_threads import read_ahead
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.spark.columns import SelectedColumns, corrupt_rows, to_spark
@@ -124,7 +123,6 @@ def _records(split: Split, options: Options, names: list[str], report: Report) -
     from brokerless.log.positions import highest_before
 
     assert split.segment is not None
-    storage = options.storage or None
     schema = project(RECORDS, names)
     reading = Reading(
         range=split.bounds,
@@ -137,7 +135,7 @@ def _records(split: Split, options: Options, names: list[str], report: Report) -
         span=split.span,
     )
     try:
-        file = _open_planned(split, storage)
+        file = _open_planned(split)
     except ReplacedError as error:
         reading = replace(reading, range=_offsets(split), span=None)
         found = _partition_now(split, options, error)
@@ -145,15 +143,15 @@ def _records(split: Split, options: Options, names: list[str], report: Report) -
         yield from record_batches(pieces, split.topic, split.partition, schema)
         return
     with file:
-        start = start_of(file, split, storage)
+        start = start_of(file, split)
         highest = highest_before(file, split.segment, start)
-        seen = _overlapping(split, storage)
+        seen = _overlapping(split)
         pieces = read_file(file, reading, _graded(split, report), start, split.end, seen, highest)
         yield from record_batches(pieces, split.topic, split.partition, schema)
-        _check_following(split, file, report, storage)
+        _check_following(split, file, report)
 
 
-def _open_planned(split: Split, storage: StorageOptions | None) -> File:
+def _open_planned(split: Split) -> File:
     """The file that was planned. Raises :class:`ReplacedError` if it is not there, under any name."""
     assert split.segment is not None
     if split.segment.log.path == split.directory.path:
@@ -186,7 +184,7 @@ def _partition_now(split: Split, options: Options, error: ReplacedError) -> Part
     return paths if now is None else now
 
 
-def _overlapping(split: Split, storage: StorageOptions | None) -> RepeatedOffsets | None:
+def _overlapping(split: Split) -> RepeatedOffsets | None:
     """What other segments return of a split's batches; None where there are none to list."""
     if split.own is None or split.segment is None or split.segment.log.path == split.directory.path:
         return None
@@ -201,7 +199,7 @@ def _overlapping(split: Split, storage: StorageOptions | None) -> RepeatedOffset
             return None
         return list(split.query.segments(segments))
 
-    return OverlappingSegments(base, end, list_others, storage)
+    return OverlappingSegments(base, end, list_others)
 
 
 def _graded(split: Split, report: Report) -> Report:
@@ -228,9 +226,8 @@ def _batches(split: Split, options: Options, names: list[str], report: Report) -
 
 def _chunks(split: Split, options: Options, report: Report, scan: Callable[..., Iterator[Chunk]]) -> Iterator[Chunk]:
     """The batches of a split, also after they moved to another file."""
-    storage = options.storage or None
     try:
-        file = _open_planned(split, storage)
+        file = _open_planned(split)
     except ReplacedError as error:
         for each in open_segments(_partition_now(split, options, error), report, split.offsets):
             for chunk in scan(each.file, report if each.is_last else within_log(report), each.start):
@@ -238,10 +235,10 @@ def _chunks(split: Split, options: Options, report: Report, scan: Callable[..., 
         return
     with file:
         yield from scan(file, _graded(split, report), split.start, split.end)
-        _check_following(split, file, report, storage)
+        _check_following(split, file, report)
 
 
-def _check_following(split: Split, file: File, report: Report, storage: StorageOptions | None) -> None:
+def _check_following(split: Split, file: File, report: Report) -> None:
     """Reports what is missing after the last part of a segment."""
     from brokerless.log.offset_gaps import check_following
 
@@ -259,9 +256,9 @@ def _segments(split: Split, options: Options, names: list[str], report: Report) 
     from brokerless.log.segment_summary import summarize
 
     assert split.segment is not None
-    segment, storage = split.segment, options.storage or None
+    segment = split.segment
     try:
-        file = _open_planned(split, storage)
+        file = _open_planned(split)
     except ReplacedError as error:
         now = _partition_now(split, options, error).segments
         same = next((each for each in now if each.base_offset == segment.base_offset), None)
@@ -270,8 +267,8 @@ def _segments(split: Split, options: Options, names: list[str], report: Report) 
         segment, file = same, same.log.location.open()
     with file:
         source = RowSource(file.path, split.topic, split.partition)
-        seen = _overlapping(split, storage)
+        seen = _overlapping(split)
         summary = summarize(file, _graded(split, report), split.start_offset, options.max_batch_bytes, seen)
         row = segment_row(segment, source, summary)
-        _check_following(split, file, report, storage)
+        _check_following(split, file, report)
     yield pa.RecordBatch.from_pylist([row], SEGMENTS).select(names)

@@ -19,7 +19,7 @@ from brokerless.log.live_segments import open_listed
 from brokerless.log.ranges import EVERYTHING, Range, Span
 from brokerless.log.segment import Chunk, ignore, scan_headers
 from brokerless.log.storage.files import File
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 
 if TYPE_CHECKING:
     from brokerless.log.producer.transactions import Transactions
@@ -92,13 +92,13 @@ def task_rounds(options: Options, total: int) -> int:
     return max(1, -(-total // ((options.min_partitions or 1) * options.split_bytes)))
 
 
-def cut(whole: Split, size: int, max_records: int | None, storage: StorageOptions | None) -> Iterator[Split]:
+def cut(whole: Split, size: int, max_records: int | None) -> Iterator[Split]:
     """Cuts a split of one segment into splits of about ``size`` bytes, and of at most ``max_records`` offsets."""
     assert whole.segment is not None
     with open_listed(whole.segment, not whole.is_followed) as file:
-        start = start_of(file, whole, storage)
+        start = start_of(file, whole)
         end = file.size if whole.end is None else min(whole.end, file.size)
-        ranges = _byte_ranges(file, whole.segment, start, end, size, storage)
+        ranges = _byte_ranges(file, whole.segment, start, end, size)
         if not ranges:
             return
         firsts = [whole.offsets.start_offset, *(_first_at(file, first) for first, _ in ranges[1:])]
@@ -119,7 +119,7 @@ def cut(whole: Split, size: int, max_records: int | None, storage: StorageOption
                 yield from _cut_by_offsets(file, part, max_records)
 
 
-def start_of(file: File, split: Split, storage: StorageOptions | None) -> int:
+def start_of(file: File, split: Split) -> int:
     """Where reading a split begins: that of a whole segment, at the first batch that its bounds may leave."""
     from brokerless.log.positions import position_of_offset
     from brokerless.log.seek import position_of_timestamp
@@ -154,9 +154,7 @@ def _header_at(file: File, position: int) -> Batches | None:
     return None if len(head) < layouts.HEADER_SIZE_UP_TO_MAGIC else read_headers(head, np.zeros(1, np.int64))
 
 
-def _byte_ranges(
-    file: File, segment: SegmentPaths, start: int, end: int, size: int, storage: StorageOptions | None
-) -> list[tuple[int, int]]:
+def _byte_ranges(file: File, segment: SegmentPaths, start: int, end: int, size: int) -> list[tuple[int, int]]:
     """Ranges that start where a batch does: by the offset index where it is right, else by the chain of batches."""
     if end - start <= size:
         return [(start, end)] if start < end else []

@@ -33,7 +33,7 @@ class TopicTypes:
         """Reads no records but those of ``_schemas``. Raises :class:`UnreadableError` for ``tables.schemas`` in which
         there are no schemas."""
         self._tables = tables
-        self._registry = load_registry(tables.schemas, tables.partitions, tables.storage_options)
+        self._registry = load_registry(tables.schemas, tables.partitions)
         self._unknown = {topic for topic in topics_of(tables) if not is_internal(topic) and topic != SCHEMAS}
         self._types: dict[str, TopicType] = {}
         decoding = Decoding(tables.schemas, scan="never")

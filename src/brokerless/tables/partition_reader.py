@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths, resolve
 from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.schemas import BATCHES, SEGMENTS
 from brokerless.text import html_table
 
@@ -33,7 +33,7 @@ OnUnreadable = Callable[[UnreadableError], None]
 
 def open_partitions(location: Location, include: Collection[Include] | Include = ()) -> list[PartitionReader]:
     """Readers of all partitions in a path, as :func:`brokerless.open` finds them."""
-    return [PartitionReader(each, location.options) for each in resolve(location, include).partitions]
+    return [PartitionReader(each) for each in resolve(location, include).partitions]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,6 @@ class PartitionReader:
     """One partition's log: its segments, in order. ``topic`` and ``partition`` are None for a lone file."""
 
     paths: PartitionPath
-    storage_options: StorageOptions | None = field(default=None, repr=False)
 
     @property
     def topic(self) -> str | None:

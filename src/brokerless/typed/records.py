@@ -14,7 +14,6 @@ from brokerless import arrow
 from brokerless.errors import UsageError, raise_errors
 from brokerless.findings import NOT_DECODED, Finding, Kind
 from brokerless.log.read_progress import ignore
-from brokerless.log.storage.location import StorageOptions
 from brokerless.schemas import RECORDS
 from brokerless.tables.partition_reader import PartitionReader, read_records
 from brokerless.tables.read_options import ReadOptions
@@ -36,12 +35,11 @@ def resolve_types(
     decoding: Decoding,
     read: Read | None = None,
     *,
-    storage_options: StorageOptions | None = None,
     max_batch_bytes: int | None = None,
 ) -> dict[str | None, TopicType]:
     """The types of each topic among some partitions. ``read``: how they are read to find schemas; all of them without
     it. ``storage_options``: those of ``decoding.schemas``, where it is a URL."""
-    registry = load_registry(decoding.schemas, partitions, storage_options)
+    registry = load_registry(decoding.schemas, partitions)
     topics: dict[str | None, list[PartitionReader]] = {}
     for each in partitions:
         topics.setdefault(each.topic, []).append(each)
@@ -58,7 +56,6 @@ def read_typed(
     partitions: Sequence[PartitionReader],
     decode: Decode,
     options: ReadOptions,
-    storage_options: StorageOptions | None = None,
 ) -> pa.RecordBatchReader:
     """Records, decoded. The columns are those of ``schemas.RECORDS`` and :data:`topic_type.COLUMNS`.
 
@@ -74,7 +71,7 @@ def read_typed(
         topic_type = decode
     else:
         assert decoding is not None
-        topic_type = one_type(resolve_types(partitions, decoding, read_first, storage_options=storage_options))
+        topic_type = one_type(resolve_types(partitions, decoding, read_first))
     columns, inner = options.columns, inner_columns(options.columns)
     report = options.on_damage or raise_errors
     whole = topic_type.schema(RECORDS if inner is None else pa.schema([RECORDS.field(name) for name in inner]))

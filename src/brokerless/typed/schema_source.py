@@ -17,8 +17,7 @@ from brokerless import arrow
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.log.directory import resolve
-from brokerless.log.storage import paths
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.typed.registry import DEFAULT_CONTEXT, Reference, Registry, Schema, SchemaType, read_registry
 
@@ -29,56 +28,55 @@ _VERSION = re.compile(r"(?P<subject>.+)\.v(?P<version>[0-9]{1,9})")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
-def load_registry(
-    schemas: str | None, partitions: Sequence[PartitionReader], storage_options: StorageOptions | None = None
-) -> Registry:
-    """The schemas in a path; without one, those of ``_schemas`` beside the partitions, if any.
+def load_registry(schemas: str | None, partitions: Sequence[PartitionReader]) -> Registry:
+    """The schemas in a path, which is opened as the partitions are; without one, those of ``_schemas`` beside the
+    partitions, if any.
 
     Raises :class:`UnreadableError` for a path in which there is nothing of the kind.
     """
     if schemas is not None:
-        return _load(schemas, storage_options)
+        return _load(Location(schemas, partitions[0].paths.location.options if partitions else None))
     for partition in partitions:
-        above = paths.parent_directory(partition.path)
-        beside = None if above is None or partition.topic is None else paths.join(above, f"{TOPIC}-0")
-        if beside is not None and Location(beside, partition.storage_options).is_directory():
-            return _from_logs(beside, partition.storage_options)
+        above = partition.paths.location.parent
+        beside = None if above is None or partition.topic is None else above / f"{TOPIC}-0"
+        if beside is not None and beside.is_directory():
+            return _from_logs(beside)
     return Registry()
 
 
-def _load(path: str, storage_options: StorageOptions | None) -> Registry:
-    if not Location(path, storage_options).is_directory():
-        if path.endswith(".log"):
-            return _from_logs(path, storage_options)
-        data = Location(path, storage_options).read(_MAX_EXPORT)
-        found = read_registry(_lines(data), path)
+def _load(location: Location) -> Registry:
+    if not location.is_directory():
+        if location.path.endswith(".log"):
+            return _from_logs(location)
+        data = location.read(_MAX_EXPORT)
+        found = read_registry(_lines(data), location.path)
     else:
-        entries = Location(path, storage_options).entries()
+        entries = location.entries()
         names = [each.name for each in entries]
         if f"{TOPIC}-0" in names:
-            return _from_logs(paths.join(path, f"{TOPIC}-0"), storage_options)
+            return _from_logs(location / f"{TOPIC}-0")
         if any(name.endswith(".log") for name in names):
-            return _from_logs(path, storage_options)
-        found = _from_files(path, names, storage_options)
+            return _from_logs(location)
+        found = _from_files(location, names)
     if found.is_empty and not found.versions:
         raise UnreadableError(
-            path,
+            location.path,
             f"there are no schemas; give a log directory with the topic {TOPIC}, JSON Lines of that topic "
             "(as brokerless cat --json prints it), or a directory of .avsc, .proto and .json files",
         )
     return found
 
 
-def _from_logs(path: str, storage_options: StorageOptions | None) -> Registry:
+def _from_logs(location: Location) -> Registry:
     findings: list[Finding] = []
 
     def records() -> Iterator[tuple[bytes | None, bytes | None]]:
-        for each in resolve(Location(path, storage_options), ()).partitions:
-            reader = PartitionReader(each, storage_options)
+        for each in resolve(location, ()).partitions:
+            reader = PartitionReader(each)
             for batch in reader.records(["key", "value"], on_damage=findings.append):
                 yield from zip(arrow.values(batch.column("key")), arrow.values(batch.column("value")), strict=True)
 
-    registry = read_registry(records(), path)
+    registry = read_registry(records(), location.path)
     registry.problems += [str(each) for each in findings if each.severity == "error"]
     return registry
 
@@ -113,12 +111,12 @@ def _content(value: Any) -> bytes | None:
     return None if value is None else json.dumps(value).encode()
 
 
-def _from_files(path: str, names: Sequence[str], storage_options: StorageOptions | None) -> Registry:
-    registry = Registry(path, is_topic=False)
+def _from_files(location: Location, names: Sequence[str]) -> Registry:
+    registry = Registry(location.path, is_topic=False)
     files = [name for name in names if name[name.rfind(".") :] in _SUFFIXES][:_MAX_FILES]
     found: dict[str, Schema] = {}
     for name in files:
-        text = (Location(path, storage_options) / name).read(_MAX_FILE).decode(errors="replace")
+        text = (location / name).read(_MAX_FILE).decode(errors="replace")
         stem, _, suffix = name.rpartition(".")
         version = _VERSION.fullmatch(stem)
         subject, number = (stem, 1) if version is None else (version["subject"], int(version["version"]))

@@ -12,7 +12,6 @@ import pyarrow as pa
 from brokerless import arrow
 from brokerless.findings import Finding, Kind
 from brokerless.log.names import is_internal
-from brokerless.log.storage.location import StorageOptions
 from brokerless.tables.partition_reader import PartitionReader, first_rows
 from brokerless.text import short_html, short_repr
 from brokerless.typed.framing import CONFLUENT
@@ -123,14 +122,13 @@ def report_schemas(
     partitions: Sequence[PartitionReader],
     decoding: Decoding | None = None,
     *,
-    storage_options: StorageOptions | None = None,
     max_batch_bytes: int | None = None,
     done: Callable[[int], object] = lambda _: None,
 ) -> SchemaReport:
     """Reads all records of the partitions' topics, but Kafka's and the registry's own, for the schemas that they name.
     ``done`` is called with the bytes of logs that were read."""
     asked = decoding or Decoding()
-    registry = load_registry(asked.schemas, partitions, storage_options)
+    registry = load_registry(asked.schemas, partitions)
     topics: dict[str | None, list[PartitionReader]] = {}
     for each in partitions:
         if not is_internal(each.topic) and each.topic != TOPIC:

@@ -50,7 +50,7 @@ def rows(
     by_partition: list[tuple[PartitionReader, str, list[Row]]] = []
     for each in partitions:
         by_partition.append((each, each.paths.state, list(segment_rows(each))))
-        waiting = PartitionReader(deleted_segments(each.paths), each.storage_options)
+        waiting = PartitionReader(deleted_segments(each.paths))
         if deleted and waiting.segment_paths:
             by_partition.append((waiting, _DELETED, list(segment_rows(waiting))))
     if by == "segment":

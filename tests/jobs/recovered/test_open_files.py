@@ -187,6 +187,6 @@ def test_a_file_is_the_one_that_was_listed_or_none(path: Path) -> None:
 
 def test_what_is_not_there_is_not_opened(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError):
-        open_lone(str(tmp_path / "1.log"))
-    with OpenFiles([LogFile(str(tmp_path / "1.log"), 0, 0)]) as files, pytest.raises(UnreadableError):
+        open_lone(Location(str(tmp_path / "1.log")))
+    with OpenFiles([LogFile(Location(str(tmp_path / "1.log")), 0, 0)]) as files, pytest.raises(UnreadableError):
         files.open().get(0)

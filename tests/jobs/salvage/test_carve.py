@@ -31,7 +31,9 @@ def test_batches_are_carved_out_of_a_disk(tmp_path: Path) -> None:
         image += log.read_bytes() + chance.randbytes(chance.randint(1, 5000)) + bytes(chance.randint(0, 9000))
     path = tmp_path / "disk.img"
     path.write_bytes(image)
-    carved = list(carve([Carving(str(path), output_directory(Location.of(tmp_path / "to")), LogConfig())], refuse))
+    carved = list(
+        carve([Carving(Location(str(path)), output_directory(Location.of(tmp_path / "to")), LogConfig())], refuse)
+    )
     found = [records(tmp_path / "to" / f"carved-{each.partition}") for each in carved]
     for name in names[:3]:
         assert records(CLEAN / name) in found
@@ -62,5 +64,7 @@ def test_nothing_is_carved_out_of_chance(tmp_path: Path) -> None:
     assert near > 50
     path = tmp_path / "disk.img"
     path.write_bytes(image)
-    assert not list(carve([Carving(str(path), output_directory(Location.of(tmp_path / "to")), LogConfig())], refuse))
+    assert not list(
+        carve([Carving(Location(str(path)), output_directory(Location.of(tmp_path / "to")), LogConfig())], refuse)
+    )
     assert not (tmp_path / "to").exists()

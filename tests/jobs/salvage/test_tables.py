@@ -170,7 +170,7 @@ def test_batches_are_carved_into_tables(tmp_path: Path) -> None:
             image += log.read_bytes() + chance.randbytes(chance.randint(1, 5000))
     path = tmp_path / "disk.img"
     path.write_bytes(image)
-    logs = Carving(str(path), output_directory(Location.of(tmp_path / "logs")), LogConfig())
+    logs = Carving(Location(str(path)), output_directory(Location.of(tmp_path / "logs")), LogConfig())
     tables = replace(logs, directory=output_directory(Location.of(tmp_path / "tables")), parquet=True)
     expected = list(carve([logs], pytest.fail))
     found = list(carve([tables], pytest.fail))

@@ -55,10 +55,12 @@ def run(options: Namespace) -> int:
     config = log_config(options)
     max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     to = output_directory(Location.of(options.to), options.paths)
-    carvings = [Carving(path, to, config, max_batch_bytes, options.dry_run, parquet=parquet) for path in options.paths]
+    carvings = [
+        Carving(Location(path), to, config, max_batch_bytes, options.dry_run, parquet=parquet) for path in options.paths
+    ]
     total = 0
     for each in carvings:
-        with open_lone(each.path) as file:
+        with open_lone(each.location) as file:
             total += file.size
     check(carvings)
     found: list[Carved] = []

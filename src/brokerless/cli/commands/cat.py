@@ -25,7 +25,6 @@ from brokerless.cli.values import count
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.run.streams import processes_for, stream
-from brokerless.log.storage.location import StorageOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from brokerless.api.partition import Partition
     from brokerless.log.directory import PartitionPath
     from brokerless.log.ranges import Range
-    from brokerless.log.storage.location import StorageOptions
     from brokerless.tables.partition_reader import OnDamage, PartitionReader
     from brokerless.tables.prepared_records import Prepare
     from brokerless.tables.record_filter import RecordFilter
@@ -109,9 +107,7 @@ def run(options: Namespace) -> int:
         check(run)
     partitions = output.partitions(options)
     types = _types(run, partitions)
-    tasks = [
-        _PrintTask(run, each.paths, each.storage_options, types.get(each.topic), options.jobs) for each in partitions
-    ]
+    tasks = [_PrintTask(run, each.paths, types.get(each.topic), options.jobs) for each in partitions]
     # What is found is printed at once, from all partitions; the rest in order.
     processes = 1 if selection is None else processes_for(tasks, options.jobs)
     if processes > 1:
@@ -153,7 +149,6 @@ class _Run:
 class _PrintTask:
     run: _Run
     paths: PartitionPath
-    storage_options: StorageOptions | None
     topic_type: TopicType | None = None
     jobs: int | None = None
     """Threads."""
@@ -178,7 +173,7 @@ def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
         failures = Failures()
     damages: list[Finding] = []
     left: int | None = task.run.options.limit
-    partition = Partition(task.paths, task.storage_options)
+    partition = Partition(task.paths)
 
     def prepare(batch: pa.RecordBatch) -> list[bytes | memoryview] | None:
         return list(view(batch)) if batch.nbytes < _LARGE else None
@@ -299,7 +294,7 @@ def _types(run: _Run, partitions: Sequence[Partition]) -> dict[str | None, Topic
     def read(own: Sequence[PartitionReader], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for each in own:
             with suppress(UnreadableError):  # which is reported when it is printed
-                task = _PrintTask(run, each.paths, each.storage_options, None, run.options.jobs)
+                task = _PrintTask(run, each.paths, None, run.options.jobs)
                 read = _read(task, cast("Partition", each), list(names), lambda _: None, lambda _: None)
                 batches = (batch for batch, _ in read)
                 limit = None if run.printed else run.options.limit

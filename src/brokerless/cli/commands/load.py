@@ -214,7 +214,7 @@ def _recorded(
     if STDIN in inputs.files:
         raise UsageError("--manifest cannot resume from stdin; use files")
     to = output_directory(Location.of(options.to))
-    entries = [entry_of(path) for path in inputs.files]
+    entries = [entry_of(Location(path)) for path in inputs.files]
     settings = LoadSettings(full_path(options.to), options.bytes, *how)
     with Manifest.open(options.manifest, "load", settings, dry_run=options.dry_run) as manifest:
 

@@ -49,7 +49,6 @@ from brokerless.log.offset_gaps import missing_head, missing_logs, missing_offse
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Chunk, graded_within_log
 from brokerless.log.segment_summary import SegmentSummary, add_chunk
-from brokerless.log.storage.location import StorageOptions
 from brokerless.log.storage.paths import is_remote
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import short_html, short_repr
@@ -98,7 +97,6 @@ def audit_partition(
     lines: Lines,
     now_ms: int | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    storage_options: StorageOptions | None = None,
     done: Done = ignore,
     *,
     was_clean: bool = False,
@@ -110,7 +108,7 @@ def audit_partition(
 
     Raises :class:`UnreadableError` if the partition is one file, and cannot be opened.
     """
-    follower = _PartitionFollower.of(partition, lines, now_ms or clock.now(), max_batch_bytes, storage_options)
+    follower = _PartitionFollower.of(partition, lines, now_ms or clock.now(), max_batch_bytes)
     kept: list[Finding] = []
     counts: Counter[str] = Counter()
     for finding in _findings(partition, follower, lines, max_batch_bytes, done, was_clean):
@@ -148,7 +146,6 @@ class AuditTask:
     lines: Lines
     now_ms: int
     max_batch_bytes: int
-    storage_options: StorageOptions | None
     was_clean: bool
 
     @property
@@ -161,7 +158,6 @@ def audit_partitions(
     partitions: Sequence[PartitionPath],
     state: DirectoryState,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    storage_options: StorageOptions | None = None,
     *,
     spark: Spark = NONE,
     done: Done = ignore,
@@ -171,10 +167,7 @@ def audit_partitions(
     """What :func:`audit_partition` says of each partition, in this order, or the error that it raises. ``spark``,
     ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them."""
     now_ms = clock.now()
-    tasks = [
-        AuditTask(each, state.of(each), now_ms, max_batch_bytes, storage_options, state.was_clean)
-        for each in partitions
-    ]
+    tasks = [AuditTask(each, state.of(each), now_ms, max_batch_bytes, state.was_clean) for each in partitions]
     name = "brokerless audit"
     results = run(audit_task, tasks, spark=spark, done=done, say=say, name=name, processes=processes)
     with closing(results):
@@ -184,17 +177,14 @@ def audit_partitions(
 def audit_task(task: AuditTask, done: Done) -> PartitionAudit | UnreadableError:
     """Audits a partition; what cannot be opened is a value."""
     try:
-        limits = task.now_ms, task.max_batch_bytes, task.storage_options
+        limits = task.now_ms, task.max_batch_bytes
         return audit_partition(task.partition, task.lines, *limits, done, was_clean=task.was_clean)
     except UnreadableError as error:
         return UnreadableError("", str(error))
 
 
 def audit_directory(
-    directory: LogDirectory,
-    state: DirectoryState,
-    audits: Iterable[PartitionAudit],
-    storage_options: StorageOptions | None = None,
+    directory: LogDirectory, state: DirectoryState, audits: Iterable[PartitionAudit]
 ) -> Iterator[Finding]:
     """What is to say of a log directory as a whole, its partitions having been read; also what Kafka's own topics in it
     say of those partitions. Nothing of another path."""
@@ -217,18 +207,15 @@ def audit_directory(
         for each in audits
         if each.topic is not None and each.topic_id is not None and each.state == "live"
     )
-    yield from _internal_topics(directory, state, audits, storage_options)
+    yield from _internal_topics(directory, state, audits)
 
 
 def _internal_topics(
-    directory: LogDirectory,
-    state: DirectoryState,
-    audits: Iterable[PartitionAudit],
-    storage_options: StorageOptions | None,
+    directory: LogDirectory, state: DirectoryState, audits: Iterable[PartitionAudit]
 ) -> Iterator[Finding]:
     if directory.kind != "log-directory":
         return
-    own = [PartitionReader(each, storage_options) for each in directory.partitions if each.topic in TOPICS]
+    own = [PartitionReader(each) for each in directory.partitions if each.topic in TOPICS]
     if not own:
         return
     tables = state_rows(own, TABLES, lambda _: None)  # what is damaged there is reported of its partition
@@ -262,20 +249,13 @@ class _PartitionFollower:
     magics: Counter[int] = field(default_factory=Counter[int])
 
     @classmethod
-    def of(
-        cls,
-        partition: PartitionPath,
-        lines: Lines,
-        now_ms: int,
-        max_batch_bytes: int,
-        storage_options: StorageOptions | None,
-    ) -> _PartitionFollower:
+    def of(cls, partition: PartitionPath, lines: Lines, now_ms: int, max_batch_bytes: int) -> _PartitionFollower:
         by_brokers = partition.topic in names.COMPACTED_BY_KAFKA
         return cls(
             partition,
             GapCheck(names.CLEANER_CHECKPOINT in lines, partition.log_start_offset, by_brokers),
             TimestampCheck(now_ms),
-            TransactionCheck(partition.producer_snapshots, storage_options, by_brokers),
+            TransactionCheck(partition.producer_snapshots, by_brokers),
             SegmentSummary(partition.size),
             max_batch_bytes,
         )

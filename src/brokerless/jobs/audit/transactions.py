@@ -21,7 +21,7 @@ from brokerless.log.directory import SegmentPaths
 from brokerless.log.producer.markers import Marker
 from brokerless.log.producer.state import CompletedTransaction, ProducerState, control_markers
 from brokerless.log.segment import Chunk
-from brokerless.log.storage.location import DirectoryEntry, StorageOptions
+from brokerless.log.storage.location import DirectoryEntry
 
 HANGING_MS = 15 * 60 * 1000
 """The default of ``transaction.max.timeout.ms``: by then, its coordinator has ended every transaction."""
@@ -43,7 +43,6 @@ class TransactionCheck:
     ``is_by_brokers``: brokers write all of its batches, and so stamp them."""
 
     snapshots: Sequence[DirectoryEntry] = ()
-    storage_options: StorageOptions | None = None
     is_by_brokers: bool = False
     committed: int = 0
     aborted: int = 0
@@ -165,7 +164,7 @@ class TransactionCheck:
         """The transaction index of a segment whose batches were followed."""
         aborted = [(each.producer_id, each.first_offset, each.last_offset) for each in self._aborted_here]
         self._aborted_here.clear()
-        return check_aborted_transactions(segment, aborted, is_partition, self.storage_options)
+        return check_aborted_transactions(segment, aborted, is_partition)
 
     def findings(self, segments: Sequence[SegmentPaths], end_offset: int, is_whole: bool) -> Iterator[Finding]:
         """What is left when all was followed."""

@@ -37,7 +37,7 @@ from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.segment import Report
 from brokerless.log.segment import ignore as ignore_finding
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.text import short_html, short_repr
 
 
@@ -54,7 +54,6 @@ class CompactTask:
     settings: CompactSettings
     checkpoint: int | None = None
     is_copied: bool = False
-    storage_options: StorageOptions | None = None
     owner: str = ""
     directories: tuple[LogDirectory, ...] = ()
 
@@ -139,11 +138,9 @@ class CompactTaskResult:
 
 def plan(
     partitions: Sequence[PartitionPath],
-    sources: Sequence[str],
-    directory: str | os.PathLike[str] | None,
+    sources: Sequence[str | Location],
+    directory: str | os.PathLike[str] | Location | None,
     options: CompactOptions,
-    storage_options: StorageOptions | None = None,
-    target_storage_options: StorageOptions | None = None,
     named: Collection[str] = (),
     report: Report | None = None,
 ) -> list[CompactTask]:
@@ -156,28 +153,30 @@ def plan(
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
     known, ``directory`` is in what is read, or ``named`` has KRaft's own log.
     """
-    named = {*named, *(each.topic or "" for each in partitions if each.path in sources)}
+    given = [Location.of(each) for each in sources]
+    paths = [each.path for each in given]
+    named = {*named, *(each.topic or "" for each in partitions if each.path in paths)}
     if names.CLUSTER_METADATA in named:
         text = "is KRaft's own log, which Kafka does not compact, but replaces by snapshots"
         raise UsageError(f"{names.CLUSTER_METADATA} {text}; leave it out")
     places: dict[str, _Place] = {}
     if directory is not None and not options.dry_run:
-        places = _places(partitions, sources, directory, storage_options, target_storage_options)
+        places = _places(partitions, given, Location.of(directory))
     tasks: list[CompactTask] = []
     for each in partitions:
         checkpoint = _checkpoint(each)
-        policy = each.topic in named or is_compacted(each, checkpoint, sources)
+        policy = each.topic in named or is_compacted(each, checkpoint, paths)
         if policy is None:
             text = "the topic's settings are not known, so that it is copied unchanged; to compact it, name it, or "
             text += "give the broker's log directory with __cluster_metadata as well"
             (report or ignore_finding)(Finding("warning", Kind.SETTINGS_UNKNOWN, each.path, None, None, text))
         is_copied = not policy
-        settings = options.settings_of(each, sources)
+        settings = options.settings_of(each, paths)
         to, topic_id, directories = places.get(each.path, _NOWHERE)
         tasks.append(
             CompactTask(
                 each, each.topic or "", each.partition or 0, to, topic_id, settings, checkpoint, is_copied,
-                storage_options, directories=directories,
+                directories=directories,
             )
         )  # fmt: skip
     return [each for each in tasks if each.directory is not None or not each.is_copied]
@@ -194,22 +193,16 @@ class _Place(NamedTuple):
 _NOWHERE = _Place(None, "", ())
 
 
-def _places(
-    partitions: Sequence[PartitionPath],
-    sources: Sequence[str],
-    directory: str | os.PathLike[str],
-    storage_options: StorageOptions | None,
-    target_storage_options: StorageOptions | None,
-) -> dict[str, _Place]:
+def _places(partitions: Sequence[PartitionPath], sources: Sequence[Location], directory: Location) -> dict[str, _Place]:
     """By the partitions' paths; of several log directories, each is written to one of its own name."""
     places: dict[str, _Place] = {}
-    logs = [resolve(Location(each, storage_options), names.INCLUDE) for each in sources]
-    targets = target_directories(logs, directory)
+    logs = [resolve(each, names.INCLUDE) for each in sources]
+    targets = target_directories(logs, directory.path)
     for target in dict.fromkeys(targets):
         of_target = [log for log, each in zip(logs, targets, strict=True) if each == target]
         paths = {each.path for log in of_target for each in log.partitions}
         chosen = [each for each in partitions if each.path in paths]
-        to = output_directory(Location.of(target, target_storage_options), sources)
+        to = output_directory(directory.at(target), [each.path for each in sources])
         new = list(by_name(chosen, "compact them one by one"))
         refuse_written(to, new, run_of("compact", (each.path for each in chosen)))
         ids = [(each.topic or "", topic_id_of_partition(each), each.path) for each in chosen]
@@ -279,9 +272,9 @@ def compact(
 def run_task(task: CompactTask, done: Done) -> CompactTaskResult:
     """Reads a partition and writes it, under a name that readers pass over."""
     findings: list[Finding] = []
-    source, options = task.source, task.storage_options
+    source = task.source
     settings = replace(task.settings, keep_active=True) if task.is_copied else task.settings
-    cleaner = PartitionCleaner(source, settings, task.checkpoint, findings.append, options)
+    cleaner = PartitionCleaner(source, settings, task.checkpoint, findings.append)
     if task.is_copied:
         return _copy_task(task, cleaner, findings, done)
     with ExitStack() as stack:

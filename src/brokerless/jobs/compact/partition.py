@@ -35,7 +35,6 @@ from brokerless.log.offset_gaps import check_end, check_following, check_head
 from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import Range, from_log_start
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
-from brokerless.log.storage.location import StorageOptions
 from brokerless.log.write.follower_append import whole_batches
 
 Bools = NDArray[np.bool_]
@@ -58,14 +57,9 @@ class PartitionCleaner:
     """Cleans a partition into an output, or only counts without one. ``report`` gets all findings."""
 
     def __init__(
-        self,
-        source: PartitionPath,
-        settings: CompactSettings,
-        checkpoint: int | None,
-        report: Report,
-        storage_options: StorageOptions | None = None,
+        self, source: PartitionPath, settings: CompactSettings, checkpoint: int | None, report: Report
     ) -> None:
-        self._source, self._settings, self._options = source, settings, storage_options
+        self._source, self._settings = source, settings
         self._report, self.damages = report, list[Finding]()
         for finding in source.findings:
             self.report(finding)

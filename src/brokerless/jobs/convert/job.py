@@ -39,7 +39,7 @@ from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
+from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.paths import full_path
 from brokerless.log.write.follower_append import check_sizes, whole_batches
 from brokerless.text import short_html, short_repr
@@ -79,7 +79,6 @@ class ConvertTask:
     directory: Destination
     topic_id: str
     conversion: Conversion
-    storage_options: StorageOptions | None = None
     owner: str = ""
     """In the names of directories that this job has not finished."""
     manifest_files: bool = False
@@ -175,33 +174,33 @@ class ConvertSettings:
 
 def plan(
     partitions: Sequence[PartitionPath],
-    sources: Sequence[str],
-    directory: str | os.PathLike[str],
+    sources: Sequence[str | Location],
+    directory: str | os.PathLike[str] | Location,
     conversion: Conversion,
-    storage_options: StorageOptions | None = None,
-    target_storage_options: StorageOptions | None = None,
     named: Collection[str] = (),
 ) -> list[ConvertTask]:
-    """A task for each partition; they are in ``sources``, the paths that were given. ``target_storage_options``: those
-    of ``directory``, where it is a URL. ``named``: which of Kafka's own topics are converted as well, beside those
-    whose directories are ``sources``; others of them are copied unchanged.
+    """A task for each partition; they are in ``sources``, the paths that were given. ``named``: which of
+    Kafka's own topics are converted as well, beside those whose directories are ``sources``; others of them are copied
+    unchanged.
 
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
     known, ``directory`` is in what is read, or ``named`` has KRaft's own log, on which no broker starts then.
     """
-    named = rewritten_topics(partitions, sources, named)
-    to = output_directory(Location.of(directory, target_storage_options), sources)
+    given = [Location.of(each) for each in sources]
+    paths = [each.path for each in given]
+    named = rewritten_topics(partitions, paths, named)
+    to = output_directory(Location.of(directory), paths)
     new = list(by_name(partitions, "convert them one by one"))
     if conversion.dry_run:
         refuse_existing(to, new)
     else:
         refuse_written(to, new, run_of("convert", (each.path for each in partitions)))
     own = [(each.topic or "", topic_id_of_partition(each), each.path) for each in partitions]
-    logs = [resolve(Location(each, storage_options), ()) for each in sources]
+    logs = [resolve(each) for each in given]
     directories = complete_directories(logs, {each.path for each in partitions}, to)
     return [
         ConvertTask(
-            each, each.topic or "", each.partition or 0, to, topic_id, conversion, storage_options,
+            each, each.topic or "", each.partition or 0, to, topic_id, conversion,
             is_copied=names.is_internal(each.topic) and each.topic not in named, directories=directories,
         )
         for each, topic_id in zip(partitions, choose_topic_ids(to, own), strict=True)
@@ -284,12 +283,11 @@ def run_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
     findings: list[Finding] = []
     with ExitStack() as stack:
         output = None if task.conversion.dry_run else stack.enter_context(_begin(task))
-        how, options = task.conversion, task.storage_options
+        how = task.conversion
         reading = ConvertReader(
             task.source,
             how.isolation,
             findings.append,
-            options,
             is_hashed=task.manifest_files,
             keeps_segments=how.config is None,
         )
@@ -325,8 +323,8 @@ def run_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
 def _copy_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
     """Reads a partition, and copies its files if they are intact."""
     findings: list[Finding] = []
-    source, options = task.source, task.storage_options
-    reading, totals = ConvertReader(source, "read_uncommitted", findings.append, options), ConversionTotals()
+    source = task.source
+    reading, totals = ConvertReader(source, "read_uncommitted", findings.append), ConversionTotals()
     reading.look(totals, done)
     start, end, damages = min(source.start_offset or 0, reading.end_offset), reading.end_offset, reading.damages
     if damages or task.conversion.dry_run:

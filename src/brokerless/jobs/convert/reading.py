@@ -29,7 +29,7 @@ from brokerless.log.producer.transactions import Transactions
 from brokerless.log.ranges import EVERYTHING, from_log_start
 from brokerless.log.seek import log_start_after_end
 from brokerless.log.segment import Report, check_checksums, scan
-from brokerless.log.storage.location import DirectoryEntry, StorageOptions
+from brokerless.log.storage.location import DirectoryEntry
 
 
 def files_that_are_read(source: PartitionPath) -> list[DirectoryEntry]:
@@ -61,7 +61,6 @@ class ConvertReader:
         source: PartitionPath,
         isolation: Isolation,
         report: Report,
-        storage_options: StorageOptions | None = None,
         *,
         is_hashed: bool = False,
         keeps_segments: bool = False,
@@ -74,7 +73,7 @@ class ConvertReader:
         with suppress(UnreadableError):
             place = source.location, source.topic, source.partition
             self.compacted_until = recorded_offset(*place, names.CLEANER_CHECKPOINT)
-        self._source, self._options, self._report, self._is_hashed = source, storage_options, report, is_hashed
+        self._source, self._report, self._is_hashed = source, report, is_hashed
         self._keeps_segments = keeps_segments
         self._manifest_files: dict[str, ManifestFile] = {}
         self.hash_before: hashlib._Hash | None = None  # pyright: ignore[reportPrivateUsage]

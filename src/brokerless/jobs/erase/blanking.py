@@ -14,7 +14,6 @@ from brokerless.format.columns import RecordColumns
 from brokerless.format.write.column_slices import replace_values
 from brokerless.jobs.erase.field_counts import FieldCount
 from brokerless.log.directory import PartitionPath
-from brokerless.log.storage.location import StorageOptions
 from brokerless.log.storage.paths import full_path
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.typed.blanking.edits import NotBlankedError
@@ -63,11 +62,7 @@ class Blanking:
 
 
 def blanking_of(
-    fields: Sequence[str],
-    value_format: str,
-    schemas: str | None,
-    partitions: Sequence[PartitionPath],
-    storage_options: StorageOptions | None = None,
+    fields: Sequence[str], value_format: str, schemas: str | None, partitions: Sequence[PartitionPath]
 ) -> Blanking:
     """A blanking of partitions with the schemas in a path or, without one, those of the topic ``_schemas`` beside the
     partitions, if any. Raises :class:`UsageError`, and UnreadableError for a path without schemas."""
@@ -75,7 +70,7 @@ def blanking_of(
         if schemas is not None or value_format != "auto":
             raise UsageError("schemas and the format of values are for blanked fields; use --blank-fields with them")
         return Blanking()
-    registry = load_registry(schemas, [PartitionReader(each, storage_options) for each in partitions], storage_options)
+    registry = load_registry(schemas, [PartitionReader(each) for each in partitions])
     source = None if registry.source is None else full_path(registry.source)
     return Blanking(tuple(dict.fromkeys(fields)), value_format, RegistrySchemas(registry), source)
 

@@ -19,7 +19,7 @@ from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths
 from brokerless.log.segment import Report, scan
 from brokerless.log.segment import ignore as ignore_finding
-from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
+from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.paths import is_remote, local
 
 REMOTE_STORAGE = "remote.storage.enable"
@@ -54,7 +54,6 @@ def find_copies(
     sources: Sequence[tuple[LogDirectory, Sequence[PartitionPath]]],
     erasure: Erasure,
     done: Done = ignore,
-    storage_options: StorageOptions | None = None,
     named: Collection[str] = (),
 ) -> list[Copy]:
     """The places within some log directories, beside the partitions that are chosen of each, that hold selected records
@@ -64,8 +63,8 @@ def find_copies(
     for directory, partitions in sources:
         erased = {*named, *(each.topic for each in partitions if each.path == directory.path)}
         chosen = [each for each in partitions if not names.is_internal(each.topic) or each.topic in erased]
-        for place in other_places(directory, chosen, storage_options):
-            selected = count_selected(place.partition, erasure, done, storage_options)
+        for place in other_places(directory, chosen):
+            selected = count_selected(place.partition, erasure, done)
             if selected:
                 found.append(Copy(place.path, place.what, selected))
         topics = {each.topic: each for each in chosen if each.topic is not None}
@@ -91,9 +90,7 @@ class OtherPlace:
     is_live: bool = False
 
 
-def other_places(
-    directory: LogDirectory, chosen: Sequence[PartitionPath], storage_options: StorageOptions | None = None
-) -> Iterator[OtherPlace]:
+def other_places(directory: LogDirectory, chosen: Sequence[PartitionPath]) -> Iterator[OtherPlace]:
     """Yield what a log directory has next to the partitions ``chosen``: other partitions of any state, files that
     brokers pass over, and files and directories that are not Kafka's, as far as they hold batches."""
     paths = {each.path for each in chosen}
@@ -111,21 +108,19 @@ def other_places(
             if file is not None and file.kind == "log":
                 lone = replace(each, segments=(SegmentPaths(file.offset, entry),), log_start_offset=0)
                 yield OtherPlace(lone, entry.path, _FILES.get(file.state, file.state))
-        yield from _foreign_places(each, each.foreign, storage_options)
+        yield from _foreign_places(each, each.foreign)
     if directory.kind == "log-directory":
-        yield from _foreign_places(PartitionPath(None, None, directory.location), directory.foreign, storage_options)
+        yield from _foreign_places(PartitionPath(None, None, directory.location), directory.foreign)
 
 
-def _foreign_places(
-    owner: PartitionPath, entries: Sequence[DirectoryEntry], storage_options: StorageOptions | None
-) -> Iterator[OtherPlace]:
+def _foreign_places(owner: PartitionPath, entries: Sequence[DirectoryEntry]) -> Iterator[OtherPlace]:
     """Yield each file that begins with an intact batch, however it is named and however deep. Links are not followed,
     and what cannot be listed or opened is passed over."""
     for entry in entries:
         if entry.is_directory and not _is_link(entry.path):
             with suppress(UnreadableError):
                 inner = entry.location.entries()
-                yield from _foreign_places(owner, inner, storage_options)
+                yield from _foreign_places(owner, inner)
         elif not entry.is_directory and _begins_with_batch(entry):
             lone = replace(owner, segments=(SegmentPaths(0, entry),), log_start_offset=0)
             yield OtherPlace(lone, entry.path, "a file that is not Kafka's, which holds batches")
@@ -153,11 +148,7 @@ def _other_topic(topic: str, chosen: Collection[str | None]) -> str:
 
 
 def count_selected(
-    partition: PartitionPath,
-    erasure: Erasure,
-    done: Done = ignore,
-    storage_options: StorageOptions | None = None,
-    report: Report = ignore_finding,
+    partition: PartitionPath, erasure: Erasure, done: Done = ignore, report: Report = ignore_finding
 ) -> int:
     """Count the records of a partition that are selected, as far as it can be read. ``report``: called with what
     cannot."""
@@ -172,7 +163,7 @@ def count_selected(
     for segment in partition.segments:
         path = segment.log.path
         try:
-            with Location(path, storage_options).open() as file:
+            with segment.log.location.open() as file:
                 for chunk in scan(file, report):
                     is_valid = checksums_match(chunk.buffer, chunk.batches)
                     if not is_valid.all():

@@ -76,7 +76,6 @@ class EraseTask:
     directory: Destination
     topic_id: str
     erasure: Erasure
-    storage_options: StorageOptions | None = None
     owner: str = ""
     is_hashed: bool = False
     is_copied: bool = False
@@ -165,7 +164,6 @@ def plan(
     sources: Sequence[tuple[LogDirectory, Sequence[PartitionPath]]],
     to: str | os.PathLike[str],
     erasure: Erasure,
-    storage_options: StorageOptions | None = None,
     target_storage_options: StorageOptions | None = None,
     named: Collection[str] = (),
     finished: Collection[str] = (),
@@ -197,7 +195,7 @@ def plan(
                for each in left.values()]  # fmt: skip
         tasks += [
             EraseTask(
-                each, each.topic or "", each.partition or 0, destination, topic_id, erasure, storage_options,
+                each, each.topic or "", each.partition or 0, destination, topic_id, erasure,
                 is_copied=names.is_internal(each.topic) and each.topic not in named,
             )
             for each, topic_id in zip(left.values(), choose_topic_ids(destination, ids), strict=True)
@@ -280,8 +278,7 @@ def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
     with ExitStack() as stack:
         output = None if erasure.dry_run else stack.enter_context(_begin(task))
         reading = ConvertReader(
-            task.source, "read_uncommitted", findings.append, task.storage_options,
-            is_hashed=task.is_hashed, keeps_segments=True,
+            task.source, "read_uncommitted", findings.append, is_hashed=task.is_hashed, keeps_segments=True,
         )  # fmt: skip
         hashes = None
         if task.is_hashed:
@@ -326,7 +323,7 @@ def _copy(task: EraseTask, done: Done) -> EraseTaskResult:
     conversion = Conversion(max_batch_bytes=task.erasure.max_batch_bytes, dry_run=task.erasure.dry_run)
     copied = copy_unchanged(
         ConvertTask(
-            task.source, task.topic, task.partition, task.directory, task.topic_id, conversion, task.storage_options,
+            task.source, task.topic, task.partition, task.directory, task.topic_id, conversion,
             task.owner, task.is_hashed, is_copied=True,
         ),
         done,

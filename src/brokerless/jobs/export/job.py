@@ -100,7 +100,6 @@ def run(task: ExportTask, done: Done) -> ExportTaskResult:
         task.export.max_batch_bytes,
         task.is_last or task.mark is not None,
         task.is_live,
-        task.storage_options,
         done,
         task.whole,
     )

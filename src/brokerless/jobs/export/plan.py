@@ -59,7 +59,6 @@ def plan(
     sources: Sequence[str],
     directory: str | os.PathLike[str] | None,
     export: Export,
-    storage_options: StorageOptions | None = None,
     to_storage_options: StorageOptions | None = None,
     refuse: Refuse | None = None,
 ) -> ExportPlan:
@@ -108,7 +107,7 @@ def plan(
         before = manifests[topic]
         exported = None if before is None else before.partitions.get(each.partition or 0)
         with refusals.refusing(topic, OF_TOPIC):
-            own = list(tasks_of(each, exported, to, export, storage_options, to_storage_options, findings))
+            own = list(tasks_of(each, exported, to, export, to_storage_options, findings))
         topic_id = topic_ids[topic] or (None if before is None else before.topic_id)
         own = [replace(task, layout=replace(task.layout, topic=each.topic, topic_id=topic_id)) for task in own]
         unchanged += not own
@@ -118,9 +117,9 @@ def plan(
         tasks += own
     tasks = [task for task in tasks if task.topic not in refusals.topics]
     if tables is not None:
-        tasks = tables.plan(tasks, tuple(named.values()), export, topic_ids, storage_options)
+        tasks = tables.plan(tasks, tuple(named.values()), export, topic_ids)
     elif export.decoding is not None:
-        tasks = _typed(tasks, named.values(), export, refusals, storage_options)
+        tasks = _typed(tasks, named.values(), export, refusals)
     if not export.allow_removed:
         findings += _removed(to, manifests, named.values(), to_storage_options) if tables is None else tables.missing()
     return ExportPlan(
@@ -135,12 +134,11 @@ def plan_topics(
     directory: str | os.PathLike[str] | None,
     export: Export,
     report: Report,
-    storage_options: StorageOptions | None = None,
     to_storage_options: StorageOptions | None = None,
 ) -> ExportPlan:
     """The same for people: topics that cannot go where they should are findings, and ``report`` is called with them;
     but where no topic can, the reasons are raised."""
-    make = partial(plan, partitions, sources, directory, export, storage_options, to_storage_options)
+    make = partial(plan, partitions, sources, directory, export, to_storage_options)
     topics, refused = {each.topic or "" for each in partitions}, dict[str, str]()
     planned = make(refused.__setitem__) if len(topics) > 1 else make()
     if refused.keys() == topics:
@@ -157,17 +155,13 @@ def plan_topics(
 
 
 def _typed(
-    tasks: list[ExportTask],
-    partitions: Iterable[PartitionPath],
-    export: Export,
-    refusals: Refusals,
-    storage_options: StorageOptions | None,
+    tasks: list[ExportTask], partitions: Iterable[PartitionPath], export: Export, refusals: Refusals
 ) -> list[ExportTask]:
     """The tasks with the types of their topics, which all records of those decide."""
     decoding, topics = export.decoding, list(dict.fromkeys(task.topic for task in tasks))
     if decoding is None or not topics:
         return tasks
-    readers = [PartitionReader(each, storage_options) for each in partitions if (each.topic or "") in topics]
+    readers = [PartitionReader(each) for each in partitions if (each.topic or "") in topics]
     registry = load_registry(decoding.schemas, readers)
     typed: list[ExportTask] = []
     for topic in topics:

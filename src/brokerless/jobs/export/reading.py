@@ -22,7 +22,6 @@ from brokerless.log.positions import position_of_offset
 from brokerless.log.producer.transactions import Transactions, follow
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import Chunk, ignore, scan, scan_headers
-from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.offset_spans import Span
 from brokerless.table_formats.export_state import Offsets
 from brokerless.table_formats.parquet_files import SCHEMA
@@ -68,7 +67,6 @@ class ExportReader:
     max_batch_bytes: int
     is_last: bool
     is_live: bool
-    storage_options: StorageOptions | None
     done: Callable[[int], object]
     whole: PartitionPath | None = None
     next_offset: int = field(init=False)
@@ -203,7 +201,7 @@ class ExportReader:
         self.left_out += self._holes.get(position, [])
         if position in self._holes and self._given[position] >= (finding.offset or 0):
             return
-        with Location(finding.file, self.storage_options).open() as file:
+        with self.source.location.at(finding.file).open() as file:
             header = read_headers(file.read(position, 1 << 10), np.zeros(1, np.int64))
         last = int(header.last_offset[0])
         first = self._given[position] + 1 if position in self._given else finding.offset

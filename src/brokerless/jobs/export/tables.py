@@ -12,7 +12,6 @@ from brokerless.findings import Finding, Kind
 from brokerless.jobs.export.refusals import OF_TOPIC, Refusals, for_topic
 from brokerless.jobs.export.tasks import Export, ExportTask
 from brokerless.log.directory import PartitionPath
-from brokerless.log.storage.location import StorageOptions
 from brokerless.table_formats.catalog import TableFormat, table_name
 from brokerless.table_formats.column_types import MAX_FIELDS, decoded_type, evolved_type, too_wide
 from brokerless.table_formats.data_files import DataTarget
@@ -85,11 +84,10 @@ class PlannedTables:
         partitions: Sequence[PartitionPath],
         export: Export,
         topic_ids: dict[str, str | None],
-        storage_options: StorageOptions | None,
     ) -> list[ExportTask]:
         """The tasks with the types that their topics' tables have, or get."""
         topics = list(dict.fromkeys(task.topic for task in tasks))
-        readers = [PartitionReader(each, storage_options) for each in partitions if each.topic in topics]
+        readers = [PartitionReader(each) for each in partitions if each.topic in topics]
         decoding = export.decoding
         registry = None if decoding is None or not topics else load_registry(decoding.schemas, readers)
         planned: list[ExportTask] = []

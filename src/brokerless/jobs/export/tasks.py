@@ -75,7 +75,6 @@ class ExportTask:
     size: int
     export: Export
     layout: ParquetLayout
-    storage_options: StorageOptions | None = None
     missing: tuple[Span, ...] = ()
     findings: tuple[Finding, ...] = ()
     mark: int | None = None
@@ -88,21 +87,18 @@ def tasks_of(
     exported: Exported | None,
     to: str,
     export: Export,
-    storage_options: StorageOptions | None,
     to_storage_options: StorageOptions | None,
     findings: list[Finding],
 ) -> Iterator[ExportTask]:
     """The tasks for what is new in one partition. ``findings`` gets those that no task reports."""
     topic, partition = source.topic or "", source.partition or 0
-    bounds = _new_offsets(source, exported, storage_options, findings)
+    bounds = _new_offsets(source, exported, findings)
     if bounds is None:
         return
     start, end = bounds
     directory = None if export.dry_run else export_state.topic_directory(to, topic)
     layout = ParquetLayout(directory, partition, export.by_date, export.codec, export.file_bytes, to_storage_options)
-    make = partial(
-        ExportTask, topic=topic, partition=partition, export=export, layout=layout, storage_options=storage_options
-    )
+    make = partial(ExportTask, topic=topic, partition=partition, export=export, layout=layout)
     filled, lacking = _fills(source, exported, end)
     findings.extend(lacking)
     fills = [
@@ -126,12 +122,7 @@ def tasks_of(
     yield from _tasks_after(make, source, exported, (start, end), export)
 
 
-def _new_offsets(
-    source: PartitionPath,
-    exported: Exported | None,
-    storage_options: StorageOptions | None,
-    findings: list[Finding],
-) -> Span | None:
+def _new_offsets(source: PartitionPath, exported: Exported | None, findings: list[Finding]) -> Span | None:
     """From where the last run ended, or the log starts, to where the log ends; None if nothing can be read."""
     if not source.segments:
         findings.extend(source.findings)
@@ -148,7 +139,7 @@ def _new_offsets(
         expected, found = f"offset {exported.next_offset}", f"{first}"
         findings.append(Finding("error", Kind.MISSING_OFFSETS, source.path, None, first, text, expected, found))
     try:
-        end = _end_offset(source, storage_options)
+        end = _end_offset(source)
     except UnreadableError as error:
         findings.append(Finding("error", Kind.UNREADABLE_FILE, source.path, None, None, str(error)))
         return None
@@ -278,9 +269,9 @@ def _skipped(split: PartitionPath, start: int) -> int:
         return 0
 
 
-def _end_offset(source: PartitionPath, storage_options: StorageOptions | None) -> int:
+def _end_offset(source: PartitionPath) -> int:
     """The offset after the last one, by headers; the last segment may be empty."""
     from brokerless.tables.partition_reader import PartitionReader
 
-    end = PartitionReader(source, storage_options).end_offset
+    end = PartitionReader(source).end_offset
     return max(source.segments[-1].base_offset, 0 if end is None else end)

@@ -53,7 +53,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_remote
 from brokerless.text import short_html, short_repr
 
@@ -79,7 +79,6 @@ class MergeTask:
     directory: Destination
     topic_id: str
     merge: Merge
-    storage_options: StorageOptions | None = None
     owner: str = ""
     """In the names of directories that this job has not finished."""
     directories: tuple[LogDirectory, ...] = ()
@@ -151,7 +150,6 @@ def plan(
     directory: str | os.PathLike[str],
     merge: Merge,
     chosen: Callable[[PartitionPath], bool] = lambda _: True,
-    storage_options: StorageOptions | None = None,
 ) -> list[MergeTask]:
     """A task for each partition that is in at least one of the log directories.
 
@@ -162,7 +160,7 @@ def plan(
     _refuse_the_same_twice(logs)
     found: dict[tuple[str, int], list[tuple[PartitionPath, DirectoryState]]] = {}
     for log in logs:
-        state = load_directory_state(log, storage_options)
+        state = load_directory_state(log)
         for each in filter(chosen, log.partitions):
             if each.topic is None or each.partition is None:
                 raise UsageError(f"{each.path}: the name does not say which partition this is; give its directory")
@@ -178,8 +176,8 @@ def plan(
     topic_ids = choose_topic_ids(to, [(topic, *known[topic]) for topic, _ in places])
     return [
         MergeTask(
-            tuple(describe_files([each], state, (), storage_options) for each, state in found[place]),
-            *place, to, topic_id, merge, storage_options, directories=directories,
+            tuple(describe_files([each], state, ()) for each, state in found[place]),
+            *place, to, topic_id, merge, directories=directories,
         )
         for place, topic_id in zip(places, topic_ids, strict=True)
     ]  # fmt: skip
@@ -247,7 +245,6 @@ def run_task(task: MergeTask, done: Done) -> MergeTaskResult:
         lambda replicas: [file for files in replicas for file in files.files],
         lambda replicas: tuple(map(list_files_again, replicas)),
         merge_current,
-        task.storage_options,
     )
 
 

@@ -46,7 +46,7 @@ class SegmentCheck:
 def plan_checks(partitions: Iterable[PartitionPath], ledger: Ledger, settings: Settings) -> list[VerifyTask]:
     """A task for each segment that was not verified in the state that it has now."""
     return [
-        VerifyTask(each, segment, settings.max_batch_bytes, settings.storage_options)
+        VerifyTask(each, segment, settings.max_batch_bytes)
         for each in partitions
         for segment in each.segments
         if ledger.is_new(segment)
@@ -74,11 +74,10 @@ def check(tasks: Sequence[VerifyTask], ledger: Ledger, run_id: str, place: Place
     changed = {task.partition.path: task.partition for task in tasks}
     late: list[VerifyRestTask] = []
     for partition in changed.values():
-        storage_options = next(task.storage_options for task in tasks if task.partition.path == partition.path)
         if _has_transactions(partition, ledger):
-            late.append(VerifyRestTask(partition, storage_options))
+            late.append(VerifyRestTask(partition))
         else:
-            add(_of_partition(partition, verify_rest(partition, False, storage_options), ledger, run_id))  # fmt: skip
+            add(_of_partition(partition, verify_rest(partition, False), ledger, run_id))  # fmt: skip
     with closing(run(verify_rest_task, late, spark=place, name="brokerless pipeline: verify")) as rests:
         for index, found in rests:
             add(_of_partition(late[index].partition, found, ledger, run_id))

@@ -8,17 +8,12 @@ from contextlib import suppress
 from brokerless.errors import UnreadableError
 from brokerless.jobs.pipeline.ledger import Ledger
 from brokerless.log.directory import PartitionPath
-from brokerless.log.storage.location import StorageOptions
 from brokerless.table_formats.export_state import Exported
 from brokerless.tables.partition_reader import PartitionReader
 
 
 def next_copy(
-    copies: Sequence[PartitionPath],
-    tried: Iterable[str],
-    exported: Exported | None,
-    ledger: Ledger,
-    storage_options: StorageOptions | None,
+    copies: Sequence[PartitionPath], tried: Iterable[str], exported: Exported | None, ledger: Ledger
 ) -> PartitionPath | None:
     """The copy that has more than was exported, and of several the one that leaves nothing out: it begins where the
     export ended, or earlier, has the least damage, and reaches furthest; then those that may fill in what is missing,
@@ -27,7 +22,7 @@ def next_copy(
     Where all copies end before what was exported, the furthest one is returned once, as the export reports that."""
     tried = set(tried)
     left = [each for each in copies if each.path not in tried and each.segments]
-    ends = {each.path: end_offset(each, ledger, storage_options) for each in left}
+    ends = {each.path: end_offset(each, ledger) for each in left}
     following = None if exported is None else exported.next_offset
     if following is None:
         start = min((each.start_offset or 0 for each in left), default=0)
@@ -52,14 +47,14 @@ def next_copy(
     return None
 
 
-def end_offset(partition: PartitionPath, ledger: Ledger, storage_options: StorageOptions | None) -> int:
+def end_offset(partition: PartitionPath, ledger: Ledger) -> int:
     """The offset after the last intact batch, as the ledger has it; by the files where it was not verified."""
     ends = [segment.base_offset for segment in partition.segments[-1:]]
     for segment in partition.segments:
         known = ledger.get("segment", segment.log.path)
         if known is None or ledger.is_new(segment):
             with suppress(UnreadableError):  # which the check or the export of that segment reports
-                ends += [PartitionReader(partition, storage_options).end_offset or 0]
+                ends += [PartitionReader(partition).end_offset or 0]
             return max(ends)
         ends += [] if known.lastOffset is None else [known.lastOffset + 1]
     return max(ends, default=0)

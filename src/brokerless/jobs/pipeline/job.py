@@ -259,9 +259,8 @@ class _Run:
         self, copies: Copies, exported: dict[str, Exported], tried: dict[str, set[str]]
     ) -> dict[str, PartitionPath]:
         """Of each partition the copy that is exported next, if one has anything new."""
-        options = self._settings.storage_options
         chosen = {
-            name: next_copy(own, tried.get(name, ()), exported.get(name), self._ledger, options)
+            name: next_copy(own, tried.get(name, ()), exported.get(name), self._ledger)
             for name, own in copies.items()
             if own[0].topic not in self._result.refused
         }
@@ -294,8 +293,7 @@ class _Run:
 
     def _is_reached(self, copies: tuple[PartitionPath, ...], exported: Exported | None) -> bool:
         """Whether any copy goes as far as the table, so that others may be older."""
-        options = self._settings.storage_options
-        ends = (end_offset(each, self._ledger, options) for each in copies if each.segments)
+        ends = (end_offset(each, self._ledger) for each in copies if each.segments)
         return exported is not None and any(end >= exported.next_offset for end in ends)
 
     def _list_left_out(self, copies: Copies, exported: dict[str, Exported], checked: Iterable[Checked]) -> None:
@@ -321,7 +319,7 @@ class _Run:
         settings = self._settings
         planned = plan(
             wave, settings.paths, settings.to, tables.export_settings(settings),
-            settings.storage_options, tables.target_options(settings), self._refuse,
+            tables.target_options(settings), self._refuse,
         )  # fmt: skip
         with self._phase("exporting", sum(task.size for task in planned.tasks)) as done:
             return list(export(planned, report, spark=place, done=done, say=self._say))

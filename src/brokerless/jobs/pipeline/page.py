@@ -43,7 +43,7 @@ def write_pages(directories: list[LogDirectory], ledger: Ledger, settings: Setti
 
 
 def _figures(directory: LogDirectory, ledger: Ledger, settings: Settings) -> Figures:
-    partitions = [PartitionReader(each, settings.storage_options) for each in directory.partitions]
+    partitions = [PartitionReader(each) for each in directory.partitions]
     figures = read_figures(
         partitions, on_damage=lambda _: None, on_unreadable=lambda _: None, max_batch_bytes=settings.max_batch_bytes
     )

@@ -160,9 +160,9 @@ def prove(
         return found
 
     if source is not None:
-        sources, claimed = find_sources(os.fspath(source), storage_options), {each.path for each in before}
+        sources, claimed = find_sources(Location.of(source, storage_options)), {each.path for each in before}
         erasure = None if selection is None else Erasure(selection, max_batch_bytes=base.max_batch_bytes)
-        proof.scope = check_scope(sources, claimed, only, erasure, add, storage_options)
+        proof.scope = check_scope(sources, claimed, only, erasure, add)
     with started(spark, [*before, *after], say, _NAME) as place:
         erased = run_all(before, place)
         keys = selection.keys if selection is not None and blanking is None else None

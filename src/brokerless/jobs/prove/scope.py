@@ -12,7 +12,7 @@ from brokerless.jobs.erase.job import Erasure
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.segment import Report
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,15 @@ class Scope:
         return {"partitions": self.partitions, "leftOut": self.left_out, "only": list(self.only)}
 
 
-def find_sources(source: str, storage_options: StorageOptions | None) -> list[LogDirectory]:
+def find_sources(location: Location) -> list[LogDirectory]:
     """List the log directories of a source: itself, or those directly in it. Of a partition's directory there are
     none, as what is next to it was not given. Raises UnreadableError for a directory that cannot be listed."""
     try:
-        own = resolve(Location(source, storage_options))
+        own = resolve(location)
         return [own] if own.kind == "log-directory" else []
     except UnreadableError:
         found: list[LogDirectory] = []
-        for entry in Location(source, storage_options).entries():
+        for entry in location.entries():
             if entry.is_directory:
                 try:
                     inner = resolve(entry.location)
@@ -52,7 +52,6 @@ def check_scope(
     only: Sequence[str],
     erasure: Erasure | None,
     report: Report,
-    storage_options: StorageOptions | None = None,
 ) -> Scope:
     """Report what is selected outside of the partitions whose paths are ``claimed``, and return the scope.
 
@@ -66,14 +65,14 @@ def check_scope(
     left_out = [each for _, each in live if each.path not in claimed]
     for directory in sources:
         chosen = [each for each in directory.partitions if each.path in claimed]
-        for place in other_places(directory, chosen, storage_options):
+        for place in other_places(directory, chosen):
             if not _is_metadata(place.partition) and (not only or set(only) & set(_names(place.partition))):
-                for finding in _check(place, erasure, storage_options):
+                for finding in _check(place, erasure):
                     report(finding)
     return Scope(len(live), len(left_out), tuple(only))
 
 
-def _check(place: OtherPlace, erasure: Erasure | None, storage_options: StorageOptions | None) -> Iterator[Finding]:
+def _check(place: OtherPlace, erasure: Erasure | None) -> Iterator[Finding]:
     if erasure is None:
         if place.is_live:
             text = (
@@ -82,7 +81,7 @@ def _check(place: OtherPlace, erasure: Erasure | None, storage_options: StorageO
             yield Finding("warning", Kind.OUTSIDE_OF_PROOF, place.path, None, None, text)
         return
     found: list[Finding] = []
-    selected = count_selected(place.partition, erasure, storage_options=storage_options, report=found.append)
+    selected = count_selected(place.partition, erasure, report=found.append)
     if place.is_live:
         yield from found
     if selected:

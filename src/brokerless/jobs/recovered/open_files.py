@@ -17,7 +17,7 @@ from brokerless.errors import UnreadableError
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import PAUSE_S, TRIES, ReplacedError, open_listed
 from brokerless.log.storage.files import File, LocalFile
-from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
+from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.paths import is_remote
 
 _LASTING = 128
@@ -32,25 +32,27 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A log file. ``index``: the path of its offset index, if there is one. ``entry``: as it was listed; None for a
+    """A log file. ``index``: its offset index, if there is one. ``entry``: as it was listed; None for a
     file that was given by itself. ``is_last``: the log ends in it, so that it may have grown."""
 
-    path: str
+    location: Location
     base_offset: int
     size: int
-    index: str | None = None
+    index: Location | None = None
     entry: DirectoryEntry | None = None
     is_last: bool = False
+
+    @property
+    def path(self) -> str:
+        return self.location.path
 
 
 class OpenFiles:
     """Log files by number, open until this is left as a context manager."""
 
-    def __init__(
-        self, sources: Sequence[LogFile], storage_options: StorageOptions | None = None, *, any_of_name: bool = False
-    ) -> None:
+    def __init__(self, sources: Sequence[LogFile], *, any_of_name: bool = False) -> None:
         """``any_of_name``: a file that is another than the one listed is taken all the same."""
-        self._sources, self._options, self._any = tuple(sources), storage_options, any_of_name
+        self._sources, self._any = tuple(sources), any_of_name
         self._lasting: dict[int, File] = {}
         self._recent: dict[int, File] = {}
 
@@ -91,7 +93,7 @@ class OpenFiles:
 
     def _open(self, source: LogFile) -> File:
         if source.entry is None or self._any:
-            return open_lone(source.path, self._options)
+            return open_lone(source.location)
         segment = SegmentPaths(source.base_offset, source.entry)
         return open_listed(segment, source.is_last)
 
@@ -104,16 +106,16 @@ class OpenFiles:
         self._recent, self._lasting = {}, {}
 
 
-def open_lone(path: str, storage_options: StorageOptions | None = None) -> File:
+def open_lone(location: Location) -> File:
     """A file by its name, also if it has been renamed to be deleted. Raises :class:`UnreadableError`."""
     try:
-        return Location(path, storage_options).open()
+        return location.open()
     except UnreadableError as error:
-        if not isinstance(error.__cause__, FileNotFoundError) or not path.endswith(".log"):
+        if not isinstance(error.__cause__, FileNotFoundError) or not location.path.endswith(".log"):
             raise
         with suppress(UnreadableError):
-            file = Location(path + _DELETED, storage_options).open()
-            file.path = path
+            file = location.at(location.path + _DELETED).open()
+            file.path = location.path
             return file
         raise
 
@@ -123,14 +125,13 @@ def with_open_files(
     sources: Callable[[FilesT], Sequence[LogFile]],
     list_again: Callable[[FilesT], FilesT],
     work: Callable[[FilesT, OpenFiles], ResultT],
-    storage_options: StorageOptions | None = None,
 ) -> ResultT:
     """What ``work`` makes of files that were listed and are open now; of files that were listed again, where they are
     others meanwhile. While nothing but that happens, the last try takes what has their names."""
     for number in range(TRIES + 1):
         is_last = number == TRIES
         try:
-            with OpenFiles(sources(listed), storage_options, any_of_name=is_last) as files:
+            with OpenFiles(sources(listed), any_of_name=is_last) as files:
                 return work(listed, files.open())
         except ReplacedError:
             if is_last:
@@ -145,10 +146,10 @@ def sources_of(partition: PartitionPath) -> list[LogFile]:
     """The live segments of a partition."""
     return [
         LogFile(
-            segment.log.path,
+            segment.log.location,
             segment.base_offset,
             segment.size,
-            None if segment.offset_index is None else segment.offset_index.path,
+            None if segment.offset_index is None else segment.offset_index.location,
             segment.log,
             segment is partition.segments[-1],
         )

@@ -23,7 +23,6 @@ from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import ReplacedError, list_again
 from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.segment import Report, ignore
-from brokerless.log.storage.location import Location, StorageOptions
 
 Regions = list[Placed]
 """What is not intact; after the last intact batch, it was before ``TO_THE_END``."""
@@ -42,7 +41,6 @@ class PartitionFiles:
     checkpointed_end: int | None = None
     high_watermark: int | None = None
     cleaned_until: int | None = None
-    storage_options: StorageOptions | None = None
     include: tuple[str, ...] = ()
 
     @property
@@ -106,10 +104,7 @@ class RecoveredLog:
 
 
 def describe_files(
-    paths: Sequence[PartitionPath],
-    state: DirectoryState,
-    include: Collection[str] = (),
-    storage_options: StorageOptions | None = None,
+    paths: Sequence[PartitionPath], state: DirectoryState, include: Collection[str] = ()
 ) -> PartitionFiles:
     """The files of a partition's directories. ``include``: with ``delete``, log files that wait for their deletion."""
     lines = {name: offset for name, (_, offset) in state.of(paths[0]).items()}
@@ -121,20 +116,18 @@ def describe_files(
         max(ends, default=None),
         lines.get(names.HIGH_WATERMARK_CHECKPOINT),
         lines.get(names.CLEANER_CHECKPOINT),
-        storage_options,
         tuple(include),
     )
 
 
 def list_files_again(files: PartitionFiles) -> PartitionFiles:
     """The same partition's files as they are now; directories that cannot be listed any more stay as they were."""
-    options = files.storage_options
     paths = [list_again(each, ignore) or each for each in files.paths]
     try:
-        state = load_directory_state(resolve(paths[0].location), options)
+        state = load_directory_state(resolve(paths[0].location))
     except UnreadableError:
         return files
-    return describe_files(paths, state, files.include, options)
+    return describe_files(paths, state, files.include)
 
 
 def find_log(
@@ -187,7 +180,7 @@ def _files(paths: Sequence[PartitionPath], include: Collection[str]) -> Iterator
         for entry in each.orphaned_files:
             named = names.parse_segment_file(entry.name)
             if named is not None and named.kind == "log" and named.state in states:
-                yield LogFile(entry.path, named.offset, entry.size or 0, None, entry)
+                yield LogFile(entry.location, named.offset, entry.size or 0, None, entry)
 
 
 def _read(
@@ -278,7 +271,7 @@ def _indexed_end(files: PartitionFiles) -> int:
     for file in files.files:
         if file.index is None:
             continue
-        index = load_offset_index(Location(file.index, files.storage_options), file.base_offset)
+        index = load_offset_index(file.index, file.base_offset)
         if not index.is_valid or not len(index.offsets):
             continue
         last = int(index.offsets[-1])

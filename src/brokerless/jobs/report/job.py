@@ -24,7 +24,6 @@ from brokerless.jobs.report.topic_sizes import topic_sizes_table
 from brokerless.jobs.run.types import Say, ignore
 from brokerless.log.directory import LogDirectory
 from brokerless.log.read_progress import Done
-from brokerless.log.storage.location import StorageOptions
 from brokerless.tables.partition_reader import PartitionReader
 
 SEVERITIES = ("error", "warning", "info")
@@ -33,7 +32,6 @@ SEVERITIES = ("error", "warning", "info")
 def gather(
     directory: LogDirectory,
     partitions: Sequence[PartitionReader],
-    storage_options: StorageOptions | None = None,
     *,
     max_batch_bytes: int | None = None,
     processes: int | None = None,
@@ -51,20 +49,20 @@ def gather(
     figures = read_figures(
         partitions, on_damage=lambda _: None, on_unreadable=lambda _: None, max_batch_bytes=max_batch_bytes
     )
-    state = load_directory_state(directory, storage_options)
+    state = load_directory_state(directory)
     audits: list[PartitionAudit] = []
     paths = [each.paths for each in partitions]
     bound = max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
-    results = audit_partitions(paths, state, bound, storage_options, done=done, say=say, processes=processes)
+    results = audit_partitions(paths, state, bound, done=done, say=say, processes=processes)
     with closing(results):
         for each in results:
             if isinstance(each, UnreadableError):
                 raise each
             audits.append(each)
-    of_directory = list(audit_directory(directory, state, audits, storage_options))
+    of_directory = list(audit_directory(directory, state, audits))
     figures["findings"] = findings_table(audits, of_directory)
     figures["transactions"] = transactions_table(audits)
-    figures["topicSizes"] = topic_sizes_table(directory, paths, bound, storage_options, say=say, processes=processes)
+    figures["topicSizes"] = topic_sizes_table(directory, paths, bound, say=say, processes=processes)
     figures["lag"] = lag_table(partitions, figures["segments"])
     return {name: figures[name] for name in FIGURES}
 

@@ -28,7 +28,6 @@ from brokerless.jobs.report.sums import Row
 from brokerless.jobs.run.types import Done, Say, ignore
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.atomic import write_file
-from brokerless.log.storage.location import StorageOptions
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import format_bytes, policy_hash, show_name
@@ -42,7 +41,6 @@ def write_report(
     directory: LogDirectory,
     partitions: Sequence[PartitionReader],
     to: str | os.PathLike[str],
-    storage_options: StorageOptions | None = None,
     *,
     max_batch_bytes: int | None = None,
     processes: int | None = 1,
@@ -53,8 +51,7 @@ def write_report(
     :func:`brokerless.jobs.report.job.gather`. Raises :class:`UnwritableError`, with ``to`` unchanged."""
     vega_altair()  # before all is read
     figures = gather(
-        directory, partitions, storage_options,
-        max_batch_bytes=max_batch_bytes, processes=processes, done=done, say=say,
+        directory, partitions, max_batch_bytes=max_batch_bytes, processes=processes, done=done, say=say,
     )  # fmt: skip
     page = render(figures, directory.path, clock.now(), f"brokerless {version('brokerless')}")
     with unwritable(to):

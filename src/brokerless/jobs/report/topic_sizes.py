@@ -16,7 +16,6 @@ from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.job import SizeSettings, size
 from brokerless.jobs.size.result import TopicSize
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.log.storage.location import StorageOptions
 
 MOST_TOPICS = 10
 SAMPLE = 512 << 10
@@ -37,7 +36,6 @@ def topic_sizes_table(
     directory: LogDirectory,
     partitions: Sequence[PartitionPath],
     max_batch_bytes: int,
-    storage_options: StorageOptions | None = None,
     *,
     say: Say = ignore,
     processes: int | None = None,
@@ -51,7 +49,7 @@ def topic_sizes_table(
     chosen = [each for each in partitions if _key(each) in largest and each.size]
     settings = SizeSettings(compared(), SAMPLE, max_batch_bytes=max_batch_bytes)
     found: list[TopicSize] = []
-    with closing(size(chosen, settings, storage_options, say=say, processes=processes)) as sizes:
+    with closing(size(chosen, settings, say=say, processes=processes)) as sizes:
         found += (each for each in sizes if each.records.bytes)
     found.sort(key=lambda each: each.bytes, reverse=True)
     return table_of([row for each in found for row in _rows(directory, each)], FIGURES["topicSizes"])

@@ -19,7 +19,6 @@ from brokerless.kafka_names import Isolation
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import transactions_of
-from brokerless.log.storage.location import StorageOptions
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 Done = Callable[[int], object]
@@ -41,10 +40,7 @@ class Reading:
 
 
 def choose_partitions(
-    partitions: Iterable[PartitionPath],
-    named: Collection[str],
-    storage_options: StorageOptions | None = None,
-    internal: bool = False,
+    partitions: Iterable[PartitionPath], named: Collection[str], internal: bool = False
 ) -> dict[str, list[PartitionReader]]:
     """The partitions to restore, by topic and number. ``named``: topics that the user has named. ``internal``: Kafka's
     own topics can be restored, if they are named, but for the cluster's metadata.
@@ -67,7 +63,7 @@ def choose_partitions(
         if place in found:
             name = names.partition_directory(*place)
             raise UsageError(f"{each.path}: {name} is also in {found[place].path}; combine replicas with merge first")
-        found[place] = PartitionReader(each, storage_options)
+        found[place] = PartitionReader(each)
     if not found:
         text = "there is no partition to restore; give a log directory, or partitions' directories"
         raise UsageError(f"{path}: {text}" if path else text)
@@ -77,16 +73,12 @@ def choose_partitions(
     return topics
 
 
-def source_cluster(
-    partitions: Iterable[PartitionPath],
-    storage_options: StorageOptions | None = None,
-    max_batch_bytes: int | None = None,
-) -> Cluster | None:
+def source_cluster(partitions: Iterable[PartitionPath], max_batch_bytes: int | None = None) -> Cluster | None:
     """What the cluster's metadata beside the source knows; None where it is not there, or cannot be read."""
     for each in partitions:
         if each.topic == names.CLUSTER_METADATA and each.state == "live":
             with suppress(BrokerlessError):
-                return read_cluster(PartitionReader(each, storage_options), lambda _: None, None, max_batch_bytes)
+                return read_cluster(PartitionReader(each), lambda _: None, None, max_batch_bytes)
     return None
 
 
@@ -230,7 +222,7 @@ def _codec_of(partition: PartitionReader) -> str:
     last = partition.segment_paths[-1:]
     codec = "none"
     with suppress(BrokerlessError):
-        reader = PartitionReader(replace(partition.paths, segments=last), partition.storage_options)
+        reader = PartitionReader(replace(partition.paths, segments=last))
         for batch in reader.batches(["compression"], on_damage=lambda _: None):
             codec = batch.column("compression")[batch.num_rows - 1].as_py() or codec
     return codec

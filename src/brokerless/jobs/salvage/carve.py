@@ -34,24 +34,27 @@ from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.location import StorageOptions
+from brokerless.log.storage.location import Location
 
 TOPIC = "carved"
 
 
 @dataclass(frozen=True, slots=True)
 class Carving:
-    """What is carved out of ``path`` and written to ``directory``, as :func:`output_directory` gives it.
+    """What is carved out of ``location`` and written to ``directory``, as :func:`output_directory` gives it.
     ``max_batch_bytes``: bytes that one batch may inflate to; ``dry_run``: everything is done but writing; ``parquet``:
     tables are written, as an export writes them, and no logs."""
 
-    path: str
+    location: Location
     directory: Destination
     config: LogConfig
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     dry_run: bool = False
-    storage_options: StorageOptions | None = None
     parquet: bool = False
+
+    @property
+    def path(self) -> str:
+        return self.location.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +99,8 @@ def carve(
         return
     how = carvings[0]
     with ExitStack() as stack:
-        sources = [LogFile(each.path, 0, 0) for each in carvings]
-        files = stack.enter_context(OpenFiles(sources, how.storage_options)).open()
+        sources = [LogFile(each.location, 0, 0) for each in carvings]
+        files = stack.enter_context(OpenFiles(sources)).open()
         output = _CarveOutput(how, files, report)
         if not how.dry_run:
             stack.enter_context(output.open())

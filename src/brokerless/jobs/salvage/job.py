@@ -46,7 +46,7 @@ from brokerless.log.config import UNBOUNDED, LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.table_formats.parquet_files import ParquetFile
 from brokerless.text import short_html, short_repr
 
@@ -149,24 +149,21 @@ class SalvageTaskResult:
 
 def plan(
     logs: Sequence[LogDirectory],
-    directory: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | Location,
     salvage: Salvage,
     chosen: Callable[[PartitionPath], bool] = lambda _: True,
     include: Collection[str] = (),
-    storage_options: StorageOptions | None = None,
-    target_storage_options: StorageOptions | None = None,
 ) -> list[SalvageTask]:
     """A task for each partition. ``include``: with ``delete``, log files that wait for their deletion are read as well.
-    ``target_storage_options``: those of ``directory``, where it is a URL.
 
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it is in two of the paths, its
     name is not known, or ``directory`` is in what is read.
     """
-    to = output_directory(Location.of(directory, target_storage_options), [log.path for log in logs])
+    to = output_directory(Location.of(directory), [log.path for log in logs])
     tasks: list[SalvageTask] = []
     own: list[tuple[str, str | None, str]] = []
     for log in logs:
-        state = load_directory_state(log, storage_options)
+        state = load_directory_state(log)
         for paths in _by_partition(log, chosen):
             first = paths[0]
             topic, partition = first.topic or "", first.partition or 0
@@ -175,7 +172,7 @@ def plan(
                 raise UsageError(f"{other.name} is both in {other.paths[0].path} and in {first.path}; save one by one")
             known = topic_ids_of(paths, "give the directories of one of them")
             own.append((topic, known[topic][0] if topic in known else None, first.path))
-            source = describe_files(paths, state, include, storage_options)
+            source = describe_files(paths, state, include)
             task = SalvageTask(source, topic, partition, to, None, salvage)
             tasks.append(task)
     if not salvage.parquet:
@@ -254,9 +251,7 @@ def run_task(task: SalvageTask, done: Done) -> SalvageTaskResult:
     def save(source: PartitionFiles, files: OpenFiles) -> SalvageTaskResult:
         return _save(replace(task, source=source), files, done)
 
-    return with_open_files(
-        task.source, lambda source: source.files, list_files_again, save, task.source.storage_options
-    )
+    return with_open_files(task.source, lambda source: source.files, list_files_again, save)
 
 
 def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:

@@ -19,7 +19,6 @@ from brokerless.jobs.size.places import Place
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import open_listed
 from brokerless.log.storage.files import File
-from brokerless.log.storage.location import StorageOptions
 
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -35,9 +34,8 @@ _NONE = np.empty(0, np.int64)
 class BatchFinder:
     """Finds batches in segments; ``touched`` are the bytes that were read of their logs."""
 
-    def __init__(self, storage_options: StorageOptions | None = None) -> None:
+    def __init__(self) -> None:
         self.touched = 0
-        self._options = storage_options
         self._indexes: dict[str, Int64s] = {}
         self._hops: dict[str, list[int]] = {}
         """Where batches begin, as far as headers were followed from the start; by path."""
@@ -139,10 +137,10 @@ class BatchFinder:
         return buffer
 
 
-def offsets_of(places: Sequence[Place], storage_options: StorageOptions | None = None) -> int | None:
+def offsets_of(places: Sequence[Place]) -> int | None:
     """How many offsets there are, by the names of segments and the last batch of each partition; None where that is
     not found quickly."""
-    finder, total = BatchFinder(storage_options), 0
+    finder, total = BatchFinder(), 0
     for place, following in zip_longest(places, places[1:]):
         first = max(place.segment.base_offset, place.partition.log_start_offset)
         if following is not None and following.partition is place.partition:

@@ -29,7 +29,6 @@ from brokerless.jobs.size.result import TopicSize, codec_name, sum_estimates
 from brokerless.jobs.size.sample import MOST_BYTES, SHARE, WHOLE, Sample, read_sample
 from brokerless.log.directory import PartitionPath
 from brokerless.log.offset_gaps import missing_logs
-from brokerless.log.storage.location import StorageOptions
 from brokerless.ordered_threads import processors
 
 _HEAVIEST = 1000
@@ -75,7 +74,6 @@ class SizeTask:
     settings: SizeSettings
     threads: int
     with_contents: bool = True
-    storage_options: StorageOptions | None = None
     places: tuple[Place, ...] = ()
     findings: tuple[Finding, ...] = ()
 
@@ -109,7 +107,6 @@ class SizeTaskResult:
 def size(
     partitions: Sequence[PartitionPath],
     settings: SizeSettings,
-    storage_options: StorageOptions | None = None,
     *,
     spark: Spark = NONE,
     done: Done = ignore,
@@ -117,7 +114,7 @@ def size(
     processes: int | None = None,
 ) -> Generator[TopicSize]:
     """The size of each topic, in order. Others as in :func:`size_planned`."""
-    plans = plan(partitions, settings, storage_options)
+    plans = plan(partitions, settings)
     yield from size_planned(plans, spark=spark, done=done, say=say, processes=processes)
 
 
@@ -139,9 +136,7 @@ def work_of(plans: Sequence[Plan]) -> int:
     return sum(task.size for _, _, own in plans for task in own)
 
 
-def plan(
-    partitions: Sequence[PartitionPath], settings: SizeSettings, storage_options: StorageOptions | None = None
-) -> list[Plan]:
+def plan(partitions: Sequence[PartitionPath], settings: SizeSettings) -> list[Plan]:
     """Of each topic (of lone files, of each): its name, the number of partitions, and the tasks."""
     topics: dict[str, list[PartitionPath]] = {}
     for each in partitions:
@@ -152,9 +147,7 @@ def plan(
         met: list[Finding] = []
         places = tuple(places_of(own, met.append))
         budget = settings.budget(sum(place.size for place in places))
-        common = SizeTask(
-            tuple(own), settings.choices, budget, settings, threads, True, storage_options, places, tuple(met)
-        )
+        common = SizeTask(tuple(own), settings.choices, budget, settings, threads, True, places, tuple(met))
         tasks = [common] if budget is not None else _whole(common)
         found.append((own[0].topic, len(own), tasks))
     return found
@@ -180,11 +173,11 @@ def run_task(task: SizeTask, done: Done) -> SizeTaskResult:
         return _run_whole(task, [], done)
     findings, places = list(task.findings), list(task.places)
     limit = task.settings.max_batch_bytes
-    sample = read_sample(places, task.budget, findings.append, task.storage_options, limit)
+    sample = read_sample(places, task.budget, findings.append, limit)
     by_partition: dict[str, int] = {}
     for place in places:
         by_partition[place.partition.path] = by_partition.get(place.partition.path, 0) + place.size
-    offsets = offsets_of(places, task.storage_options)
+    offsets = offsets_of(places)
     population = Population(tuple(by_partition.values()), len(places), offsets)
     estimator = Estimator(sample, population)
     sizes = _estimate_all(task, estimator, done) if sample.rows else {}

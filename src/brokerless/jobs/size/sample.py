@@ -32,7 +32,6 @@ from brokerless.log.live_segments import ReplacedError, open_listed
 from brokerless.log.partition import damage_finding
 from brokerless.log.segment import Chunk, Report, check_checksums
 from brokerless.log.storage.files import File
-from brokerless.log.storage.location import StorageOptions
 
 Int64s = NDArray[np.int64]
 
@@ -87,14 +86,10 @@ class Sample:
 
 
 def read_sample(
-    places: Sequence[Place],
-    budget: int,
-    report: Report,
-    storage_options: StorageOptions | None = None,
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    places: Sequence[Place], budget: int, report: Report, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 ) -> Sample:
     """Reads about ``budget`` bytes, evenly from all places. What is damaged is reported and left out."""
-    reader = _Reader(report, storage_options, max_batch_bytes)
+    reader = _Reader(report, max_batch_bytes)
     total, sample = sum(place.size for place in places), reader.sample
     spacing = max((reader.spacing(place) for place in places[:: max(1, len(places) // 3)]), default=0)
     number = int(np.clip(budget // max(RUN, spacing), FEWEST_RUNS, MOST_RUNS))
@@ -125,11 +120,11 @@ def read_sample(
 class _Reader:
     """Reads runs of segments, in the order of their positions."""
 
-    def __init__(self, report: Report, storage_options: StorageOptions | None, max_batch_bytes: int) -> None:
+    def __init__(self, report: Report, max_batch_bytes: int) -> None:
         self.sample = Sample()
-        self._report, self._options = report, storage_options
+        self._report = report
         self._decoder = Decoder(max_batch_bytes=max_batch_bytes)
-        self._finder = BatchFinder(storage_options)
+        self._finder = BatchFinder()
         self._ends: dict[str, int] = {}
         """Where the last run of a segment ended, by its path."""
 

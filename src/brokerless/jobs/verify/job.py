@@ -19,7 +19,6 @@ from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.segment_checks import SegmentScan
 from brokerless.jobs.verify.partition import check_directory, verify_rest, verify_segment
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.storage.location import StorageOptions
 
 MOST = 1000
 """Findings of one segment that a task keeps; where there are more, the driver reads it again and gives them one by
@@ -34,7 +33,6 @@ class VerifyTask:
     partition: PartitionPath
     segment: SegmentPaths
     max_batch_bytes: int
-    storage_options: StorageOptions | None
 
     @property
     def size(self) -> int:
@@ -65,7 +63,6 @@ class VerifyRestTask:
     """A partition with transactions, whose segments were read."""
 
     partition: PartitionPath
-    storage_options: StorageOptions | None
 
     @property
     def size(self) -> int:
@@ -76,7 +73,6 @@ class VerifyRestTask:
 def verify(
     partitions: Sequence[PartitionPath],
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    storage_options: StorageOptions | None = None,
     *,
     spark: Spark = NONE,
     done: Done = ignore,
@@ -87,9 +83,7 @@ def verify(
 
     ``spark``, ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
     """
-    tasks = [
-        VerifyTask(each, segment, max_batch_bytes, storage_options) for each in partitions for segment in each.segments
-    ]
+    tasks = [VerifyTask(each, segment, max_batch_bytes) for each in partitions for segment in each.segments]
     late: list[tuple[PartitionPath, list[_Read], bool]] = []
     with started(spark, tasks, say, "brokerless verify") as place:
         with closing(run(verify_segment_task, tasks, spark=place, done=done, processes=processes)) as results:
@@ -102,16 +96,14 @@ def verify(
                 if late or _has_transactions(partition, own):
                     late.append((partition, own, _has_transactions(partition, own)))
                 else:
-                    yield from verify_rest(partition, False, storage_options)
-        rests = [
-            VerifyRestTask(partition, storage_options) for partition, _, has_transactions in late if has_transactions
-        ]
+                    yield from verify_rest(partition, False)
+        rests = [VerifyRestTask(partition) for partition, _, has_transactions in late if has_transactions]
         found = in_order(run(verify_rest_task, rests, spark=place, processes=processes))
         for number, (partition, own, has_transactions) in enumerate(late):
             if number:
                 yield from check_directory(partition)
                 yield from _findings(own)
-            yield from next(found) if has_transactions else verify_rest(partition, False, storage_options)
+            yield from next(found) if has_transactions else verify_rest(partition, False)
 
 
 def verify_segment_task(task: VerifyTask, done: Done) -> VerifyTaskResult:
@@ -134,7 +126,7 @@ def verify_segment_task(task: VerifyTask, done: Done) -> VerifyTaskResult:
 
 def verify_rest_task(task: VerifyRestTask, done: Done) -> list[Finding]:
     """Findings of a partition's transaction markers and metadata files."""
-    return list(verify_rest(task.partition, True, task.storage_options))
+    return list(verify_rest(task.partition, True))
 
 
 def _has_transactions(partition: PartitionPath, read: Iterable[_Read]) -> bool:

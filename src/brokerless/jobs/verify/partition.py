@@ -25,14 +25,9 @@ from brokerless.log.offset_gaps import missing_head, missing_logs, missing_segme
 from brokerless.log.partition import transactions_of
 from brokerless.log.ranges import Range
 from brokerless.log.seek import log_start_after_end
-from brokerless.log.storage.location import StorageOptions
 
 
-def verify_partition(
-    partition: PartitionPath,
-    storage_options: StorageOptions | None = None,
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-) -> Iterator[Finding]:
+def verify_partition(partition: PartitionPath, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Iterator[Finding]:
     """What is wrong or unexpected in a partition's directory: its names, then each segment's log and indexes, in order,
     then the metadata files beside them.
 
@@ -46,7 +41,7 @@ def verify_partition(
         seen = SegmentScan(segment.base_offset, seen.last_offset)
         yield from verify_segment(partition, segment, seen, max_batch_bytes)
         has_transactions = has_transactions or seen.has_transactions
-    yield from verify_rest(partition, has_transactions, storage_options)
+    yield from verify_rest(partition, has_transactions)
 
 
 def check_directory(partition: PartitionPath) -> Iterator[Finding]:
@@ -81,16 +76,14 @@ def verify_segment(
     yield from unreadable
 
 
-def verify_rest(
-    partition: PartitionPath, has_transactions: bool, storage_options: StorageOptions | None = None
-) -> Iterator[Finding]:
+def verify_rest(partition: PartitionPath, has_transactions: bool) -> Iterator[Finding]:
     """What is to be said of a partition when all its segments were read."""
     if has_transactions or any(segment.transaction_index is not None for segment in partition.segments):
-        yield from _check_transaction_indexes(partition, storage_options)  # reads the markers in a pass of its own
+        yield from _check_transaction_indexes(partition)  # reads the markers in a pass of its own
     yield from check_metadata_files(partition)
 
 
-def _check_transaction_indexes(partition: PartitionPath, storage_options: StorageOptions | None) -> Iterator[Finding]:
+def _check_transaction_indexes(partition: PartitionPath) -> Iterator[Finding]:
     """Every aborted transaction is in the index of the segment that has its marker."""
     findings: list[Finding] = []
     transactions = transactions_of(partition, findings.append)
@@ -104,4 +97,4 @@ def _check_transaction_indexes(partition: PartitionPath, storage_options: Storag
     for segment, following in zip_longest(partition.segments, partition.segments[1:]):
         end = 1 << 63 if following is None else following.base_offset
         own = [each for each in aborted if segment.base_offset <= each[2] < end]
-        yield from check_aborted_transactions(segment, own, partition.topic is not None, storage_options)
+        yield from check_aborted_transactions(segment, own, partition.topic is not None)

@@ -261,11 +261,10 @@ class LogTracker:
                 )
         splits = [split for _, _, found in spans for split in found]
         size, most = split_bytes(self.options, sum(each.cost for each in splits)), self.options.max_records
-        storage = self.options.storage or None
         cuts = [
             one
             for split in splits
-            for one in (cut(split, size, most, storage) if split.cost > size or most is not None else (split,))
+            for one in (cut(split, size, most) if split.cost > size or most is not None else (split,))
         ]
         return [*cuts, *reported]
 
@@ -384,7 +383,7 @@ def _up_to(listed: Partition, again: Partition) -> Partition:
     """The second listing without segments that are newer than the newest of the first."""
     newest = listed.segment_paths[-1].base_offset
     segments = tuple(each for each in again.segment_paths if each.base_offset <= newest)
-    return Partition(replace(again.paths, segments=segments or again.segment_paths), again.storage_options)
+    return Partition(replace(again.paths, segments=segments or again.segment_paths))
 
 
 def _newest(partition: Partition) -> int:

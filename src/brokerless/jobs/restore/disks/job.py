@@ -29,7 +29,7 @@ from brokerless.log.commit.commit import settle as settle_commits
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_local_within, is_remote
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
@@ -93,14 +93,13 @@ def plan_disks(
     settings: DiskSettings,
     *,
     named: Sequence[str] = (),
-    storage_options: StorageOptions | None = None,
     on_damage: OnDamage,
     done: Done,
 ) -> DiskRestore:
     """Reads the source once, and what the cluster's metadata says of the topics; nothing is changed.
 
     Raises :class:`UsageError` for what is no stopped broker's log directory, UnreadableError."""
-    readers = source.choose_partitions(partitions, named, storage_options, internal=True)
+    readers = source.choose_partitions(partitions, named, internal=True)
     paths = [reader.path for of_topic in readers.values() for reader in of_topic]
     for each in to:
         output_directory(Location.of(each), paths)
@@ -108,7 +107,7 @@ def plan_disks(
         if inner is not None:
             raise UsageError(f"{inner} is within {each}, which is written to; restore from somewhere else")
     target = load_target([os.path.realpath(each) for each in to], settings.metadata, settings.max_batch_bytes)
-    cluster = source.source_cluster(everything, storage_options, settings.max_batch_bytes)
+    cluster = source.source_cluster(everything, settings.max_batch_bytes)
     reading = source.Reading("read_uncommitted", settings.until, settings.max_batch_bytes)
     topics: list[TopicRestore] = []
     placements: list[Placement] = []

@@ -69,9 +69,8 @@ def stage(
     """Writes a partition into all of its directories. ``end``: the offset before which it ends, if that is not where
     the source does. ``owner``: of :func:`unfinished_name`. ``topic_ids``: those that change in its records. Raises what
     PartitionOutput does."""
-    options = source.storage_options
-    state = load_directory_state(resolve(source.paths.location), options)
-    files = describe_files([source.paths], state, (), options)
+    state = load_directory_state(resolve(source.paths.location))
+    files = describe_files([source.paths], state, ())
     limit = max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     collector = FindingCollector()
 
@@ -96,7 +95,7 @@ def stage(
         losses = summed(each for each in found.losses(saved, regions) if each.first_offset < contents.end)
         return Staged(placement, staged, directories, losses, int(saved["records"].sum()))
 
-    staged = with_open_files(files, lambda listed: listed.files, list_files_again, write, options)
+    staged = with_open_files(files, lambda listed: listed.files, list_files_again, write)
     for finding in collector.findings(source.path):
         report(finding)
     return staged

@@ -34,7 +34,6 @@ from brokerless.jobs.restore.live.topics import (
 from brokerless.jobs.restore.results import GroupRestore, Restore, RestoredPartition, TopicRestore
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
-from brokerless.log.storage.location import StorageOptions
 from brokerless.log.storage.paths import full_path
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 from brokerless.text import short_html, short_repr
@@ -78,7 +77,6 @@ def plan_restore(
     settings: LiveSettings,
     *,
     named: Sequence[str] = (),
-    storage_options: StorageOptions | None = None,
     on_damage: OnDamage,
     done: Done,
 ) -> LiveRestore:
@@ -86,10 +84,10 @@ def plan_restore(
     named. ``everything``: all partitions beside those that were chosen, to know settings and groups by.
 
     Raises :class:`UsageError`, :class:`ClusterError`, UnreadableError."""
-    readers = source.choose_partitions(partitions, named, storage_options)
+    readers = source.choose_partitions(partitions, named)
     connection.open()
     limit = settings.reading.max_batch_bytes
-    cluster = source.source_cluster(everything, storage_options, limit)
+    cluster = source.source_cluster(everything, limit)
     targets = describe_topics(connection, list(readers))
     defaults = default_settings(connection) if readers.keys() - targets.keys() else {}
     is_resumed = settings.map_directory is not None and is_map(settings.map_directory)
@@ -102,7 +100,7 @@ def plan_restore(
         findings += _check_partitions(topic, connection.bootstrap, len(of_topic), cluster is not None)
     if not is_resumed and not settings.append and targets:
         findings += _check_empty(connection, targets, readers)
-    others = [PartitionReader(each, storage_options) for each in everything]
+    others = [PartitionReader(each) for each in everything]
     places = [(each.topic, each.partition) for topic in topics for each in topic.partitions]
     groups = _source_groups(others, places, limit, on_damage) if settings.groups else []
     findings += check_groups(groups, topics, connection.bootstrap)

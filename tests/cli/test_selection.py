@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,24 @@ def test_internal_topics_can_be_left_out(run: Run) -> None:
     assert listed(run, DATA, "--exclude-internal", "-t", "*s*") == {each for each in topics - internal if "s" in each}
     result = run("internals", DATA, "--exclude-internal")
     assert result.exit_code == 2
+
+
+def test_a_directory_above_log_directories_names_them_and_takes_them_all(run: Run, tmp_path: Path) -> None:
+    for place in ("data-0/kafka-log0", "data-1/kafka-log1", "backup/a/b"):
+        shutil.copytree(DATA / "segments-0", tmp_path / "var" / place / "segments-0")
+    (tmp_path / "var" / "data-1" / "kafka-log1" / "meta.properties").touch()
+    (tmp_path / "var" / "a" / "b" / "c" / "d" / "too-deep" / "segments-0").mkdir(parents=True)
+    result = run("ls", tmp_path / "var")
+    assert (result.exit_code, result.out) == (2, b"")
+    places = [tmp_path / "var" / each for each in ("backup/a/b", "data-0/kafka-log0", "data-1/kafka-log1")]
+    assert f"log directories below it are {', '.join(map(str, places))}: give one of them" in result.err
+    for command in ("ls", "cat", "verify"):
+        result = run(command, "--json", "--all-below", tmp_path / "var")
+        assert (result.exit_code, result.out) == (0, run(command, "--json", *places).out)
+    assert run("ls", "--all-below", DATA).out == run("ls", DATA).out
+    assert run("ls", "--all-below", tmp_path / "var" / "a").exit_code == 2
+    result = run("ls", tmp_path / "var" / "a")
+    assert "log directories below" not in result.err
 
 
 @pytest.mark.parametrize("command", [*READING, *WRITING], ids=" ".join)

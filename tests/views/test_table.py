@@ -23,6 +23,15 @@ def lines(width: int | None, names: tuple[str, ...] = NAMES, rows: list[tuple[st
         return list(table(names, rows, RIGHT))
 
 
+def test_columns_that_do_not_fit_at_all_are_left_out_from_the_end() -> None:
+    names = [f"column{number}" for number in range(30)]
+    with shown_on(Screen(width=60)):
+        lines = list(table(names, [["x" * 12] * 30]))
+    assert max(map(len, lines[:2])) <= 60
+    assert lines[0].startswith("column0")
+    assert lines[2].endswith("column29 as well)")
+
+
 def test_columns_are_two_spaces_apart_and_numbers_flush_right() -> None:
     assert list(table(("topic", "records"), [("a", "1,234"), ("bcd", "5")], ("records",))) == [
         "topic  records",

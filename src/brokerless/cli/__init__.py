@@ -20,6 +20,7 @@ from brokerless.cli.help_pages import print_help
 from brokerless.cli.output import CLEAN, INTERRUPTED, TERMINATED, UNUSABLE, abandon_stdout, complain, screen
 from brokerless.cli.parser import load_command, parse
 from brokerless.cli.progress import shown
+from brokerless.cli.selection import paths_below
 from brokerless.cli.suggestions import did_you_mean, new_spelling
 from brokerless.errors import BrokerlessError
 
@@ -42,7 +43,8 @@ examples:
   brokerless cat /var/lib/kafka/orders-0 --tail 10
   brokerless verify /var/lib/kafka
 
---json of any command prints JSON Lines for programs. NO_COLOR=1 turns colours and escape codes off.
+--json of any command prints JSON Lines for programs. NO_COLOR=1 turns colours and escape codes off. The path - is a log
+from stdin: zcat x.log.gz | brokerless cat -. brokerless --version -v prints what a bug report needs.
 
 exit codes:
   0  clean
@@ -78,7 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         abandon_stdout()
         return CLEAN
     except OSError as error:  # a full disk, say
-        complain(f"brokerless: {error}")
+        named = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error
+        complain(f"brokerless: {named}")
         abandon_stdout()
     return UNUSABLE
 
@@ -124,6 +127,11 @@ def _run(arguments: list[str], is_own_process: bool) -> int:
         import brokerless
 
         print(f"brokerless {brokerless.__version__}")
+        if {"-v", "--verbose"} & {*arguments[1:]}:
+            from brokerless.cli.versions import version_lines
+
+            for line in version_lines():
+                print(line)
         return CLEAN
     if name not in COMMANDS:
         complain(f"brokerless: {_unknown(name)}")
@@ -144,6 +152,8 @@ def _run(arguments: list[str], is_own_process: bool) -> int:
     from brokerless.views.screen import shown_on
 
     with shown_on(screen(is_wide=getattr(options, "wide", True))):
+        if getattr(options, "all_below", False):
+            options.paths = paths_below(options.paths)
         return command.run(options)
 
 

@@ -24,6 +24,8 @@ def add_paths(parser: ArgumentParser) -> None:
         "a log directory, a partition's directory, or a .log file; local, or a URL such as s3://bucket/orders-0"
     )
     add("paths", nargs="+", metavar="PATH", help=help_of_path)
+    help_of_below = "take all log directories that are in PATH, up to three levels below it, such as a broker's disks"
+    add("--all-below", action="store_true", help=help_of_below)
     add_selection(parser)
 
 

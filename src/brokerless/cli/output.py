@@ -131,6 +131,8 @@ class Output:
         import brokerless
 
         for path in paths:
+            if path == "-":
+                _spool_stdin()
             try:
                 with progress(f"listing {show_name(path)}"):
                     log = brokerless.open(path, include=include)
@@ -149,6 +151,15 @@ class Output:
         if missing is not None:
             self.unreadable(UnreadableError(log.path, missing))
         return found
+
+
+def _spool_stdin() -> None:
+    from brokerless.log.storage.location import spool
+
+    if sys.stdin is None:
+        raise UnreadableError("-", "stdin is closed")
+    with progress("reading stdin"):
+        spool(sys.stdin.buffer)
 
 
 def screen(*, is_wide: bool) -> Screen:

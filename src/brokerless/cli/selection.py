@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 _SHOWN = 8
 
 
+def paths_below(paths: Sequence[str]) -> list[str]:
+    """The log directories in each path; a path without any is itself, of which reading says what is wrong."""
+    from brokerless.log.directory import log_directories_below
+    from brokerless.log.storage.location import Location
+
+    found: list[str] = []
+    for path in paths:
+        found += [each.path for each in log_directories_below(Location(path))] or [path]
+    return list(dict.fromkeys(found))
+
+
 def is_narrowed(options: Namespace) -> bool:
     """Whether only some partitions are selected."""
     return bool(options.topic or options.partition or options.exclude_internal)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 HELP = """\
 Statements end with ; and may take several lines. Ctrl-C drops a line, or stops a query; Ctrl-D ends.
 .tables        all tables and topics, with their columns
-.schema NAME   the columns of a table or topic, with their types
+.schema NAME   the columns of a table or topic, with their types; .schema alone, of all
+.mode MODE     show results as a table, as lines (a line for each column), as csv or as json
+.read FILE     run the statements and commands in a file
 .help          this
 .quit, .exit   end"""
 _PLAIN = re.compile("[a-z_][a-z0-9_]*")
@@ -32,8 +34,9 @@ _WORDS = (
 )
 
 
-def run_shell(session: Session, show: Callable[[str], None], output: Output) -> None:
-    """Reads statements at a terminal and passes each to ``show``, until .quit or the end. Mistakes are printed."""
+def run_shell(session: Session, run: Callable[[str], object], output: Output) -> None:
+    """Reads statements and commands at a terminal and passes each to ``run``, until .quit or the end. Mistakes are
+    printed."""
     prompt = _prompt(session)
     output.line("Statements end with ;  .help says more")
     while True:
@@ -46,10 +49,8 @@ def run_shell(session: Session, show: Callable[[str], None], output: Output) -> 
         if text in (".quit", ".exit"):
             return
         try:
-            for line in answer(session, text) if text.startswith(".") else ():
-                output.line(line)
-            if text and not text.startswith("."):
-                show(text)
+            if text:
+                run(text)
         except BrokerlessError as error:
             output.say(str(error))
         except KeyboardInterrupt:
@@ -65,19 +66,25 @@ def answer(session: Session, command: str) -> Iterator[str]:
         case ".help":
             yield HELP
         case ".schema":
-            yield "write the table or topic after it: .schema records"
+            for name in session.columns():
+                yield f"{quoted(name)}:"
+                yield from (f"  {line}" for line in _described(session, name))
         case other if (named := _SCHEMA.fullmatch(other)) is not None:
             name = named[1].strip('"')
             if name not in session.columns():
                 raise UsageError(f"there is no table or topic {name}; .tables lists them")
-            described = session.query(f"DESCRIBE {name_of(name)}")
-            for row in (row for batch in described or () for row in arrow.rows(batch)):
-                yield f"{quoted(row['column_name'])}: {row['column_type']}"
+            yield from _described(session, name)
         case other:
             yield (
-                f"there is no command {other}; there are .tables, .schema, .help and .quit (a file of statements is "
-                "brokerless sql -f FILE PATH, other forms of results are --json, --csv and -o)"
+                f"there is no command {other}; there are .tables, .schema, .mode, .read, .help and .quit (a result is "
+                "written to a file with brokerless sql -o FILE)"
             )
+
+
+def _described(session: Session, name: str) -> Iterator[str]:
+    described = session.query(f"DESCRIBE {name_of(name)}")
+    for row in (row for batch in described or () for row in arrow.rows(batch)):
+        yield f"{quoted(row['column_name'])}: {row['column_type']}"
 
 
 def blocks(text: str) -> Iterator[str]:
@@ -131,7 +138,7 @@ def _prompt(session: Session) -> Any:
     except ImportError as error:
         raise UsageError("the shell needs prompt-toolkit: pip install 'brokerless[sql]'; or write a query") from error
     columns = session.columns()
-    names = {*_WORDS, ".tables", ".schema", ".help", ".quit", *map(quoted, columns)}
+    names = {*_WORDS, ".tables", ".schema", ".mode", ".read", ".help", ".quit", *map(quoted, columns)}
     names.update(quoted(each) for own in columns.values() for each in own)
 
     class Names(Completer):

@@ -95,6 +95,14 @@ class Kernel:
         return dispatcher
 
 
+def cache_directory() -> str:
+    """Where compiled kernels are kept; or why they are not."""
+    try:
+        return str(_cached(cache_directory)._cache._impl.locator.get_cache_path())
+    except (AttributeError, OSError, RuntimeError) as error:
+        return f"not kept ({error})"
+
+
 class _Misses(event.Listener):
     """Counts a kernel when its compilation begins."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -29,6 +30,10 @@ _TRIES = 100
 _SETTLE_TRIES, _SETTLE_PAUSE_S = 20, 0.05
 """How often, and after how many seconds, a partition is listed again while files change places in it."""
 
+DEPTH = 3
+"""Levels of directories below a path in which log directories are looked for."""
+_MOST_LISTED = 100
+_SHOWN = 4
 WHAT_TO_GIVE = (
     "give a .log file, a partition's directory (such as orders-0), or a log directory that holds such directories"
 )
@@ -178,7 +183,7 @@ def _resolve_directory(location: Location, include: Collection[str]) -> LogDirec
     if files or kafka:  # a partition whose disk is not there, say
         kafka |= {each.name: _subdirectory(each) for each in entries if _is_dangling_partition(each)}
     if not files and not kafka:
-        raise UnreadableError(location.path, f"{_nothing(entries)}; {WHAT_TO_GIVE}")
+        raise UnreadableError(location.path, f"{_nothing(entries)}; {_name_below(location) or WHAT_TO_GIVE}")
     is_listed = any(entry.name == names.COMMIT_JOURNAL for entry in entries)
     hidden = hidden_segments(location, is_listed=is_listed)
     if hidden is None:
@@ -200,6 +205,41 @@ def _resolve_directory(location: Location, include: Collection[str]) -> LogDirec
         files=files,
         foreign=tuple(entry for entry in entries if entry.name not in files and entry.name not in kafka),
     )
+
+
+def log_directories_below(location: Location, depth: int = DEPTH, most: int | None = None) -> list[Location]:
+    """The log directories in a directory, at most so many levels below it, sorted; a log directory is itself one, and
+    nothing is looked for in it. ``most``: how many directories are listed at most. What cannot be listed has none."""
+    found: list[Location] = []
+    level, listed = [location], 0
+    for _ in range(depth + 1):
+        following: list[Location] = []
+        for each in level:
+            listed += 1
+            if most is not None and listed > most:
+                return sorted(found, key=str)
+            with suppress(UnreadableError):
+                entries = each.entries()
+                if _is_log_directory(entries):
+                    found.append(each)
+                else:
+                    following += (entry.location for entry in entries if entry.is_directory)
+        level = following
+    return sorted(found, key=str)
+
+
+def _is_log_directory(entries: Sequence[DirectoryEntry]) -> bool:
+    if any(not each.is_directory and names.is_log_directory_file(each.name) for each in entries):
+        return True
+    named = (each for each in entries if each.is_directory and names.parse_partition_directory(each.name))
+    return any(not _is_foreign(_subdirectory(each)) for each in named)
+
+
+def _name_below(location: Location) -> str:
+    """Names the log directories below a directory that is none."""
+    below = log_directories_below(location, most=_MOST_LISTED)
+    shown = ", ".join(each.path for each in below[:_SHOWN]) + (", ..." if len(below) > _SHOWN else "")
+    return f"log directories below it are {shown}: give one of them, or --all-below for all" if below else ""
 
 
 def may_have_remote_offsets(directory: LogDirectory) -> bool:

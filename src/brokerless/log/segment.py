@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from brokerless.bounds import MAX_INT32, MAX_INT64
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
+from brokerless.format.other_files import LONGEST_MAGIC, name_contents
 from brokerless.format.read.batch_headers import Batches, compute_checksums, read_headers
 from brokerless.format.read.batch_scan import BatchScan, ScanStop, scan_batches
 from brokerless.format.read.resync import MOST_BROKEN, Continuation, find_continuation, find_passed_over
@@ -298,6 +299,9 @@ def _break(file: File, before: Batches, stop: int, zeros: int | None, chain_only
         return _Break((finding,))
     resumes = _resumes(file, found)
     kind, text = _BREAKS[finding.kind]
+    if kind == Kind.NO_BATCHES and finding.position == 0:
+        named = _name_contents(file)
+        text = f"nothing here reads as a batch: {named}" if named is not None else text
     if found.position < stop:
         text = f"the wrong size of the batch at position {found.broken_at} leads here, past others, where {text}"
     finding = replace(
@@ -354,14 +358,14 @@ def describe_end(file: File, position: int, zeros: int | None = None) -> Finding
             text = "zero bytes at the end, too few for a batch; Kafka's reader takes no notice of them"
             return Finding("info", Kind.TRAILING_ZEROS, file.path, position, None, text, "the end", f"{left} bytes")
         if not _may_begin_a_batch(head, file.path):
-            return _no_batches(file.path, position, left)
+            return _no_batches(file, position, left)
         text = "the file ends within the header of a batch: it was not written to its end, or was cut off"
         return Finding(
             "warning", Kind.TRUNCATED_BATCH, file.path, position, None, text, "a whole batch", f"{left} bytes"
         )
     size = int.from_bytes(head[8:12].tobytes(), "big", signed=True)
     if size >= layouts.MESSAGE_V0_OVERHEAD and not _may_begin_a_batch(head, file.path):
-        return _no_batches(file.path, position, left)
+        return _no_batches(file, position, left)
     if size >= layouts.MESSAGE_V0_OVERHEAD:
         whole = size + layouts.LOG_ENTRY_SIZE
         if whole <= left:  # it was not there before, so that the chain ended: it was cut back, and is written again
@@ -376,6 +380,8 @@ def describe_end(file: File, position: int, zeros: int | None = None) -> Finding
         text += ": a preallocated file whose end was not trimmed, or lost pages; Kafka's reader refuses them"
         return Finding("error", Kind.ZERO_TAIL, file.path, position, None, text, "a batch", found)
     text = "the batches end here: the next batch's size is less than the smallest message takes"
+    if position == 0 and (named := _name_contents(file)) is not None:
+        text = f"nothing here reads as a batch: {named}"
     expected = f"a size of at least {layouts.MESSAGE_V0_OVERHEAD}"
     return Finding("error", Kind.BATCH_SIZE_INVALID, file.path, position, offset, text, expected, str(size))
 
@@ -404,11 +410,16 @@ def _may_begin_a_batch(head: NDArray[np.uint8], path: str) -> bool:
     return name.offset <= most and least <= name.offset + _MOST_OFFSETS
 
 
-def _no_batches(path: str, position: int, left: int) -> Finding:
-    text = "nothing here reads as a batch: this is not a Kafka log, or its beginning is lost"
+def _name_contents(file: File) -> str | None:
+    return name_contents(file.read(0, LONGEST_MAGIC).tobytes(), file.path)
+
+
+def _no_batches(file: File, position: int, left: int) -> Finding:
+    named = _name_contents(file)
+    text = f"nothing here reads as a batch: {named or 'this is not a Kafka log, or its beginning is lost'}"
     if position:
         text = "nothing from here on reads as a batch: the end of the log is lost, overwritten by something else"
-    return Finding("error", Kind.NO_BATCHES, path, position, None, text, "a batch", f"{left} bytes")
+    return Finding("error", Kind.NO_BATCHES, file.path, position, None, text, "a batch", f"{left} bytes")
 
 
 def is_zero(file: File, position: int, until: int | None = None) -> bool:

@@ -5,10 +5,12 @@ A segment's row has the names of ``schemas.SEGMENTS``; those of partitions and t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from brokerless.log.directory import deleted_segments
+from brokerless.log.directory import LogDirectory, deleted_segments
+from brokerless.log.names import INCLUDE
 from brokerless.log.read_progress import Done, ignore
 from brokerless.tables.partition_reader import OnDamage, OnUnreadable, PartitionReader
 from brokerless.text import format_bytes, show_name
@@ -71,6 +73,16 @@ def lines(rows: Sequence[Row], by: By) -> Iterator[str]:
     names = _COLUMNS[by]
     cells = [{**_cells(row, by), "from": start, "to": end} for row, start, end in zip(rows, *_times(rows), strict=True)]
     return table(names, [[cell[name] for name in names] for cell in cells], _RIGHT)
+
+
+def left_out_lines(directory: LogDirectory) -> Iterator[str]:
+    """Says which partitions a log directory has that are not listed, by their states."""
+    counts = Counter("unfinished" if each.is_unfinished else each.state for each in directory.others)
+    if not counts:
+        return
+    states = [state for state in INCLUDE if counts[state]]
+    how = f"; --include {','.join(states)} lists them" if states else ""
+    yield f"(left out: {', '.join(f'{count:,} {state}' for state, count in sorted(counts.items()))}{how})"
 
 
 def _cells(row: Row, by: By) -> dict[str, str]:

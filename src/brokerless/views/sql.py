@@ -22,6 +22,17 @@ def table_lines(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> Iterator[str]
     return table(names, cells, [_short(name) for name in right])
 
 
+def row_lines(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> Iterator[str]:
+    """Lines for people: of each row a line for each column, values in full, between empty lines."""
+    names = [show(name) for name in schema.names]
+    width = max(map(len, names), default=0)
+    for number, row in enumerate(rows):
+        if number:
+            yield ""
+        for name, value in zip(names, row, strict=True):
+            yield f"{name.rjust(width)} = {show(text_of(value))}"
+
+
 def _is_number(type_: pa.DataType) -> bool:
     return pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
 

@@ -25,7 +25,8 @@ def table(
     is wider than :data:`WIDEST` sticks out: of one huge name, not all rows get as long.
 
     On a screen that is too narrow, long texts are shortened to half of it, then columns are left out, which a last line
-    names, then texts are shortened further. ``margin``: characters that are written before each line."""
+    names, then texts are shortened further, then the last columns are left out. ``margin``: characters that are written
+    before each line."""
     widths = [min(WIDEST, max(map(len, column))) for column in zip(names, *rows, strict=True)]
     shown, widths = _fit(names, widths, right, None if (width := screen.width()) is None else width - margin)
     for row in (names, *rows):
@@ -61,6 +62,8 @@ def _fit(
         if excess() > 0 and name in names:
             shown.remove(names.index(name))
     shorten(_NARROWEST)
+    while excess() > 0 and len(shown) > 1:
+        shown.pop()
     return shown, fitted
 
 

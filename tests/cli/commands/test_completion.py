@@ -87,6 +87,39 @@ def test_fish_completes(run: Run, place: Path, line: str, expected: set[str]) ->
     assert {each.rstrip("/") for each in result.stdout.split()} == expected, result.stderr
 
 
+TOPICS = [
+    ("brokerless cat logs -t ", {"orders", "orders.eu", "payments"}),
+    ("brokerless cat logs -t ord", {"orders", "orders.eu"}),
+    ("brokerless ls --topic p", {"pets"}),
+    ("brokerless verify logs other --topic ord", {"orders", "orders.eu"}),
+]
+
+
+@pytest.fixture
+def topics(tmp_path: Path) -> Path:
+    for name in ("orders-0", "orders-1", "orders.eu-12", "payments-0", "payments-0.1a2b-stray", "notes", "x-"):
+        (tmp_path / "logs" / name).mkdir(parents=True)
+    (tmp_path / "pets-3").mkdir()
+    (tmp_path / "other").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(("line", "expected"), TOPICS)
+@with_shell("bash")
+def test_bash_completes_topics(run: Run, topics: Path, line: str, expected: set[str]) -> None:
+    script = write_script(run, "bash", topics)
+    command = ["bash", "--norc", "-c", _BASH, "bash", str(script), *re.split(" ", line)]
+    result = subprocess.run(command, cwd=topics, capture_output=True, text=True, timeout=60)
+    assert set(result.stdout.split()) == expected, result.stderr
+
+
+@with_shell("zsh")
+def test_zsh_completes_topics(run: Run, topics: Path) -> None:
+    script = write_script(run, "zsh", topics)
+    shown = type_into_zsh(topics, script, "brokerless cat logs -t ")
+    assert {"orders", "orders.eu", "payments"} == set(shown.split())
+
+
 @with_shell("zsh")
 def test_zsh_completes(run: Run, place: Path) -> None:
     script = write_script(run, "zsh", place)

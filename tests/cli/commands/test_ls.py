@@ -27,6 +27,17 @@ def kafka_reads(partition: str) -> list[dict[str, Any]]:
     return [line for line in records if line.get("control") is None]
 
 
+def test_what_is_left_out_is_said_in_a_last_line(run: Run, tmp_path: Path) -> None:
+    name = "segments-0.0123456789abcdef0123456789abcdef"
+    for each in ("segments-0", f"{name}-delete", f"{name}-stray"):
+        shutil.copytree(broker_data("clean") / "segments-0", tmp_path / each)
+    result = run("ls", tmp_path)
+    assert result.lines[-1] == "(left out: 1 delete, 1 stray; --include delete,stray lists them)"
+    assert len(run("ls", tmp_path, "--include", "delete,stray").lines) == 4
+    assert len(run("ls", tmp_path, "--json").json) == 1
+    assert len(run("ls", tmp_path / "segments-0").lines) == 2
+
+
 def test_partitions_add_up_to_their_batches(run: Run) -> None:
     rows = {f"{row['topic']}-{row['partition']}": row for row in run("ls", "--json", DATA).json}
     assert set(rows) == {path.name for path in DATA.iterdir() if path.is_dir()}
@@ -135,6 +146,8 @@ def test_offsets_are_those_of_an_audit_where_the_first_segment_is_empty(run: Run
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nsegments 0 342\n")
     offsets: list[str] = []
     for command in ("ls", "audit"):
-        head, row = run(command, tmp_path).lines[:2]
+        lines = run(command, tmp_path).lines
+        at = next(at for at, line in enumerate(lines) if line.startswith("partition "))
+        head, row = lines[at : at + 2]
         offsets.append(row[head.index("offsets") :].split()[0])
     assert offsets == ["169..699", "169..699"]

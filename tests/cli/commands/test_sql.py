@@ -32,7 +32,7 @@ from tests.typed.logs import write_log
 from tests.typed.registries import client, registry_records
 
 import brokerless
-from brokerless.cli.sql_shell import answer, blocks, completions, history_file, is_complete
+from brokerless.cli.sql_shell import answer, blocks, completions, history_file, is_complete, quoted
 from brokerless.dataset.tables import TABLES, Tables
 from brokerless.errors import UsageError
 from brokerless.sql.files import lines_of
@@ -53,6 +53,32 @@ def wanted() -> list[dict[str, object]]:
     table = brokerless.open(DEMO).records(["topic", "offset"]).read_all()
     groups = table.group_by("topic").aggregate([([], "count_all"), ("offset", "max")]).sort_by("topic").to_pylist()
     return [{"topic": row["topic"], "records": row["count_all"], "last": row["offset_max"]} for row in groups]
+
+
+def test_a_script_chooses_how_results_are_shown_and_reads_others(run: Run, tmp_path: Path) -> None:
+    inner, outer, loop = tmp_path / "inner.sql", tmp_path / "outer.sql", tmp_path / "loop.sql"
+    inner.write_text("SELECT 2 AS b;\n")
+    outer.write_text(
+        f".mode line\nSELECT 1 AS a, 'x' AS longer;\n.mode csv\n.read {inner}\n.mode json\nSELECT 3 AS c;\n"
+        ".mode table\nSELECT 4 AS d;\n"
+    )
+    result = run("sql", "-f", outer, DEMO)
+    assert (result.exit_code, result.err) == (0, "")
+    assert result.lines == ["     a = 1", "longer = x", "b", "2", '{"c":3}', "d", "4"]
+    loop.write_text(f".read {loop}\n")
+    assert run("sql", "-f", loop, DEMO).exit_code == 2
+    outer.write_text(".mode nice\n")
+    assert "there are table, line, csv, json" in run("sql", "-f", outer, DEMO).err
+    outer.write_text(f".read {tmp_path / 'nowhere'}\n")
+    assert run("sql", "-f", outer, DEMO).exit_code == 2
+
+
+def test_schema_alone_describes_all_tables(session: Session) -> None:
+    lines = list(answer(session, ".schema"))
+    assert [line.removesuffix(":") for line in lines if not line.startswith(" ")] == list(
+        map(quoted, session.columns())
+    )
+    assert "  topic: VARCHAR" in lines
 
 
 def test_a_table_for_people(run: Run) -> None:
@@ -384,14 +410,13 @@ def test_what_the_shell_answers(session: Session, monkeypatch: pytest.MonkeyPatc
         assert list(answer(session, '.schema "orders";')) == columns
         with pytest.raises(UsageError, match="there is no table or topic nothing"):
             list(answer(session, ".schema nothing"))
-        assert list(answer(session, ".schema")) == ["write the table or topic after it: .schema records"]
     assert {"key: BLOB", '"offset": BIGINT'} <= set(columns)
     assert any(line.startswith('records: key, value, topic, partition, "offset"') for line in tables)
     assert any(line.startswith("orders: ") for line in tables)
     assert next(answer(session, ".help")).startswith("Statements end with ;")
     (line,) = answer(session, ".x")
     assert line.startswith(
-        "there is no command .x; there are .tables, .schema, .help and .quit (a file of statements is "
+        "there is no command .x; there are .tables, .schema, .mode, .read, .help and .quit (a result is "
     )
     assert [is_complete(text) for text in ("SELECT 1", "SELECT 1;", ".help", "")] == [False, True, True, True]
     assert completions(["orders", '"offset"', "SELECT"], "o") == ['"offset"', "orders"]

@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
+import zstandard
 from tests.cli.conftest import Run
 from tests.examples import some_quick
 from tests.golden import CONSUMERS_THROW, broker_data, cases
@@ -63,6 +69,47 @@ def test_a_file_that_is_no_log_is_an_error_in_all_commands(run: Run, tmp_path: P
         result = run(command, path)
         assert result.exit_code == 1, command
         assert "nothing here reads as a batch" in result.out.decode() + result.err
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "said"),
+    [
+        ("x.log.gz", gzip.compress(TEXT), "this is gzip; it is read with: zcat {path} | brokerless cat -"),
+        ("x.log.xz", lzma.compress(TEXT), "this is xz; it is read with: xzcat {path} | brokerless cat -"),
+        ("x.log.bz2", bz2.compress(TEXT), "this is bzip2; "),
+        ("x.log.zst", zstandard.compress(TEXT), "this is zstd; it is read with: zstdcat {path} | brokerless cat -"),
+        ("x.parquet", b"PAR1" + TEXT, "this is Parquet; brokerless load makes a log of it"),
+    ],
+    ids=("gzip", "xz", "bzip2", "zstd", "parquet"),
+)
+def test_what_is_no_log_is_called_by_its_name_with_what_to_do(
+    run: Run, tmp_path: Path, name: str, begin: bytes, said: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(begin)
+    for command in COMMANDS:
+        result = run(command, path)
+        assert result.exit_code == 1, command
+        assert f"nothing here reads as a batch: {said.format(path=path)}" in result.out.decode() + result.err
+
+
+def test_archives_are_called_so_though_there_are_logs_in_them(run: Run, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "x.tar", "w") as tar:
+        tar.add(broker_data("clean") / "segments-0", "segments-0")
+    with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for each in sorted((broker_data("clean") / "segments-0").iterdir()):
+            archive.writestr(f"segments-0/{each.name}", each.read_bytes())
+    for name, said in (("x.tar", "this is a tar archive; unpack it"), ("x.zip", "this is a zip archive; ")):
+        result = run("ls", tmp_path / name)
+        assert result.exit_code == 1
+        assert said in result.err
+
+
+def test_a_log_whose_beginning_is_lost_is_not_taken_for_something_else(run: Run, tmp_path: Path) -> None:
+    (source,) = (broker_data("clean") / "segments-0").glob("00000000000000000000.log")
+    (tmp_path / source.name).write_bytes(b"\xff" * 100 + source.read_bytes()[100:])
+    result = run("verify", tmp_path / source.name)
+    assert "this is" not in result.out.decode()
 
 
 @pytest.mark.parametrize("name", ["specials/segment-v0", "specials/segment-v1", "specials/segment-v2"])

@@ -16,7 +16,8 @@ A line for each partition: its segments, records, bytes, offsets, times, message
 Only batch headers are read, so gigabytes take a moment. Records are counted as the headers declare them, without
 control records and from the log start offset on: as many as brokerless cat prints. Segments, batches and bytes are
 those of the files. --include deleted also counts deleted records; with it, and with --include delete, segments that
-wait for their deletion (*.deleted) have lines of their own.
+wait for their deletion (*.deleted) have lines of their own. A last line says what is left out: partitions whose
+directories are future, delete or stray.
 
 The exit code is 0, 1 if there is damage or a log ends within a batch, and 2 for a path that cannot be opened.
 """
@@ -62,4 +63,7 @@ def run(options: Namespace) -> int:
                 above = "\n"
             for line in listing.lines(rows, options.by):
                 output.line(line)
+            if not is_narrowed(options):
+                for line in listing.left_out_lines(log.directory):
+                    output.line(line)
     return output.end()

@@ -29,11 +29,11 @@ findings, of what MirrorMaker and Kafka Connect keep, and one view for each topi
 timestamp, topic and partition that a query asks for are read.
 
 Without QUERY, statements are read from -f FILE or stdin; at a terminal there is a shell (.help, .tables, .schema NAME,
-.quit) with history and completion. The result is a table; of more than 100 rows, the first. Times are in UTC. "offset"
-is a word of SQL and needs double quotes, and so do names such as "my-topic". text_of(value) and json_of(value) are null
-for bytes that are not UTF-8, or not JSON. Keys and values of a topic's view are typed where the registry's topic
-_schemas, or --schemas, has the subjects orders-key and orders-value. A query reads the log and nothing else, and
-changes nothing.
+.mode line, .read FILE, .quit) with history and completion. The result is a table; of more than 100 rows, the first.
+Times are in UTC. "offset" is a word of SQL and needs double quotes, and so do names such as "my-topic". text_of(value)
+and json_of(value) are null for bytes that are not UTF-8, or not JSON. Keys and values of a topic's view are typed where
+the registry's topic _schemas, or --schemas, has the subjects orders-key and orders-value. A query reads the log and
+nothing else, and changes nothing.
 
 This needs the extra sql: pip install 'brokerless[sql]'.
 
@@ -48,6 +48,7 @@ EXAMPLES = """\
   brokerless sql /var/lib/kafka
 """
 ROWS = 100
+_MODES = ("table", "line", "csv", "json")
 _LIMIT = 16 << 20
 
 
@@ -99,7 +100,7 @@ def run(options: Namespace) -> int:
             elif sys.stdin is not None and sys.stdin.isatty() and output.is_terminal:
                 from brokerless.cli.sql_shell import run_shell
 
-                run_shell(session, lambda query: _show(session, query, options, output), output)
+                run_shell(session, lambda text: _show_all(session, text, options, output), output)
             else:
                 _show_all(session, _read("-"), options, output)
     return output.end()
@@ -137,17 +138,35 @@ def _read_stdin() -> bytes:
     return data
 
 
-def _show_all(session: Session, text: str, options: Namespace, output: Output) -> None:
-    """Answers statements, and the shell's commands on lines between them, one after the other."""
+def _show_all(session: Session, text: str, options: Namespace, output: Output, files: tuple[str, ...] = ()) -> None:
+    """Answers statements, and the shell's commands on lines between them, one after the other. ``files``: those that
+    are being read."""
     from brokerless.cli.sql_shell import answer, blocks
 
     for block in blocks(text):
+        command, _, argument = block.rstrip(";").partition(" ")
+        argument = argument.strip().strip("'\"")
+        if command == ".mode":
+            _set_mode(argument, options)
+            continue
+        if command == ".read":
+            if not argument or argument in files:
+                raise UsageError(f"{argument}: this file reads itself" if argument else "write a file: .read FILE")
+            _show_all(session, _read(argument), options, output, (*files, argument))
+            continue
         if block.startswith("."):
             for line in answer(session, block):
                 output.line(line)
             continue
         for statement in session.statements(block):
             _show(session, statement, options, output)
+
+
+def _set_mode(mode: str, options: Namespace) -> None:
+    """How results are shown from now on."""
+    if mode not in _MODES:
+        raise UsageError(f"there is no mode {mode!r}; there are {', '.join(_MODES)}")
+    options.json, options.csv, options.lines = mode == "json", mode == "csv", mode == "line"
 
 
 def _show(session: Session, query: str, options: Namespace, output: Output) -> None:
@@ -163,12 +182,14 @@ def _show(session: Session, query: str, options: Namespace, output: Output) -> N
         is_raw = options.json or not output.is_terminal
         output.write(lines_of(result, result.schema, "json" if options.json else "csv", is_terminal=not is_raw))
     else:
-        _show_table(result, options.rows, output)
+        _show_table(result, options, output)
 
 
-def _show_table(result: pa.RecordBatchReader, most: int, output: Output) -> None:
+def _show_table(result: pa.RecordBatchReader, options: Namespace, output: Output) -> None:
     from brokerless.interchange.result_text import rows_of
-    from brokerless.views.sql import table_lines
+    from brokerless.views.sql import row_lines, table_lines
+
+    most, view = options.rows, row_lines if getattr(options, "lines", False) else table_lines
 
     if result.schema.names == ["explain_key", "explain_value"]:  # a drawing of many lines
         for row in (row for batch in result for row in arrow.rows(batch)):
@@ -176,7 +197,7 @@ def _show_table(result: pa.RecordBatchReader, most: int, output: Output) -> None
                 output.line(line)
         return
     rows = list(islice((row for batch in result for row in rows_of(batch)), most + 1))
-    for line in table_lines(result.schema, rows[:most]):
+    for line in view(result.schema, rows[:most]):
         output.line(line)
     if len(rows) > most:
         output.line("... and more rows (--rows N shows more; --csv, --json and -o FILE have all)")

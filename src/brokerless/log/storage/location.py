@@ -13,12 +13,14 @@ from __future__ import annotations
 import errno
 import glob
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from brokerless.errors import UnreadableError
 from brokerless.log.storage import paths
@@ -29,6 +31,25 @@ StorageOptions = Mapping[str, Any]
 
 _LIST_TRIES = 20
 """How often a directory is listed again, each time because a file went meanwhile."""
+STDIN = "-"
+"""The path of what :func:`spool` has taken in; a file of this name is ``./-``."""
+_spooled: IO[bytes] | None = None
+
+
+def spool(stream: IO[bytes]) -> None:
+    """Make a stream the file that :data:`STDIN` opens in this process: itself if it can be read by position, else a
+    copy in the directory for temporary files, which goes when the process ends. A second call changes nothing."""
+    global _spooled
+    if _spooled is not None:
+        return
+    if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        _spooled = stream
+        return
+    with unreadable(STDIN, OSError):
+        copy = tempfile.TemporaryFile()  # noqa: SIM115 - it is open as long as the process
+        shutil.copyfileobj(stream, copy, 1 << 20)
+        copy.flush()
+        _spooled = copy
 
 
 class Location:
@@ -126,6 +147,8 @@ class Location:
                     handle.close()
                     raise
                 return RemoteFile(self.path, handle, int(info["size"]), fs, info.get("ETag"))
+        if self.path == STDIN and _spooled is not None:
+            return LocalFile(self.path, os.dup(_spooled.fileno()))
         with unreadable(self.path, OSError, ValueError):
             # A pipe without a writer would keep a blocking open waiting for ever.
             flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -189,6 +212,8 @@ class Location:
 
     def exists(self) -> bool:
         """Whether there is a file or directory."""
+        if self.path == STDIN and _spooled is not None:
+            return True
         if not self.is_remote:
             with suppress(OSError, ValueError):
                 os.stat(paths.local(self.path))  # noqa: PTH116 - paths are strings here

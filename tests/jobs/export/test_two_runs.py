@@ -151,6 +151,8 @@ def json_cases(schemas: bool) -> list[Case]:
     ]  # fmt: skip
     if not schemas:
         types += [("null", None), ("object", {}), ("integer", 1 << 70), ("array", [])]
+        types += [("array", each) for each in ([None], [[]], [{}], [None, 2], [[1]], [{"a": None}], [True], [1.5])]
+        types += [("object", each) for each in ({"a": None}, {"a": []}, {"a": [1]}, {"a": {}}, {"a": {"b": 1}})]
     found: list[Case] = []
     for number, (kind, value) in enumerate(types, 1):
         data = json.dumps({"f": value}).encode()

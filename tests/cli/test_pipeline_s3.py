@@ -14,7 +14,9 @@ from tests.jobs.pipeline.works import PRIVATE, segments
 from tests.s3 import ENVIRONMENT, S3
 
 import brokerless
+from brokerless.cli import main
 from brokerless.errors import UsageError
+from brokerless.jobs.pipeline.forms import FORMS
 
 pytestmark = pytest.mark.xdist_group("s3")
 
@@ -97,3 +99,28 @@ def test_storage_options_suffice_without_credentials_in_the_environment(
     s3.file_system().pipe_file(f"{to}/meta.properties", b"version=1")
     with pytest.raises(UsageError, match="broker's log directory"):
         export(to)
+
+
+def test_a_key_in_a_url_opens_the_bucket_and_is_not_shown(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    segments(tmp_path / "logs" / "t-0", range(50), wrong=(20,))
+    s3.upload(tmp_path / "logs", "with-key/logs")
+    root = f"s3://AKEY:hid/den@{s3.bucket}/with-key"
+    found: list[brokerless.Finding] = []
+    for form in FORMS[1:]:
+        log = brokerless.open(f"{root}/logs")
+        (done,) = log.export(f"{root}/{form}", as_=form, on_damage=found.append)
+        assert done.next_offset == 50
+        assert "hid/den" not in repr((log, log.partitions, done, found))
+        assert main(["pipeline", f"{root}/logs", "--to", f"{root}/pipeline-{form}", "--as", form]) == 1
+    printed = capfd.readouterr()
+    assert f"the page is s3://{s3.bucket}/with-key/pipeline-parquet/" in printed.out
+    assert "hid/den" not in printed.out + printed.err
+    fs = s3.file_system()
+    assert any(path.endswith(".parquet") for path in fs.find(f"{s3.bucket}/with-key/pipeline-delta/t"))
+    for path in fs.find(f"{s3.bucket}/with-key"):
+        assert b"hid/den" not in fs.cat_file(path)

@@ -57,9 +57,9 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     numbers = {name: _number(name, options.get(name)) for name in ("partition", "partitions", *_LOG, "batch.size")}
     log: dict[str, Any] = {name.replace(".", "_"): value for name in _LOG if (value := numbers[name]) is not None}
     placement = Routing(options.get("topic"), numbers["partition"], numbers["partitions"])
-    storage_options = _storage_options(options.get("storageOptions"))
+    location = Location(path, _storage_options(options.get("storageOptions")))
     return SinkOptions(
-        output_directory(Location.of(full_path(path), storage_options), ()),  # executors have a directory of their own
+        output_directory(location.at(full_path(location.path))),  # executors have a directory of their own
         placement,
         _settings(options, numbers["batch.size"]),
         LogConfig(**log),

@@ -48,8 +48,11 @@ _RULES = {
     "delta.generationExpression": "an expression",
     "delta.identity.start": "the identity",
 }
+_OF_FSSPEC = {"key": "AWS_ACCESS_KEY_ID", "secret": "AWS_SECRET_ACCESS_KEY"}
+"""What a URL with a key says, as deltalake calls it."""
 _TRIES = 10
 _LOG = "_delta_log"
+_NEWEST = "_last_checkpoint"
 _ENTRY = re.compile(r"[0-9]{20}\.json")
 _LOG_FILE = re.compile(rf"{_LOG}/{_ENTRY.pattern}")
 _CHECKPOINT = re.compile(r"_delta_log/[0-9]{20}\.checkpoint.*\.parquet")
@@ -67,7 +70,7 @@ class DeltaTables:
 
     def __init__(self, to: str, storage_options: StorageOptions | None = None) -> None:
         self._to = paths.full_path(to)
-        self._options = {name: str(value) for name, value in (storage_options or {}).items()}
+        self._options = {_OF_FSSPEC.get(name, name): str(value) for name, value in (storage_options or {}).items()}
 
     def describe(self, topic: str) -> str:
         return self._path(table_name(topic))
@@ -275,6 +278,8 @@ class DeltaTables:
             for each in (directory / name for name in sorted(_names(directory) - known)):
                 if each.is_file():
                     sync_path(each)
+        if (log / _NEWEST).is_file():  # which names a checkpoint
+            sync_path(log / _NEWEST)
         for each in (log, log.parent, log.parent.parent):
             sync_path(each)
 

@@ -55,5 +55,9 @@ def library_errors(form: str, library: str, where: str) -> Generator[None]:
         text = f"{form} needs {library}: pip install 'brokerless[{form.lower()}]' ({error})"
         raise UsageError(text) from error
     except Exception as error:
-        reason = " ".join(_COLOUR.sub("", str(error)).split())[:500] or type(error).__name__
-        raise UnwritableError(f"{where}: {reason}") from error
+        raise UnwritableError(f"{where}: {reason_of_library(error)}") from error
+
+
+def reason_of_library(error: Exception) -> str:
+    """Return what a library says on one line, without colours."""
+    return " ".join(_COLOUR.sub("", str(error)).split())[:500] or type(error).__name__

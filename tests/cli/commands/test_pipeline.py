@@ -75,7 +75,9 @@ def test_python_has_the_same(logs: Path, tmp_path: Path) -> None:
 
 
 def test_options_of_python_are_called_as_those_of_export(logs: Path, tmp_path: Path) -> None:
-    run = brokerless.pipeline(logs, tmp_path / "new", report=False, as_="delta", decode="string", topic="t", verify=False)
+    run = brokerless.pipeline(
+        logs, tmp_path / "new", report=False, as_="delta", decode="string", topic="t", verify=False
+    )
     with pytest.warns(DeprecationWarning, match=r"form= is called as_= now"):
         old = brokerless.pipeline(logs, tmp_path / "old", report=False, form="delta", decoding=brokerless.Decoding(
             value_format="string"), topic=["t"], verify=False)  # fmt: skip

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import http.server
 import json
 import os
 import pickle
 import re
+import threading
 import zipfile
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -20,6 +23,7 @@ import pyarrow as pa
 import pytest
 
 import brokerless
+from brokerless.cli import main
 from brokerless.errors import UnreadableError
 from brokerless.log.directory import describe_partition
 from brokerless.log.storage.files import LocalFile
@@ -412,3 +416,58 @@ def test_options_are_in_no_text_of_a_location() -> None:
     assert not [text for text in texts if "hunter2" in text]
     with pytest.raises(TypeError):
         json.dumps(entry.location)
+
+
+@pytest.mark.parametrize(
+    ("url", "path", "options"),
+    [
+        ("s3://AK:se/c+ret@bucket/a/b@c", "s3://bucket/a/b@c", {"key": "AK", "secret": "se/c+ret"}),
+        ("s3://AK:a%2Fb@bucket", "s3://bucket", {"key": "AK", "secret": "a/b"}),
+        ("https://u:p%40@h:8/x", "https://h:8/x", {"headers": {"Authorization": "Basic dTpwQA=="}}),
+        ("sftp://u:p@h/x", "sftp://h/x", {"username": "u", "password": "p"}),
+        ("zip://a::sftp://u:p@h/x.zip", "zip://a::sftp://h/x.zip", {"sftp": {"username": "u", "password": "p"}}),
+        ("sftp://u@h/x", "sftp://u@h/x", None),
+        ("s3://bucket/a:b@c", "s3://bucket/a:b@c", None),
+        ("s3://arn:aws:s3:eu:1:accesspoint/x/k@1", "s3://arn:aws:s3:eu:1:accesspoint/x/k@1", None),
+        ("github://org:repo@main/x", "github://org:repo@main/x", None),
+        ("abfs://c@account.dfs.core.windows.net/x", "abfs://c@account.dfs.core.windows.net/x", None),
+        ("/var/lib/a:b@c", "/var/lib/a:b@c", None),
+        ("file:///a:b@c", "file:///a:b@c", None),
+    ],
+)
+def test_a_key_or_password_of_a_url_is_an_option_that_is_not_shown(
+    url: str, path: str, options: dict[str, Any] | None
+) -> None:  # fmt: skip
+    location = Location(url)
+    assert (location.path, location.options, repr(location)) == (path, options, f"Location({path!r})")
+    assert (location / "inner").options == options
+    assert pickle.loads(pickle.dumps(location)) == location
+    given = Location(url, {"username": "other", "key": "other"}).options or {}
+    assert (given["username"], given["key"]) == ("other", "other")  # what is said by name counts
+
+
+def test_a_server_gets_the_password_that_nothing_shows(capfd: pytest.CaptureFixture[str]) -> None:
+    seen: list[str | None] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            seen.append(self.headers["Authorization"])
+            self.send_response(404)
+            self.end_headers()
+
+        do_GET = do_HEAD  # noqa: N815 - as the module calls it
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://someone:hidden@127.0.0.1:{server.server_port}/logs"
+        for arguments in (["ls"], ["verify"], ["export", "demo/data", "--topic", "users", "--to"]):
+            assert main([*arguments, url]) > 0
+        server.shutdown()
+        thread.join()
+    printed = capfd.readouterr()
+    assert "hidden" not in printed.out + printed.err
+    assert "127.0.0.1" in printed.err
+    assert set(seen) == {"Basic " + b64encode(b"someone:hidden").decode()}

@@ -70,7 +70,7 @@ def plan(
     unknown names, another topic of the same name, another layout or isolation than before. ``directory`` is None only
     for tables of Iceberg whose catalogue decides where they are.
     """
-    to = "" if directory is None else str(output_directory(Location.of(directory), sources))
+    to, to_storage_options = _target(directory, sources, to_storage_options)
     if directory is None and export.form != "iceberg":
         raise UsageError("give a directory to write to")
     _check(export)
@@ -126,6 +126,16 @@ def plan(
         to, tuple(tasks), manifests, topic_ids, export, to_storage_options,
         unchanged, tuple(findings), tables, refusals, left_out,
     )  # fmt: skip
+
+
+def _target(
+    directory: str | os.PathLike[str] | None, sources: Sequence[str], options: StorageOptions | None
+) -> tuple[str, StorageOptions | None]:
+    """The path of a target, and the options of its storage, among which a key or password of its URL is."""
+    if directory is None:
+        return "", options
+    location = output_directory(Location.of(directory), sources).location
+    return location.path, {**(location.options or {}), **(options or {})} or None
 
 
 def plan_topics(

@@ -168,8 +168,8 @@ def maintain_delta(table: Any, file_bytes: int, keep_s: int) -> None:
     filters += [[(DATE, "=", "")]] if "" in merged and is_by_day else []  # that is null, and "in" takes none
     for each in filters or [None]:
         table.optimize.compact(each, target_size=file_bytes, writer_properties=_delta_properties(table))
-    if not paths.is_remote(table.table_uri):  # else the files that were merged may be gone, and the merged one too
-        own_files.sync_all(paths.local(table.table_uri))
+        if not paths.is_remote(table.table_uri):  # else the files that were merged may be gone, and the merged one too
+            own_files.sync_all(paths.local(table.table_uri))
     hours = -(-keep_s // 3600)
     table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)
 

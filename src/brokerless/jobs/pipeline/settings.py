@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any, NoReturn, cast
 
@@ -100,7 +100,9 @@ def make_settings(found: Mapping[str, Any]) -> Settings:
     settings = Settings(**found)
     if settings.form not in FORMS:
         raise UsageError(f"there is no format {settings.form!r} of tables; there are {', '.join(FORMS)}")
-    return settings
+    to = Location(settings.to)  # which takes a key out of a URL
+    both = [{**(to.options or {}), **(each or {})} for each in (settings.to_storage_options, settings.table_options)]
+    return replace(settings, to=to.path, to_storage_options=both[0] or None, table_options=both[1] or None)
 
 
 class _File:

@@ -30,7 +30,7 @@ from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import table_name
 from brokerless.table_formats.export_state import ExportState, RefusedTopicError
 from brokerless.table_formats.store import Tables, open_store
-from brokerless.table_formats.types import TableState
+from brokerless.table_formats.types import TableState, reason_of_library
 from brokerless.text import readable
 
 SCHEMAS = {"findings": FINDINGS, "damaged": DAMAGED}
@@ -195,8 +195,7 @@ def maintain(settings: Settings, topics: Iterable[str], say: Say) -> None:
             elif table is not None:
                 maintain_delta(table, settings.file_bytes, own_keep_s)
         except Exception as error:  # another writer's commit, say; the next run tries again
-            reason = " ".join(str(error).split())[:500] or type(error).__name__
-            say(f"{name}: its small files and old snapshots stay for now: {reason}")
+            say(f"{name}: its small files and old snapshots stay for now: {reason_of_library(error)}")
 
 
 def _replace(settings: Settings, name: str, rows: pa.Table) -> None:

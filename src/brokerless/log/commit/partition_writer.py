@@ -34,7 +34,7 @@ from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import lock_directory
 from brokerless.log.storage.location import DirectoryEntry, Location
-from brokerless.log.storage.paths import is_local_within, is_remote, local
+from brokerless.log.storage.paths import is_local_within, is_remote, local, without_credentials
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.copied_boundaries import SegmentBoundaries
 from brokerless.log.write.log_writer import Appended, LogWriter
@@ -61,7 +61,7 @@ def output_directory(location: Location, sources: Iterable[str] = ()) -> Destina
             f"{name}: logs cannot be written into an archive; give a directory, or a URL of one file system"
         )
     name = name.rstrip("/") if is_remote(name) else str(Path(local(name)))
-    for source in sources:
+    for source in (without_credentials(each)[0] for each in sources):
         if is_remote(source) == is_remote(name) and _is_within(name, source):
             raise UsageError(f"{name} is within {source}, which is read; write to another directory")
     if not is_remote(name) and Path(name).exists() and not Path(name).is_dir():

@@ -56,7 +56,8 @@ class Location:
     """A local path (also as ``file:///...``) or anything that fsspec knows (``s3://...``, ``memory://...``,
     ``zip://member::s3://...``), with the options of its storage.
 
-    It does not change, can be pickled, and equals another one of the same path and options. As text it is the path.
+    It does not change, can be pickled, and equals another one of the same path and options. As text it is the path;
+    a key or password in a URL becomes one of the options.
     """
 
     # No dataclass: asdict would put the options into what it makes.
@@ -66,8 +67,9 @@ class Location:
     options: StorageOptions | None
 
     def __init__(self, path: str, options: StorageOptions | None = None) -> None:
+        path, own = paths.without_credentials(path)
         object.__setattr__(self, "path", path)
-        object.__setattr__(self, "options", options or None)
+        object.__setattr__(self, "options", {**own, **(options or {})} or None)
 
     @classmethod
     def of(cls, path: str | os.PathLike[str] | Location, options: StorageOptions | None = None) -> Location:

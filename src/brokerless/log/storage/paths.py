@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 StorageOptions = Mapping[str, Any]
 
@@ -20,6 +22,34 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 _FILE_URL = re.compile(r"file:(//)?(?=/)")
 _LIST_TRIES = 20
 """How often a directory is listed again, each time because a file went meanwhile."""
+
+
+_WITH_KEY = re.compile(r"(s3a?)://((?!arn:)[^/:@]+):([^@]+)@(.*)", re.DOTALL)  # a secret key may have a slash
+_WITH_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/:@]*):([^/]*)@(.*)", re.DOTALL)
+_NO_HOSTS = ("file", "local", "memory", "zip", "tar", "libarchive", "github", "git", "hf")
+"""Protocols in whose URLs a colon and an ``@`` are parts of names."""
+
+
+def without_credentials(path: str) -> tuple[str, dict[str, Any]]:
+    """Return a path without the key or password that its URL has, and these as options of fsspec: what shows the path
+    does not show them."""
+    if "@" not in path or not is_remote(path):
+        return path, {}
+    parts, options = path.split("::"), dict[str, Any]()
+    for number, part in enumerate(parts):
+        match = _WITH_KEY.fullmatch(part) or _WITH_PASSWORD.fullmatch(part)
+        if match is None or match[1].lower() in _NO_HOSTS:
+            continue
+        protocol, user, secret = match[1], unquote(match[2]), unquote(match[3])
+        parts[number] = f"{protocol}://{match[4]}"
+        if protocol.startswith("s3"):
+            own: dict[str, Any] = {"key": user, "secret": secret}
+        elif protocol.startswith("http"):
+            own = {"headers": {"Authorization": f"Basic {b64encode(f'{user}:{secret}'.encode()).decode()}"}}
+        else:
+            own = {"user" if protocol == "webhdfs" else "username": user, "password": secret}
+        options |= own if number == 0 else {protocol: own}
+    return "::".join(parts), options
 
 
 def join(path: str, name: str) -> str:
@@ -75,5 +105,7 @@ def local(path: str) -> str:
 
 
 def full_path(path: str) -> str:
-    """A path that is right wherever it is read."""
-    return path if is_remote(path) else os.path.abspath(local(path))  # noqa: PTH100 - links keep their own name
+    """A path that is right wherever it is read, without a key or password."""
+    if is_remote(path):
+        return without_credentials(path)[0]
+    return os.path.abspath(local(path))  # noqa: PTH100 - links keep their own name

@@ -26,7 +26,13 @@ WRITERS = {
     "convert --format": ["convert", "DATA", "--format", "v2", "--codec", "zstd", "--to", "OUT"],
     "compact": ["compact", "DATA", "-t", "odd", "--to", "OUT"],
 }
-OVERLAPPING = {"overlapping-batches": 40, "overlapping-rests": 36, "overlapping-wrappers": 25}
+OVERLAPPING = {
+    "overlapping-batches": 40,
+    "overlapping-rests": 36,
+    "overlapping-wrappers": 25,
+    "overlapping-segments": 40,
+    "overlapping-compacted": 8,
+}
 """How many records a consumer gets."""
 
 
@@ -49,6 +55,21 @@ def test_records_that_overlap_are_left_out_and_change_the_exit_code(
         assert written.lines == run("cat", tmp_path / "data", "-f", "%o %k %s\\n").lines
     elif name.startswith("cat"):
         assert len(result.lines) == OVERLAPPING[log]
+
+
+@pytest.mark.parametrize("log", ["overlapping-headers", "overlapping-headers-gzip"])
+@pytest.mark.parametrize("name", [*READERS, *WRITERS])
+def test_headers_that_go_on_over_other_batches_hide_nothing(log: str, name: str, tmp_path: Path, run: Run) -> None:
+    write_odd_log(log, tmp_path / "data")
+    result = run(*words({**READERS, **WRITERS}[name], tmp_path / "data", tmp_path / "out"))
+    assert result.exit_code == 0
+    if name in WRITERS and name != "export":
+        written = run("cat", tmp_path / "out", "-f", "%o %k %s\n")
+        assert (written.exit_code, len(written.lines)) == (0, 45)
+        assert written.lines == run("cat", tmp_path / "data", "-f", "%o %k %s\n").lines
+        assert not run("verify", *sorted((tmp_path / "out" / "odd-0").glob("*.log"))).lines[:-1]
+    elif name.startswith("cat"):
+        assert len(result.lines) == 45
 
 
 @pytest.mark.parametrize("log", ["wrong-inner-crc-v0", "wrong-inner-crc-v1"])

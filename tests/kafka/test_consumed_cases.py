@@ -81,15 +81,24 @@ WRITERS: dict[str, Callable[[brokerless.Log, Path], object]] = {
     "convert-back": convert_back,
 }
 """What writes logs of others. Those of what is damaged are of salvage alone."""
-ONE_FILE = [name for name in ODD_LOGS if name.startswith(("overlapping", "repeating")) and "segments" not in name]
+OVERLAPPING = [name for name in ODD_LOGS if name.startswith(("overlapping", "repeating"))]
+REFUSED = ["overlapping-gaps-of-segments"]
+"""Logs with batches in another order than that of their offsets: nothing but salvage sorts."""
 REWRITTEN = [
     *(("salvage", name) for name in (*ODD_LOGS, *DAMAGED)),
-    *((writer, name) for writer in ("convert", "compact") for name in ONE_FILE),
+    *((writer, name) for writer in ("convert", "compact") for name in OVERLAPPING if name not in REFUSED),
     *((writer, name) for writer in ("load-export", "load-lines", "convert-back") for name in AWKWARD_LOGS),
 ]
 NAMES = [*ODD_LOGS, *AWKWARD_LOGS, *GOLDEN]
-SINCE = {"overlapping-segments": 40, "overlapping-batches": 40, "overlapping-rests": 36}
+SINCE = {
+    "overlapping-segments": 40,
+    "overlapping-batches": 40,
+    "overlapping-rests": 36,
+    "overlapping-headers": 45,
+    "overlapping-compacted": 15,
+}
 """Logs that a consumer reads from each offset below these on as well."""
+IN_BATCHES = ["overlapping-batches", "overlapping-rests", "overlapping-compacted"]
 
 
 def files_of(name: str) -> Files:
@@ -169,14 +178,18 @@ def test_a_range_has_what_a_consumer_gets_that_begins_there(
     name: str, judged: dict[str, Judged], tmp_path: Path
 ) -> None:
     """Of segments that overlap, that is the last one that begins at or before that offset. Of batches within one file,
-    it depends on the broker's version and its index which one serves an offset; here, it is the first that has it."""
+    it depends on the broker's version and its index which one serves an offset; here, it is the first that has it. At
+    the end of a fetch, a consumer goes on after the last batch's header, and so may miss what the next segment has:
+    here, there is what it gets that begins there as well."""
     source = source_of(name, tmp_path)
     since = judged[name].found["read_uncommitted"].since
     assert sorted(since) == [*range(SINCE[name])]
     for start, records in since.items():
         rows = rows_of(source, "read_uncommitted", start)
-        assert [each.offset for each in rows] == [each.offset for each in records]
-        assert rows == records or name in ONE_FILE
+        got = {each.offset: each for begin in range(SINCE[name] - 1, start - 1, -1) for each in since[begin]}
+        assert [each.offset for each in rows] == sorted(got)
+        assert records == [got[each.offset] for each in records] or name in IN_BATCHES
+        assert rows == [got[each] for each in sorted(got)] or name in IN_BATCHES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -206,7 +219,7 @@ def test_a_consumer_gets_all_that_was_read_of_what_is_written(
     if writer == "convert-back":
         expected = [replace(each, headers=()) for each in expected]
     if name not in DAMAGED:
-        assert found.records == expected
+        assert found.records == sorted(expected, key=lambda each: each.offset)
     else:
         assert len({each.offset for each in found.records}) == len(found.records)
         assert {each.value for each in found.records} <= {each.value for each in expected}

@@ -30,15 +30,19 @@ def batch(
     last_offset_delta: int | None = None,
     epoch: int = 0,
     codec: int = 0,
+    deltas: Sequence[int] | None = None,
 ) -> bytes:
-    """A v2 batch of records, each a key and a value, at one offset after the other."""
-    payload = b"".join(write_record(key, value, offset_delta=row) for row, (key, value) in enumerate(records))
+    """A v2 batch of records, each a key and a value, at one offset after the other, or as ``deltas`` say."""
+    deltas = range(len(records)) if deltas is None else deltas
+    payload = b"".join(
+        write_record(key, value, offset_delta=delta) for delta, (key, value) in zip(deltas, records, strict=True)
+    )
     return write_batch(
         gzip.compress(payload, mtime=0) if codec == GZIP else payload,
         base_offset=base_offset,
         partition_leader_epoch=epoch,
         attributes=codec,
-        last_offset_delta=len(records) - 1 if last_offset_delta is None else last_offset_delta,
+        last_offset_delta=max(deltas, default=0) if last_offset_delta is None else last_offset_delta,
         base_timestamp=timestamp,
         max_timestamp=timestamp,
         count=len(records),
@@ -111,6 +115,31 @@ def overlapping_segments() -> Files:
     }
 
 
+def last_offset_past_records(codec: int = 0) -> Files:
+    """Batches whose headers go on after their last records, over offsets that the batch or segment after has."""
+    data = batch(0, numbered(0, 10), last_offset_delta=19, codec=codec)
+    data += batch(10, numbered(10, 20, "second"), T + 10, codec=codec)
+    data += batch(20, numbered(20, 30), T + 20, last_offset_delta=19, codec=codec)
+    after = batch(30, numbered(30, 40, "second"), T + 30, codec=codec) + batch(40, numbered(40, 45), T + 40)
+    return {log_name(0): data, log_name(30): after}
+
+
+def overlapping_compacted() -> Files:
+    """Batches of which a cleaner has removed records, and that overlap by their headers, and in one offset."""
+    data = batch(0, numbered(0, 3), last_offset_delta=9, deltas=[0, 2, 4])
+    data += batch(5, numbered(3, 6, "second"), T + 5, deltas=[0, 1, 6])
+    return {log_name(0): data + batch(11, numbered(6, 9, "third"), T + 11, deltas=[0, 1, 3])}
+
+
+def gaps_that_others_fill() -> Files:
+    """Segments whose first has, after a gap, offsets above those with which the second begins."""
+    first = batch(0, numbered(0, 10)) + batch(20, numbered(20, 30), T + 20)
+    return {
+        log_name(0): first,
+        log_name(10): batch(10, numbered(10, 20, "second"), T + 10) + batch(30, numbered(30, 35)),
+    }
+
+
 def overlapping_wrappers() -> Files:
     """A v1 wrapper whose first messages lie below the one before (KAFKA-3919)."""
     data = v1_set(100, 101) + v1_set(102, 103) + v1_set(104, 105) + v1_set(103, 120, "big ")
@@ -171,6 +200,10 @@ ODD_LOGS: dict[str, Files] = {
     "overlapping-rests": overlapping_rests(),
     "overlapping-wrappers": overlapping_wrappers(),
     "overlapping-segments": overlapping_segments(),
+    "overlapping-headers": last_offset_past_records(),
+    "overlapping-headers-gzip": last_offset_past_records(GZIP),
+    "overlapping-compacted": overlapping_compacted(),
+    "overlapping-gaps-of-segments": gaps_that_others_fill(),
     "repeating-wrapper-v0": repeating_wrapper(0),
     "repeating-wrapper-v1": repeating_wrapper(1),
     "records-at-one-offset": records_at_one_offset(),

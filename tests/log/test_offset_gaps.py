@@ -259,6 +259,6 @@ def test_offsets_that_an_earlier_segment_has_are_not_missing(tmp_path: Path) -> 
     found: list[Finding] = []
     rows = [row for each in brokerless.open(directory).records(on_damage=found.append) for row in each.to_pylist()]
     assert [row["offset"] for row in rows] == [*range(40)]
-    assert [each.kind for each in found] == ["offset-order"]
+    assert [each.kind for each in found] == ["offset-overlap"]
     (directory / log_name(0)).unlink()
     assert missing(directory) == [("error", log_name(30), 20)]

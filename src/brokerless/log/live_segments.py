@@ -53,6 +53,14 @@ class OpenSegment:
     start: int = 0
     is_merged: bool = False
 
+    @property
+    def next_base_offset(self) -> int | None:
+        """Where the next segment begins by its name; None after the last."""
+        base_offset = self.segment.base_offset
+        return min(
+            (each.base_offset for each in self.partition.segments if each.base_offset > base_offset), default=None
+        )
+
 
 def open_segments(partition: PartitionPath, report: Report, selected: Range = EVERYTHING) -> Iterator[OpenSegment]:
     """The segments that hold the selected offsets, in order, each until the next is taken. What cannot be opened is

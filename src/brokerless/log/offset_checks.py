@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,9 +17,10 @@ from brokerless.log.ranges import Span
 from brokerless.log.segment import Chunk, Report, all_decoded, check_checksums, ignore, scan
 from brokerless.log.storage.files import File
 from brokerless.offset_spans import Span as Offsets
+from brokerless.offset_spans import union
 
 if TYPE_CHECKING:  # it imports kernels
-    from brokerless.format.read.decoder import DecodedRecords, Decoder
+    from brokerless.format.read.decoder import DecodedRecords
 
 
 def not_above(path: str, position: int, first: int, highest: int, text: str | None = None) -> Finding:
@@ -58,7 +59,7 @@ def overlap(
     """A batch that is passed over. A broker refuses a segment that begins below its base offset."""
     text = f"passed over: from this batch on, offsets are repeated that {whose}"
     severity = "error" if first < base_offset else "warning"
-    return Finding(severity, Kind.OFFSET_ORDER, path, position, first, text, expected, str(first))
+    return Finding(severity, Kind.OFFSET_OVERLAP, path, position, first, text, expected, str(first))
 
 
 class RepeatedOffsets(Protocol):
@@ -95,17 +96,28 @@ class SeenOffsets:
     _first: int | None = None
     _before: int = -1
     _last: tuple[int, int] = (0, -1)
+    _reach: int = -1
     _is_reported: bool = False
 
-    def begin(self, base_offset: int) -> None:
-        """Goes on to the segment with this base offset."""
+    def begin(self, base_offset: int, *, is_merged: bool = False) -> None:
+        """Goes on to the segment with this base offset. ``is_merged``: it has taken the place of segments that were
+        read, so that nothing is wrong where their offsets come again."""
         if self._first is not None:
             # A damaged offset is most likely that of a single batch, which must not hide the next segment.
             is_beyond = self._first <= self._before < base_offset <= self._last[1]
             spans = [(self._first, self._before), self._last] if is_beyond else [(self._first, self._last[1])]
             self._spans += spans
             self.highest = max(self.highest, *(last for _, last in spans))
-        self._base_offset, self._first, self._is_reported = base_offset, None, False
+        self._base_offset, self._first, self._is_reported = base_offset, None, is_merged
+
+    def end(self, file: File, next_base_offset: int | None) -> None:
+        """Ends a segment. Where its headers reach into the next one, it is read again for the offsets that its records
+        have: of a batch whose last records a cleaner removed, the header says more."""
+        if self._first is None or next_base_offset is None or next_base_offset > self._reach:
+            return
+        self._spans += [(first, end - 1) for first, end in offsets_of_records(file)]
+        self.highest = max([self.highest, *(last for _, last in self._spans)])
+        self._first = None
 
     def repeated(self, batches: Batches) -> NDArray[np.bool_] | None:
         """Which of a segment's next batches are wholly among the offsets of earlier segments; None for none."""
@@ -121,6 +133,7 @@ class SeenOffsets:
         self._first = lowest if self._first is None else min(self._first, lowest)
         self._before = int(lasts[-2]) if len(batches) > 1 else before
         self._last = int(firsts[-1]), int(lasts[-1])
+        self._reach = max(self._reach, int(lasts.max()))
         return is_repeated if is_repeated is not None and is_repeated.any() else None
 
     def overlapping(self, batches: Batches) -> NDArray[np.bool_] | None:
@@ -186,7 +199,8 @@ class FileOverlaps:
         starts = np.cumsum(given) - given
         firsts = decoded.columns.offset[starts]
         at = np.searchsorted(self._positions, positions)
-        overlapping = np.flatnonzero(firsts <= self._before[at])
+        highest = self._before[at]
+        overlapping = np.flatnonzero(firsts <= highest)
         self._positions, self._before = self._positions[at[-1] :], self._before[at[-1] :]
         offsets = decoded.columns.offset[: decoded.columns.rows]
         before = self._highest_before(positions, starts, offsets)
@@ -205,8 +219,11 @@ class FileOverlaps:
             if (position := int(positions[row])) != self._repeats_at:
                 self._repeats_at = position
                 findings.append(repeats_within(self._file.path, position, offsets[rows][~is_first]))
-        findings += self._rows_of_others(overlapping, positions, given, offsets, new)
-        return (None, []) if new.all() else (new, findings)
+        for row in overlapping.tolist():
+            rows = slice(int(starts[row]), int(starts[row] + given[row]))
+            finding = self._overlap_of(int(positions[row]), int(highest[row]), offsets[rows], new[rows])
+            findings += [] if finding is None else [finding]
+        return (None if new.all() else new), findings
 
     def _highest_before(
         self, positions: NDArray[np.int64], starts: NDArray[np.int64], offsets: NDArray[np.int64]
@@ -217,32 +234,28 @@ class FileOverlaps:
         self._decoded_to = last, max(int(offsets[int(starts[-1]) :].max()), before if last == position else MIN_INT64)
         return before
 
-    def _rows_of_others(
-        self,
-        overlapping: NDArray[np.int64],
-        positions: NDArray[np.int64],
-        given: NDArray[np.int32],
-        offsets: NDArray[np.int64],
-        new: NDArray[np.bool_],
-    ) -> Iterator[Finding]:
-        """Clears in ``new`` the records of ``overlapping`` batches that batches before them have."""
-        if not len(overlapping):
-            return
-        starts = np.cumsum(given) - given
+    def _overlap_of(
+        self, position: int, highest: int, offsets: NDArray[np.int64], new: NDArray[np.bool_]
+    ) -> Finding | None:
+        """Clears in ``new`` the records of a batch that batches before it have; what is reported of it, once.
+        ``highest``: the highest offset of those before it."""
         if self._repeated is None:
             self._repeated = repeated_offsets(self._file)
-        for row in overlapping.tolist():
-            if (position := int(positions[row])) not in self._repeated:
-                continue
-            rows = slice(int(starts[row]), int(starts[row] + given[row]))
-            is_repeated = np.zeros(int(given[row]), np.bool_)
-            for first, end in self._repeated[position]:
-                is_repeated |= (offsets[rows] >= first) & (offsets[rows] < end)
-            new[rows] &= ~is_repeated
-            if is_repeated.any() and position not in self._reported:
-                self._reported.add(position)
-                left_out = offsets[rows][is_repeated]
-                yield overlaps(self._file.path, position, int(left_out.min()), int(left_out.max()))
+        is_repeated = np.zeros(len(offsets), np.bool_)
+        spans = self._repeated.get(position)
+        for first, end in spans or ():
+            is_repeated |= (offsets >= first) & (offsets < end)
+        new &= ~is_repeated
+        if position in self._reported:
+            return None
+        if is_repeated.any():
+            self._reported.add(position)
+            left_out = offsets[is_repeated]
+            return overlaps(self._file.path, position, int(left_out.min()), int(left_out.max()))
+        if spans == []:
+            self._reported.add(position)
+            return not_above(self._file.path, position, int(offsets[0]), highest)
+        return None
 
 
 def overlaps(path: str, position: int, first: int, last: int) -> Finding:
@@ -271,18 +284,13 @@ def repeats_within(path: str, position: int, offsets: NDArray[np.int64]) -> Find
     return Finding("warning", Kind.OFFSET_OVERLAP, path, position, first, text, "each offset once")
 
 
-def repeated_offsets(file: File) -> dict[int, list[Offsets]]:
-    """The offsets of each intact batch of a file (by position) that intact batches before it have. Of one that breaks
-    off inside, no offset counts that cannot be read."""
-    from brokerless.format.read.decoder import Decoder
-
+def repeated_offsets(file: File, earlier: Sequence[Offsets] = ()) -> dict[int, list[Offsets]]:
+    """The offsets of each intact batch of a file (by position) that intact batches before it have, or that ``earlier``
+    files have; of one that only begins below those before it, none. What counts is the records that can be read: a
+    header may say that its batch goes on after its last record (a cleaner leaves such)."""
     repeated: dict[int, list[Offsets]] = {}
-    seen: list[Offsets] = []
-    decoder = Decoder(keys=False, values=False, headers=False)
-    for chunk in scan(file, ignore):
-        intact = chunk.take(check_checksums(chunk, file.path, ignore))
-        firsts = first_offsets(intact)
-        ends = _ends_of_read_records(intact, firsts, decoder)
+    seen = list(earlier)
+    for intact, firsts, ends in _intact_offsets(file):
         for position, first, end in zip(intact.positions.tolist(), firsts.tolist(), ends.tolist(), strict=True):
             if not seen or first > seen[-1][1]:
                 seen.append((first, end))
@@ -293,27 +301,43 @@ def repeated_offsets(file: File) -> dict[int, list[Offsets]]:
                 high = bisect_left(seen, end + 1, key=lambda each: each[0])
                 touching = seen[low:high]
                 common = [(max(first, one), min(end, two)) for one, two in touching]
-                if own := [each for each in common if each[0] < each[1]]:
-                    repeated[position] = own
                 if first < end:
+                    repeated[position] = [each for each in common if each[0] < each[1]]
                     bounds = [(first, end), *touching]
                     seen[low:high] = [(min(each[0] for each in bounds), max(each[1] for each in bounds))]
     return repeated
 
 
-def _ends_of_read_records(chunk: Chunk, firsts: NDArray[np.int64], decoder: Decoder) -> NDArray[np.int64]:
-    """The offset after each batch; after its last record, where it breaks off, or its header may say too much."""
-    broken: set[int] = set()
+def offsets_of_records(file: File) -> list[Offsets]:
+    """The offsets that the intact batches of a file have, each from its first one to its last record's."""
+    spans: list[Offsets] = []
+    for _, firsts, ends in _intact_offsets(file):
+        found = zip(firsts.tolist(), ends.tolist(), strict=True)
+        spans = union([*spans, *(each for each in found if each[0] < each[1])])
+    return spans
+
+
+def _intact_offsets(file: File) -> Iterator[tuple[Chunk, NDArray[np.int64], NDArray[np.int64]]]:
+    """The intact batches of a file, their first offsets, and the offset after the last record of each."""
+    for chunk in scan(file, ignore):
+        intact = chunk.take(check_checksums(chunk, file.path, ignore))
+        firsts = first_offsets(intact)
+        yield intact, firsts, ends_of_records(intact, firsts)
+
+
+def ends_of_records(chunk: Chunk, firsts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The offset after the last record that can be read of each batch; its first one (``firsts``) where none can."""
+    from brokerless.format.read.decoder import Decoder
+
     ends = firsts.copy()
-    for decoded in all_decoded(decoder, chunk, chunk.batches):
-        broken |= {damage.position for damage in decoded.damages}
+    for decoded in all_decoded(Decoder(keys=False, values=False, headers=False), chunk, chunk.batches):
         has_rows = decoded.given > 0
-        lasts = decoded.columns.offset[np.cumsum(decoded.given)[has_rows] - 1]
+        starts, offsets = np.cumsum(decoded.given) - decoded.given, decoded.columns.offset[: decoded.columns.rows]
+        lasts = np.maximum.reduceat(offsets, starts[has_rows]) if len(offsets) else offsets
         rows = np.searchsorted(chunk.positions, decoded.positions[has_rows])
         ends[rows] = np.maximum(ends[rows], lasts + 1)
-        del decoded  # free it before the next is decoded
-    uncertain = np.isin(chunk.positions, list(broken)) | chunk.batches.goes_past_last_offset
-    return np.where(uncertain, ends, chunk.batches.end_of_records + 1)
+        del decoded, offsets  # free it before the next is decoded
+    return ends
 
 
 def first_offsets(chunk: Chunk) -> NDArray[np.int64]:

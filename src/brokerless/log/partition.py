@@ -103,10 +103,11 @@ def read_partition(partition: PartitionPath, reading: Reading, report: Report) -
         if reading.range.start_timestamp is not None:
             since = reading.range.start_timestamp
             start = max(start, position_of_timestamp(each.file, each.segment, since))
-        seen.begin(each.segment.base_offset)
+        seen.begin(each.segment.base_offset, is_merged=each.is_merged)
         graded = report if each.is_last else within_log(report)
         highest = highest_before(each.file, each.segment, start)
         yield from read_file(each.file, reading, graded, start, seen=seen, highest=highest)
+        seen.end(each.file, each.next_base_offset)
         check_following(each.partition, each.segment, each.file, report, requested)
     check_end(partition, report, requested)
 
@@ -229,8 +230,8 @@ class FileReader:
         rows = self._rows(decoded, self.match) if known is None else known.rows
         new, overlapping = self.overlaps.rows(decoded)
         self.findings += overlapping
-        if self.seen is not None:
-            new = _both(new, self.seen.rows(decoded.columns.offset[: decoded.columns.rows]))
+        if self.seen is not None and (unseen := self._unseen(self.seen, decoded)) is not None:
+            new = _both(new, unseen)
         rows = _both(rows, new)
         is_selected = decoded.columns.rows and (rows is None or rows.any())
         last = int(decoded.positions[-1]) if len(decoded.positions) else 0
@@ -240,6 +241,17 @@ class FileReader:
         if rows_read:
             yield rows_read.pop()
         self._advance(last - 1)
+
+    def _unseen(self, seen: RepeatedOffsets, decoded: DecodedRecords) -> NDArray[np.bool_] | None:
+        """Which decoded records ``seen`` does not pass over, None for all; the first of the others is reported."""
+        offsets = decoded.columns.offset[: decoded.columns.rows]
+        unseen = seen.rows(offsets)
+        if unseen is not None:
+            row = int(np.argmin(unseen))
+            batch = int(np.searchsorted(np.cumsum(decoded.given), row, "right"))
+            finding = seen.finding(self.file.path, int(decoded.positions[batch]), int(offsets[row]))
+            self.findings += [] if finding is None else [finding]
+        return unseen
 
     def _new_batches(self, chunk: Chunk, valid: NDArray[np.bool_]) -> tuple[Batches, bool]:
         """The valid batches of a chunk that earlier segments do not have, and whether there are others."""

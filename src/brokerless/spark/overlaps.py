@@ -13,9 +13,8 @@ from brokerless.findings import Finding
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.live_segments import open_listed
-from brokerless.log.offset_checks import overlap
+from brokerless.log.offset_checks import offsets_of_records, overlap
 from brokerless.log.seek import last_offset
-from brokerless.log.segment import check_checksums, ignore, scan
 from brokerless.offset_spans import Span, union
 
 
@@ -101,7 +100,7 @@ class OverlappingSegments:
         return union(found)
 
     def _spans(self, segment: SegmentPaths, first: int) -> list[Span]:
-        """The offsets of a segment's intact batches; of one that ends before ``first``, none."""
+        """The offsets of a segment's intact records; of one that ends before ``first``, none."""
         base = segment.base_offset
         try:
             if base not in self._ends:
@@ -111,26 +110,11 @@ class OverlappingSegments:
             if self._ends[base] < first:
                 return []
             if base not in self._intact:
-                self._intact[base] = _intact_spans(segment)
+                with open_listed(segment, True) as file:
+                    self._intact[base] = offsets_of_records(file)
         except UnreadableError:  # which the task that reads it reports
             return []
         return self._intact[base]
-
-
-def _intact_spans(segment: SegmentPaths) -> list[Span]:
-    spans: list[Span] = []
-    end = segment.base_offset
-    with open_listed(segment, True) as file:
-        for chunk in scan(file, ignore):
-            batches = chunk.batches
-            ends = batches.end_of_records + 1
-            # A wrapper's own offset is its last one; it begins where the one before it ends.
-            before = np.concatenate([[end], ends[:-1]])
-            firsts = np.where(batches.is_wrapper, np.minimum(before, batches.entry_offset), batches.entry_offset)
-            is_valid = check_checksums(chunk, file.path, ignore)
-            spans = union([*spans, *zip(firsts[is_valid].tolist(), ends[is_valid].tolist(), strict=True)])
-            end = int(ends[-1])
-    return spans
 
 
 def _clip(spans: Sequence[Span], start: int, end: int | None) -> list[Span]:

@@ -216,8 +216,9 @@ class PartitionReader:
             for each in open_segments(self.paths, report_readable):
                 source = RowSource(each.file.path, self.topic, self.partition)
                 try:
-                    seen.begin(each.segment.base_offset)
+                    seen.begin(each.segment.base_offset, is_merged=each.is_merged)
                     summary = summarize(each.file, report, start, max_batch_bytes, seen, watch)
+                    seen.end(each.file, each.next_base_offset)
                     row = segment_row(each.segment, source, summary)
                     if not is_followed(each.partition, each.segment, summary.last_offset):
                         check_following(each.partition, each.segment, each.file, report)

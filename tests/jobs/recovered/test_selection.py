@@ -63,7 +63,7 @@ OVERLAPS = {
         {log_name(0): FIRST, log_name(8): after(8, 18) + after(18, 23)}, [*range(23)], [10]
     ),
     "compacted": one_file(
-        compacted(0, [0, 2, 4], 9) + compacted(5, [0, 1, 6], 6) + after(12, 15), [0, 2, 4, 11, 12, 13, 14], 10
+        compacted(0, [0, 2, 4], 9) + compacted(5, [0, 1, 6], 6) + after(12, 15), [0, 2, 4, 5, 6, 11, 12, 13, 14]
     ),
 }  # fmt: skip
 

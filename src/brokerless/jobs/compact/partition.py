@@ -26,7 +26,7 @@ from brokerless.jobs.compact.rules import CleanerRules
 from brokerless.jobs.compact.segments import CleanableRange, Segments, find_cleanable
 from brokerless.jobs.compact.settings import CompactSettings
 from brokerless.jobs.compact.totals import CompactTotals, FrequentKey
-from brokerless.jobs.recovered.offsets_once import OffsetsOnce
+from brokerless.jobs.recovered.offsets_once import OffsetsOnce, earlier_offsets
 from brokerless.jobs.run.types import Done
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.directory import PartitionPath
@@ -333,7 +333,9 @@ class PartitionCleaner:
         selected = from_log_start(self._source).narrow(Range(segments[0].base_offset, last + 1))
         report = self.report if is_checked else ignore
         for opened in open_segments(self._source, report, selected):
-            once = OffsetsOnce(opened.file, report, self._settings.max_batch_bytes)
+            earlier = () if self._is_copied else earlier_offsets(opened)
+            limit = self._settings.max_batch_bytes
+            once = OffsetsOnce(opened.file, report, limit, earlier, opened.next_base_offset)
             for chunk in scan(opened.file, report, opened.start):
                 check_checksums(chunk, opened.file.path, self.report)
                 if self.damages:

@@ -15,7 +15,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.format.convert import ConversionTotals, ConvertedBatches
 from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.manifest import FileHasher, ManifestFile, describe_file
-from brokerless.jobs.recovered.offsets_once import OffsetsOnce
+from brokerless.jobs.recovered.offsets_once import OffsetsOnce, earlier_offsets
 from brokerless.jobs.run.types import Done
 from brokerless.kafka_names import Isolation
 from brokerless.log import names
@@ -144,7 +144,8 @@ class ConvertReader:
         self, opened: OpenSegment, converter: BatchConverter, hashing: FileHasher | None, done: Done
     ) -> Iterator[ConvertedBatches]:
         file = opened.file
-        once = OffsetsOnce(file, self.report_finding)
+        earlier = earlier_offsets(opened) if self.end_offset > opened.segment.base_offset else ()
+        once = OffsetsOnce(file, self.report_finding, earlier=earlier, next_base_offset=opened.next_base_offset)
         for chunk in scan(file, self.report_finding, opened.start):
             if hashing is not None:
                 self.hash_before = hashing.before(chunk.base) if self._first.is_everything else None

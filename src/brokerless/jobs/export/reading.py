@@ -168,10 +168,10 @@ class ExportReader:
                 each for each in self.findings if each.kind == Kind.OFFSET_ORDER and (each.file, each.position) == place
             ]
             self.findings = [each for each in self.findings if each not in order]
-        if finding.kind == Kind.OFFSET_ORDER:  # skipped batches, but for their place, are known already
-            known = {(each.file, each.position) for each in self.findings}
-            if finding.severity == "error" or (finding.file, finding.position) not in known:
-                self.findings.append(finding)
+        if finding.kind == Kind.OFFSET_ORDER and finding.severity != "error":
+            return  # what goes back is followed here, and said of the batch that is ahead
+        if finding.kind == Kind.OFFSET_ORDER:
+            self.findings.append(finding)
             return
         self.findings.append(finding)
         if finding.kind == Kind.MISSING_SEGMENT:

@@ -40,6 +40,7 @@ INTACT_BATCH = np.dtype(
         ("follows", "?"),
         ("compacted", "?"),
         ("partial", "?"),
+        ("complete", "?"),
         ("past_last", "?"),
         ("restamped", "?"),
     ]
@@ -47,7 +48,8 @@ INTACT_BATCH = np.dtype(
 """An intact batch. ``first`` and ``last``: its offsets; ``position`` and ``size`` in bytes; timestamps in ms;
 ``follows``: whether it is directly after another intact batch; ``compacted``: whether it shows that it was
 compacted; ``partial``: of its records, those from ``first`` to ``last`` are meant: others do not decode, or other
-batches have their offsets; ``past_last``: its records go past the last offset that its header says;
+batches have their offsets; ``complete``: but those are all, and only its header's last offset is another;
+``past_last``: its records go past the last offset that its header says;
 ``restamped``: ``epoch`` is not that of its header, which no checksum covers, but the one that is right."""
 
 _STEP = 1 << 20
@@ -200,7 +202,7 @@ class _Finder:
             return []
         at, end, offsets = self.at, self._end, columns.offset[: columns.rows]
         intact = self._intact(chunk, batch)
-        intact["partial"] = True
+        intact["partial"], intact["complete"] = True, False
         self.at, self._end = at, end
         parts: list[NDArray[np.void]] = []
         borders = np.flatnonzero(np.diff(offsets) != 1) + 1 if batch.is_legacy[0] else []
@@ -220,7 +222,7 @@ class _Finder:
         intact["first"], intact["last"], intact["records"] = first, batches.end_of_records, inside.count
         for row in np.flatnonzero(batches.goes_past_last_offset).tolist():
             intact["last"][row] = self._last_offset(chunk, batches.take(slice(row, row + 1)))
-        intact["partial"] = intact["past_last"] = intact["last"] > batches.last_offset
+        intact["partial"] = intact["complete"] = intact["past_last"] = intact["last"] > batches.last_offset
         intact["epoch"], intact["checksum"], intact["magic"] = (
             batches.partition_leader_epoch,
             batches.checksum,

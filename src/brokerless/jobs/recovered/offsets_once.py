@@ -1,34 +1,54 @@
-"""Leaves out the records of a file whose offsets earlier batches of it have, as a consumer gets each offset once."""
+"""Leaves out the records of a segment whose offsets earlier batches have, as a consumer gets each offset once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT64
+from brokerless.errors import UnreadableError
+from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.jobs.recovered.partial_batches import part_of_batch
-from brokerless.log.offset_checks import first_and_repeated_offsets, overlaps, repeated_offsets, repeats_within
+from brokerless.log.live_segments import OpenSegment, open_listed
+from brokerless.log.offset_checks import (
+    first_and_repeated_offsets,
+    offsets_of_records,
+    overlaps,
+    repeated_offsets,
+    repeats_within,
+)
+from brokerless.log.seek import last_offset
 from brokerless.log.segment import Chunk, Report
 from brokerless.log.storage.files import File
-from brokerless.offset_spans import Span, without
+from brokerless.offset_spans import Span, union, without
 
 
 class OffsetsOnce:
-    """Takes the chunks of one file in order, and yields them so that each offset comes once. Of a batch that overlaps
-    those before it (KAFKA-19407, KAFKA-3919), the rest is written as a batch of its own, and so are the first messages
-    at each offset of a wrapper whose offsets repeat; that is reported.
+    """Takes the chunks of one segment in order, and yields them so that each offset comes once, and no header goes on
+    over what comes next. Of a batch that overlaps those before it (KAFKA-19407, KAFKA-3919), the rest is written as a
+    batch of its own, and so are the first messages at each offset of a wrapper whose offsets repeat; that is reported.
+    A batch whose header goes on over the next one's offsets ends at its last record.
 
-    The file is read again, once, where batches overlap.
+    ``earlier``: the offsets from the segment's first one on that earlier segments have. ``next_base_offset``: of the
+    segment after it. The file is read again, once, where batches overlap.
     """
 
-    def __init__(self, file: File, report: Report, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
+    def __init__(
+        self,
+        file: File,
+        report: Report,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        earlier: Sequence[Span] = (),
+        next_base_offset: int | None = None,
+    ) -> None:
         self._file, self._report, self._limit = file, report, max_batch_bytes
-        self._highest = -1
+        self._earlier, self._next = earlier, MAX_INT64 if next_base_offset is None else next_base_offset
+        self._highest = max((end for _, end in earlier), default=0) - 1
         self._repeated: dict[int, list[Span]] | None = None
 
     def take(self, chunk: Chunk) -> Chunk:
@@ -38,32 +58,65 @@ class OffsetsOnce:
         ends = np.maximum.accumulate(np.concatenate([[self._highest], chunk.batches.end_of_records]))
         self._highest = int(ends[-1])
         firsts, repeats = first_and_repeated_offsets(chunk)
-        if not repeats and not (firsts <= ends[:-1]).any():
+        is_over_next = self._are_over_next(chunk, firsts)
+        is_changed = bool(repeats) or is_over_next.any()
+        if not is_changed and not (firsts <= ends[:-1]).any():
             return chunk
         if self._repeated is None:
-            self._repeated = repeated_offsets(self._file)
-        if not repeats and not np.isin(chunk.positions, list(self._repeated)).any():
+            self._repeated = repeated_offsets(self._file, self._earlier)
+        if not is_changed and not any(map(self._repeated.get, chunk.positions.tolist())):
             return chunk
-        buffer = np.concatenate([np.empty(0, np.uint8), *self._parts(chunk, firsts, repeats, self._repeated)])
+        buffer = np.concatenate([np.empty(0, np.uint8), *self._parts(chunk, firsts, repeats, is_over_next)])
         return Chunk(buffer, chunk.base, read_headers(buffer, scan_batches(buffer).positions))
+
+    def _are_over_next(self, chunk: Chunk, firsts: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which batches have fewer records than offsets, and reach to where the next one begins."""
+        batches = chunk.batches
+        is_sparse = ~batches.is_legacy & (batches.count <= batches.end_of_records - batches.entry_offset)
+        is_over_next = is_sparse.copy()
+        is_over_next[:-1] &= batches.end_of_records[:-1] >= firsts[1:]
+        if is_sparse[-1]:
+            head = self._file.read(chunk.base + int(batches.ends[-1]), layouts.BATCH_V2_SIZE)
+            following = self._next
+            if len(head) == layouts.BATCH_V2_SIZE and int(read_headers(head, np.zeros(1, np.int64)).sizes[0]) > 0:
+                following = int(read_headers(head, np.zeros(1, np.int64)).entry_offset[0])
+            is_over_next[-1] = int(batches.end_of_records[-1]) >= following
+        return is_over_next
 
     def _parts(
         self,
         chunk: Chunk,
         firsts: NDArray[np.int64],
         repeats: dict[int, NDArray[np.int64]],
-        repeated: dict[int, list[Span]],
+        is_over_next: NDArray[np.bool_],
     ) -> Iterator[NDArray[np.uint8]]:
-        batches = chunk.batches
+        batches, repeated = chunk.batches, self._repeated or {}
         for row, position in enumerate(chunk.positions.tolist()):
             whole = chunk.buffer[int(batches.positions[row]) : int(batches.ends[row])]
             if row in repeats:
                 self._report(repeats_within(self._file.path, position, repeats[row]))
-                whole = part_of_batch(whole, 0, MAX_INT64, self._limit) if position not in repeated else whole
-            if position not in repeated:
-                yield whole
+            if not (spans := repeated.get(position)):
+                is_changed = row in repeats or is_over_next[row]
+                yield part_of_batch(whole, 0, None, self._limit) if is_changed else whole
                 continue
-            spans = repeated[position]
             self._report(overlaps(self._file.path, position, spans[0][0], spans[-1][1] - 1))
-            for first, end in without([(int(firsts[row]), int(batches.end_of_records[row]) + 1)], spans):
-                yield part_of_batch(whole, first, end - 1, self._limit)
+            end_of_batch = int(batches.end_of_records[row]) + 1
+            for first, end in without([(int(firsts[row]), end_of_batch)], spans):
+                is_shortened = is_over_next[row] and end == end_of_batch
+                yield part_of_batch(whole, first, None if is_shortened else end - 1, self._limit)
+
+
+def earlier_offsets(opened: OpenSegment) -> list[Span]:
+    """The offsets from a segment's base offset on that segments before it have, as far as each reaches there."""
+    base_offset, found = opened.segment.base_offset, list[Span]()
+    before = [each for each in opened.partition.segments if each.base_offset < base_offset]
+    for segment in reversed(before):
+        try:
+            with open_listed(segment, False) as file:
+                last = last_offset(file, segment)
+                if last is None or last < base_offset:
+                    break
+                found += offsets_of_records(file)
+        except UnreadableError:  # which is reported where it is read
+            break
+    return union((max(first, base_offset), end) for first, end in found)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT64
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import Inflater
 from brokerless.format.read.batch_headers import Batches, increment_sequence, read_headers
@@ -17,15 +18,18 @@ from brokerless.format.write.encoder import Encoder
 from brokerless.jobs.recovered.intact_batches import decode_batch
 
 
-def part_of_batch(buffer: NDArray[np.uint8], first: int, last: int, max_batch_bytes: int) -> NDArray[np.uint8]:
+def part_of_batch(buffer: NDArray[np.uint8], first: int, last: int | None, max_batch_bytes: int) -> NDArray[np.uint8]:
     """The records of a batch with ``first <= offset <= last``, uncompressed: a v2 batch, or single v0 or v1 messages
-    for those of a wrapper message; no bytes if there are none."""
+    for those of a wrapper message; no bytes if there are none. ``last``: None for that of the last record."""
     batch = read_headers(buffer, np.zeros(1, np.int64))
     if batch.is_legacy[0]:
+        last = MAX_INT64 if last is None else last
         return np.frombuffer(b"".join(_messages(buffer, batch, first, last, max_batch_bytes)), np.uint8)
     columns = decode_batch(buffer, batch, max_batch_bytes)
-    assert columns is not None
+    if columns is None:
+        return np.empty(0, np.uint8)
     offsets = columns.offset[: columns.rows]
+    last = int(offsets.max()) if last is None else last
     begin, end = int(np.searchsorted(offsets, first)), int(np.searchsorted(offsets, last, "right"))
     if begin == end:
         return np.empty(0, np.uint8)

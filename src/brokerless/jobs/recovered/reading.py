@@ -15,6 +15,7 @@ from brokerless.jobs.recovered.damaged_regions import BoundedList, Placed, Regio
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_batches
 from brokerless.jobs.recovered.losses import TO_THE_END, Loss, are_side_by_side, find_losses
 from brokerless.jobs.recovered.open_files import LogFile, OpenFiles, sources_of
+from brokerless.jobs.recovered.overlapping_headers import end_at_last_records
 from brokerless.jobs.recovered.selection import BatchSelection, choose
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs, truncate_from_end
@@ -145,6 +146,7 @@ def find_log(
     for finding in files.unreadable:
         report(finding)
     intact, regions = _read(files, opened, first, max_batch_bytes, partial, report, done)
+    intact = end_at_last_records(intact, files.files, opened, first, max_batch_bytes)
     bases = np.array([file.base_offset for file in files.files], np.int64)
     choice = choose(intact, bases, files.checkpointed_end)
     _report(files, intact, choice, report)

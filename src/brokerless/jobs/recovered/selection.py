@@ -60,7 +60,8 @@ def choose(
     known = {_identity(intact, row) for row in chosen[np.isin(intact["first"][chosen], intact["first"][rest])].tolist()}
     repeated = np.array([_identity(intact, row) in known for row in rest.tolist()], np.bool_)
     for row, begin, end in parts:
-        intact["partial"][row], intact["first"][row], intact["last"][row] = True, begin, end
+        intact["partial"][row], intact["complete"][row] = True, False
+        intact["first"][row], intact["last"][row] = begin, end
         intact["records"][row] = min(int(intact["records"][row]), end - begin + 1)
     cut = np.array([row for row, _, _ in parts], np.int64)
     chosen = chosen[np.argsort(intact["first"][chosen], kind="stable")]

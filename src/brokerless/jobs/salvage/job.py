@@ -287,7 +287,7 @@ def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
         len(found.choice.repeated),
         len(found.choice.overlapping),
         len(found.choice.misplaced),
-        int(saved["partial"].sum()),
+        int((saved["partial"] & ~saved["complete"]).sum()),
     )
     return SalvageTaskResult(result, collector.findings(task.paths[0].path), unfinished)
 

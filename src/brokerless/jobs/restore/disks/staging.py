@@ -125,7 +125,7 @@ def cut(batches: NDArray[np.void], end: int) -> NDArray[np.void]:
     compressed one of v0 or v1 stays whole."""
     kept = batches[batches["first"] < end].copy()
     across = (kept["last"] >= end) & (kept["magic"] >= layouts.MAGIC_V2)
-    kept["partial"][across] = True
+    kept["partial"][across], kept["complete"][across] = True, False
     kept["last"][across] = end - 1
     return kept
 

@@ -29,6 +29,7 @@ from brokerless.log.storage.location import Location
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.live import some_records
 from tests.kafka.producers import Record, produce_confluent
+from tests.log import odd_logs
 from tests.random_damage import damage_at_random
 
 pytestmark = pytest.mark.xdist_group("restart")
@@ -252,6 +253,8 @@ class Restarted:
     refused: Restart | None = None
     """What the dry run said of a partition on which the broker did not start afterwards."""
     complaint: str = ""
+    unsplit: Restart | None = None
+    complaint_unsplit: str = ""
     saved: Saved | None = None
     """What salvage made of it."""
 
@@ -430,12 +433,20 @@ def restarted(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         )
         broker.stop()
         files = Files(broker.log_dir / f"{TOPIC}-{REFUSED}", 0, random.Random(0))
+        before_refused = files.path(files.segments[-1]).read_bytes()
         files.append(files.segments[-1], bytes(12) + b"garbage" * 9)
         refused = dry_run(broker)[REFUSED]
         broker.output.write_bytes(b"")
         with pytest.raises(RuntimeError, match="ended while it started"):
             broker.start()
         complaint = broker.output.read_text()
+        last = files.path(files.segments[-1])
+        last.write_bytes(before_refused + b"".join(odd_logs.batch(each, [(b"k", b"v")]) for each in (1 << 40, 10_000)))
+        unsplit = dry_run(broker)[REFUSED]
+        broker.output.write_bytes(b"")
+        with pytest.raises(RuntimeError, match="ended while it started"):
+            broker.start()
+        complaint_unsplit = broker.output.read_text()
         said = {name: said[number] for name, number in PARTITIONS.items()}
         written = records(broker.directory / "saved")
         for number in PARTITIONS.values():
@@ -449,7 +460,9 @@ def restarted(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
              for name, number in PARTITIONS.items()},
             written, records(undamaged_copy), batches(undamaged_copy), served(broker),
         )  # fmt: skip
-        yield Restarted(said, undamaged, before, after, offsets, closed, refused, complaint, saved)
+        yield Restarted(
+            said, undamaged, before, after, offsets, closed, refused, complaint, unsplit, complaint_unsplit, saved,
+        )  # fmt: skip
     finally:
         broker.stop()
 
@@ -519,6 +532,13 @@ def test_the_broker_does_not_start_where_the_dry_run_said_so(restarted: Restarte
     assert "CorruptRecordException" in str(restarted.refused.refused)
     assert "CorruptRecordException" in restarted.complaint
     assert f"{TOPIC}-{REFUSED}" in restarted.complaint
+
+
+def test_the_broker_ends_at_a_segment_that_it_cannot_split_as_the_dry_run_said(restarted: Restarted) -> None:
+    assert restarted.unsplit is not None
+    assert restarted.unsplit.is_fatal
+    assert "a broker splits no such segment" in str(restarted.unsplit.refused)
+    assert "Split operation is only permitted for segments with overflow" in restarted.complaint_unsplit
 
 
 @pytest.mark.parametrize("name", DAMAGES)

@@ -36,7 +36,13 @@ from brokerless.log.index.readers import has_unknown_version
 from brokerless.log.producer.loading import LoadedProducers, advance, load_producers
 from brokerless.log.producer.state import ProducerState
 from brokerless.log.recovery.orphaned_files import OrphanedFiles, plan_orphaned_files
-from brokerless.log.recovery.segment import OffsetOverflowError, SegmentRecovery, recover_segment, recover_split_segment
+from brokerless.log.recovery.segment import (
+    OffsetOverflowError,
+    SegmentRecovery,
+    check_split,
+    recover_segment,
+    recover_split_segment,
+)
 from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.location import DirectoryEntry, Location
@@ -277,6 +283,7 @@ def _recover(
             except OffsetOverflowError:
                 if split is None:
                     raise
+                check_split(file, base)
                 return _recover(files, reasons, config, log_start, epochs_before, now_ms, {*split, base})
         if result.parts and reason != "not-flushed":  # what comes of it has indexes, and is not recovered
             result = replace(result, state=replace(result.state, size=result.size), stop=None)

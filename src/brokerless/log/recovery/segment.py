@@ -20,7 +20,7 @@ from brokerless.log.checkpoint.leader_epochs import Epochs, recover_batches
 from brokerless.log.config import LogConfig
 from brokerless.log.offset_checks import first_offsets
 from brokerless.log.producer.state import CompletedTransaction, ProducerState, aborted_entry
-from brokerless.log.segment import Chunk, check_checksums, scan
+from brokerless.log.segment import Chunk, check_checksums, ignore, scan, scan_headers
 from brokerless.log.storage.files import File
 from brokerless.log.write.active_segment import Placement, SegmentState, no_limits
 
@@ -120,6 +120,24 @@ def recover_split_segment(
             break
     stop = stops[0] if stops and state.size < file.size else None
     return SegmentRecovery(file.size, state, next_offset, b"", b"", b"", stop, tuple(base for base, _ in parts)), epochs
+
+
+def check_split(file: File, base_offset: int) -> None:
+    """Raises :class:`UnreadableError` where a broker ends when it is to split a segment: it takes nothing for too far
+    apart but a last batch that is, and there has to be a batch up to the last byte
+    (``UnifiedLog.splitOverflowedSegment``, ``LogSegment.hasOverflow``, 4.4.0)."""
+    end, last = 0, -1
+    for chunk in scan_headers(file, ignore, chain_only=True):
+        end, last = chunk.base + int(chunk.batches.ends[-1]), int(chunk.batches.last_offset[-1])
+    if end < file.size:
+        text = f"position {end}: a segment that has to be split ends here; Kafka refuses to load it"
+        raise UnreadableError(file.path, text)
+    if last - base_offset <= MAX_INT32:
+        text = (
+            "an offset is too far from the segment's base offset for its indexes, and its last batch is not: a broker "
+            "splits no such segment; Kafka refuses to load this log"
+        )
+        raise UnreadableError(file.path, text)
 
 
 def follow_parts(parts: list[tuple[int, int]], chunk: Chunk) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
-from brokerless.errors import UnreadableError
 from brokerless.log import names
-from brokerless.log.recovery.segment import follow_parts
+from brokerless.log.recovery.segment import check_split, follow_parts
 from brokerless.log.segment import ignore, scan
 from brokerless.log.storage.location import Location
 
@@ -19,19 +18,15 @@ def split_segment(directory: Path, base_offset: int) -> None:
     """Replace a segment in a directory that nobody else reads by several, each of which begins where an offset is too
     far after the base offset of the one before; their indexes are to be rebuilt.
 
-    Source: ``LocalLog.splitOverflowedSegment`` (4.4.0). Raises UnreadableError where its batches end before the file,
-    as a broker does not start then.
+    Source: ``LocalLog.splitOverflowedSegment`` (4.4.0). Raises what :func:`check_split` does.
     """
     log = directory / names.segment_file(base_offset, "log")
     parts, end = list[tuple[int, int]](), 0
     with Location(str(log)).open() as file:
+        check_split(file, base_offset)
         for chunk in scan(file, ignore, chain_only=True):
             follow_parts(parts, chunk)
             end = chunk.base + int(chunk.batches.ends[-1])
-        if end < file.size:
-            raise UnreadableError(
-                log, f"position {end}: a segment that has to be split ends here; Kafka refuses to load it"
-            )
         for (base, start), (_, after) in pairwise([*parts, (0, end)]):
             with (directory / f"{base:020}.part").open("xb") as part:
                 while start < after:

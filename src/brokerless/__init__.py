@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from brokerless.api.recovery import carve, merge
     from brokerless.api.restore import restore
     from brokerless.api.results import LogAudit, LogRestart
+    from brokerless.api.topic import Topic
     from brokerless.errors import (
         BrokerlessError,
         ClusterError,
@@ -70,6 +71,7 @@ __all__ = [
     "RefusedError",
     "Routing",
     "RowError",
+    "Topic",
     "UnreadableError",
     "UnwritableError",
     "UsageError",
@@ -98,6 +100,7 @@ _MODULES = {
     "brokerless.api.recovery": ("carve", "merge"),
     "brokerless.api.restore": ("restore",),
     "brokerless.api.results": ("LogAudit", "LogRestart"),
+    "brokerless.api.topic": ("Topic",),
     "brokerless.errors": (
         *("BrokerlessError", "ClusterError", "DamageError", "JobError"),
         *("RefusedError", "UnreadableError", "UnwritableError", "UsageError"),

@@ -428,7 +428,7 @@ def test_jobs_is_a_number_of_threads(jobs: Any) -> None:
         brokerless.open(case("formats/v2-none-create").log).records(jobs=jobs)
 
 
-ONLY_OF_A_LOG = {("compact", "topics")}
+ONLY_OF_A_LOG = {(name, "topics") for name in ("compact", "records", "batches", "transactions")}
 """Which of its topics."""
 
 
@@ -441,6 +441,7 @@ def test_a_partition_takes_what_a_log_takes_with_the_same_defaults() -> None:
         "report",
         "schema",
         "sql",
+        "topic",
         "trim",
     }  # of whole directories
     for name in sorted(shared):

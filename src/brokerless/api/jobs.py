@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from brokerless.api.results import LogAudit, LogRestart
+from brokerless.api.topic_names import hint
 from brokerless.clock import Time, milliseconds
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
@@ -83,9 +84,30 @@ def tables(source: Source, partitions: Sequence[PartitionReader], options: Table
 
 
 def dataset(
-    source: Source, partitions: Sequence[PartitionReader], table: TableName, options: TableOptions
+    source: Source, partitions: Sequence[PartitionReader], table: TableName | str, options: TableOptions
 ) -> TableDataset:
-    return tables(source, partitions, options).dataset(table)
+    from brokerless.dataset.tables import TABLES
+
+    of_all = tables(source, partitions, options)
+    if table in TABLES:
+        return of_all.dataset(table)
+    from brokerless.sql.topics import topics_of
+
+    if table not in topics_of(of_all):
+        known = [*TABLES, *sorted(topics_of(of_all))]
+        raise UsageError(f"there is no table or topic {table!r}{hint(table, known)}; tables are {', '.join(TABLES)}")
+    return topic_dataset(source, partitions, table, options)
+
+
+def topic_dataset(
+    source: Source, partitions: Sequence[PartitionReader], topic: str, options: TableOptions
+) -> TableDataset:
+    from brokerless.sql import topics
+
+    of_all = tables(source, partitions, options)
+    types = topics.TopicTypes(of_all)
+    types.look_at(topic)
+    return topics.topic_dataset(of_all, topic, types.get(topic))
 
 
 def sql(source: Source, of: Sequence[PartitionReader], query: str, options: TableOptions) -> pa.RecordBatchReader:

@@ -7,7 +7,7 @@ named like a command take its options by the same names, with the same defaults.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -18,9 +18,11 @@ from brokerless.api import erasing, exporting, jobs
 from brokerless.api.jobs import records as all_records
 from brokerless.api.partition import Partition
 from brokerless.api.results import LogAudit, LogRestart
+from brokerless.api.topic import Topic
+from brokerless.api.topic_names import hint, select_topics
 from brokerless.arrow import table_of
 from brokerless.clock import Time
-from brokerless.errors import UnreadableError
+from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
@@ -86,12 +88,43 @@ class Log:
         for each in self.partitions:
             if (each.topic, each.partition) == (topic, partition):
                 return each
-        raise UnreadableError(self.path, f"there is no partition {topic}-{partition}")
+        numbers = [each.partition for each in self.partitions if each.topic == topic and each.partition is not None]
+        more = f"; there are {min(numbers)} to {max(numbers)}" if numbers else hint(topic, self._topic_names)
+        raise UnreadableError(self.path, f"there is no partition {topic}-{partition}{more}")
+
+    @property
+    def topics(self) -> list[Topic]:
+        """Its topics, by name."""
+        return [self.topic(each) for each in self._topic_names]
+
+    def topic(self, name: str) -> Topic:
+        """One topic: its records as tables, its partitions. Raises :class:`UsageError` if it is not there, with the
+        nearest name."""
+        if name not in self._topic_names:
+            raise UsageError(f"there is no topic {name}{hint(name, self._topic_names)}")
+        return Topic(self.directory, name, [each for each in self.partitions if each.topic == name])
+
+    @property
+    def _topic_names(self) -> list[str]:
+        return sorted({each.topic for each in self.directory.partitions if each.topic is not None})
+
+    def __iter__(self) -> Iterator[Partition]:
+        """Its partitions."""
+        return iter(self.partitions)
+
+    def __len__(self) -> int:
+        """How many partitions there are."""
+        return len(self.directory.partitions)
+
+    def __bool__(self) -> bool:
+        """A log without partitions is a log."""
+        return True
 
     def records(
         self,
         columns: Sequence[str] | None = None,
         *,
+        topics: Iterable[str] | str | None = None,
         start_offset: int | None = None,
         end_offset: int | None = None,
         start_timestamp: Time | None = None,
@@ -106,7 +139,8 @@ class Log:
         decode: Decode = None,
         jobs: int | None = None,
     ) -> pa.RecordBatchReader:
-        """As :meth:`Partition.records`, of all partitions; a range applies to each of them, ``limit`` to all. With
+        """As :meth:`Partition.records`, of all partitions; a range applies to each of them, ``limit`` to all.
+        ``topics``: only those with these names or patterns (``"click*"``). With
         ``decode``, topics whose types differ are a :class:`UsageError`: read one at a time."""
         from brokerless.tables.read_options import ReadOptions, range_of
 
@@ -122,32 +156,33 @@ class Log:
             done=done,
             jobs=jobs,
         )
-        return all_records(self.partitions, options, decode)
+        return all_records(select_topics(self.partitions, topics), options, decode)
 
     def batches(
         self,
         columns: Sequence[str] | None = None,
         *,
+        topics: Iterable[str] | str | None = None,
         max_batch_bytes: int | None = None,
         on_damage: OnDamage | None = None,
         done: Done = ignore,
     ) -> pa.RecordBatchReader:
-        """As :meth:`Partition.batches`, of all partitions."""
-        return read_batches(self.partitions, columns, max_batch_bytes, on_damage, done)
+        """As :meth:`Partition.batches`, of all partitions, or of ``topics`` as in :meth:`records`."""
+        return read_batches(select_topics(self.partitions, topics), columns, max_batch_bytes, on_damage, done)
 
     def segments(self, *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None) -> pa.Table:
         """As :meth:`Partition.segments`, of all partitions."""
         rows = (each.segment_rows(max_batch_bytes=max_batch_bytes, on_damage=on_damage) for each in self.partitions)
         return table_of([row for of_partition in rows for row in of_partition], SEGMENTS)
 
-    def transactions(self, *, on_damage: OnDamage | None = None) -> pa.Table:
-        """As :meth:`Partition.transactions`, of all partitions."""
-        found = (each.transactions(on_damage=on_damage) for each in self.partitions)
+    def transactions(self, *, topics: Iterable[str] | str | None = None, on_damage: OnDamage | None = None) -> pa.Table:
+        """As :meth:`Partition.transactions`, of all partitions, or of ``topics`` as in :meth:`records`."""
+        found = (each.transactions(on_damage=on_damage) for each in select_topics(self.partitions, topics))
         return pa.concat_tables([table_of([], TRANSACTIONS), *found])
 
     def dataset(
         self,
-        table: TableName,
+        table: TableName | str,
         *,
         isolation: Isolation = "read_uncommitted",
         control: bool = False,
@@ -155,7 +190,8 @@ class Log:
         on_damage: OnDamage | None = None,
     ) -> TableDataset:
         """A table as a ``pyarrow.dataset.Dataset``, whose scanner reads only what columns and filter need, each time
-        again: for DuckDB, Polars, pandas and Arrow. Others as in :meth:`records`."""
+        again: for DuckDB, Polars, pandas and Arrow. ``table``: a table's name, or that of a topic, whose keys and
+        values are typed as in :meth:`sql`. Others as in :meth:`records`."""
         how = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage)
         return jobs.dataset(self._source, self.partitions, table, how)
 

@@ -99,8 +99,7 @@ class Tables:
     def dataset(self, table: str, topic: str | None = None) -> TableDataset:
         """One table, or one topic's part of it. Raises :class:`UsageError` for a table that there is not."""
         if table not in SCHEMAS:
-            topic = "dataset('records').filter(pyarrow.dataset.field('topic') == 'NAME')"
-            raise UsageError(f"there is no table {table!r}; there are {', '.join(TABLES)}; a topic is {topic}")
+            raise UsageError(f"there is no table {table!r}; there are {', '.join(TABLES)}")
         return TableDataset(TableRows(self, table, topic))
 
 

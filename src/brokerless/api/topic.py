@@ -1,0 +1,143 @@
+"""One topic of a log: its partitions, and its records as a table of whichever library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import pyarrow as pa
+
+from brokerless.api import jobs
+from brokerless.arrow import table_of
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.log.read_progress import Done, ignore
+from brokerless.schemas import TRANSACTIONS
+from brokerless.tables.partition_reader import OnDamage, read_batches
+from brokerless.text import format_bytes, html_table
+
+if TYPE_CHECKING:
+    from brokerless.api.partition import Partition
+    from brokerless.clock import Time
+    from brokerless.dataset.table_dataset import TableDataset
+    from brokerless.kafka_names import Isolation
+    from brokerless.log.directory import LogDirectory
+    from brokerless.tables.record_filter import RecordFilter
+    from brokerless.typed.records import Decode
+
+
+class ReadingOptions(TypedDict, total=False):
+    """The options of :meth:`Log.records`."""
+
+    start_offset: int | None
+    end_offset: int | None
+    start_timestamp: Time | None
+    end_timestamp: Time | None
+    isolation: Isolation
+    control: bool
+    filter: RecordFilter | None
+    limit: int | None
+    max_batch_bytes: int | None
+    on_damage: OnDamage | None
+    done: Done
+    decode: Decode
+    jobs: int | None
+
+
+class BatchOptions(TypedDict, total=False):
+    """The options of :meth:`Log.batches`."""
+
+    max_batch_bytes: int | None
+    on_damage: OnDamage | None
+    done: Done
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What :meth:`Log.topic` returns. Its methods are those of :class:`Log`, with the same options, for this topic."""
+
+    directory: LogDirectory
+    name: str
+    partitions: Sequence[Partition]
+
+    def partition(self, partition: int) -> Partition:
+        """One partition. Raises :class:`UnreadableError` if it is not there."""
+        for each in self.partitions:
+            if each.partition == partition:
+                return each
+        raise UnreadableError(self.directory.path, f"there is no partition {self.name}-{partition}")
+
+    def records(self, columns: Sequence[str] | None = None, **options: Unpack[ReadingOptions]) -> pa.RecordBatchReader:
+        """As :meth:`Log.records`."""
+        from brokerless.tables.read_options import ReadOptions, range_of
+
+        others: dict[str, Any] = dict(options)
+        decode = others.pop("decode", None)
+        ranges = ("start_offset", "end_offset", "start_timestamp", "end_timestamp")
+        read = range_of(*(others.pop(name, None) for name in ranges))
+        return jobs.records(self.partitions, ReadOptions(columns=columns, range=read, **others), decode)
+
+    def batches(self, columns: Sequence[str] | None = None, **options: Unpack[BatchOptions]) -> pa.RecordBatchReader:
+        """As :meth:`Log.batches`."""
+        bound, on_damage, done = (options.get(name) for name in ("max_batch_bytes", "on_damage", "done"))
+        return read_batches(self.partitions, columns, bound, on_damage, done or ignore)
+
+    def transactions(self, *, on_damage: OnDamage | None = None) -> pa.Table:
+        """As :meth:`Log.transactions`."""
+        found = (each.transactions(on_damage=on_damage) for each in self.partitions)
+        return pa.concat_tables([table_of([], TRANSACTIONS), *found])
+
+    def to_table(self, columns: Sequence[str] | None = None, **options: Unpack[ReadingOptions]) -> pa.Table:
+        """All records in memory as Arrow's table; options as in :meth:`Log.records`."""
+        return self.records(columns, **options).read_all()
+
+    def to_pandas(self, columns: Sequence[str] | None = None, **options: Unpack[ReadingOptions]) -> Any:
+        """All records in memory as a DataFrame of pandas. Raises :class:`UsageError` where pandas is not installed."""
+        try:
+            import pandas  # noqa: F401  # pyright: ignore[reportMissingTypeStubs, reportUnusedImport]
+        except ImportError as error:
+            raise UsageError("to_pandas needs pandas: pip install pandas") from error
+        return self.to_table(columns, **options).to_pandas()
+
+    def to_polars(self, columns: Sequence[str] | None = None, **options: Unpack[ReadingOptions]) -> Any:
+        """All records in memory as a DataFrame of Polars. Raises :class:`UsageError` where Polars is not installed."""
+        try:
+            import polars  # pyright: ignore[reportMissingImports]
+        except ImportError as error:
+            raise UsageError("to_polars needs Polars: pip install polars") from error
+        return polars.from_arrow(self.to_table(columns, **options))
+
+    def dataset(
+        self,
+        *,
+        isolation: Isolation = "read_uncommitted",
+        control: bool = False,
+        max_batch_bytes: int | None = None,
+        on_damage: OnDamage | None = None,
+    ) -> TableDataset:
+        """The records as a ``pyarrow.dataset.Dataset``, as ``log.dataset("orders")``."""
+        how = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage)
+        return jobs.topic_dataset(jobs.Source(self.directory), self.partitions, self.name, how)
+
+    def sql(self, query: str, *, schemas: str | None = None, on_damage: OnDamage | None = None) -> pa.RecordBatchReader:
+        """As :meth:`Log.sql`: tables, and a view by this topic's name, of its partitions alone."""
+        how = jobs.TableOptions(on_damage=on_damage, schemas=schemas)
+        return jobs.sql(jobs.Source(self.directory), self.partitions, query, how)
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self.partitions)
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    def __repr__(self) -> str:
+        """``Topic(orders, 3 partitions, 378.3 KB)``, by the listing; nothing is read."""
+        own = self.partitions
+        size = format_bytes(sum(each.paths.size for each in own))
+        return f"Topic({self.name}, {len(own):,} partition{'' if len(own) == 1 else 's'}, {size})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (each.partition, each.paths.state, len(each.paths.segments), each.paths.size) for each in self.partitions
+        ]
+        return html_table(self.name, ("partition", "state", "segments", "bytes"), rows)

@@ -1,0 +1,129 @@
+"""Topics of a log in Python: what they have is what a filter of the whole log has."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import brokerless
+from brokerless.api.topic import BatchOptions, ReadingOptions
+from brokerless.api.topic_names import select_topics
+from brokerless.errors import UnreadableError, UsageError
+
+DEMO = Path(__file__).parents[2] / "demo" / "data"
+
+
+@pytest.fixture(scope="module")
+def log() -> brokerless.Log:
+    return brokerless.open(DEMO)
+
+
+def of_topic(table: pa.Table, name: str = "orders") -> pa.Table:
+    return table.filter(ds.field("topic") == name)
+
+
+def test_a_log_has_its_topics_and_partitions(log: brokerless.Log) -> None:
+    assert [each.name for each in log.topics] == sorted({str(each.topic) for each in log.partitions})
+    assert list(log) == log.partitions
+    assert len(log) == len(log.partitions)
+    topic = log.topic("orders")
+    assert list(topic) == topic.partitions == [log.partition("orders", number) for number in range(3)]
+    assert (len(topic), topic.partition(1)) == (3, log.partition("orders", 1))
+    assert repr(topic).startswith("Topic(orders, 3 partitions, ")
+    assert "<td" in topic._repr_html_()  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_log_without_partitions_is_true(tmp_path: Path) -> None:
+    shutil.copyfile(DEMO / "meta.properties", tmp_path / "meta.properties")
+    empty = brokerless.open(tmp_path)
+    assert len(empty) == 0
+    assert empty
+    assert empty.topics == []
+
+
+def test_tables_of_a_topic_are_those_of_the_log_filtered(log: brokerless.Log) -> None:
+    topic = log.topic("orders")
+    expected = of_topic(log.records().read_all())
+    assert topic.records().read_all().equals(expected)
+    assert topic.to_table().equals(expected)
+    assert topic.batches().read_all().equals(of_topic(log.batches().read_all()))
+    payments = log.topic("payments").transactions()
+    assert payments.equals(of_topic(log.transactions(), "payments"))
+    assert payments.num_rows
+    assert topic.to_table(["offset"], start_offset=5, end_offset=7).num_rows == 6
+    assert topic.dataset().to_table(columns=["offset", "value"]).equals(expected.select(["offset", "value"]))
+
+
+def test_other_libraries_have_the_same_rows(log: brokerless.Log) -> None:
+    topic = log.topic("orders")
+    expected = topic.to_table(["offset", "key"])
+    assert topic.to_pandas(["offset", "key"]).equals(expected.to_pandas())
+    frame = topic.to_polars(["offset", "key"])
+    assert isinstance(frame, pl.DataFrame)
+    assert frame["offset"].to_list() == expected["offset"].to_pylist()
+    assert topic.sql("SELECT count(*) AS n FROM orders").read_all().to_pylist() == [{"n": expected.num_rows}]
+    assert topic.sql("SELECT count(*) AS n FROM records").read_all().to_pylist() == [{"n": expected.num_rows}]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_library_that_is_missing_is_named(log: brokerless.Log, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(UsageError, match=f"pip install {library}"):
+        getattr(log.topic("users"), f"to_{library}")()
+
+
+def test_topics_are_chosen_by_names_and_patterns(log: brokerless.Log) -> None:
+    table = log.records(["topic"], topics=["orders", "u*"]).read_all()
+    assert set(table["topic"].to_pylist()) == {"orders", "users"}
+    assert (
+        log.batches(["topic"], topics="users").read_all().num_rows == log.topic("users").batches().read_all().num_rows
+    )
+    assert log.transactions(topics="payments").equals(log.topic("payments").transactions())
+    assert log.records(topics=[]).read_all().num_rows == 0
+    assert select_topics(log.partitions, None) == log.partitions
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "said"),
+    [
+        (lambda log: log.topic("order"), UsageError, "there is no topic order; did you mean orders"),
+        (lambda log: log.topic("ORDERS"), UsageError, "did you mean orders"),
+        (lambda log: log.topic("zzz"), UsageError, "there are __cluster_metadata, "),
+        (lambda log: log.records(topics=["ordrs"]), UsageError, "did you mean orders"),
+        (lambda log: log.batches(topics="ordrs"), UsageError, "did you mean orders"),
+        (lambda log: log.transactions(topics="ordrs"), UsageError, "did you mean orders"),
+        (lambda log: log.dataset("ordrs"), UsageError, "there is no table or topic 'ordrs'; did you mean orders"),
+        (lambda log: log.partition("order", 0), UnreadableError, "did you mean orders"),
+        (lambda log: log.partition("orders", 7), UnreadableError, "there are 0 to 2"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_right_one(
+    log: brokerless.Log, ask: Callable[[brokerless.Log], object], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        ask(log)
+
+
+def test_a_topics_dataset_is_what_sql_has_and_arrow_writes_it(log: brokerless.Log, tmp_path: Path) -> None:
+    dataset = log.dataset("orders")
+    by_sql = log.sql('SELECT * FROM orders ORDER BY partition, "offset"').read_all()
+    assert dataset.schema.names == by_sql.schema.names
+    found = dataset.to_table().sort_by([("partition", "ascending"), ("offset", "ascending")])
+    assert found["value"].to_pylist() == by_sql["value"].to_pylist()
+    ds.write_dataset(dataset, tmp_path / "orders", format="parquet")
+    assert ds.dataset(tmp_path / "orders").to_table().num_rows == by_sql.num_rows
+    assert dataset.filter(ds.field("offset") == 5).count_rows() == 3
+
+
+def test_a_topic_takes_what_a_log_takes() -> None:
+    for options, method in ((ReadingOptions, brokerless.Log.records), (BatchOptions, brokerless.Log.batches)):
+        taken = inspect.signature(method).parameters.keys() - {"self", "columns", "topics"}
+        assert options.__annotations__.keys() == taken

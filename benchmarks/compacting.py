@@ -100,10 +100,11 @@ def run(source: Path, to: Path, processes: int = 1) -> int:
     import brokerless
     from brokerless.jobs.compact.job import compact, plan
     from brokerless.jobs.compact.settings import CompactOptions
+    from brokerless.jobs.rewrite.plan import Source
 
-    partitions = [each.paths for each in brokerless.open(str(source)).partitions]
-    named = {each.topic for each in partitions if each.topic}
-    tasks = plan(partitions, [str(source)], to, CompactOptions(from_start=True), named=named)
+    directory = brokerless.open(str(source)).directory
+    named = {each.topic for each in directory.partitions if each.topic}
+    tasks = plan([Source.all_of(directory)], to, CompactOptions(from_start=True), named)
     return sum(each.totals.bytes_out for each in compact(tasks, _refuse, processes=processes))
 
 

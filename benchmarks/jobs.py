@@ -82,12 +82,13 @@ def convert(source: str, spark: str, records: str) -> int:
     import brokerless
     from brokerless.format.convert import ConversionTarget
     from brokerless.jobs.convert.job import Conversion, convert, plan
+    from brokerless.jobs.rewrite.plan import Source
 
-    partitions = [each.paths for each in brokerless.open(source).partitions]
+    directory = brokerless.open(source).directory
     conversion = Conversion(ConversionTarget(codec="snappy"), dry_run=True)
-    tasks = plan(partitions, [source], f"{source}/../to", conversion)
+    tasks = plan([Source.all_of(directory)], f"{source}/../to", conversion)
     converted = sum(each.totals.records_out for each in convert(tasks, print, spark=place(spark), processes=1))
-    if converted != len(partitions) * int(records):
+    if converted != len(directory.partitions) * int(records):
         raise BenchmarkError(f"{converted} records were converted")
     return converted
 

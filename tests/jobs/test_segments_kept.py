@@ -13,6 +13,7 @@ from tests.cli.conftest import (
     run,  # noqa: F401
 )
 from tests.golden import broker_data
+from tests.sources import sources_of
 
 from brokerless.format.convert import ConversionTarget
 from brokerless.jobs.convert.job import Conversion, convert
@@ -21,8 +22,6 @@ from brokerless.jobs.salvage.job import Salvage, salvage
 from brokerless.jobs.salvage.job import plan as plan_salvage
 from brokerless.log import names
 from brokerless.log.config import LogConfig
-from brokerless.log.directory import resolve
-from brokerless.log.storage.location import Location
 
 CLEAN = broker_data("clean")
 MANY = "segments-0"
@@ -37,12 +36,11 @@ def partitions(directory: Path) -> dict[str, list[int]]:
 
 
 def salvaged(source: Path, to: Path, how: Salvage | None = None) -> list[Any]:
-    return list(salvage(plan_salvage([resolve(Location(str(source)))], to, how or Salvage()), lambda _: None))
+    return list(salvage(plan_salvage(sources_of(source), to, how or Salvage()), lambda _: None))
 
 
 def converted(source: Path, to: Path, how: Conversion) -> list[Any]:
-    found = resolve(Location(str(source))).partitions
-    return list(convert(plan_convert(found, [str(source)], to, how), lambda _: None))
+    return list(convert(plan_convert(sources_of(source), to, how), lambda _: None))
 
 
 def test_the_source_has_what_is_to_be_kept() -> None:

@@ -19,12 +19,11 @@ import pytest
 import brokerless
 from brokerless.findings import Finding
 from brokerless.jobs.merge.job import Merge, MergeResult, merge, plan
-from brokerless.log.directory import resolve
-from brokerless.log.storage.location import Location
 from tests.kafka.cluster import Cluster
 from tests.kafka.diverged import LAST, REPLICAS, TOPIC, diverge
 from tests.kafka.oracle import read_logs
 from tests.kafka.producers import Record, consume, produce_confluent
+from tests.sources import sources_of
 
 pytestmark = pytest.mark.xdist_group("merged")
 PARTITIONS = range(len(REPLICAS))
@@ -76,7 +75,7 @@ def truncations(cluster: Cluster) -> Iterator[tuple[tuple[int, int], list[int]]]
 
 def run(disks: list[Path], to: Path, how: Merge | None = None) -> tuple[list[MergeResult], list[Finding]]:
     findings: list[Finding] = []
-    tasks = plan([resolve(Location(str(disk))) for disk in disks], to, how or Merge(), lambda each: each.topic == TOPIC)
+    tasks = plan(sources_of(*disks, topic=TOPIC), to, how or Merge())
     return list(merge(tasks, findings.append)), findings
 
 

@@ -31,6 +31,7 @@ from tests.kafka.live import some_records
 from tests.kafka.producers import Record, produce_confluent
 from tests.log import odd_logs
 from tests.random_damage import damage_at_random
+from tests.sources import sources_of
 
 pytestmark = pytest.mark.xdist_group("restart")
 
@@ -335,7 +336,7 @@ def served(broker: KafkaBroker) -> dict[str, dict[int, Content]]:
 
 
 def salvaged(broker: KafkaBroker, damaged: Path, to: Path) -> list[SalvageResult]:
-    tasks = plan([resolve(Location(str(damaged)))], to, Salvage(), lambda each: each.topic == TOPIC)
+    tasks = plan(sources_of(damaged, topic=TOPIC), to, Salvage())
     return list(salvage(tasks, lambda _: None))
 
 

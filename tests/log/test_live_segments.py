@@ -15,6 +15,7 @@ from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
 from tests.jobs.exports import exported, table
 from tests.log.cleaner import EVERY, SIZE, clean, delete, left, write_log, write_segment
 from tests.opening import replace_call
+from tests.sources import sources_of
 
 import brokerless
 from brokerless.findings import Finding
@@ -92,7 +93,7 @@ def convert(path: Path) -> list[int]:
 def salvage(path: Path) -> list[int]:
     to, found = path.parents[1] / "salvaged", list[Finding]()
     note_cleaning(path)
-    tasks = salvage_job.plan([resolve(Location(str(path)))], to, salvage_job.Salvage())
+    tasks = salvage_job.plan(sources_of(path), to, salvage_job.Salvage())
     (result,) = salvage_job.salvage(tasks, found.append)
     assert (result.losses, result.damaged, found) == ((), 0, [])
     return records(to / path.name)
@@ -108,7 +109,7 @@ def salvage_of_many(path: Path) -> list[int]:
 
 def tables(path: Path) -> list[int]:
     to = path.parents[1] / "tables"
-    tasks = salvage_job.plan([resolve(Location(str(path)))], to, salvage_job.Salvage(parquet=True))
+    tasks = salvage_job.plan(sources_of(path), to, salvage_job.Salvage(parquet=True))
     list(salvage_job.salvage(tasks, pytest.fail))
     return [row["offset"] for row in table(to)]
 
@@ -119,7 +120,7 @@ def merge(path: Path) -> list[int]:
     other = path.parents[1] / "other" / path.name
     shutil.copytree(path, other)
     note_cleaning(other)
-    tasks = merge_job.plan([resolve(Location(str(each))) for each in (path, other)], to, merge_job.Merge())
+    tasks = merge_job.plan(sources_of(path, other), to, merge_job.Merge())
     (result,) = merge_job.merge(tasks, found.append)
     assert (result.losses, result.divergences, set(result.damaged)) == ((), (), {0})
     return records(to / path.name)

@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from pyspark.sql import SparkSession
+from tests.sources import sources_of
 
 import brokerless
 from brokerless.format.convert import ConversionTarget
@@ -37,10 +38,9 @@ def main(master: str, source: str, to: str) -> None:
     frame = session.read.format("brokerless").load(source)
     rows: Any = frame.selectExpr("topic", "partition", "offset", "md5(value)").collect()
     read = sorted(list(row) for row in rows)
-    partitions = [each.paths for each in brokerless.open(source).partitions]
     findings = [str(each) for each in brokerless.open(source).verify(spark=session)]
     convert_job.run_task = wait_in_the_middle
-    tasks = convert_job.plan(partitions, [source], to, convert_job.Conversion(ConversionTarget(codec="zstd")))
+    tasks = convert_job.plan(sources_of(source), to, convert_job.Conversion(ConversionTarget(codec="zstd")))
     converted = [each.as_dict() for each in convert_job.convert(tasks, print, spark=session)]
     print(json.dumps({"read": read, "findings": findings, "converted": converted}))
     session.stop()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.golden import broker_data
+from tests.sources import sources_of
 from tests.spark.cluster import ROOT, Cluster
 
 import brokerless
@@ -49,8 +50,7 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
     spark_cluster: Cluster, source: Path, tmp_path: Path
 ) -> None:
     alone = tmp_path / "alone"
-    partitions = [each.paths for each in brokerless.open(source).partitions]
-    expected = list(convert(plan(partitions, [str(source)], alone, Conversion(ConversionTarget(codec="zstd"))), print))
+    expected = list(convert(plan(sources_of(source), alone, Conversion(ConversionTarget(codec="zstd"))), print))
 
     command = [sys.executable, "-m", "tests.spark.driver", spark_cluster.master, str(source), str(tmp_path / "to")]
     with subprocess.Popen(

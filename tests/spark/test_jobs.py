@@ -27,6 +27,7 @@ from tests.jobs.works import (
     square,
     wait_for,
 )
+from tests.sources import sources_of
 from tests.typed.logs import write_log
 
 import brokerless
@@ -39,8 +40,6 @@ from brokerless.jobs.run.on_spark import with_tries
 from brokerless.jobs.salvage.job import Salvage, salvage
 from brokerless.jobs.salvage.job import plan as plan_salvage
 from brokerless.log import names
-from brokerless.log.directory import resolve
-from brokerless.log.storage.location import Location
 from brokerless.views.merge import row as merge_row
 from brokerless.views.salvage import row as salvage_row
 
@@ -228,7 +227,7 @@ def test_fields_of_typed_values_are_blanked_and_counted_on_a_session_as_in_one_p
 def test_segments_begin_where_they_did_also_on_a_session(spark: SparkSession, tmp_path: Path) -> None:
     source = broker_data("clean") / "segments-0"
     here = [path.name for path in sorted(source.glob("*.log"))]
-    plan = plan_salvage([resolve(Location(str(source)))], tmp_path / "salvaged", Salvage())
+    plan = plan_salvage(sources_of(source), tmp_path / "salvaged", Salvage())
     list(salvage(plan, print, spark=spark))
     list(brokerless.open(source).convert(tmp_path / "converted", codec="zstd", spark=spark))
     for to in ("salvaged", "converted"):
@@ -243,7 +242,7 @@ def test_partitions_are_salvaged_and_merged_on_a_session(spark: SparkSession, tm
         max((disk / "txn-1").glob("*.log")).write_bytes(b"lost")
     min((disks[0] / "segments-0").glob("*.log")).unlink()
 
-    logs = [resolve(Location(str(disk))) for disk in disks]
+    logs = sources_of(*disks)
     for where, session in (("here", "none"), ("there", spark)):
         to = tmp_path / where
         saved = plan_salvage(logs[:1], to / "tables", Salvage(parquet=True))

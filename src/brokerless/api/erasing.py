@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from brokerless.api.jobs import Source, bound
-from brokerless.log.storage.location import StorageOptions
+from brokerless.api.jobs import bound
+from brokerless.log.directory import LogDirectory
+from brokerless.log.read_progress import ignore
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def erase(
-    source: Source,
+    directory: LogDirectory,
     to: str | os.PathLike[str],
     *,
     keys: Iterable[bytes | str] | None,
@@ -34,13 +36,14 @@ def erase(
     on_damage: OnDamage | None,
     spark: Spark = "none",
 ) -> list[ErasedPartition]:
-    from brokerless.jobs.convert.job import raise_damage
     from brokerless.jobs.erase.blanking import blanking_of
     from brokerless.jobs.erase.copies import find_copies
-    from brokerless.jobs.erase.job import Erasure, erase, finish, plan, settle_targets
+    from brokerless.jobs.erase.job import Erasure, erase, plan, settle_targets
     from brokerless.jobs.erase.key_set import given_keys
     from brokerless.jobs.erase.recording import ManifestWriter, topic_fields
     from brokerless.jobs.erase.selection import Selection
+    from brokerless.jobs.rewrite.plan import Source
+    from brokerless.jobs.rewrite.reading import raise_damage
     from brokerless.tables.record_filter import given_header
 
     own_keys = None if keys is None else given_keys(keys)
@@ -48,27 +51,24 @@ def erase(
     blanking = None
     if blank or blank_fields or schemas is not None or value_format != "auto":
         path = None if schemas is None else os.fspath(schemas)
-        blanking = blanking_of(blank_fields, value_format, path, source.directory.partitions)
+        blanking = blanking_of(blank_fields, value_format, path, directory.partitions)
     erasure = Erasure(Selection(own_keys, where, own_header), blanking, bound(max_batch_bytes), dry_run)
-    directory = source.directory
-    chosen = [(directory, directory.partitions)]
+    target = Location.of(to, storage_options)
+    sources = [Source.all_of(directory)]
     writer = None
     if manifest is not None and not dry_run:
-        settle_targets([directory], to, storage_options)
-        writer = ManifestWriter(manifest, [directory.path], to, erasure, sign_key, storage_options)
+        settle_targets([directory], target)
+        writer = ManifestWriter(manifest, [directory.path], target, erasure, sign_key)
     finished = {} if writer is None else writer.finished
-    tasks = plan(chosen, to, erasure, storage_options, finished=finished)
-    copies = [] if writer is None else find_copies(chosen, erasure)
-    record = None if writer is None else lambda partitions: writer.write(partitions, copies)
-    report = on_damage or raise_damage
-    results = erase(tasks, report, spark=spark, write_manifest=record, processes=1)
-    if not dry_run and not any(each.damages for each in results):
-        finish([directory], to, target_storage_options=storage_options)
+    planned = plan(sources, target, erasure, finished=finished, is_hashed=writer is not None)
+    copies = [] if writer is None else find_copies(sources, erasure)
+    write = ignore if writer is None else lambda partitions: writer.write(partitions, copies)
+    results = erase(planned, on_damage or raise_damage, spark=spark, write_manifest=write, processes=1)
     if on_damage is not None:
         for each in topic_fields(results, writer):
             finding = each.finding()
             if finding is not None:
                 on_damage(finding)
     if writer is not None:
-        writer.complete([os.fspath(to)], copies, storage_options)
+        writer.complete([each.directory for each in planned.targets], copies)
     return results

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from brokerless.api.jobs import Source, bound
+from brokerless.api.jobs import bound
 from brokerless.errors import raise_errors
 from brokerless.kafka_names import Isolation
+from brokerless.log.directory import LogDirectory
 from brokerless.log.names import is_internal
 from brokerless.log.storage.location import StorageOptions
 from brokerless.tables.partition_reader import OnDamage
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def export(
-    source: Source,
+    directory: LogDirectory,
     to: str | os.PathLike[str] | None,
     *,
     as_: ExportForm = "parquet",
@@ -44,7 +45,6 @@ def export(
     from brokerless.table_formats.parquet_files import FILE_BYTES
     from brokerless.typed.topic_type import decoding_of
 
-    directory = source.directory
     bytes_ = bound(max_batch_bytes)
     parquet_bytes, typed = file_bytes or FILE_BYTES, decoding_of(decode)
     own_catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog)

@@ -16,6 +16,7 @@ from brokerless.findings import Finding
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory, PartitionPath, may_have_remote_offsets, resolve
 from brokerless.log.names import Include
+from brokerless.log.read_progress import ignore
 from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_records
 from brokerless.text import parse_bytes
@@ -37,13 +38,6 @@ if TYPE_CHECKING:
     from brokerless.typed.records import Decode
     from brokerless.typed.topic_type import Decoding
     from brokerless.typed.usage import SchemaReport
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """What a job reads."""
-
-    directory: LogDirectory
 
 
 def open_directory(location: Location, include: Collection[Include] | Include) -> LogDirectory:
@@ -74,21 +68,21 @@ class TableOptions:
     schemas: str | None = None
 
 
-def tables(source: Source, partitions: Sequence[PartitionReader], options: TableOptions) -> Tables:
+def tables(directory: LogDirectory, partitions: Sequence[PartitionReader], options: TableOptions) -> Tables:
     from brokerless.dataset.tables import Tables
 
     return Tables(
-        source.directory, tuple(partitions), options.isolation, options.control,
+        directory, tuple(partitions), options.isolation, options.control,
         options.max_batch_bytes, options.on_damage, options.schemas,
     )  # fmt: skip
 
 
 def dataset(
-    source: Source, partitions: Sequence[PartitionReader], table: TableName | str, options: TableOptions
+    directory: LogDirectory, partitions: Sequence[PartitionReader], table: TableName | str, options: TableOptions
 ) -> TableDataset:
     from brokerless.dataset.tables import TABLES
 
-    of_all = tables(source, partitions, options)
+    of_all = tables(directory, partitions, options)
     if table in TABLES:
         return of_all.dataset(table)
     from brokerless.sql.topics import topics_of
@@ -96,24 +90,26 @@ def dataset(
     if table not in topics_of(of_all):
         known = [*TABLES, *sorted(topics_of(of_all))]
         raise UsageError(f"there is no table or topic {table!r}{hint(table, known)}; tables are {', '.join(TABLES)}")
-    return topic_dataset(source, partitions, table, options)
+    return topic_dataset(directory, partitions, table, options)
 
 
 def topic_dataset(
-    source: Source, partitions: Sequence[PartitionReader], topic: str, options: TableOptions
+    directory: LogDirectory, partitions: Sequence[PartitionReader], topic: str, options: TableOptions
 ) -> TableDataset:
     from brokerless.sql import topics
 
-    of_all = tables(source, partitions, options)
+    of_all = tables(directory, partitions, options)
     types = topics.TopicTypes(of_all)
     types.look_at(topic)
     return topics.topic_dataset(of_all, topic, types.get(topic))
 
 
-def sql(source: Source, of: Sequence[PartitionReader], query: str, options: TableOptions) -> pa.RecordBatchReader:
+def sql(
+    directory: LogDirectory, of: Sequence[PartitionReader], query: str, options: TableOptions
+) -> pa.RecordBatchReader:
     from brokerless.sql.session import query_once
 
-    return query_once(tables(source, of, options), query)
+    return query_once(tables(directory, of, options), query)
 
 
 Paths = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
@@ -148,21 +144,20 @@ def schema(partitions: Sequence[PartitionReader], decode: Decoding | None, max_b
     return report_schemas(partitions, decode, max_batch_bytes=max_batch_bytes)
 
 
-def verify(source: Source, max_batch_bytes: int | None, spark: Spark) -> Generator[Finding]:
+def verify(directory: LogDirectory, max_batch_bytes: int | None, spark: Spark) -> Generator[Finding]:
     from brokerless.jobs.verify.job import verify
 
-    partitions, bytes_ = source.directory.partitions, bound(max_batch_bytes)
+    partitions, bytes_ = directory.partitions, bound(max_batch_bytes)
     for finding in verify(partitions, bytes_, spark=spark, processes=1):
         if isinstance(finding, UnreadableError):
             raise finding
         yield finding
 
 
-def audit(source: Source, max_batch_bytes: int | None, spark: Spark) -> LogAudit:
+def audit(directory: LogDirectory, max_batch_bytes: int | None, spark: Spark) -> LogAudit:
     from brokerless.jobs.audit.job import audit_directory, audit_partitions
     from brokerless.jobs.directory_state import load_directory_state
 
-    directory = source.directory
     state, partitions = load_directory_state(directory), directory.partitions
     audits: list[PartitionAudit] = []
     results = audit_partitions(partitions, state, bound(max_batch_bytes), spark=spark, processes=1)
@@ -174,21 +169,20 @@ def audit(source: Source, max_batch_bytes: int | None, spark: Spark) -> LogAudit
     return LogAudit(tuple(audits), tuple(audit_directory(directory, state, audits)))
 
 
-def restart(source: Source, kafka: str | None = None) -> LogRestart:
+def restart(directory: LogDirectory, kafka: str | None = None) -> LogRestart:
     from brokerless.jobs.directory_state import load_directory_state
     from brokerless.jobs.restart.job import plan_directories, plan_restart
 
-    state = load_directory_state(source.directory)
-    directory = next(iter(plan_directories([source.directory], version=kafka)), None)
+    state = load_directory_state(directory)
+    start = next(iter(plan_directories([directory], version=kafka)), None)
     restarts = (
-        plan_restart(each, state.of(each), clean=state.was_clean, directory=directory)
-        for each in source.directory.partitions
+        plan_restart(each, state.of(each), clean=state.was_clean, directory=start) for each in directory.partitions
     )
-    return LogRestart(tuple(restarts), directory)
+    return LogRestart(tuple(restarts), start)
 
 
 def salvage(
-    source: Source,
+    directory: LogDirectory,
     to: str | os.PathLike[str],
     *,
     as_: Literal["segments", "parquet"],
@@ -201,17 +195,18 @@ def salvage(
     storage_options: StorageOptions | None = None,
     spark: Spark = "none",
 ) -> list[SalvageResult]:
+    from brokerless.jobs.rewrite.plan import Source
     from brokerless.jobs.salvage.job import Salvage, plan, salvage
     from brokerless.log.config import LogConfig
 
     config = None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
     settings = Salvage(config, bound(max_batch_bytes), dry_run, partial, as_ == "parquet")
-    tasks = plan([source.directory], Location.of(to, storage_options), settings, lambda _: True, include)
-    return list(salvage(tasks, on_damage or (lambda _: None), spark=spark, processes=1))
+    planned = plan([Source.all_of(directory)], Location.of(to, storage_options), settings, include)
+    return list(salvage(planned, on_damage or ignore, spark=spark, processes=1))
 
 
 def convert(
-    source: Source,
+    directory: LogDirectory,
     to: str | os.PathLike[str],
     *,
     message_format: int | None,
@@ -227,19 +222,20 @@ def convert(
     spark: Spark = "none",
 ) -> list[ConvertResult]:
     from brokerless.format.convert import ConversionTarget
-    from brokerless.jobs.convert.job import Conversion, convert, plan, raise_damage
+    from brokerless.jobs.convert.job import Conversion, convert, plan
+    from brokerless.jobs.rewrite.plan import Source
+    from brokerless.jobs.rewrite.reading import raise_damage
     from brokerless.log.config import LogConfig
 
     target = ConversionTarget(message_format, codec, level, batch_size)
     config = None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
     conversion = Conversion(target, config, isolation, bound(max_batch_bytes), dry_run)
-    directory = source.directory
-    tasks = plan(directory.partitions, [directory.location], Location.of(to, storage_options), conversion)
-    return list(convert(tasks, on_damage or raise_damage, spark=spark, processes=1))
+    planned = plan([Source.all_of(directory)], Location.of(to, storage_options), conversion)
+    return list(convert(planned, on_damage or raise_damage, spark=spark, processes=1))
 
 
 def trim(
-    source: Source,
+    directory: LogDirectory,
     *,
     free: int | str | None,
     retention: bool,
@@ -251,19 +247,19 @@ def trim(
     from brokerless.jobs.trim.job import trim
 
     named = None if topics is None else set(topics)
-    partitions = None if named is None else [each for each in source.directory.partitions if each.topic in named]
+    partitions = None if named is None else [each for each in directory.partitions if each.topic in named]
     others = [resolve(Location(os.fspath(each))) for each in log_dirs]
     size = parse_bytes(free) if isinstance(free, str) else free
     if free is not None and (size is None or size < 1):
         raise UsageError(f"free={free!r} is not a number of bytes above 0; use one such as 1000000, '500MB' or '1GiB'")
     return trim(
-        source.directory, free=size, retention=retention, before=milliseconds(before), partitions=partitions,
+        directory, free=size, retention=retention, before=milliseconds(before), partitions=partitions,
         named=named or (), others=others, apply=apply,
     )  # fmt: skip
 
 
 def size(
-    source: Source,
+    directory: LogDirectory,
     *,
     sample: float | None,
     full: bool,
@@ -282,7 +278,7 @@ def size(
         raise UsageError("full and sample exclude each other; use one of them")
     choices = choices_of(tuple(message_formats), tuple(codecs), tuple(levels), tuple(batch_records), tuple(batch_sizes))
     settings = SizeSettings(tuple(choices), sample, full, bound(max_batch_bytes))
-    return list(size(source.directory.partitions, settings, spark=spark, processes=1))
+    return list(size(directory.partitions, settings, spark=spark, processes=1))
 
 
 def explain(
@@ -303,7 +299,7 @@ def explain(
 
 
 def compact(
-    source: Source,
+    directory: LogDirectory,
     to: str | os.PathLike[str] | None,
     *,
     delete_retention_ms: int | None,
@@ -322,13 +318,13 @@ def compact(
 ) -> list[CompactResult]:
     from brokerless.jobs.compact.job import compact, plan
     from brokerless.jobs.compact.settings import CompactOptions
-    from brokerless.jobs.convert.job import raise_damage
+    from brokerless.jobs.rewrite.plan import Source
+    from brokerless.jobs.rewrite.reading import raise_damage
 
     options = CompactOptions(
         milliseconds(now), delete_retention_ms, min_compaction_lag_ms, segment_bytes, keep_active, from_start, kafka,
         bound(max_batch_bytes), dry_run or to is None, 10 if dry_run or to is None else 0,
     )  # fmt: skip
-    directory = source.directory
     target = None if to is None else Location.of(to, storage_options)
-    tasks = plan(directory.partitions, [directory.location], target, options, topics, on_damage)
-    return list(compact(tasks, on_damage or raise_damage, spark=spark, processes=1))
+    planned = plan([Source.all_of(directory)], target, options, topics, on_damage or ignore)
+    return list(compact(planned, on_damage or raise_damage, spark=spark, processes=1))

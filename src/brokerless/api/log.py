@@ -72,8 +72,8 @@ class Log:
     directory: LogDirectory
 
     @property
-    def _source(self) -> jobs.Source:
-        return jobs.Source(self.directory)
+    def _source(self) -> LogDirectory:
+        return self.directory
 
     @property
     def path(self) -> str:

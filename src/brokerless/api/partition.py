@@ -57,10 +57,9 @@ class Partition(PartitionReader):
         return f"Partition({name}, {offsets}{count:,} segment{'' if count == 1 else 's'})"
 
     @property
-    def _source(self) -> jobs.Source:
+    def _source(self) -> LogDirectory:
         is_file = any(segment.log.path == self.path for segment in self.paths.segments)
-        directory = LogDirectory(self.paths.location, "file" if is_file else "partition", (self.paths,))
-        return jobs.Source(directory)
+        return LogDirectory(self.paths.location, "file" if is_file else "partition", (self.paths,))
 
     def records(
         self,

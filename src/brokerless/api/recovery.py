@@ -49,6 +49,7 @@ def merge(
     :class:`UsageError`, :class:`UnreadableError` and :class:`UnwritableError`; nothing is written then.
     """
     from brokerless.jobs.merge.job import Merge, merge, plan
+    from brokerless.jobs.rewrite.plan import Source
 
     logs = [open_directory(Location(path, storage_options), include) for path in list_paths(paths, _NO_PATHS)]
     there = {each.topic for log in logs for each in log.partitions}
@@ -56,8 +57,8 @@ def merge(
     if missing:
         raise UsageError(f"there is no topic {missing[0]!r}; topics: {', '.join(sorted(filter(None, there)))}")
     settings = Merge(_config(segment_bytes), bound(max_batch_bytes), dry_run, committed_only)
-    tasks = plan(logs, to, settings, lambda each: topics is None or each.topic in topics)
-    return list(merge(tasks, on_damage or (lambda _: None), done, spark=spark, processes=1))
+    sources = [Source(log, [each for each in log.partitions if topics is None or each.topic in topics]) for log in logs]
+    return list(merge(plan(sources, to, settings), on_damage or (lambda _: None), done, spark=spark, processes=1))
 
 
 def carve(

@@ -117,12 +117,12 @@ class Topic:
     ) -> TableDataset:
         """The records as a ``pyarrow.dataset.Dataset``, as ``log.dataset("orders")``."""
         how = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage)
-        return jobs.topic_dataset(jobs.Source(self.directory), self.partitions, self.name, how)
+        return jobs.topic_dataset(self.directory, self.partitions, self.name, how)
 
     def sql(self, query: str, *, schemas: str | None = None, on_damage: OnDamage | None = None) -> pa.RecordBatchReader:
         """As :meth:`Log.sql`: tables, and a view by this topic's name, of its partitions alone."""
         how = jobs.TableOptions(on_damage=on_damage, schemas=schemas)
-        return jobs.sql(jobs.Source(self.directory), self.partitions, query, how)
+        return jobs.sql(self.directory, self.partitions, query, how)
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self.partitions)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from brokerless.api.log import Log
     from brokerless.api.partition import Partition
+    from brokerless.jobs.rewrite.plan import Source
     from brokerless.log.names import Include
     from brokerless.views.screen import Screen
 
@@ -144,6 +145,13 @@ class Output:
     def partitions(self, options: Namespace) -> list[Partition]:
         """The selected partitions of all paths."""
         return [each for log in self.open(options.paths, options.include) for each in self.chosen(log, options)]
+
+    def sources(self, options: Namespace) -> list[Source]:
+        """All paths, each with its selected partitions."""
+        from brokerless.jobs.rewrite.plan import Source
+
+        logs = self.open(options.paths, options.include)
+        return [Source(log.directory, [each.paths for each in self.chosen(log, options)]) for log in logs]
 
     def chosen(self, log: Log, options: Namespace) -> Sequence[Partition]:
         """The selected partitions of a log; a topic or number that none of them has is reported."""

@@ -15,14 +15,13 @@ from tests.golden import golden
 from tests.jobs.compact.logs import DAY, Round, clean_by_kafka, copy_of, write_log
 from tests.kafka.jars import NEWEST, OLD_FORMATS
 from tests.kafka.written import START
+from tests.sources import sources_of
 
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.compact.job import CompactResult, compact, plan
 from brokerless.jobs.compact.settings import KEY_BYTES
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import offset_checkpoint
-from brokerless.log.directory import resolve
-from brokerless.log.storage.location import Location
 
 REFUSED = ("InvalidTxnStateException", "Invalid control record type", "Empty batches are only supported for magic v2")
 """What Kafka says of golden logs that it does not load, and of those of v0 and v1 that 4.4's cleaner cannot finish,
@@ -94,8 +93,7 @@ def compacted(partition: Path, to: Path, how: Round, kafka: str = "4.4", key_byt
     """Of the log directory that a partition is in, with the line of that round in the cleaner's checkpoint."""
     lines = {} if how.cleaned is None else {("topic", 0): how.cleaned}
     (partition.parent / names.CLEANER_CHECKPOINT).write_bytes(offset_checkpoint(lines))
-    directory = resolve(Location(str(partition)))
-    tasks = plan(directory.partitions, [str(partition)], to, replace(how.options(kafka), key_bytes=key_bytes))
+    tasks = plan(sources_of(partition), to, replace(how.options(kafka), key_bytes=key_bytes))
     findings = list[Finding]()
     (result,) = compact(tasks, findings.append)
     assert not [each for each in findings if each.severity == "error" and each.kind != Kind.MISSING_SEGMENT]

@@ -11,6 +11,7 @@ import pytest
 from tests.jobs.compact.judge import compare, compare_golden, golden_logs
 from tests.kafka.jars import NEWEST, OLD_FORMATS
 from tests.kafka.written import START
+from tests.sources import sources_of
 
 import brokerless
 from brokerless.format.write.builder import BatchAttributes, BatchBuilder
@@ -61,11 +62,9 @@ def test_many_keys_in_little_memory_are_cleaned_as_in_much(tmp_path: Path) -> No
                 builder.append(START, b"key-%d" % chance.randrange(30_000), b"value", [])
             output.append(np.frombuffer(builder.close(), np.uint8))
         output.commit()
-    log = brokerless.open(tmp_path / "from")
     for to, key_bytes in zip(TARGETS, (KEY_BYTES, 1 << 17), strict=True):
         options = CompactOptions(START, key_bytes=key_bytes)
-        paths = [each.paths for each in log.partitions]
-        tasks = plan(paths, [str(tmp_path / "from")], tmp_path / to, options, named={"topic"})
+        tasks = plan(sources_of(tmp_path / "from"), tmp_path / to, options, named={"topic"})
         (result,) = compact(tasks, print)
         assert (result.totals.passes > 8) == (to == "little")
     files = [{path.name: path.read_bytes() for path in (tmp_path / to / "topic-0").glob("*.log")} for to in TARGETS]

@@ -16,6 +16,7 @@ from tests.kafka.broker import KafkaBroker
 from tests.kafka.oracle import dump_everything
 from tests.kafka.producers import consume
 from tests.log.cleaner import clean, left, write_log, write_segment
+from tests.sources import sources_of
 
 import brokerless
 from brokerless.errors import DamageError, UnreadableError, UsageError
@@ -39,7 +40,7 @@ def paths(source: Path) -> Any:
 
 
 def run(source: Path, to: Path, conversion: Conversion, findings: list[Finding] | None = None) -> list[ConvertResult]:
-    tasks = plan(paths(source), [str(source)], to, conversion)
+    tasks = plan(sources_of(source), to, conversion)
     told = list[Finding]() if findings is None else findings
     results = list(convert(tasks, told.append))
     assert findings is not None or not told
@@ -203,20 +204,20 @@ def test_a_broken_inside_under_a_right_checksum_is_damage(tmp_path: Path) -> Non
 def test_nothing_is_begun_that_cannot_be_written(tmp_path: Path) -> None:
     source = broker_data("clean") / "txn-0"
     copy = shutil.copytree(source, tmp_path / "copy" / "txn-0")
-    for partitions, to, text in (
-        (paths(copy), tmp_path / "copy", "exists already"),
-        (paths(copy), copy / "inside", "is within"),
-        (paths(copy), copy, "is within"),
-        ([*paths(source), *paths(copy)], tmp_path / "to", "is both in"),
-        (paths(copy / "00000000000000000000.log"), tmp_path / "to", "give its directory"),
+    for sources, to, text in (
+        ([copy], tmp_path / "copy", "exists already"),
+        ([copy], copy / "inside", "is within"),
+        ([copy], copy, "is within"),
+        ([source, copy], tmp_path / "to", "is both in"),
+        ([copy / "00000000000000000000.log"], tmp_path / "to", "give its directory"),
     ):
         with pytest.raises(UsageError, match=text):
-            plan(partitions, [str(source), str(copy)], to, Conversion())
+            plan(sources_of(*sources), to, Conversion())
     assert not (tmp_path / "to").exists()
 
 
 def test_a_task_is_a_value(tmp_path: Path) -> None:
-    (task,) = plan(paths(broker_data("clean") / "txn-0"), [], tmp_path, Conversion(ConversionTarget(1)))
+    (task,) = plan(sources_of(broker_data("clean") / "txn-0"), tmp_path, Conversion(ConversionTarget(1))).tasks
     assert isinstance(task, ConvertTask)
     assert pickle.loads(pickle.dumps(task)) == task
 

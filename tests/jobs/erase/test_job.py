@@ -23,7 +23,6 @@ from tests.kafka.producers import consume, transactional_id
 import brokerless
 from brokerless.errors import DamageError, UsageError
 from brokerless.jobs import manifest
-from brokerless.jobs.named_partitions import target_directories
 from brokerless.log import segment
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import DirectoryEntry, Location
@@ -154,16 +153,6 @@ def test_a_broker_goes_on_without_recovery_and_so_do_producers_and_a_group(tmp_p
     said = broker.output.read_bytes()[start:].decode(errors="replace")
     assert "Recovering unflushed segment" not in said
     assert "Rebuilding producer state" not in said
-
-
-def test_several_log_directories_get_one_each(tmp_path: Path) -> None:
-    first, second = (
-        resolve(Location(str(shutil.copytree(broker_data("clean"), tmp_path / name)))) for name in ("b1", "b2")
-    )
-    assert target_directories([first], "to") == ["to"]
-    assert target_directories([first, second], "to") == ["to/b1", "to/b2"]
-    with pytest.raises(UsageError, match="two of the paths end with 'b1'"):
-        target_directories([first, first], "to")
 
 
 def test_a_damaged_partition_is_not_written(tmp_path: Path) -> None:

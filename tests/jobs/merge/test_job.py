@@ -14,6 +14,7 @@ from tests.jobs.replicas import Batch, ModelReplica, random_cluster, shared, wri
 from tests.jobs.salvage.test_job import positions, records
 from tests.kafka.oracle import dump_everything, read_logs
 from tests.random_damage import damage_at_random
+from tests.sources import sources_of
 
 import brokerless
 from brokerless.errors import UsageError
@@ -21,8 +22,6 @@ from brokerless.findings import Finding
 from brokerless.jobs.merge.job import Merge, MergeResult, merge, plan
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, write_checkpoints
 from brokerless.log.config import LogConfig
-from brokerless.log.directory import resolve
-from brokerless.log.storage.location import Location
 
 pytestmark = pytest.mark.xdist_group("merged-copies")
 SEEDS = 25
@@ -49,7 +48,7 @@ class Case:
 
 def run(disks: list[Path], to: Path, how: Merge | None = None) -> tuple[list[MergeResult], list[Finding]]:
     findings: list[Finding] = []
-    tasks = plan([resolve(Location(str(disk))) for disk in disks], to, how or Merge(LogConfig(segment_bytes=1 << 20)))
+    tasks = plan(sources_of(*disks), to, how or Merge(LogConfig(segment_bytes=1 << 20)))
     return list(merge(tasks, findings.append)), findings
 
 
@@ -317,5 +316,5 @@ def test_nothing_is_begun_that_cannot_be_written(disks: list[Path], tmp_path: Pa
         ([disks[0] / "orders-0" / f"{0:020}.log"], tmp_path / "to", "give its directory"),
     ):
         with pytest.raises(UsageError, match=text):
-            plan([resolve(Location(str(source))) for source in sources], to, Merge())
+            plan(sources_of(*sources), to, Merge())
     assert not (tmp_path / "to").exists()

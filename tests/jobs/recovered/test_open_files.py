@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
 from tests.log.cleaner import EVERY, clean, delete, left, write_log, write_segment
+from tests.sources import sources_of
 
 import brokerless
 from brokerless.errors import UnreadableError
@@ -47,7 +48,7 @@ def path(tmp_path: Path) -> Path:
 def salvaged(path: Path, how: Salvage | None = None) -> tuple[SalvageResult, list[Finding], list[int]]:
     found: list[Finding] = []
     to = path.parents[1] / "to"
-    (result,) = salvage(plan([resolve(Location(str(path.parent)))], to, how or Salvage()), found.append)
+    (result,) = salvage(plan(sources_of(path.parent), to, how or Salvage()), found.append)
     return result, found, offsets(to / path.name)
 
 

@@ -17,14 +17,14 @@ from fsspec.implementations.memory import MemoryFileSystem
 from tests.golden import broker_data, cases, of_type
 from tests.kafka.oracle import dump_everything, read_logs
 from tests.log import whole_batches
+from tests.sources import sources_of
 
 import brokerless
 from brokerless.cli import main
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.salvage.job import Salvage, SalvageResult, plan, salvage
-from brokerless.log.directory import resolve
-from brokerless.log.storage.location import Location
+from brokerless.log.names import Include
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 
@@ -34,10 +34,10 @@ DAMAGED = [each for each in cases("damaged") if each.logs]
 
 
 def run(
-    source: Path, to: Path, how: Salvage | None = None, include: tuple[str, ...] = ()
+    source: Path, to: Path, how: Salvage | None = None, include: tuple[Include, ...] = ()
 ) -> tuple[list[SalvageResult], list[Finding]]:
     findings: list[Finding] = []
-    tasks = plan([resolve(Location(str(source)), include)], to, how or Salvage(), include=include)
+    tasks = plan(sources_of(source, include=include), to, how or Salvage(), include)
     return list(salvage(tasks, findings.append)), findings
 
 
@@ -355,9 +355,7 @@ def test_a_lost_end_is_known_by_checkpoints_and_a_lost_segment_by_its_neighbours
     logs[1].unlink()
     logs[-1].write_bytes(b"")
     (source / name / f"{logs[-1].stem}.index").unlink()
-    tasks = plan(
-        [resolve(Location(str(source)))], tmp_path / "to", Salvage(dry_run=True), lambda each: each.topic == "segments"
-    )
+    tasks = plan(sources_of(source, topic="segments"), tmp_path / "to", Salvage(dry_run=True))
     (result,) = salvage(tasks, lambda _: None)
     ends = [(loss.first_offset, loss.last_offset, loss.causes) for loss in result.losses]
     end = max(records(CLEAN / name))
@@ -377,7 +375,7 @@ def test_nothing_is_begun_that_cannot_be_written(tmp_path: Path) -> None:
         ([copy / "00000000000000000000.log"], tmp_path / "to", "give its directory"),
     ):
         with pytest.raises(UsageError, match=text):
-            plan([resolve(Location(str(source))) for source in sources], to, Salvage())
+            plan(sources_of(*sources), to, Salvage())
     assert not (tmp_path / "to").exists()
 
 

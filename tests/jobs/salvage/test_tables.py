@@ -190,15 +190,14 @@ KILLED = """
 import sys
 from brokerless.jobs.salvage.job import Salvage, plan, salvage
 from brokerless.jobs.salvage import tables
-from brokerless.log.directory import resolve
-from brokerless.log.storage.location import Location
 from tests.jobs.killed import REAL, kill_at_changes
+from tests.sources import sources_of
 
 source, out, kills = sys.argv[1], sys.argv[2], int(sys.argv[3])
 tables.FILE_BYTES = 2000
 REAL["fsync"] = lambda _: None
-log = resolve(Location(source))
-kill_at_changes(lambda to: list(salvage(plan([log], to, Salvage(parquet=True)), print)), out, kills)
+log = sources_of(source)
+kill_at_changes(lambda to: list(salvage(plan(log, to, Salvage(parquet=True)), print)), out, kills)
 """
 
 

@@ -13,6 +13,7 @@ from tests.golden import Part, all_cases, broker_data, parts
 from tests.jobs.size.topics import STORED, event, write_topic
 from tests.kafka.jars import OLD_FORMATS, KafkaUnavailableError, check, run
 from tests.require import require
+from tests.sources import sources_of
 
 import brokerless
 from brokerless.findings import Finding
@@ -110,7 +111,7 @@ def places() -> list[Path]:
 @pytest.mark.parametrize("choice", CONVERTED, ids=str)
 def test_sizes_are_those_that_convert_writes(choice: Choice, tmp_path: Path) -> None:
     partitions = [resolve(Location(str(path))).partitions[0] for path in places()]
-    tasks = plan(partitions, [str(path) for path in places()], tmp_path / "to", Conversion(choice.target))
+    tasks = plan(sources_of(*places()), tmp_path / "to", Conversion(choice.target))
     for each, result in zip(partitions, convert(tasks, lambda _: None), strict=True):
         written = sum(path.stat().st_size for path in (tmp_path / "to" / result.task.name).glob("*.log"))
         size = measured(each, [choice])[0].bytes[choice]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.log.whole_batches import batch
+from tests.sources import sources_of
 
 import brokerless
 from brokerless.errors import UsageError
@@ -21,7 +22,6 @@ from brokerless.jobs.salvage.job import plan as plan_salvage
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.topic_ids import random_id, topic_ids_there
 from brokerless.log.commit.partition_writer import PartitionOutput
-from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 
 ONE, OTHER = "P4KqAlm-RcmdL3bLO8vOmg", "GGfzE_HvRoGT7m9N-0_chw"
@@ -48,11 +48,11 @@ def by_convert(source: Path, to: Path) -> set[str | None]:
 
 
 def by_salvage(source: Path, to: Path) -> set[str | None]:
-    return {each.topic_id for each in plan_salvage([resolve(Location(str(source)))], str(to), Salvage())}
+    return {each.topic_id for each in plan_salvage(sources_of(source), to, Salvage()).tasks}
 
 
 def by_merge(source: Path, to: Path) -> set[str | None]:
-    return {each.topic_id for each in plan_merge([resolve(Location(str(source)))], str(to), Merge())}
+    return {each.topic_id for each in plan_merge(sources_of(source), to, Merge()).tasks}
 
 
 Way = Callable[[Path, Path], set[str | None]]

@@ -86,15 +86,15 @@ def run(options: Namespace) -> int:
     if options.to is None and not options.dry_run:
         raise UsageError("nowhere to write to; use --to DIRECTORY, or --dry-run")
     output = Output()
-    partitions = [each.paths for each in output.partitions(options)]
+    sources = output.sources(options)
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()
-    named = named_topics(partitions, options)
-    tasks = plan(partitions, options.paths, options.to, _options(options), named=named, report=output.damage)
+    named = named_topics((each for source in sources for each in source.partitions), options)
+    planned = plan(sources, options.to, _options(options), named, output.damage)
     results: list[CompactResult] = []
-    with progress("reading", sum(task.size for task in tasks)) as done:
-        for result in compact(tasks, output.damage, done, spark=options.spark, say=output.say):
+    with progress("reading", planned.size) as done:
+        for result in compact(planned, output.damage, done, spark=options.spark, say=output.say):
             results.append(result)
             if options.json:
                 output.objects([_with_keys(result, options)])

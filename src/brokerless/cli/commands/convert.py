@@ -24,15 +24,12 @@ from brokerless.cli.progress import progress
 from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
 from brokerless.findings import Kind
-from brokerless.log import names
-from brokerless.log.storage.location import Location
 from brokerless.text import format_bytes
 from brokerless.views.table import count_of, format_number, segments_changed, table
 
 if TYPE_CHECKING:
     from brokerless.jobs.convert.job import Conversion, ConvertResult
     from brokerless.jobs.manifest import Manifest
-    from brokerless.log.directory import PartitionPath
 
 DESCRIPTION = """\
 Rewrites partitions in another message format, codec or batch size, as new partitions that a broker can serve.
@@ -86,30 +83,28 @@ def run(options: Namespace) -> int:
     max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     conversion = Conversion(target, config, options.isolation, max_batch_bytes, options.dry_run)
     output = Output()
-    partitions = [each.paths for each in output.partitions(options)]
+    sources = output.sources(options)
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()
+    named = named_topics((each for source in sources for each in source.partitions), options)
     results: list[ConvertResult] = []
     with _manifest(options, conversion) as manifest:
-        finished = [each for each in partitions if manifest is not None and _is_finished(each, manifest, options.to)]
-        left = [each for each in partitions if each not in finished]
-        tasks = plan(left, options.paths, options.to, conversion, named=named_topics(partitions, options))
-        if manifest is not None and finished:
-            output.say(f"{len(finished):,} of {len(partitions):,} partitions are done, as {manifest.path} says")
+        planned = plan(sources, options.to, conversion, named, manifest)
+        if manifest is not None and planned.finished:
+            count = len(planned.finished) + len(planned.tasks)
+            output.say(f"{len(planned.finished):,} of {count:,} partitions are done, as {manifest.path} says")
             if options.json:
-                output.objects(
-                    {**manifest.recorded_task(_directory(each)).result, "isFinished": True} for each in finished
-                )
-        with progress("reading", sum(task.size for task in tasks)) as done:
+                output.objects({**manifest.recorded_task(each).result, "isFinished": True} for each in planned.finished)
+        with progress("reading", planned.size) as done:
             spark = options.spark
-            for result in convert(tasks, output.damage, done, spark=spark, say=output.say, manifest=manifest):
+            for result in convert(planned, output.damage, done, spark=spark, say=output.say, manifest=manifest):
                 results.append(result)
                 if result.has_other_segments:
                     output.say(segments_changed(result.task.name, result.task.base_offsets, result.base_offsets))
                 if options.json:
                     output.objects([result.as_dict()])
-    if not options.json and finished and not tasks:
+    if not options.json and planned.finished and not planned.tasks:
         output.line("nothing is left to do")
     elif not options.json:
         _show(output, results, options)
@@ -125,24 +120,6 @@ def _manifest(options: Namespace, conversion: Conversion) -> AbstractContextMana
         return nullcontext()
     settings = ConvertSettings(full_path(options.to), replace(conversion, dry_run=False))
     return Manifest.open(options.manifest, "convert", settings, dry_run=options.dry_run)
-
-
-def _is_finished(partition: PartitionPath, manifest: Manifest, to: str) -> bool:
-    from brokerless.jobs.convert.job import inputs_of
-    from brokerless.log.commit.partition_writer import output_directory
-
-    name = _directory(partition)
-    if manifest.is_done(name, inputs_of(partition)) or manifest.is_done(name, inputs_of(partition, is_copied=True)):
-        return True
-    at = output_directory(Location.of(to))
-    if manifest.knows(name) and at.exists(name):
-        text = f"{partition.path} is not as {manifest.path} says any more, or what was made of it is not"
-        raise UsageError(f"{text}; remove {at.join(name)} to convert it again")
-    return False
-
-
-def _directory(partition: PartitionPath) -> str:
-    return names.partition_directory(partition.topic or "", partition.partition or 0)
 
 
 def _show(output: Output, results: list[ConvertResult], options: Namespace) -> None:

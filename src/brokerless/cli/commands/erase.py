@@ -11,6 +11,7 @@ from brokerless.cli.progress import progress
 from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
 from brokerless.findings import Kind
+from brokerless.log.read_progress import ignore
 from brokerless.text import format_bytes
 from brokerless.views.table import count_of, format_number, table
 
@@ -87,37 +88,36 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from brokerless.jobs.erase.copies import find_copies
-    from brokerless.jobs.erase.job import erase, finish, plan, settle_targets
+    from brokerless.jobs.erase.job import erase, plan, settle_targets
     from brokerless.jobs.erase.recording import ManifestWriter, topic_fields
     from brokerless.jobs.erase.replicas import compare_replicas
-    from brokerless.jobs.named_partitions import target_directories
+    from brokerless.log.storage.location import Location
 
     output = Output()
-    logs = list(output.open(options.paths, options.include))
-    sources = [(log.directory, [each.paths for each in output.chosen(log, options)]) for log in logs]
+    sources = output.sources(options)
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()
-    erasure = _erasure(options, [each for _, chosen in sources for each in chosen])
-    named = named_topics([each for _, chosen in sources for each in chosen], options)
+    partitions = [each for source in sources for each in source.partitions]
+    erasure = _erasure(options, partitions)
+    named, to = named_topics(partitions, options), Location(options.to)
     writer = None
     if not erasure.dry_run:
-        settle_targets([log.directory for log in logs], options.to)
+        settle_targets([each.directory for each in sources], to)
         path = options.manifest or f"{options.to.rstrip('/')}.erasure.json"
-        writer = ManifestWriter(path, [log.path for log in logs], options.to, erasure, options.sign_key)
+        writer = ManifestWriter(path, [each.directory.path for each in sources], to, erasure, options.sign_key)
     finished = {} if writer is None else writer.finished
-    tasks = plan(sources, options.to, erasure, named=named, finished=finished)
+    planned = plan(sources, to, erasure, named, finished, is_hashed=writer is not None)
     with progress("looking for copies") as done:
         copies = find_copies(sources, erasure, done, named=named)
-    with progress("reading", sum(task.size for task in tasks)) as done:
-        record = None if writer is None else lambda partitions: writer.write(partitions, copies)
-        results = erase(tasks, output.damage, done, spark=options.spark, say=output.say, write_manifest=record)
+    with progress("reading", planned.size) as done:
+        write = ignore if writer is None else lambda partitions: writer.write(partitions, copies)
+        results = erase(planned, output.damage, done, spark=options.spark, say=output.say, write_manifest=write)
     replicas: list[ReplicaComparison] = []
     if not erasure.dry_run and not any(each.damages for each in results):
         replicas = list(compare_replicas(results))
-        finish([log.directory for log in logs], options.to, output.say)
     if writer is not None:
-        writer.complete(target_directories([log.directory for log in logs], options.to), copies)
+        writer.complete([each.directory for each in planned.targets], copies)
     if writer is not None and finished:
         output.say(f"{count_of(len(finished), 'partition')} done before, as {writer.path} says")
     fields = topic_fields(results, writer)

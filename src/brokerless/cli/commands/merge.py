@@ -16,7 +16,6 @@ from brokerless.views.table import count_of
 if TYPE_CHECKING:
     from brokerless.api.log import Log
     from brokerless.jobs.merge.job import MergeResult
-    from brokerless.log.directory import PartitionPath
 
 DESCRIPTION = """\
 Combines the replicas of each partition, from several brokers' disks, into one log that a broker can serve.
@@ -56,6 +55,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.merge.job import Merge, merge, plan
+    from brokerless.jobs.rewrite.plan import Source
     from brokerless.views.merge import row
 
     output = Output()
@@ -65,17 +65,17 @@ def run(options: Namespace) -> int:
         output.say("nothing was written")
         return output.end()
 
-    def is_chosen(partition: PartitionPath) -> bool:
-        return partition.path in chosen
-
     config = log_config(options)
     how = Merge(config, options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES, options.dry_run, options.committed_only)
-    tasks = plan([log.directory for log in logs], options.to, how, is_chosen)
+    sources = [
+        Source(log.directory, [each for each in log.directory.partitions if each.path in chosen]) for log in logs
+    ]
+    planned = plan(sources, options.to, how)
     results: list[MergeResult] = []
-    written = 0 if options.dry_run else sum(max(replica.size for replica in task.replicas) for task in tasks)
-    total = sum(task.size for task in tasks) + written
+    written = 0 if options.dry_run else sum(max(replica.size for replica in task.replicas) for task in planned.tasks)
+    total = planned.size + written
     with progress("reading" if options.dry_run else "reading and writing", total) as done:
-        for result in merge(tasks, output.left_out, done, spark=options.spark, say=output.say):
+        for result in merge(planned, output.left_out, done, spark=options.spark, say=output.say):
             results.append(result)
             if options.json:
                 output.objects([row(result)])

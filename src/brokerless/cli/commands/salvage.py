@@ -22,7 +22,6 @@ from brokerless.views.table import count_of, segments_changed
 
 if TYPE_CHECKING:
     from brokerless.jobs.salvage.job import SalvageResult
-    from brokerless.log.directory import PartitionPath
 
 DESCRIPTION = """\
 Copies every intact batch of damaged partitions to new partitions, and reports what is lost.
@@ -66,22 +65,18 @@ def run(options: Namespace) -> int:
     if parquet and options.segment_bytes is not None:
         raise UsageError("--segment-bytes does not apply to --as parquet; use one of them")
     output = Output()
-    logs = list(output.open(options.paths, options.include))
-    chosen = {each.paths.path for log in logs for each in output.chosen(log, options)}
+    sources = output.sources(options)
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()
 
-    def is_chosen(partition: PartitionPath) -> bool:
-        return partition.path in chosen
-
     config = None if options.segment_bytes is None else log_config(options)
     how = Salvage(config, options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES, options.dry_run, options.partial, parquet)
-    tasks = plan([log.directory for log in logs], options.to, how, is_chosen, options.include)
+    planned = plan(sources, options.to, how, options.include)
     results: list[SalvageResult] = []
-    total = sum(task.size for task in tasks) * (1 if options.dry_run else 2)
+    total = planned.size * (1 if options.dry_run else 2)
     with progress("reading" if options.dry_run else "reading and writing", total) as done:
-        for result in salvage(tasks, output.damage, done, spark=options.spark, say=output.say):
+        for result in salvage(planned, output.damage, done, spark=options.spark, say=output.say):
             results.append(result)
             if result.has_other_segments:
                 output.say(segments_changed(result.task.name, result.live_base_offsets, result.base_offsets))

@@ -92,7 +92,7 @@ def run(options: Namespace) -> int:
         how = jobs.TableOptions(
             options.isolation, options.control, options.max_batch_bytes, output.damage, options.schemas
         )
-        with Session(jobs.tables(jobs.Source(log.directory), chosen, how), options.memory_limit) as session:
+        with Session(jobs.tables(log.directory, chosen, how), options.memory_limit) as session:
             if options.query is not None and options.output is not None:
                 _show(session, options.query, options, output)
             elif options.query is not None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Generator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
@@ -19,21 +19,26 @@ from brokerless.jobs.compact.partition import CleanedPartition, PartitionCleaner
 from brokerless.jobs.compact.rules import Tombstones
 from brokerless.jobs.compact.settings import CompactOptions, CompactSettings, is_compacted
 from brokerless.jobs.compact.totals import CompactTotals, FrequentKey
-from brokerless.jobs.named_partitions import by_name, target_directories, topic_id_of_partition
-from brokerless.jobs.run.job import run_longest_first
+from brokerless.jobs.rewrite.plan import (
+    PartitionTask,
+    Plan,
+    Source,
+    Target,
+    by_target,
+    named_topics,
+    plan_target,
+    target_partitions,
+)
+from brokerless.jobs.rewrite.run import Rewrite, rewrite
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
-from brokerless.log.checkpoint.topic_ids import choose_topic_ids
-from brokerless.log.commit.job_commit import outputs_of_job
-from brokerless.log.commit.node_files import complete, complete_directories
 from brokerless.log.commit.partition_copy import copy_partition
-from brokerless.log.commit.partition_writer import PartitionOutput, output_directory
-from brokerless.log.commit.run_record import commit_run, end_run, refuse_written, run_of
+from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED
-from brokerless.log.directory import LogDirectory, PartitionPath, resolve
+from brokerless.log.directory import PartitionPath
 from brokerless.log.segment import Report
 from brokerless.log.segment import ignore as ignore_finding
 from brokerless.log.storage.destination import Destination
@@ -41,25 +46,14 @@ from brokerless.log.storage.location import Location
 from brokerless.text import short_html, short_repr
 
 
-@dataclass(frozen=True, slots=True)
-class CompactTask:
-    """One partition to compact into ``directory``; None to write nothing. ``checkpoint``: the offset up
-    to which it was cleaned. ``is_copied``: its topic is not compacted."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactTask(PartitionTask):
+    """One partition to compact. ``checkpoint``: the offset up to which it was cleaned. ``is_copied``: its topic is not
+    compacted."""
 
-    source: PartitionPath
-    topic: str
-    partition: int
-    directory: Destination | None
-    topic_id: str
     settings: CompactSettings
     checkpoint: int | None = None
     is_copied: bool = False
-    owner: str = ""
-    directories: tuple[LogDirectory, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return names.partition_directory(self.topic, self.partition)
 
     @property
     def size(self) -> int:
@@ -91,12 +85,12 @@ class CompactResult:
     def as_dict(self) -> dict[str, Any]:
         """As ``compact --json`` writes it."""
         task, totals, tombstones = self.task, self.totals, self.tombstones
-        is_written = not self.damages and task.directory is not None
+        is_written = not self.damages and not task.settings.dry_run
         return {
             "topic": task.topic,
             "partition": task.partition,
             "source": task.source.path,
-            "target": task.directory.join(task.name) if is_written and task.directory is not None else None,
+            "target": task.directory.join(task.name) if is_written else None,
             "isCopied": task.is_copied,
             "startOffset": self.start_offset,
             "endOffset": self.end_offset,
@@ -137,79 +131,48 @@ class CompactTaskResult:
 
 
 def plan(
-    partitions: Sequence[PartitionPath],
-    sources: Sequence[str | Location],
-    directory: str | os.PathLike[str] | Location | None,
+    sources: Sequence[Source],
+    to: str | os.PathLike[str] | Location | None,
     options: CompactOptions,
     named: Collection[str] = (),
-    report: Report | None = None,
-) -> list[CompactTask]:
-    """A task for each partition; they are in ``sources``, the paths that were given. ``directory``: None to write
-    nothing, and then partitions that would be copied have no task; of several log directories, each is written to one
-    of its own name in it. ``named``: topics that are compacted whatever their
-    ``cleanup.policy``, beside those whose directories are ``sources``. ``report`` is called for topics of which no
-    metadata in ``sources`` has the settings, so that they are copied.
+    report: Report = ignore_finding,
+) -> Plan[CompactTask]:
+    """A task for each of the partitions that were chosen of each source. ``to``: None in a dry run without one; in any
+    dry run, partitions that would be copied have no task. ``named``: topics that are compacted whatever their
+    ``cleanup.policy``, beside those whose directories are sources. ``report`` is called for topics of which no metadata
+    in the sources has the settings, so that they are copied.
 
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
-    known, ``directory`` is in what is read, or ``named`` has KRaft's own log.
+    known, ``to`` is in what is read, or ``named`` has KRaft's own log.
     """
-    given = [Location.of(each) for each in sources]
-    paths = [each.path for each in given]
-    named = {*named, *(each.topic or "" for each in partitions if each.path in paths)}
+    named = named_topics(sources, named)
     if names.CLUSTER_METADATA in named:
         text = "is KRaft's own log, which Kafka does not compact, but replaces by snapshots"
         raise UsageError(f"{names.CLUSTER_METADATA} {text}; leave it out")
-    places: dict[str, _Place] = {}
-    if directory is not None and not options.dry_run:
-        places = _places(partitions, given, Location.of(directory))
+    places: dict[str, tuple[Destination, str]] = {}
+    targets: list[Target] = []
+    for each in () if to is None else by_target(sources, Location.of(to)):
+        new = target_partitions(each.partitions, "compact")
+        target, topic_ids = plan_target("compact", each, new, dry_run=options.dry_run)
+        targets.append(target)
+        places |= {one.paths[0]: (each.directory, topic_id) for one, topic_id in zip(new, topic_ids, strict=True)}
+    paths = [each.directory.path for each in sources]
     tasks: list[CompactTask] = []
-    for each in partitions:
+    for each in (one for source in sources for one in source.partitions):
         checkpoint = _checkpoint(each)
         policy = each.topic in named or is_compacted(each, checkpoint, paths)
         if policy is None:
             text = "the topic's settings are not known, so that it is copied unchanged; to compact it, name it, or "
             text += "give the broker's log directory with __cluster_metadata as well"
-            (report or ignore_finding)(Finding("warning", Kind.SETTINGS_UNKNOWN, each.path, None, None, text))
-        is_copied = not policy
-        settings = options.settings_of(each, paths)
-        to, topic_id, directories = places.get(each.path, _NOWHERE)
-        tasks.append(
-            CompactTask(
-                each, each.topic or "", each.partition or 0, to, topic_id, settings, checkpoint, is_copied,
-                directories=directories,
-            )
+            report(Finding("warning", Kind.SETTINGS_UNKNOWN, each.path, None, None, text))
+        directory, topic_id = places.get(each.path, (None, ""))
+        task = CompactTask(
+            topic=each.topic or "", partition=each.partition or 0, to=directory, topic_id=topic_id, source=each,
+            settings=options.settings_of(each, paths), checkpoint=checkpoint, is_copied=not policy,
         )  # fmt: skip
-    return [each for each in tasks if each.directory is not None or not each.is_copied]
-
-
-class _Place(NamedTuple):
-    """Where a partition is written, with which topic ID, and which log directories that one gets node files of."""
-
-    directory: Destination | None
-    topic_id: str
-    sources: tuple[LogDirectory, ...]
-
-
-_NOWHERE = _Place(None, "", ())
-
-
-def _places(partitions: Sequence[PartitionPath], sources: Sequence[Location], directory: Location) -> dict[str, _Place]:
-    """By the partitions' paths; of several log directories, each is written to one of its own name."""
-    places: dict[str, _Place] = {}
-    logs = [resolve(each, names.INCLUDE) for each in sources]
-    targets = target_directories(logs, directory.path)
-    for target in dict.fromkeys(targets):
-        of_target = [log for log, each in zip(logs, targets, strict=True) if each == target]
-        paths = {each.path for log in of_target for each in log.partitions}
-        chosen = [each for each in partitions if each.path in paths]
-        to = output_directory(directory.at(target), [each.path for each in sources])
-        new = list(by_name(chosen, "compact them one by one"))
-        refuse_written(to, new, run_of("compact", (each.path for each in chosen)))
-        ids = [(each.topic or "", topic_id_of_partition(each), each.path) for each in chosen]
-        node = complete_directories(of_target, {each.path for each in chosen}, to)
-        topic_ids = choose_topic_ids(to, ids)
-        places |= {each.path: _Place(to, own, node) for each, own in zip(chosen, topic_ids, strict=True)}
-    return places
+        if not (task.is_copied and options.dry_run):
+            tasks.append(task)
+    return Plan(tuple(tasks), tuple(targets), options.dry_run)
 
 
 def _checkpoint(source: PartitionPath) -> int | None:
@@ -219,7 +182,7 @@ def _checkpoint(source: PartitionPath) -> int | None:
 
 
 def compact(
-    tasks: Sequence[CompactTask],
+    plan: Plan[CompactTask],
     report: Report,
     done: Done = ignore,
     *,
@@ -227,46 +190,18 @@ def compact(
     say: Say = ignore,
     processes: int | None = None,
 ) -> Generator[CompactResult]:
-    """Runs tasks, and commits those without damage, all at the end; the results come in the order of the tasks.
+    """Runs a plan, and commits partitions without damage, all at the end; the results come in the order of the tasks.
 
     ``report`` is called with every finding, before anything is committed; what it raises ends the job. ``done`` is
     called with the bytes that were read. ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run`.
     """
-    if not tasks:
-        return
-    first_of = {str(each.directory): each for each in reversed(tasks) if each.directory is not None}
-    staged: dict[str, list[StagedPartition]] = {each: [] for each in first_of}
 
-    def take(index: int, value: CompactTaskResult) -> CompactResult:
+    def take(_: CompactTask, value: CompactTaskResult) -> tuple[CompactResult, StagedPartition | None]:
         for finding in value.findings:
             report(finding)
-        if value.staged is not None:
-            staged[str(tasks[index].directory)].append(value.staged)
-        return value.result
+        return value.result, value.staged
 
-    with ExitStack() as stack:
-        owners = {
-            name: stack.enter_context(outputs_of_job(each.directory, None))
-            for name, each in first_of.items()
-            if each.directory is not None
-        }
-        owned = [replace(task, owner=owners.get(str(task.directory), "")) for task in tasks]
-        results = run_longest_first(
-            run_task, owned, take, spark=spark, done=done, say=say, name="brokerless compact", processes=processes
-        )
-        with closing(results):
-            taken = list(results)
-        for name, each in first_of.items():
-            if each.directory is not None and staged[name]:
-                sources = (one.source.path for one in tasks if str(one.directory) == name)
-                commit_run(each.directory, staged[name], run_of("compact", sources))
-        for each in first_of.values():
-            if each.directory is not None and not any(one.damages for one in taken):
-                complete(each.directories, each.directory, say)
-    yield from taken
-    for each in first_of.values():
-        if each.directory is not None:
-            end_run(each.directory)
+    return rewrite(Rewrite("compact", run_task, take), plan, done, spark=spark, say=say, processes=processes)
 
 
 def run_task(task: CompactTask, done: Done) -> CompactTaskResult:
@@ -280,7 +215,7 @@ def run_task(task: CompactTask, done: Done) -> CompactTaskResult:
     with ExitStack() as stack:
         producers = cleaner.first_producers
         output = None
-        if task.directory is not None:
+        if not settings.dry_run:
             output = stack.enter_context(
                 PartitionOutput(
                     task.directory, task.topic, task.partition, UNBOUNDED, start_offset=producers.end_offset,
@@ -313,7 +248,7 @@ def _copy_task(task: CompactTask, cleaner: PartitionCleaner, findings: list[Find
     source = task.source
     cleaned = cleaner.copy(done)
     result = _result(task, cleaned)
-    if cleaned.damages or task.directory is None:
+    if cleaned.damages or task.settings.dry_run:
         return CompactTaskResult(result, tuple(findings), None)
     staged = copy_partition(
         source, task.directory, task.topic_id, result.end_offset,

@@ -8,38 +8,44 @@ end offsets stay. A partition with damage is not committed.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Generator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
-from brokerless.errors import DamageError, RefusedError, UnreadableError, UsageError
+from brokerless.errors import RefusedError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import LOST, ConversionTarget, ConversionTotals, Converter
-from brokerless.jobs.convert.reading import ConvertReader, files_that_are_read, is_damage
-from brokerless.jobs.manifest import Manifest, ManifestFile, ManifestTask, describe_directory, describe_file
-from brokerless.jobs.named_partitions import by_name, rewritten_topics, topic_id_of_partition
-from brokerless.jobs.run.job import run_longest_first
+from brokerless.jobs.manifest import Manifest, ManifestTask, describe_directory
+from brokerless.jobs.named_partitions import by_name
+from brokerless.jobs.rewrite.copy import Rewritten, copy_unchanged
+from brokerless.jobs.rewrite.plan import (
+    OfTarget,
+    PartitionTask,
+    Plan,
+    Source,
+    Target,
+    by_target,
+    plan_target,
+    rewritten_topics,
+    target_partitions,
+)
+from brokerless.jobs.rewrite.reading import RewriteReader, files_that_are_read
+from brokerless.jobs.rewrite.run import Rewrite, rewrite
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.kafka_names import Isolation
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
-from brokerless.log.checkpoint.topic_ids import choose_topic_ids
-from brokerless.log.commit.commit import commit, refuse_existing
-from brokerless.log.commit.job_commit import outputs_of_job
-from brokerless.log.commit.node_files import complete, complete_directories
-from brokerless.log.commit.partition_copy import copy_partition, files_of
-from brokerless.log.commit.partition_writer import PartitionOutput, output_directory
-from brokerless.log.commit.run_record import commit_run, end_run, refuse_written, run_of
+from brokerless.log.commit.partition_copy import files_of
+from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED, LogConfig
-from brokerless.log.directory import LogDirectory, PartitionPath, resolve
+from brokerless.log.directory import PartitionPath
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Report
-from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.location import DirectoryEntry, Location
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path
 from brokerless.log.write.follower_append import check_sizes, whole_batches
 from brokerless.text import short_html, short_repr
@@ -69,38 +75,14 @@ class Conversion:
         return UNBOUNDED if self.config is None else self.config
 
 
-@dataclass(frozen=True, slots=True)
-class ConvertTask:
-    """One partition to convert into ``directory``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertTask(PartitionTask):
+    """One partition to convert. ``in_manifest``: what a manifest calls it, for which files are hashed then.
+    ``is_copied``: its files are copied unchanged, as those of Kafka's own topics that were not selected by name."""
 
-    source: PartitionPath
-    topic: str
-    partition: int
-    directory: Destination
-    topic_id: str
     conversion: Conversion
-    owner: str = ""
-    """In the names of directories that this job has not finished."""
-    manifest_files: bool = False
-    """Whether files are hashed, for a manifest."""
+    in_manifest: str = ""
     is_copied: bool = False
-    """Whether its files are copied unchanged: of Kafka's own topics that were not selected by name."""
-    directories: tuple[LogDirectory, ...] = ()
-    """The log directories of which all is converted by these tasks."""
-
-    @property
-    def name(self) -> str:
-        return names.partition_directory(self.topic, self.partition)
-
-    @property
-    def size(self) -> int:
-        """Bytes to read."""
-        return self.source.size
-
-    @property
-    def base_offsets(self) -> tuple[int, ...]:
-        """Of the source's segments."""
-        return tuple(segment.base_offset for segment in self.source.segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,21 +132,6 @@ class ConvertResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ConvertTaskResult:
-    """What a task hands to the driver: the counts of :class:`ConvertResult`, all findings, and what was written, unless
-    there is damage."""
-
-    totals: ConversionTotals
-    start_offset: int
-    end_offset: int
-    damages: tuple[Finding, ...]
-    findings: tuple[Finding, ...]
-    unfinished: StagedPartition | None
-    inputs: tuple[ManifestFile, ...]
-    outputs: tuple[ManifestFile, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ConvertSettings:
     """What a manifest's job is: the same for all of its runs."""
 
@@ -173,47 +140,57 @@ class ConvertSettings:
 
 
 def plan(
-    partitions: Sequence[PartitionPath],
-    sources: Sequence[str | Location],
-    directory: str | os.PathLike[str] | Location,
+    sources: Sequence[Source],
+    to: str | os.PathLike[str] | Location,
     conversion: Conversion,
     named: Collection[str] = (),
-) -> list[ConvertTask]:
-    """A task for each partition; they are in ``sources``, the paths that were given. ``named``: which of
-    Kafka's own topics are converted as well, beside those whose directories are ``sources``; others of them are copied
-    unchanged.
+    manifest: Manifest | None = None,
+) -> Plan[ConvertTask]:
+    """A task for each of the partitions that were chosen of each source. ``named``: which of Kafka's own topics are
+    converted as well, beside those whose directories are sources; others of them are copied unchanged. ``manifest``: of
+    partitions that it says are done, nothing is left to do.
 
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
-    known, ``directory`` is in what is read, or ``named`` has KRaft's own log, on which no broker starts then.
+    known, ``to`` is in what is read, or ``named`` has KRaft's own log, on which no broker starts then.
     """
-    given = [Location.of(each) for each in sources]
-    paths = [each.path for each in given]
-    named = rewritten_topics(partitions, paths, named)
-    to = output_directory(Location.of(directory), paths)
-    new = list(by_name(partitions, "convert them one by one"))
-    if conversion.dry_run:
-        refuse_existing(to, new)
-    else:
-        refuse_written(to, new, run_of("convert", (each.path for each in partitions)))
-    own = [(each.topic or "", topic_id_of_partition(each), each.path) for each in partitions]
-    logs = [resolve(each) for each in given]
-    directories = complete_directories(logs, {each.path for each in partitions}, to)
-    return [
-        ConvertTask(
-            each, each.topic or "", each.partition or 0, to, topic_id, conversion,
-            is_copied=names.is_internal(each.topic) and each.topic not in named, directories=directories,
-        )
-        for each, topic_id in zip(partitions, choose_topic_ids(to, own), strict=True)
-    ]  # fmt: skip
+    named = rewritten_topics(sources, named)
+    tasks: list[ConvertTask] = []
+    targets: list[Target] = []
+    finished: list[str] = []
+    for each in by_target(sources, Location.of(to)):
+        partitions = by_name(each.partitions, "convert them one by one")
+        if manifest is not None:
+            done = [name for name, one in partitions.items() if _is_finished(one, manifest, each, name)]
+            finished += [each.prefix + name for name in done]
+            partitions = {name: one for name, one in partitions.items() if name not in done}
+        new = target_partitions(list(partitions.values()), "convert")
+        target, topic_ids = plan_target("convert", each, new, dry_run=conversion.dry_run)
+        targets.append(target)
+        tasks += [
+            ConvertTask(
+                topic=one.topic, partition=one.partition, to=each.directory, topic_id=topic_id,
+                source=partitions[one.name], conversion=conversion,
+                in_manifest="" if manifest is None else each.prefix + one.name,
+                is_copied=names.is_internal(one.topic) and one.topic not in named,
+            )
+            for one, topic_id in zip(new, topic_ids, strict=True)
+        ]  # fmt: skip
+    return Plan(tuple(tasks), tuple(targets), conversion.dry_run, tuple(finished))
 
 
-def inputs_of(source: PartitionPath, *, is_copied: bool = False) -> list[DirectoryEntry]:
-    """The files of a partition that are read."""
-    return files_of(source) if is_copied else files_that_are_read(source)
+def _is_finished(source: PartitionPath, manifest: Manifest, target: OfTarget, name: str) -> bool:
+    """Whether an earlier run has written a partition. Raises :class:`UsageError` if that was changed since."""
+    key = target.prefix + name
+    if manifest.is_done(key, files_that_are_read(source)) or manifest.is_done(key, files_of(source)):
+        return True
+    if manifest.knows(key) and target.directory.exists(name):
+        text = f"{source.path} is not as {manifest.path} says any more, or what was made of it is not"
+        raise UsageError(f"{text}; remove {target.directory.join(name)} to convert it again")
+    return False
 
 
 def convert(
-    tasks: Sequence[ConvertTask],
+    plan: Plan[ConvertTask],
     report: Report,
     done: Done = ignore,
     *,
@@ -221,74 +198,43 @@ def convert(
     say: Say = ignore,
     manifest: Manifest | None = None,
     processes: int | None = None,
-) -> Iterator[ConvertResult]:
-    """Runs tasks, and commits those without damage; the results come in the order of the tasks. With a manifest each is
-    committed as it is finished, and a later run goes on; without one all are at the end, as nobody could.
+) -> Generator[ConvertResult]:
+    """Runs a plan, and commits partitions without damage; the results come in the order of the tasks. With a manifest
+    each is committed as it is finished, and a later run goes on; without one all are at the end, as nobody could.
 
     ``report`` is called with every finding, before what it is in is committed; what it raises ends the job. ``done`` is
     called with the bytes that were read. ``manifest``: where what was read and written is recorded. ``spark``, ``say``,
     ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
     """
-    if not tasks:
-        return
-    dry_run = tasks[0].conversion.dry_run
 
-    waiting: list[StagedPartition] = []
-
-    def take(index: int, value: ConvertTaskResult) -> ConvertResult:
+    def take(task: ConvertTask, value: Rewritten) -> tuple[ConvertResult, StagedPartition | None]:
         for finding in value.findings:
             report(finding)
-        task = tasks[index]
-        base_offsets = () if value.unfinished is None else value.unfinished.base_offsets
+        base_offsets = () if value.staged is None else value.staged.base_offsets
         result = ConvertResult(task, value.totals, value.start_offset, value.end_offset, value.damages, base_offsets)
-        if value.unfinished is not None and manifest is not None:
-            manifest.add(ManifestTask(task.name, value.inputs, value.outputs, result.as_dict()))
-            commit(task.directory, [value.unfinished])
-        elif value.unfinished is not None:
-            waiting.append(value.unfinished)
-        return result
+        if value.staged is not None and manifest is not None:
+            manifest.add(ManifestTask(task.in_manifest, value.inputs, value.outputs, result.as_dict()))
+        return result, value.staged
 
-    with ExitStack() as stack:
-        job = None if manifest is None else full_path(manifest.path)
-        owner = "" if dry_run else stack.enter_context(outputs_of_job(tasks[0].directory, job))
-        manifest_files = manifest is not None and not dry_run
-        owned = [replace(task, owner=owner, manifest_files=manifest_files) for task in tasks]
-        name = "brokerless convert"
-        results = run_longest_first(
-            run_task, owned, take, spark=spark, done=done, say=say, name=name, processes=processes
-        )
-        with closing(results):
-            if manifest is not None:
-                is_whole = True
-                for result in results:
-                    is_whole = is_whole and not result.damages
-                    yield result
-                if is_whole and not dry_run:
-                    complete(tasks[0].directories, tasks[0].directory, say)
-                return
-            taken = list(results)
-        if waiting:
-            commit_run(tasks[0].directory, waiting, run_of("convert", (each.source.path for each in tasks)))
-        if not dry_run and not any(result.damages for result in taken):
-            complete(tasks[0].directories, tasks[0].directory, say)
-        yield from taken
-        if not dry_run:
-            end_run(tasks[0].directory)
+    has_manifest = manifest is not None
+    key = None if manifest is None else full_path(manifest.path)
+    job = Rewrite("convert", run_task, take, has_manifest=has_manifest, commits_each=has_manifest, job_of=lambda _: key)
+    return rewrite(job, plan, done, spark=spark, say=say, processes=processes)
 
 
-def run_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
+def run_task(task: ConvertTask, done: Done) -> Rewritten:
     """Reads a partition and writes it, under a name that readers pass over."""
     if task.is_copied:
-        return _copy_task(task, done)
+        return copy_unchanged(task, done, dry_run=task.conversion.dry_run, is_hashed=bool(task.in_manifest))
     findings: list[Finding] = []
     with ExitStack() as stack:
         output = None if task.conversion.dry_run else stack.enter_context(_begin(task))
         how = task.conversion
-        reading = ConvertReader(
+        reading = RewriteReader(
             task.source,
             how.isolation,
             findings.append,
-            is_hashed=task.manifest_files,
+            is_hashed=bool(task.in_manifest),
             keeps_segments=how.config is None,
         )
         converter = Converter(task.conversion.target, task.conversion.max_batch_bytes)
@@ -304,46 +250,18 @@ def run_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
                 Finding("error", Kind.BATCH_REFUSED, reading.path, None, None, f"cannot be written: {error}")
             )
         start = min(task.source.start_offset or 0, reading.end_offset)
-        unfinished, outputs = None, ()
+        staged, outputs = None, ()
         if output is not None and not reading.damages:
             magic = task.conversion.target.magic
             limits = start, reading.end_offset, _epochs(task)
             magic = layouts.MAGIC_V2 if magic is None else magic
             output.set_limits(*limits, magic, reading.compacted_until)
-            unfinished = output.finish()
-            if task.manifest_files:
-                outputs = describe_directory(task.directory, unfinished.directory, task.name)
+            staged = output.finish()
+            if task.in_manifest:
+                outputs = describe_directory(task.directory, staged.directory, task.name)
         inputs = tuple(reading.manifest_files())
         damages = tuple(reading.damages)
-        return ConvertTaskResult(
-            converter.totals, start, reading.end_offset, damages, tuple(findings), unfinished, inputs, outputs
-        )
-
-
-def _copy_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
-    """Reads a partition, and copies its files if they are intact."""
-    findings: list[Finding] = []
-    source = task.source
-    reading, totals = ConvertReader(source, "read_uncommitted", findings.append), ConversionTotals()
-    reading.look(totals, done)
-    start, end, damages = min(source.start_offset or 0, reading.end_offset), reading.end_offset, reading.damages
-    if damages or task.conversion.dry_run:
-        return ConvertTaskResult(totals, start, end, tuple(damages), tuple(findings), None, (), ())
-    unfinished = copy_partition(
-        source, task.directory, task.topic_id, end,
-        cleaned_until=reading.compacted_until, owner=task.owner)  # fmt: skip
-    inputs = tuple(_described_now(source)) if task.manifest_files else ()
-    outputs = describe_directory(task.directory, unfinished.directory, task.name) if task.manifest_files else ()
-    return ConvertTaskResult(totals, start, end, (), tuple(findings), unfinished, inputs, outputs)
-
-
-def _described_now(source: PartitionPath) -> Iterator[ManifestFile]:
-    for each in files_of(source):
-        try:
-            yield describe_file(each)
-        except UnreadableError as error:  # a broker deleted it, so that a later run copies the partition again
-            if not isinstance(error.__cause__, FileNotFoundError):
-                raise
+        return Rewritten(converter.totals, start, reading.end_offset, damages, tuple(findings), staged, inputs, outputs)
 
 
 def _begin(task: ConvertTask) -> PartitionOutput:
@@ -357,12 +275,6 @@ def _begin(task: ConvertTask) -> PartitionOutput:
         owner=task.owner,
         base_offsets=() if task.conversion.config is not None else task.base_offsets[1:],
     )
-
-
-def raise_damage(finding: Finding) -> None:
-    """A report that raises :class:`DamageError` for what keeps a partition from being written."""
-    if is_damage(finding):
-        raise DamageError(finding)
 
 
 def _first_offset(source: PartitionPath) -> int:

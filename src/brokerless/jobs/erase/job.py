@@ -8,45 +8,49 @@ is not committed.
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
 from brokerless.errors import RefusedError
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.jobs.convert.job import Conversion, ConvertTask
-from brokerless.jobs.convert.job import run_task as copy_unchanged
-from brokerless.jobs.convert.reading import ConvertReader
 from brokerless.jobs.erase.blanking import Blanking
 from brokerless.jobs.erase.digests import OutputHashes
 from brokerless.jobs.erase.eraser import Eraser, ErasureTotals, TouchedBatch
 from brokerless.jobs.erase.selection import Matcher, Selection
 from brokerless.jobs.manifest import ManifestFile, describe_directory, describe_file
-from brokerless.jobs.named_partitions import by_name, rewritten_topics, target_directories, topic_id_of_partition
-from brokerless.jobs.run.job import run_longest_first
+from brokerless.jobs.named_partitions import by_name
+from brokerless.jobs.rewrite.copy import copy_unchanged
+from brokerless.jobs.rewrite.plan import (
+    PartitionTask,
+    Plan,
+    Source,
+    Target,
+    by_target,
+    plan_target,
+    rewritten_topics,
+    target_partitions,
+)
+from brokerless.jobs.rewrite.reading import RewriteReader
+from brokerless.jobs.rewrite.run import Rewrite, rewrite
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
-from brokerless.log.checkpoint.topic_ids import choose_topic_ids
-from brokerless.log.commit.commit import commit, refuse_existing, settle
-from brokerless.log.commit.job_commit import outputs_of_job
-from brokerless.log.commit.node_files import complete, complete_directories
+from brokerless.log.commit.commit import settle
 from brokerless.log.commit.partition_copy import files_of
-from brokerless.log.commit.partition_writer import PartitionOutput, output_directory
+from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED
-from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.directory import LogDirectory
 from brokerless.log.producer.loading import load_first_state
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Report
-from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path
 from brokerless.log.write.follower_append import whole_batches
 from brokerless.text import short_html, short_repr
@@ -64,30 +68,14 @@ class Erasure:
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EraseTask:
-    """One partition, of which what is left is written into ``directory``. ``owner``: in the names of directories that
-    this job has not finished. ``is_hashed``: for a manifest. ``is_copied``: its files are copied unchanged, as those of
-    Kafka's own topics that were not named."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseTask(PartitionTask):
+    """One partition, of which what is left is written. ``is_hashed``: for a manifest. ``is_copied``: its files are
+    copied unchanged, as those of Kafka's own topics that were not named."""
 
-    source: PartitionPath
-    topic: str
-    partition: int
-    directory: Destination
-    topic_id: str
     erasure: Erasure
-    owner: str = ""
     is_hashed: bool = False
     is_copied: bool = False
-
-    @property
-    def name(self) -> str:
-        return names.partition_directory(self.topic, self.partition)
-
-    @property
-    def size(self) -> int:
-        """Bytes to read."""
-        return self.source.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +88,7 @@ class EraseTaskResult:
     untouched: str
     damages: tuple[Finding, ...]
     findings: tuple[Finding, ...]
-    unfinished: StagedPartition | None = None
+    staged: StagedPartition | None = None
     before: tuple[ManifestFile, ...] = ()
     after: tuple[ManifestFile, ...] = ()
     schemas: RecordedSchemas = field(default_factory=RecordedSchemas)
@@ -151,122 +139,82 @@ class ErasedPartition:
         }
 
 
-def settle_targets(
-    sources: Sequence[LogDirectory], to: str | os.PathLike[str], target_storage_options: StorageOptions | None = None
-) -> None:
+def settle_targets(sources: Sequence[LogDirectory], to: Location) -> None:
     """Completes or undoes the commit of a run that was killed, before what is there is compared with its manifest.
     Raises as :func:`plan`."""
-    for target in dict.fromkeys(target_directories(sources, to)):
-        settle(output_directory(Location.of(target, target_storage_options), [each.path for each in sources]))
+    for each in by_target([Source.all_of(each) for each in sources], to):
+        settle(each.directory)
 
 
 def plan(
-    sources: Sequence[tuple[LogDirectory, Sequence[PartitionPath]]],
-    to: str | os.PathLike[str],
+    sources: Sequence[Source],
+    to: Location,
     erasure: Erasure,
-    target_storage_options: StorageOptions | None = None,
     named: Collection[str] = (),
     finished: Collection[str] = (),
-) -> list[EraseTask]:
+    *,
+    is_hashed: bool = False,
+) -> Plan[EraseTask]:
     """A task for each of the partitions that were chosen of each source. ``named``: which of Kafka's own topics are
     erased as well, beside those whose directories are sources; others of them are copied unchanged. ``finished``:
-    paths of partitions that an earlier run wrote, of which nothing is left to do.
+    paths of partitions that an earlier run wrote, of which nothing is left to do. ``is_hashed``: for a manifest.
 
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
     known, ``to`` is in what is read, ``named`` has KRaft's own log, or DuckDB does not take the condition.
     """
-    paths = [directory.path for directory, _ in sources]
-    named = rewritten_topics([each for _, chosen in sources for each in chosen], paths, named)
+    named = rewritten_topics(sources, named)
     Matcher(erasure.selection, "", 0)
-    targets = target_directories([directory for directory, _ in sources], to)
     tasks: list[EraseTask] = []
-    for target in dict.fromkeys(targets):
-        of_target = [source for source, each in zip(sources, targets, strict=True) if each == target]
-        destination = output_directory(Location.of(target, target_storage_options), paths)
-        completed = frozenset() if erasure.dry_run else settle(destination)
-        partitions = [each for _, chosen in of_target for each in chosen]
-        left = {
-            name: each
-            for name, each in by_name(partitions, "erase them one by one").items()
-            if destination.join(name) not in finished
+    targets: list[Target] = []
+    for each in by_target(sources, to):
+        partitions = {
+            name: one
+            for name, one in by_name(each.partitions, "erase them one by one").items()
+            if full_path(each.directory.join(name)) not in finished
         }
-        refuse_existing(destination, left, completed)
-        ids = [(each.topic or "", topic_id_of_partition(each), each.path)
-               for each in left.values()]  # fmt: skip
+        new = target_partitions(list(partitions.values()), "erase")
+        target, topic_ids = plan_target("erase", each, new, dry_run=erasure.dry_run)
+        targets.append(target)
         tasks += [
             EraseTask(
-                each, each.topic or "", each.partition or 0, destination, topic_id, erasure,
-                is_copied=names.is_internal(each.topic) and each.topic not in named,
+                topic=one.topic, partition=one.partition, to=each.directory, topic_id=topic_id,
+                source=partitions[one.name], erasure=erasure, is_hashed=is_hashed and not erasure.dry_run,
+                is_copied=names.is_internal(one.topic) and one.topic not in named,
             )
-            for each, topic_id in zip(left.values(), choose_topic_ids(destination, ids), strict=True)
+            for one, topic_id in zip(new, topic_ids, strict=True)
         ]  # fmt: skip
-    return tasks
+    return Plan(tuple(tasks), tuple(targets), erasure.dry_run)
 
 
 def erase(
-    tasks: Sequence[EraseTask],
+    plan: Plan[EraseTask],
     report: Report,
     done: Done = ignore,
     *,
     spark: Spark = NONE,
     say: Say = ignore,
-    write_manifest: Callable[[Sequence[ErasedPartition]], object] | None = None,
+    write_manifest: Callable[[Sequence[ErasedPartition]], object] = ignore,
     processes: int | None = None,
 ) -> list[ErasedPartition]:
-    """Runs tasks, and commits those without damage at the end, all of one log directory together; the results are in
-    the order of the tasks. ``write_manifest`` is called with them before the commit. ``report`` is called with
+    """Runs a plan, and commits partitions without damage at the end, all of one log directory together; the results are
+    in the order of the tasks. ``write_manifest`` is called with them before the commit. ``report`` is called with
     every finding; what it raises ends the job. ``done`` is called with the bytes that were read. ``spark``,
     ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them."""
-    if not tasks:
-        return []
-    dry_run = tasks[0].erasure.dry_run
-    destinations = list({str(task.directory): task.directory for task in tasks}.values())
-    waiting: dict[str, list[StagedPartition]] = {str(each): [] for each in destinations}
 
-    with ExitStack() as stack:
-        owners = {
-            str(each): "" if dry_run else stack.enter_context(outputs_of_job(each, f"erase {full_path(str(each))}"))
-            for each in destinations
-        }
-        is_hashed = write_manifest is not None and not dry_run
-        owned = [replace(task, owner=owners[str(task.directory)], is_hashed=is_hashed) for task in tasks]
+    def take(task: EraseTask, value: EraseTaskResult) -> tuple[ErasedPartition, StagedPartition | None]:
+        for finding in value.findings:
+            report(finding)
+        result = ErasedPartition(
+            task, value.totals, value.start_offset, value.end_offset, value.untouched, value.damages,
+            value.before, value.after, value.schemas,
+        )  # fmt: skip
+        return result, value.staged
 
-        def take(index: int, value: EraseTaskResult) -> ErasedPartition:
-            for finding in value.findings:
-                report(finding)
-            if value.unfinished is not None:
-                waiting[str(tasks[index].directory)].append(value.unfinished)
-            return ErasedPartition(
-                tasks[index], value.totals, value.start_offset, value.end_offset, value.untouched, value.damages,
-                value.before, value.after, value.schemas,
-            )  # fmt: skip
-
-        name = "brokerless erase"
-        running = run_longest_first(
-            run_task, owned, take, spark=spark, done=done, say=say, name=name, processes=processes
-        )
-        with closing(running):
-            results = list(running)
-        if dry_run:
-            return results
-        if write_manifest is not None:
-            write_manifest(results)
-        for destination in destinations:
-            if waiting[str(destination)]:
-                commit(destination, waiting[str(destination)])
-        return results
-
-
-def finish(
-    sources: Sequence[LogDirectory],
-    to: str | os.PathLike[str],
-    say: Say = ignore,
-    target_storage_options: StorageOptions | None = None,
-) -> None:
-    """Copies what a broker needs beside partitions (``meta.properties``), once all of a log directory are written."""
-    for source, target in zip(sources, target_directories(sources, to), strict=True):
-        destination = Destination(Location(target, target_storage_options))
-        complete(complete_directories([source], (), destination), destination, say)
+    job = Rewrite(
+        "erase", run_task, take, has_manifest=True, before_commit=write_manifest,
+        job_of=lambda directory: f"erase {full_path(str(directory))}",
+    )  # fmt: skip
+    return list(rewrite(job, plan, done, spark=spark, say=say, processes=processes))
 
 
 def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
@@ -277,7 +225,7 @@ def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
     erasure, selection = task.erasure, task.erasure.selection
     with ExitStack() as stack:
         output = None if erasure.dry_run else stack.enter_context(_begin(task))
-        reading = ConvertReader(
+        reading = RewriteReader(
             task.source, "read_uncommitted", findings.append, is_hashed=task.is_hashed, keeps_segments=True,
         )  # fmt: skip
         hashes = None
@@ -298,7 +246,7 @@ def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
             text = f"cannot be written: {error}"
             reading.report_finding(Finding("error", Kind.BATCH_REFUSED, reading.path, None, None, text))
         start = min(task.source.start_offset or 0, reading.end_offset)
-        unfinished, before, after = None, (), ()
+        staged, before, after = None, (), ()
         if output is not None and not reading.damages:
             epochs = load_epochs(task.source.leader_epoch_checkpoint)
             cleaned = max(reading.compacted_until or 0, eraser.legacy_until) or reading.compacted_until
@@ -306,34 +254,27 @@ def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
                 output.set_limits(start, eraser.read_until, epochs, layouts.MAGIC_V2, cleaned)
             output.set_limits(start, reading.end_offset, epochs, layouts.MAGIC_V1, cleaned)
             _keep_transactional_state(task, output)
-            unfinished = output.finish()
+            staged = output.finish()
             if task.is_hashed:
                 before = _described(task, tuple(reading.manifest_files()))
                 known = _copied(task, before, eraser.totals.touched)
                 known |= {} if hashes is None else hashes.written.files()
-                after = describe_directory(task.directory, unfinished.directory, task.name, known)
+                after = describe_directory(task.directory, staged.directory, task.name, known)
         return EraseTaskResult(
             eraser.totals, start, reading.end_offset, "" if hashes is None else hashes.untouched.hexdigest(),
-            tuple(reading.damages), tuple(findings), unfinished, before, after,
+            tuple(reading.damages), tuple(findings), staged, before, after,
             RecordedSchemas() if eraser.blanker is None else eraser.blanker.recorded(),
         )  # fmt: skip
 
 
 def _copy(task: EraseTask, done: Done) -> EraseTaskResult:
-    conversion = Conversion(max_batch_bytes=task.erasure.max_batch_bytes, dry_run=task.erasure.dry_run)
-    copied = copy_unchanged(
-        ConvertTask(
-            task.source, task.topic, task.partition, task.directory, task.topic_id, conversion,
-            task.owner, task.is_hashed, is_copied=True,
-        ),
-        done,
-    )  # fmt: skip
+    copied = copy_unchanged(task, done, dry_run=task.erasure.dry_run, is_hashed=task.is_hashed)
     totals = ErasureTotals(
         copied.totals.batches_in, copied.totals.records_in, copied.totals.bytes_in,
         copied.totals.batches_out, copied.totals.records_out, copied.totals.bytes_out,
     )  # fmt: skip
     return EraseTaskResult(
-        totals, copied.start_offset, copied.end_offset, "", copied.damages, copied.findings, copied.unfinished,
+        totals, copied.start_offset, copied.end_offset, "", copied.damages, copied.findings, copied.staged,
         copied.inputs, copied.outputs,
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ from brokerless.jobs.erase.signed_manifest import (
     write_manifest,
 )
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path
 from brokerless.strict_json import WrongJsonError, as_list, as_object, as_text, member
 from brokerless.typed.blanking.schemas import RecordedSchemas, join
@@ -42,18 +42,17 @@ class ManifestWriter:
         self,
         path: str | os.PathLike[str],
         sources: Sequence[str],
-        to: str | os.PathLike[str],
+        to: Location,
         erasure: Erasure,
         sign_key: str | os.PathLike[str] | None = None,
-        storage_options: StorageOptions | None = None,
     ) -> None:
-        """``storage_options``: of ``to``, for a URL. Raises :class:`UsageError` where no manifest can be written, for
-        that of another erasure, and for a key that is not Ed25519; UnreadableError."""
+        """Raises :class:`UsageError` where no manifest can be written, for that of another erasure, and for a key that
+        is not Ed25519; UnreadableError."""
         self.path = os.fspath(path)
         self._key = None if sign_key is None else load_private_key(os.fspath(sign_key))
-        self._request = Request(tuple(map(full_path, sources)), full_path(os.fspath(to)), erasure)
+        self._request = Request(tuple(map(full_path, sources)), full_path(to.path), erasure)
         check_path(self.path, sources)
-        self.finished: Mapping[str, dict[str, Any]] = finished_partitions(self.path, self._request, storage_options)
+        self.finished: Mapping[str, dict[str, Any]] = finished_partitions(self.path, self._request, to)
         self._partitions = list(self.finished.values())
         self._unwritten = unwritten_partitions(self.path)
         self._copies: list[dict[str, Any]] = []
@@ -92,16 +91,12 @@ class ManifestWriter:
         self._copies = [each.as_dict() for each in copies]
         self._write([])
 
-    def complete(
-        self, directories: Sequence[str], copies: Sequence[Copy], storage_options: StorageOptions | None = None
-    ) -> None:
+    def complete(self, directories: Sequence[Destination], copies: Sequence[Copy]) -> None:
         """Adds the files of the log directories that were written, when all is committed: without them, a manifest is
         that of a run that was stopped. Nothing happens where no partition was written. Raises UnwritableError."""
         if self._partitions:
             self._copies = [each.as_dict() for each in copies]
-            self._write(
-                [directory_entry(Destination(Location(each, storage_options))) for each in dict.fromkeys(directories)]
-            )
+            self._write([directory_entry(each) for each in directories])
 
     def _write(self, directories: Sequence[Mapping[str, Any]]) -> None:
         self._selection = self._selection or describe_selection(self._request.erasure.selection)

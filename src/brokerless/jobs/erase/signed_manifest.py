@@ -24,7 +24,7 @@ from brokerless.jobs.manifest import describe_file
 from brokerless.log import names
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
 from brokerless.log.storage.paths import full_path, is_local_within, is_remote, local
 from brokerless.log.storage.write_errors import unwritable
@@ -208,10 +208,8 @@ def load_manifest(path: str) -> SignedManifest:
     return SignedManifest(path, data, value, read_own(Location(signature), _KEY_LIMIT) if has_signature else None)
 
 
-def finished_partitions(
-    path: str, request: Request, storage_options: StorageOptions | None = None
-) -> dict[str, dict[str, Any]]:
-    """What an earlier run of the same request wrote and committed, by the path of the target. Raises
+def finished_partitions(path: str, request: Request, to: Location) -> dict[str, dict[str, Any]]:
+    """What an earlier run of the same request wrote and committed in ``to``, by the path of the target. Raises
     :class:`UsageError` for the manifest of another request."""
     if not os.path.lexists(local(path)):
         return {}
@@ -223,7 +221,7 @@ def finished_partitions(
     found: dict[str, dict[str, Any]] = {}
     for each in manifest["partitions"]:
         target = each["target"]
-        there = {file.name: file.size for file in Destination(Location(target, storage_options)).entries()}
+        there = {file.name: file.size for file in Destination(to.at(target)).entries()}
         files = [(file["name"], file["sizeInBytes"]) for file in each["after"]]
         if files and all(there.get(name) == size for name, size in files):
             found[target] = each

@@ -8,8 +8,7 @@ change, and nothing is written to what is read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
@@ -37,22 +36,17 @@ from brokerless.jobs.recovered.open_files import OpenFiles, with_open_files
 from brokerless.jobs.recovered.quorum import newest_quorum_files
 from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, find_log, list_files_again
 from brokerless.jobs.recovered.writing import NewPartition, PartitionContents, write_unfinished
-from brokerless.jobs.run.job import run_longest_first
+from brokerless.jobs.rewrite.plan import OfTarget, Plan, RewriteTask, Source, TargetPartition, plan_target
+from brokerless.jobs.rewrite.run import Rewrite, rewrite
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, truncate_from_end
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
-from brokerless.log.checkpoint.topic_ids import choose_topic_ids
-from brokerless.log.commit.commit import refuse_existing
-from brokerless.log.commit.job_commit import outputs_of_job
-from brokerless.log.commit.node_files import complete, complete_directories
 from brokerless.log.commit.partition_writer import output_directory
-from brokerless.log.commit.run_record import commit_run, end_run, refuse_written, run_of
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.segment import Report
-from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_remote
 from brokerless.text import short_html, short_repr
@@ -69,29 +63,21 @@ class Merge:
     committed_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MergeTask:
-    """One partition to merge into ``directory``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeTask(RewriteTask):
+    """One partition to merge."""
 
     replicas: tuple[PartitionFiles, ...]
-    topic: str
-    partition: int
-    directory: Destination
-    topic_id: str
     merge: Merge
-    owner: str = ""
-    """In the names of directories that this job has not finished."""
-    directories: tuple[LogDirectory, ...] = ()
-    """The log directories of which all is merged by these tasks."""
-
-    @property
-    def name(self) -> str:
-        return names.partition_directory(self.topic, self.partition)
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The directory of each replica."""
         return tuple(replica.paths[0].path for replica in self.replicas)
+
+    @property
+    def read_paths(self) -> tuple[str, ...]:
+        return tuple(paths.path for replica in self.replicas for paths in replica.paths)
 
     @property
     def size(self) -> int:
@@ -145,42 +131,37 @@ class MergeResult:
         return not self.losses and not self.divergences and not any(self.differing)
 
 
-def plan(
-    logs: Sequence[LogDirectory],
-    directory: str | os.PathLike[str],
-    merge: Merge,
-    chosen: Callable[[PartitionPath], bool] = lambda _: True,
-) -> list[MergeTask]:
-    """A task for each partition that is in at least one of the log directories.
+def plan(sources: Sequence[Source], to: str | os.PathLike[str] | Location, merge: Merge) -> Plan[MergeTask]:
+    """A task for each partition that was chosen of at least one of the sources.
 
     Raises :class:`UsageError` if one cannot be written: it is there already, its name is not known, its replicas are of
-    two topics of that name, or ``directory`` is in what is read; and for a path that is given twice.
+    two topics of that name, or ``to`` is in what is read; and for a path that is given twice.
     """
-    to = output_directory(Location.of(directory), [log.path for log in logs])
+    logs = [each.directory for each in sources]
+    directory = output_directory(Location.of(to), [log.path for log in logs])
     _refuse_the_same_twice(logs)
     found: dict[tuple[str, int], list[tuple[PartitionPath, DirectoryState]]] = {}
-    for log in logs:
+    for log, chosen in sources:
         state = load_directory_state(log)
-        for each in filter(chosen, log.partitions):
+        for each in chosen:
             if each.topic is None or each.partition is None:
                 raise UsageError(f"{each.path}: the name does not say which partition this is; give its directory")
             found.setdefault((each.topic, each.partition), []).append((each, state))
     known = _topic_ids([each for replicas in found.values() for each in replicas])
-    places = sorted(found)
-    new = [names.partition_directory(*place) for place in places]
-    if merge.dry_run:
-        refuse_existing(to, new)
-    else:
-        refuse_written(to, new, run_of("merge", (each.path for replicas in found.values() for each, _ in replicas)))
-    directories = complete_directories(logs, {each.path for replicas in found.values() for each, _ in replicas}, to)
-    topic_ids = choose_topic_ids(to, [(topic, *known[topic]) for topic, _ in places])
-    return [
+    new = [
+        TargetPartition(topic, partition, known[topic][0], tuple(each.path for each, _ in found[topic, partition]))
+        for topic, partition in sorted(found)
+    ]
+    target, topic_ids = plan_target("merge", OfTarget("", directory, list(sources)), new, dry_run=merge.dry_run)
+    tasks = [
         MergeTask(
-            tuple(describe_files([each], state, ()) for each, state in found[place]),
-            *place, to, topic_id, merge, directories=directories,
+            topic=each.topic, partition=each.partition, to=directory, topic_id=topic_id,
+            replicas=tuple(describe_files([one], state, ()) for one, state in found[each.topic, each.partition]),
+            merge=merge,
         )
-        for place, topic_id in zip(places, topic_ids, strict=True)
+        for each, topic_id in zip(new, topic_ids, strict=True)
     ]  # fmt: skip
+    return Plan(tuple(tasks), (target,), merge.dry_run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,49 +170,31 @@ class MergeTaskResult:
 
     result: MergeResult
     findings: tuple[Finding, ...]
-    unfinished: StagedPartition | None
+    staged: StagedPartition | None
 
 
 def merge(
-    tasks: Sequence[MergeTask],
+    plan: Plan[MergeTask],
     report: Report,
     done: Done = ignore,
     *,
     spark: Spark = NONE,
     say: Say = ignore,
     processes: int | None = None,
-) -> Iterator[MergeResult]:
-    """Runs tasks, and commits all partitions when they are written; the results come in the order of the tasks.
+) -> Generator[MergeResult]:
+    """Runs a plan, and commits all partitions when they are written; the results come in the order of the tasks.
 
     ``report`` is called with what is unexpected or left out, ``done`` with the bytes that were read (and again with
     those that were written). ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
     """
-    if not tasks:
-        return
 
-    def take(_: int, value: MergeTaskResult) -> MergeTaskResult:
+    def take(_: MergeTask, value: MergeTaskResult) -> tuple[MergeResult, StagedPartition | None]:
         for finding in value.findings:
             report(finding)
-        return value
+        return value.result, value.staged
 
-    with ExitStack() as stack:
-        owner = "" if tasks[0].merge.dry_run else stack.enter_context(outputs_of_job(tasks[0].directory))
-        owned = [replace(task, owner=owner) for task in tasks]
-        name = "brokerless merge"
-        taken = run_longest_first(
-            run_task, owned, take, spark=spark, done=done, say=say, name=name, processes=processes
-        )
-        with closing(taken):
-            values = list(taken)
-        unfinished = [each.unfinished for each in values if each.unfinished is not None]
-        if unfinished:
-            sources = (paths.path for task in tasks for each in task.replicas for paths in each.paths)
-            commit_run(tasks[0].directory, unfinished, run_of("merge", sources))
-        if not tasks[0].merge.dry_run:
-            complete(tasks[0].directories, tasks[0].directory, ignore)
-        yield from (value.result for value in values)
-        if not tasks[0].merge.dry_run:
-            end_run(tasks[0].directory)
+    job = Rewrite("merge", run_task, take, is_lossy=True)
+    return rewrite(job, plan, done, spark=spark, say=say, processes=processes)
 
 
 def run_task(task: MergeTask, done: Done) -> MergeTaskResult:
@@ -279,9 +242,9 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
         end = max(start, min(end, committed or 0))
         filled = cut_off(filled, end)
     _report(task, replicas, agreements, filled, paths, report)
-    unfinished = None
+    staged = None
     if not how.dry_run and not task.is_unreadable:
-        filled, unfinished = _write(task, filled, opened, (begin, start, end), recorded[order[0]], report, done)
+        filled, staged = _write(task, filled, opened, (begin, start, end), recorded[order[0]], report, done)
     differ = [
         differing(replica, each.until, filled.batches) for replica, each in zip(replicas, agreements, strict=True)
     ]
@@ -306,7 +269,7 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
         committed,
         reach,
     )
-    return MergeTaskResult(result, report.findings(task.name), unfinished)
+    return MergeTaskResult(result, report.findings(task.name), staged)
 
 
 def _refuse_the_same_twice(logs: Sequence[LogDirectory]) -> None:

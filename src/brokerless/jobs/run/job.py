@@ -55,6 +55,8 @@ def run(
     Raises what ``work`` raises, :class:`UsageError` for a master that is none, and :class:`JobError` where a process
     was killed, or Spark gives a task up.
     """
+    if not tasks:
+        return
     with started(spark, tasks, say, name) as place:
         if isinstance(place, str):
             yield from _run_here(work, tasks, done, processors() if processes is None else processes)

@@ -7,8 +7,8 @@ offsets never change, and what is missing stays a hole. Nothing is written to wh
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,19 +31,22 @@ from brokerless.jobs.recovered.reading import (
     recorded_epochs,
 )
 from brokerless.jobs.recovered.writing import NewPartition, PartitionContents, write_unfinished
-from brokerless.jobs.run.job import run_longest_first
+from brokerless.jobs.rewrite.plan import (
+    Plan,
+    RewriteTask,
+    Source,
+    Target,
+    TargetPartition,
+    by_target,
+    plan_target,
+)
+from brokerless.jobs.rewrite.run import Rewrite, rewrite
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.salvage.tables import Table, Tables, check_tables, tables_of_job, write_table
-from brokerless.log import names
-from brokerless.log.checkpoint.topic_ids import choose_topic_ids, new_topic_id
-from brokerless.log.commit.commit import refuse_existing
-from brokerless.log.commit.job_commit import outputs_of_job
-from brokerless.log.commit.node_files import complete, complete_directories
-from brokerless.log.commit.partition_writer import output_directory
-from brokerless.log.commit.run_record import commit_run, end_run, refuse_written, run_of
+from brokerless.log.checkpoint.topic_ids import new_topic_id
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED, LogConfig
-from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.directory import PartitionPath
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
@@ -69,29 +72,21 @@ class Salvage:
         return UNBOUNDED if self.config is None else self.config
 
 
-@dataclass(frozen=True, slots=True)
-class SalvageTask:
-    """One partition to save into ``directory``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SalvageTask(RewriteTask):
+    """One partition to save. ``topic_id``: ``""`` for tables of a topic that has none."""
 
     source: PartitionFiles
-    topic: str
-    partition: int
-    directory: Destination
-    topic_id: str | None
     salvage: Salvage
-    owner: str = ""
-    """In the names of directories that this job has not finished."""
-    directories: tuple[LogDirectory, ...] = ()
-    """The log directories of which all is saved by these tasks."""
-
-    @property
-    def name(self) -> str:
-        return names.partition_directory(self.topic, self.partition)
 
     @property
     def paths(self) -> tuple[PartitionPath, ...]:
         """Its directories, the live one first."""
         return self.source.paths
+
+    @property
+    def read_paths(self) -> tuple[str, ...]:
+        return tuple(each.path for each in self.paths)
 
     @property
     def size(self) -> int:
@@ -144,54 +139,65 @@ class SalvageTaskResult:
 
     result: SalvageResult
     findings: tuple[Finding, ...]
-    unfinished: StagedPartition | tuple[ParquetFile, ...] | None
+    staged: StagedPartition | tuple[ParquetFile, ...] | None
 
 
 def plan(
-    logs: Sequence[LogDirectory],
-    directory: str | os.PathLike[str] | Location,
-    salvage: Salvage,
-    chosen: Callable[[PartitionPath], bool] = lambda _: True,
-    include: Collection[str] = (),
-) -> list[SalvageTask]:
-    """A task for each partition. ``include``: with ``delete``, log files that wait for their deletion are read as well.
+    sources: Sequence[Source], to: str | os.PathLike[str] | Location, salvage: Salvage, include: Collection[str] = ()
+) -> Plan[SalvageTask]:
+    """A task for each of the partitions that were chosen of each source. ``include``: with ``delete``, log files that
+    wait for their deletion are read as well.
 
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it is in two of the paths, its
-    name is not known, or ``directory`` is in what is read.
+    name is not known, or ``to`` is in what is read.
     """
-    to = output_directory(Location.of(directory), [log.path for log in logs])
     tasks: list[SalvageTask] = []
-    own: list[tuple[str, str | None, str]] = []
-    for log in logs:
-        state = load_directory_state(log)
-        for paths in _by_partition(log, chosen):
-            first = paths[0]
-            topic, partition = first.topic or "", first.partition or 0
-            other = next((each for each in tasks if (each.topic, each.partition) == (topic, partition)), None)
-            if other is not None:
-                raise UsageError(f"{other.name} is both in {other.paths[0].path} and in {first.path}; save one by one")
-            known = topic_ids_of(paths, "give the directories of one of them")
-            own.append((topic, known[topic][0] if topic in known else None, first.path))
-            source = describe_files(paths, state, include)
-            task = SalvageTask(source, topic, partition, to, None, salvage)
-            tasks.append(task)
-    if not salvage.parquet:
-        if salvage.dry_run:
-            refuse_existing(to, [task.name for task in tasks])
+    targets: list[Target] = []
+    for each in by_target(sources, Location.of(to)):
+        found: dict[str, TargetPartition] = {}
+        files: list[PartitionFiles] = []
+        for log, chosen in each.sources:
+            state = load_directory_state(log)
+            for paths in _by_partition(chosen):
+                one = _target_partition(paths)
+                if one.name in found:
+                    both = f"{one.name} is both in {found[one.name].paths[0]} and in {one.paths[0]}"
+                    raise UsageError(f"{both}; save one by one")
+                found[one.name] = one
+                files.append(describe_files(paths, state, include))
+        new = list(found.values())
+        if salvage.parquet:
+            topic_ids = _check_tables(each.directory, new)
         else:
-            refuse_written(to, [task.name for task in tasks], _run_of(tasks))
-    else:
-        topic_ids = {topic: topic_id for topic, topic_id, _ in own if topic_id is not None}
-        for topic, partitions in _partitions(tasks).items():
-            check_tables(to, topic, partitions, topic_ids.get(topic))
-        return [replace(task, topic_id=topic_ids.get(task.topic)) for task in tasks]
-    directories = complete_directories(logs, {each.path for task in tasks for each in task.paths}, to)
-    topic_ids = choose_topic_ids(to, own)
-    return [replace(task, topic_id=each, directories=directories) for task, each in zip(tasks, topic_ids, strict=True)]
+            target, topic_ids = plan_target("salvage", each, new, dry_run=salvage.dry_run)
+            targets.append(target)
+        tasks += [
+            SalvageTask(
+                topic=one.topic, partition=one.partition, to=each.directory, topic_id=topic_id, source=source,
+                salvage=salvage,
+            )
+            for one, source, topic_id in zip(new, files, topic_ids, strict=True)
+        ]  # fmt: skip
+    return Plan(tuple(tasks), tuple(targets), salvage.dry_run)
+
+
+def _target_partition(paths: Sequence[PartitionPath]) -> TargetPartition:
+    """What becomes of a partition's directories. Raises :class:`UsageError` if they are of two topics."""
+    topic = paths[0].topic or ""
+    topic_id, _ = topic_ids_of(paths, "give the directories of one of them").get(topic, (None, ""))
+    return TargetPartition(topic, paths[0].partition or 0, topic_id, tuple(each.path for each in paths))
+
+
+def _check_tables(to: Destination, new: Sequence[TargetPartition]) -> list[str]:
+    """The topic ID of each partition of tables, ``""`` where none is known. Raises as :func:`check_tables`."""
+    topic_ids = {each.topic: each.topic_id for each in new if each.topic_id is not None}
+    for topic, partitions in _partitions(new).items():
+        check_tables(to, topic, partitions, topic_ids.get(topic))
+    return [topic_ids.get(each.topic, "") for each in new]
 
 
 def salvage(
-    tasks: Sequence[SalvageTask],
+    plan: Plan[SalvageTask],
     report: Report,
     done: Done = ignore,
     *,
@@ -199,50 +205,32 @@ def salvage(
     say: Say = ignore,
     processes: int | None = None,
 ) -> Iterator[SalvageResult]:
-    """Runs tasks, and commits all partitions when they are written; the results come in the order of the tasks.
+    """Runs a plan, and commits all partitions when they are written; the results come in the order of the tasks.
 
     ``report`` is called with what was left out though it is intact, ``done`` with the bytes that were read (and again
     with those that were written). ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
     """
-    if not tasks:
-        return
+    tables: dict[str, Tables] = {}
+
+    def take(task: SalvageTask, value: SalvageTaskResult) -> tuple[SalvageResult, StagedPartition | None]:
+        elsewhere = (finding for paths in task.paths for finding in paths.findings)
+        for finding in (*value.findings, *(each for each in elsewhere if each.kind == Kind.REMOTE_OFFSETS)):
+            report(finding)
+        if isinstance(value.staged, StagedPartition):
+            return replace(value.result, base_offsets=value.staged.base_offsets), value.staged
+        if value.staged is None:
+            return value.result, None
+        files = tables[str(task.directory)].commit(_table(task), value.staged, value.result.end_offset)
+        return replace(value.result, files=files), None
+
     with ExitStack() as stack:
-        how, owner, tables = tasks[0].salvage, "", None
-        if how.parquet and not how.dry_run:
-            tables = stack.enter_context(_tables(tasks))
-        elif not how.dry_run:
-            owner = stack.enter_context(outputs_of_job(tasks[0].directory))
-        owned = [replace(task, owner=owner) for task in tasks]
-        name = "brokerless salvage"
-
-        def take(index: int, value: SalvageTaskResult) -> SalvageTaskResult:
-            elsewhere = (finding for paths in tasks[index].paths for finding in paths.findings)
-            for finding in (*value.findings, *(each for each in elsewhere if each.kind == Kind.REMOTE_OFFSETS)):
-                report(finding)
-            if isinstance(value.unfinished, StagedPartition):
-                return replace(value, result=replace(value.result, base_offsets=value.unfinished.base_offsets))
-            if tables is None or value.unfinished is None:
-                return value
-            files = tables.commit(_table(value.result.task), value.unfinished, value.result.end_offset)
-            return replace(value, result=replace(value.result, files=files), unfinished=None)
-
-        taken = run_longest_first(
-            run_task, owned, take, spark=spark, done=done, say=say, name=name, processes=processes
-        )
-        with closing(taken):
-            values = list(taken)
-        unfinished = [each.unfinished for each in values if isinstance(each.unfinished, StagedPartition)]
-        if unfinished:
-            commit_run(tasks[0].directory, unfinished, _run_of(tasks))
-        if not how.dry_run:
-            complete(tasks[0].directories, tasks[0].directory, say)
-        yield from (value.result for value in values)
-        if not how.dry_run and not how.parquet:
-            end_run(tasks[0].directory)
-
-
-def _run_of(tasks: Sequence[SalvageTask]) -> str:
-    return run_of("salvage", (each.path for task in tasks for each in task.paths))
+        is_parquet = any(task.salvage.parquet for task in plan.tasks)
+        if is_parquet and not plan.dry_run:
+            for name in dict.fromkeys(str(task.directory) for task in plan.tasks):
+                of_target = [task for task in plan.tasks if str(task.directory) == name]
+                tables[name] = stack.enter_context(_tables(of_target))
+        job = Rewrite("salvage", run_task, take, makes_logs=not is_parquet, is_lossy=True)
+        yield from rewrite(job, plan, done, spark=spark, say=say, processes=processes)
 
 
 def run_task(task: SalvageTask, done: Done) -> SalvageTaskResult:
@@ -259,7 +247,7 @@ def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
     collector = FindingCollector()
     found = find_log(task.source, files, how.max_batch_bytes, how.partial, collector, done)
     saved, regions = found.saved, found.regions
-    unfinished = None
+    staged = None
     if not how.dry_run and not task.source.is_unreadable:
         base_offsets = _base_offsets(task, saved, found.losses(saved, regions))
         contents = PartitionContents(
@@ -272,7 +260,7 @@ def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
                 shrunk.add((finding.file, finding.position))
             collector(finding)
 
-        taken, unfinished = _write(task, contents, report, done)
+        taken, staged = _write(task, contents, report, done)
         regions = found.with_unsaved(saved, taken, shrunk)
         saved = saved[taken]
     result = SalvageResult(
@@ -289,7 +277,7 @@ def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
         len(found.choice.misplaced),
         int((saved["partial"] & ~saved["complete"]).sum()),
     )
-    return SalvageTaskResult(result, collector.findings(task.paths[0].path), unfinished)
+    return SalvageTaskResult(result, collector.findings(task.paths[0].path), staged)
 
 
 def _write(
@@ -327,28 +315,27 @@ def _table(task: SalvageTask) -> Table:
 
 @contextmanager
 def _tables(tasks: Sequence[SalvageTask]) -> Generator[Tables]:
-    topic_ids = {task.topic: task.topic_id for task in tasks if task.topic_id is not None}
+    topic_ids = {task.topic: task.topic_id for task in tasks if task.topic_id}
     with tables_of_job(tasks[0].directory) as tables:
         for topic, partitions in _partitions(tasks).items():
             tables.begin(topic, partitions, topic_ids.get(topic))
         yield tables
 
 
-def _partitions(tasks: Sequence[SalvageTask]) -> dict[str, list[int]]:
+def _partitions(new: Sequence[TargetPartition] | Sequence[SalvageTask]) -> dict[str, list[int]]:
     """The partitions of each topic."""
     found: dict[str, list[int]] = {}
-    for task in tasks:
-        found.setdefault(task.topic, []).append(task.partition)
+    for each in new:
+        found.setdefault(each.topic, []).append(each.partition)
     return found
 
 
-def _by_partition(log: LogDirectory, chosen: Callable[[PartitionPath], bool]) -> list[list[PartitionPath]]:
+def _by_partition(partitions: Sequence[PartitionPath]) -> list[list[PartitionPath]]:
     """The directories of each partition, the live one first."""
     found: dict[tuple[str, int], list[PartitionPath]] = {}
-    for each in log.partitions:
+    for each in partitions:
         if each.topic is None or each.partition is None:
             text = "the name does not say which partition this is; give its directory, as orders-0, or carve it"
             raise UsageError(f"{each.path}: {text}")
-        if chosen(each):
-            found.setdefault((each.topic, each.partition), []).append(each)
+        found.setdefault((each.topic, each.partition), []).append(each)
     return [sorted(paths, key=lambda each: each.state != "live") for paths in found.values()]

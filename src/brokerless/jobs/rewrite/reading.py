@@ -1,4 +1,4 @@
-"""Reads a partition for a conversion: converted batches, the end of the log, and damage."""
+"""Reads a partition that is written again: its batches, converted; the end of the log; damage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import UnreadableError
+from brokerless.errors import DamageError, UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.format.convert import ConversionTotals, ConvertedBatches
 from brokerless.format.read.batch_headers import Batches
@@ -52,7 +52,7 @@ class BatchConverter(Protocol):
     def flush(self) -> Iterator[ConvertedBatches]: ...
 
 
-class ConvertReader:
+class RewriteReader:
     """A partition that is read: where its log ends, its damage, and up to which offset compaction explains what is
     missing (``compacted_until``)."""
 
@@ -213,3 +213,9 @@ class ConvertReader:
 def is_damage(finding: Finding) -> bool:
     """Whether a finding keeps a partition from being written."""
     return finding.severity == "error" or finding.kind == Kind.TRUNCATED_BATCH
+
+
+def raise_damage(finding: Finding) -> None:
+    """A report that raises :class:`DamageError` for what keeps a partition from being written."""
+    if is_damage(finding):
+        raise DamageError(finding)

@@ -1,0 +1,1 @@
+"""Writes partitions again as others: what convert, compact, erase, salvage and merge share."""

@@ -1,0 +1,59 @@
+"""Copies partitions whose batches must not change, such as those of Kafka's own topics, if they are intact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding
+from brokerless.format.convert import ConversionTotals
+from brokerless.jobs.manifest import ManifestFile, describe_directory, describe_file
+from brokerless.jobs.rewrite.plan import PartitionTask
+from brokerless.jobs.rewrite.reading import RewriteReader
+from brokerless.jobs.run.types import Done
+from brokerless.log.commit.partition_copy import copy_partition, files_of
+from brokerless.log.commit.types import StagedPartition
+from brokerless.log.directory import PartitionPath
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What a task hands to the driver. Offsets are those of the log: the first that a reader gets, and the one after
+    the last. ``staged`` is what was written, None if there is ``damages`` or nothing is to be written. ``inputs``,
+    ``outputs``: of a job with a manifest."""
+
+    totals: ConversionTotals
+    start_offset: int
+    end_offset: int
+    damages: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
+    staged: StagedPartition | None = None
+    inputs: tuple[ManifestFile, ...] = ()
+    outputs: tuple[ManifestFile, ...] = ()
+
+
+def copy_unchanged(task: PartitionTask, done: Done, *, dry_run: bool, is_hashed: bool) -> Rewritten:
+    """Reads a partition, and copies its files if they are intact. ``is_hashed``: for a manifest."""
+    findings: list[Finding] = []
+    source = task.source
+    reading, totals = RewriteReader(source, "read_uncommitted", findings.append), ConversionTotals()
+    reading.look(totals, done)
+    start, end, damages = min(source.start_offset or 0, reading.end_offset), reading.end_offset, reading.damages
+    if damages or dry_run:
+        return Rewritten(totals, start, end, tuple(damages), tuple(findings))
+    staged = copy_partition(
+        source, task.directory, task.topic_id, end, cleaned_until=reading.compacted_until, owner=task.owner
+    )
+    inputs = tuple(_described_now(source)) if is_hashed else ()
+    outputs = describe_directory(task.directory, staged.directory, task.name) if is_hashed else ()
+    return Rewritten(totals, start, end, (), tuple(findings), staged, inputs, outputs)
+
+
+def _described_now(source: PartitionPath) -> Iterator[ManifestFile]:
+    for each in files_of(source):
+        try:
+            yield describe_file(each)
+        except UnreadableError as error:  # a broker deleted it, so that a later run copies the partition again
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise

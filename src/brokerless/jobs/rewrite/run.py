@@ -1,0 +1,115 @@
+"""Runs a plan: each partition is read and written beside, wherever its task runs, and a commit names it.
+
+A job that keeps a manifest commits each partition when it is written, or writes the manifest before it commits, so that
+a later run goes on. Any other commits all at the end, and records that until it has ended, so that the same command may
+be repeated after a kill. ``meta.properties`` comes last, into directories whose partitions are all there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from typing import Generic
+
+from brokerless.jobs.rewrite.plan import Plan, RewriteTaskT, Target
+from brokerless.jobs.run.job import run_longest_first
+from brokerless.jobs.run.types import NONE, Done, ResultT, Say, Spark, ValueT, ignore
+from brokerless.log.commit.commit import commit
+from brokerless.log.commit.job_commit import outputs_of_job
+from brokerless.log.commit.node_files import complete, complete_directories
+from brokerless.log.commit.run_record import commit_run, end_run
+from brokerless.log.commit.types import StagedPartition
+from brokerless.log.storage.destination import Destination
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite(Generic[RewriteTaskT, ValueT, ResultT]):
+    """What a command does with each task of its plan. ``work`` reads a partition and writes it beside. ``take`` reports
+    what was found, and returns the result and what is to be committed, if anything.
+
+    ``has_manifest``: a later run goes on by it, so that the commit is not recorded. ``commits_each``: as soon as it is
+    written. ``before_commit`` is called with all results. ``job_of``: by which a later run is known for the same, and
+    removes what this one left. ``is_lossy``: a partition of which nothing was written counts as written.
+    ``makes_logs``: whether log directories are written, and not tables, of which ``take`` takes care.
+    """
+
+    command: str
+    work: Callable[[RewriteTaskT, Done], ValueT]
+    take: Callable[[RewriteTaskT, ValueT], tuple[ResultT, StagedPartition | None]]
+    has_manifest: bool = False
+    commits_each: bool = False
+    before_commit: Callable[[Sequence[ResultT]], object] = ignore
+    job_of: Callable[[Destination], str | None] = lambda _: None
+    is_lossy: bool = False
+    makes_logs: bool = True
+
+
+def rewrite(
+    job: Rewrite[RewriteTaskT, ValueT, ResultT],
+    plan: Plan[RewriteTaskT],
+    done: Done = ignore,
+    *,
+    spark: Spark = NONE,
+    say: Say = ignore,
+    processes: int | None = None,
+) -> Generator[ResultT]:
+    """Runs the tasks of a plan, and commits what they write; results come in the order of the tasks.
+
+    ``done`` is called with the bytes that were read. ``spark``, ``say``, ``processes``: as
+    :func:`brokerless.jobs.run.job.run` takes them.
+    """
+    staged: dict[str, list[StagedPartition]] = {str(each.directory): [] for each in plan.targets}
+    written: set[str] = set()
+
+    def take(index: int, value: ValueT) -> ResultT:
+        task = plan.tasks[index]
+        result, partition = job.take(task, value)
+        if partition is not None and job.commits_each:
+            commit(task.directory, [partition])
+        elif partition is not None:
+            staged[str(task.directory)].append(partition)
+        if partition is not None or job.is_lossy:
+            written.update(task.read_paths)
+        return result
+
+    with ExitStack() as stack:
+        owners: dict[str, str] = {}
+        for task in plan.tasks:
+            if job.makes_logs and not plan.dry_run and str(task.directory) not in owners:
+                output = outputs_of_job(task.directory, job.job_of(task.directory))
+                owners[str(task.directory)] = stack.enter_context(output)
+        owned = [replace(task, owner=owners.get(str(task.to), "")) for task in plan.tasks]
+        running = run_longest_first(
+            job.work, owned, take, spark=spark, done=done, say=say, name=f"brokerless {job.command}",
+            processes=processes,
+        )  # fmt: skip
+        results: list[ResultT] = []
+        with closing(running):
+            for result in running:
+                if job.commits_each:
+                    yield result
+                else:
+                    results.append(result)
+        if plan.dry_run:
+            yield from results
+            return
+        if plan.tasks:
+            job.before_commit(results)
+        for target in plan.targets:
+            if staged[str(target.directory)]:
+                _commit(target, staged[str(target.directory)], is_recorded=not job.has_manifest)
+        for target in plan.targets:
+            if not target.directory.is_missing:
+                complete(complete_directories(target.sources, written, target.directory), target.directory, say)
+        yield from results
+        if not job.has_manifest:
+            for target in plan.targets:
+                end_run(target.directory)
+
+
+def _commit(target: Target, partitions: Sequence[StagedPartition], *, is_recorded: bool) -> None:
+    if is_recorded:
+        commit_run(target.directory, partitions, target.run)
+    else:
+        commit(target.directory, partitions)

@@ -428,8 +428,11 @@ def test_jobs_is_a_number_of_threads(jobs: Any) -> None:
         brokerless.open(case("formats/v2-none-create").log).records(jobs=jobs)
 
 
-ONLY_OF_A_LOG = {(name, "topics") for name in ("compact", "records", "batches", "transactions")}
-"""Which of its topics."""
+ONLY_OF_A_LOG = {
+    *((name, "topics") for name in ("compact", "records", "batches", "transactions")),
+    *((name, "others") for name in ("compact", "convert", "erase", "salvage")),
+}
+"""Which of its topics, and more log directories."""
 
 
 def test_a_partition_takes_what_a_log_takes_with_the_same_defaults() -> None:

@@ -18,8 +18,8 @@ from tests.cli.conftest import Run
 from tests.golden import broker_data
 
 from brokerless.errors import UnwritableError
-from brokerless.jobs.convert import job as convert_job
 from brokerless.jobs.manifest import Manifest
+from brokerless.jobs.rewrite import run as rewriting
 from brokerless.log.commit.commit import commit
 from brokerless.log.commit.types import StagedPartition
 
@@ -63,7 +63,7 @@ def stop_after(partitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
         left[0] -= 1
         commit(directory, unfinished)
 
-    monkeypatch.setattr(convert_job, "commit", fail)
+    monkeypatch.setattr(rewriting, "commit", fail)
 
 
 def test_sha256sum_finds_all_files_as_they_are_recorded(
@@ -120,8 +120,8 @@ def test_what_a_run_left_that_was_killed_is_removed_by_the_next(
     code = """
 import os, signal, sys
 from brokerless.cli import main
-from brokerless.jobs.convert import job as convert
-convert.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+from brokerless.jobs.rewrite import run
+run.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 main(sys.argv[1:])
 """
     killed = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], check=False)

@@ -14,12 +14,13 @@ from tests.sources import sources_of
 import brokerless
 from brokerless.format.convert import ConversionTarget
 from brokerless.jobs.convert import job as convert_job
+from brokerless.jobs.rewrite.copy import Rewritten
 from brokerless.jobs.run.types import Done
 
 _as_it_is = convert_job.run_task
 
 
-def wait_in_the_middle(task: convert_job.ConvertTask, done: Done) -> convert_job.ConvertTaskResult:
+def wait_in_the_middle(task: convert_job.ConvertTask, done: Done) -> Rewritten:
     """Converts a partition, but waits when a part of it was read, until a file is there."""
     directory = task.directory.local.parent
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from brokerless.api.jobs import bound
 from brokerless.log.directory import LogDirectory
 from brokerless.log.read_progress import ignore
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def erase(
-    directory: LogDirectory,
-    to: str | os.PathLike[str],
+    directories: Sequence[LogDirectory],
+    to: Location,
     *,
     keys: Iterable[bytes | str] | None,
     where: str | None,
@@ -32,7 +32,6 @@ def erase(
     sign_key: str | os.PathLike[str] | None,
     dry_run: bool,
     max_batch_bytes: int | None,
-    storage_options: StorageOptions | None,
     on_damage: OnDamage | None,
     spark: Spark = "none",
 ) -> list[ErasedPartition]:
@@ -51,16 +50,16 @@ def erase(
     blanking = None
     if blank or blank_fields or schemas is not None or value_format != "auto":
         path = None if schemas is None else os.fspath(schemas)
-        blanking = blanking_of(blank_fields, value_format, path, directory.partitions)
+        partitions = [each for directory in directories for each in directory.partitions]
+        blanking = blanking_of(blank_fields, value_format, path, partitions)
     erasure = Erasure(Selection(own_keys, where, own_header), blanking, bound(max_batch_bytes), dry_run)
-    target = Location.of(to, storage_options)
-    sources = [Source.all_of(directory)]
+    sources = list(map(Source.all_of, directories))
     writer = None
     if manifest is not None and not dry_run:
-        settle_targets([directory], target)
-        writer = ManifestWriter(manifest, [directory.path], target, erasure, sign_key)
+        settle_targets(directories, to)
+        writer = ManifestWriter(manifest, [each.path for each in directories], to, erasure, sign_key)
     finished = {} if writer is None else writer.finished
-    planned = plan(sources, target, erasure, finished=finished, is_hashed=writer is not None)
+    planned = plan(sources, to, erasure, finished=finished, is_hashed=writer is not None)
     copies = [] if writer is None else find_copies(sources, erasure)
     write = ignore if writer is None else lambda partitions: writer.write(partitions, copies)
     results = erase(planned, on_damage or raise_damage, spark=spark, write_manifest=write, processes=1)

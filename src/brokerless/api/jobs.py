@@ -17,7 +17,7 @@ from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory, PartitionPath, may_have_remote_offsets, resolve
 from brokerless.log.names import Include
 from brokerless.log.read_progress import ignore
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_records
 from brokerless.text import parse_bytes
 
@@ -182,8 +182,8 @@ def restart(directory: LogDirectory, kafka: str | None = None) -> LogRestart:
 
 
 def salvage(
-    directory: LogDirectory,
-    to: str | os.PathLike[str],
+    directories: Sequence[LogDirectory],
+    to: Location,
     *,
     as_: Literal["segments", "parquet"],
     segment_bytes: int | None,
@@ -192,7 +192,6 @@ def salvage(
     include: Collection[Include],
     max_batch_bytes: int | None,
     on_damage: OnDamage | None,
-    storage_options: StorageOptions | None = None,
     spark: Spark = "none",
 ) -> list[SalvageResult]:
     from brokerless.jobs.rewrite.plan import Source
@@ -201,13 +200,13 @@ def salvage(
 
     config = None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
     settings = Salvage(config, bound(max_batch_bytes), dry_run, partial, as_ == "parquet")
-    planned = plan([Source.all_of(directory)], Location.of(to, storage_options), settings, include)
+    planned = plan(list(map(Source.all_of, directories)), to, settings, include)
     return list(salvage(planned, on_damage or ignore, spark=spark, processes=1))
 
 
 def convert(
-    directory: LogDirectory,
-    to: str | os.PathLike[str],
+    directories: Sequence[LogDirectory],
+    to: Location,
     *,
     message_format: int | None,
     codec: str | None,
@@ -217,7 +216,6 @@ def convert(
     isolation: Isolation,
     dry_run: bool,
     max_batch_bytes: int | None,
-    storage_options: StorageOptions | None,
     on_damage: OnDamage | None,
     spark: Spark = "none",
 ) -> list[ConvertResult]:
@@ -230,7 +228,7 @@ def convert(
     target = ConversionTarget(message_format, codec, level, batch_size)
     config = None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
     conversion = Conversion(target, config, isolation, bound(max_batch_bytes), dry_run)
-    planned = plan([Source.all_of(directory)], Location.of(to, storage_options), conversion)
+    planned = plan(list(map(Source.all_of, directories)), to, conversion)
     return list(convert(planned, on_damage or raise_damage, spark=spark, processes=1))
 
 
@@ -299,8 +297,8 @@ def explain(
 
 
 def compact(
-    directory: LogDirectory,
-    to: str | os.PathLike[str] | None,
+    directories: Sequence[LogDirectory],
+    to: Location | None,
     *,
     delete_retention_ms: int | None,
     min_compaction_lag_ms: int | None,
@@ -311,7 +309,6 @@ def compact(
     kafka: Literal["3.9", "4.4"],
     dry_run: bool,
     max_batch_bytes: int | None,
-    storage_options: StorageOptions | None,
     on_damage: OnDamage | None,
     topics: Collection[str] = (),
     spark: Spark = "none",
@@ -325,6 +322,5 @@ def compact(
         milliseconds(now), delete_retention_ms, min_compaction_lag_ms, segment_bytes, keep_active, from_start, kafka,
         bound(max_batch_bytes), dry_run or to is None, 10 if dry_run or to is None else 0,
     )  # fmt: skip
-    target = None if to is None else Location.of(to, storage_options)
-    planned = plan([Source.all_of(directory)], target, options, topics, on_damage or ignore)
+    planned = plan(list(map(Source.all_of, directories)), to, options, topics, on_damage or ignore)
     return list(compact(planned, on_damage or raise_damage, spark=spark, processes=1))

@@ -75,6 +75,9 @@ class Log:
     def _source(self) -> LogDirectory:
         return self.directory
 
+    def _with(self, others: Sequence[Log]) -> list[LogDirectory]:
+        return [self.directory, *(each.directory for each in others)]
+
     @property
     def path(self) -> str:
         return self.directory.path
@@ -247,6 +250,7 @@ class Log:
         self,
         to: str | os.PathLike[str],
         *,
+        others: Sequence[Log] = (),
         as_: Literal["segments", "parquet"] = "segments",
         segment_bytes: int | None = None,
         partial: bool = False,
@@ -263,16 +267,19 @@ class Log:
         ``segment_bytes``: where segments end (as in the source). ``partial``: of batches that break off although their
         checksum matches, save the records before. ``include="delete"``: read ``*.deleted`` files as well.
         ``storage_options``: those of ``to``, where it is a URL. ``on_damage`` is called with what was left out although
-        it is intact. Others as in :meth:`verify`. Raises :class:`UsageError` for what cannot be written."""
+        it is intact. ``others`` as in :meth:`convert`, all else as in :meth:`verify`. Raises :class:`UsageError` for
+        what cannot be written."""
         return jobs.salvage(
-            self._source, to, as_=as_, segment_bytes=segment_bytes, partial=partial, dry_run=dry_run, include=include,
-            max_batch_bytes=max_batch_bytes, on_damage=on_damage, storage_options=storage_options, spark=spark,
+            self._with(others), Location.of(to, storage_options),
+            as_=as_, segment_bytes=segment_bytes, partial=partial, dry_run=dry_run, include=include,
+            max_batch_bytes=max_batch_bytes, on_damage=on_damage, spark=spark,
         )  # fmt: skip
 
     def convert(
         self,
         to: str | os.PathLike[str],
         *,
+        others: Sequence[Log] = (),
         message_format: int | None = None,
         codec: str | None = None,
         level: int | None = None,
@@ -292,16 +299,18 @@ class Log:
         segments end (as in the source). Offsets, timestamps, keys and values never change; what a format cannot carry
         is counted in ``totals.lost`` of a result. ``isolation="read_committed"`` leaves out what a consumer would not
         get. ``storage_options``: those of ``to``, where it is a URL. ``max_batch_bytes`` and ``spark`` as in
-        :meth:`verify`.
+        :meth:`verify`. ``others``: more logs, such as those of other brokers; each log directory is written to one of
+        its own name in ``to`` then.
 
         A damaged partition is not written: the first error is raised as :class:`DamageError`, or with ``on_damage``
         all damage is reported, and is in the result. Raises :class:`UsageError` for what cannot be written, such as a
         partition that exists.
         """
         return jobs.convert(
-            self._source, to, message_format=message_format, codec=codec, level=level, batch_size=batch_size,
+            self._with(others), Location.of(to, storage_options),
+            message_format=message_format, codec=codec, level=level, batch_size=batch_size,
             segment_bytes=segment_bytes, isolation=isolation, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
-            storage_options=storage_options, on_damage=on_damage, spark=spark,
+            on_damage=on_damage, spark=spark,
         )  # fmt: skip
 
     def trim(
@@ -328,6 +337,7 @@ class Log:
         self,
         to: str | os.PathLike[str],
         *,
+        others: Sequence[Log] = (),
         keys: Iterable[bytes | str] | None = None,
         where: str | None = None,
         header: tuple[str, bytes | str] | None = None,
@@ -355,15 +365,17 @@ class Log:
         that of values that name no schema. ``manifest``: a file for :func:`brokerless.prove`, signed with ``sign_key``
         (Ed25519 in PEM); the same call completes a stopped run. Others as in :meth:`convert`."""
         return erasing.erase(
-            self._source, to, keys=keys, where=where, header=header, blank=blank, blank_fields=blank_fields,
+            self._with(others), Location.of(to, storage_options),
+            keys=keys, where=where, header=header, blank=blank, blank_fields=blank_fields,
             schemas=schemas, value_format=value_format, manifest=manifest, sign_key=sign_key, dry_run=dry_run,
-            max_batch_bytes=max_batch_bytes, storage_options=storage_options, on_damage=on_damage, spark=spark,
+            max_batch_bytes=max_batch_bytes, on_damage=on_damage, spark=spark,
         )  # fmt: skip
 
     def compact(
         self,
         to: str | os.PathLike[str] | None = None,
         *,
+        others: Sequence[Log] = (),
         topics: Collection[str] = (),
         delete_retention_ms: int | None = None,
         min_compaction_lag_ms: int | None = None,
@@ -390,10 +402,11 @@ class Log:
         in :meth:`convert`.
         """
         return jobs.compact(
-            self._source, to, topics=topics, delete_retention_ms=delete_retention_ms,
+            self._with(others), None if to is None else Location.of(to, storage_options),
+            topics=topics, delete_retention_ms=delete_retention_ms,
             min_compaction_lag_ms=min_compaction_lag_ms, segment_bytes=segment_bytes, now=now, keep_active=keep_active,
             from_start=from_start, kafka=kafka, dry_run=dry_run or what_if, max_batch_bytes=max_batch_bytes,
-            storage_options=storage_options, on_damage=on_damage, spark=spark,
+            on_damage=on_damage, spark=spark,
         )  # fmt: skip
 
     def size(

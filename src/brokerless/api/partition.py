@@ -17,7 +17,7 @@ from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
-from brokerless.log.storage.location import StorageOptions
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 if TYPE_CHECKING:
@@ -150,8 +150,9 @@ class Partition(PartitionReader):
         """Writes every intact batch to a partition of the log directory ``to``, or as Parquet, as ``brokerless
         salvage``; see :meth:`Log.salvage`."""
         (result,) = jobs.salvage(
-            self._source, to, as_=as_, segment_bytes=segment_bytes, partial=partial, dry_run=dry_run, include=include,
-            max_batch_bytes=max_batch_bytes, on_damage=on_damage, storage_options=storage_options,
+            [self._source], Location.of(to, storage_options),
+            as_=as_, segment_bytes=segment_bytes, partial=partial, dry_run=dry_run, include=include,
+            max_batch_bytes=max_batch_bytes, on_damage=on_damage,
             spark=spark,
         )  # fmt: skip
         return result
@@ -175,9 +176,10 @@ class Partition(PartitionReader):
         """Rewrites the partition as part of the log directory ``to``, as ``brokerless convert``; see
         :meth:`Log.convert`."""
         (result,) = jobs.convert(
-            self._source, to, message_format=message_format, codec=codec, level=level, batch_size=batch_size,
+            [self._source], Location.of(to, storage_options),
+            message_format=message_format, codec=codec, level=level, batch_size=batch_size,
             segment_bytes=segment_bytes, isolation=isolation, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
-            storage_options=storage_options, on_damage=on_damage,
+            on_damage=on_damage,
             spark=spark,
         )  # fmt: skip
         return result
@@ -204,9 +206,10 @@ class Partition(PartitionReader):
         """Removes or blanks records of the partition, as ``brokerless erase``; None if a run with this manifest did it
         before. See :meth:`Log.erase`."""
         erased = erasing.erase(
-            self._source, to, keys=keys, where=where, header=header, blank=blank, blank_fields=blank_fields,
+            [self._source], Location.of(to, storage_options),
+            keys=keys, where=where, header=header, blank=blank, blank_fields=blank_fields,
             schemas=schemas, value_format=value_format, manifest=manifest, sign_key=sign_key, dry_run=dry_run,
-            max_batch_bytes=max_batch_bytes, storage_options=storage_options, on_damage=on_damage,
+            max_batch_bytes=max_batch_bytes, on_damage=on_damage,
             spark=spark,
         )  # fmt: skip
         return erased[0] if erased else None
@@ -232,9 +235,10 @@ class Partition(PartitionReader):
         """Compacts the partition, whatever its ``cleanup.policy``, as ``brokerless compact``; see
         :meth:`Log.compact`."""
         (result,) = jobs.compact(
-            self._source, to, delete_retention_ms=delete_retention_ms, min_compaction_lag_ms=min_compaction_lag_ms,
+            [self._source], None if to is None else Location.of(to, storage_options),
+            delete_retention_ms=delete_retention_ms, min_compaction_lag_ms=min_compaction_lag_ms,
             segment_bytes=segment_bytes, now=now, keep_active=keep_active, from_start=from_start, kafka=kafka,
-            dry_run=dry_run or what_if, max_batch_bytes=max_batch_bytes, storage_options=storage_options,
+            dry_run=dry_run or what_if, max_batch_bytes=max_batch_bytes,
             on_damage=on_damage, topics=() if self.topic is None else (self.topic,),
             spark=spark,
         )  # fmt: skip

@@ -147,11 +147,15 @@ class Output:
         return [each for log in self.open(options.paths, options.include) for each in self.chosen(log, options)]
 
     def sources(self, options: Namespace) -> list[Source]:
-        """All paths, each with its selected partitions."""
+        """All paths, each with its selected partitions; a topic or number that is in none of them is reported."""
         from brokerless.jobs.rewrite.plan import Source
 
-        logs = self.open(options.paths, options.include)
-        return [Source(log.directory, [each.paths for each in self.chosen(log, options)]) for log in logs]
+        logs = list(self.open(options.paths, options.include))
+        found, missing = select([each for log in logs for each in log.partitions], options)
+        if missing is not None:
+            self.unreadable(UnreadableError(logs[0].path if len(logs) == 1 else "", missing))
+        chosen = {id(each) for each in found}
+        return [Source(log.directory, [each.paths for each in log.partitions if id(each) in chosen]) for log in logs]
 
     def chosen(self, log: Log, options: Namespace) -> Sequence[Partition]:
         """The selected partitions of a log; a topic or number that none of them has is reported."""

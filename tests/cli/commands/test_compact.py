@@ -102,9 +102,6 @@ def test_several_log_directories_get_one_of_their_own_name_each(run: Run, tmp_pa
         properties = (tmp_path / "to" / name / "meta.properties").read_bytes()
         assert properties == (DEMO / "meta.properties").read_bytes()
         assert run("verify", tmp_path / "to" / name).exit_code == 0
-    shutil.copytree(DEMO / "users-0", tmp_path / "again" / "b1" / "users-0")
-    refused = run("compact", tmp_path / "b1", tmp_path / "again" / "b1", "--to", tmp_path / "no")
-    assert (refused.exit_code, "two of the paths end with 'b1'" in refused.err) == (2, True)
 
 
 def test_an_open_transaction_that_holds_compaction_back_is_named(run: Run) -> None:

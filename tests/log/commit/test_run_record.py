@@ -37,7 +37,7 @@ def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("brokerless.jobs.salvage.job.complete", die)
+        patched.setattr("brokerless.jobs.rewrite.run.complete", die)
         with pytest.raises(Killed):
             salvage(source, to)
     assert (to / "users-0").is_dir()

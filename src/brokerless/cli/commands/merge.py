@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING
 from brokerless.cli.options import add_dry_run, add_max_batch_bytes, add_segment_bytes, add_spark, add_to, log_config
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
-from brokerless.cli.selection import select
-from brokerless.errors import UnreadableError
 from brokerless.text import format_bytes
 from brokerless.views.table import count_of
 
 if TYPE_CHECKING:
-    from brokerless.api.log import Log
     from brokerless.jobs.merge.job import MergeResult
 
 DESCRIPTION = """\
@@ -55,21 +52,16 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.merge.job import Merge, merge, plan
-    from brokerless.jobs.rewrite.plan import Source
     from brokerless.views.merge import row
 
     output = Output()
-    logs = list(output.open(options.paths, options.include))
-    chosen = _chosen(output, logs, options)
+    sources = output.sources(options)
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()
 
     config = log_config(options)
     how = Merge(config, options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES, options.dry_run, options.committed_only)
-    sources = [
-        Source(log.directory, [each for each in log.directory.partitions if each.path in chosen]) for log in logs
-    ]
     planned = plan(sources, options.to, how)
     results: list[MergeResult] = []
     written = 0 if options.dry_run else sum(max(replica.size for replica in task.replicas) for task in planned.tasks)
@@ -84,14 +76,6 @@ def run(options: Namespace) -> int:
     if not options.json:
         _show(output, results, options)
     return output.end()
-
-
-def _chosen(output: Output, logs: list[Log], options: Namespace) -> set[str]:
-    """Paths of the partitions that are asked for; not every directory has all of them."""
-    found, missing = select([each for log in logs for each in log.partitions], options)
-    if missing is not None:
-        output.unreadable(UnreadableError("", missing))
-    return {each.path for each in found}
 
 
 def _show(output: Output, results: list[MergeResult], options: Namespace) -> None:

@@ -193,7 +193,7 @@ def merge(
             report(finding)
         return value.result, value.staged
 
-    job = Rewrite("merge", run_task, take, is_lossy=True)
+    job = Rewrite("merge", run_task, take, is_lossy=True, of_one_node=False)
     return rewrite(job, plan, done, spark=spark, say=say, processes=processes)
 
 

@@ -31,7 +31,8 @@ class Rewrite(Generic[RewriteTaskT, ValueT, ResultT]):
     ``has_manifest``: a later run goes on by it, so that the commit is not recorded. ``commits_each``: as soon as it is
     written. ``before_commit`` is called with all results. ``job_of``: by which a later run is known for the same, and
     removes what this one left. ``is_lossy``: a partition of which nothing was written counts as written.
-    ``makes_logs``: whether log directories are written, and not tables, of which ``take`` takes care.
+    ``makes_logs``: whether log directories are written, and not tables, of which ``take`` takes care. ``of_one_node``:
+    whether it is to be said where sources have the files of several nodes, so that none are written.
     """
 
     command: str
@@ -43,6 +44,7 @@ class Rewrite(Generic[RewriteTaskT, ValueT, ResultT]):
     job_of: Callable[[Destination], str | None] = lambda _: None
     is_lossy: bool = False
     makes_logs: bool = True
+    of_one_node: bool = True
 
 
 def rewrite(
@@ -101,7 +103,8 @@ def rewrite(
                 _commit(target, staged[str(target.directory)], is_recorded=not job.has_manifest)
         for target in plan.targets:
             if not target.directory.is_missing:
-                complete(complete_directories(target.sources, written, target.directory), target.directory, say)
+                whole = complete_directories(target.sources, written, target.directory)
+                complete(whole, target.directory, say if job.of_one_node else ignore)
         yield from results
         if not job.has_manifest:
             for target in plan.targets:

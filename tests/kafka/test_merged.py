@@ -6,6 +6,7 @@ it does not have.
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shutil
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 import brokerless
+from brokerless.cli import main
 from brokerless.findings import Finding
 from brokerless.jobs.merge.job import Merge, MergeResult, merge, plan
 from tests.kafka.cluster import Cluster
@@ -121,6 +123,33 @@ def test_what_is_reported_to_diverge_is_what_the_brokers_cut_off(diverged: Diver
         # What 2 took when it was alone was committed; the unclean election of 3 made that void.
         assert (told[1].committed, told[2].committed) == (0, 80)
         assert (result.committed, result.reach) == (270, 270)
+
+
+@pytest.mark.parametrize("command", [("convert", "--codec", "zstd"), ("salvage",)])
+def test_without_a_merge_each_broker_keeps_its_own_replica(
+    diverged: Diverged, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """Kafka reads the same records of each directory, whether or not other brokers have others at these offsets."""
+    arguments = [*command, *map(str, diverged.before), "-t", TOPIC, "--to", str(tmp_path / "to")]
+    assert main(arguments) == 0
+    before = [log for disk in diverged.before for log in sorted(disk.glob(f"{TOPIC}-*/*.log"))]
+    after = [tmp_path / "to" / log.relative_to(log.parents[2]) for log in before]
+    assert sorted((tmp_path / "to").rglob("*.log")) == sorted(after)
+    read = read_logs([*before, *after])
+    histories: set[str] = set()
+    for source, target in zip(before, after, strict=True):
+        ours, theirs = (
+            [
+                {name: value for name, value in line.items() if name not in ("file", "batchPosition")}
+                for line in read[path]
+                if line["type"] == "record"
+            ]
+            for path in (source, target)
+        )
+        assert ours == theirs
+        assert ours
+        histories.add(json.dumps(ours))
+    assert len(histories) > len(PARTITIONS)
 
 
 def test_a_broker_serves_what_was_merged_of_damaged_disks(diverged: Diverged, tmp_path: Path) -> None:

@@ -59,8 +59,10 @@ def run(*arguments: object, exit_code: int = 0) -> None:
 
 
 def convert(source: Path, work: Path) -> Path:
-    run("convert", source, "--to", work / "to", "--codec", "zstd", "--batch-size", "64KiB")
-    return work / "to"
+    """With another broker's directory, each into one of its own name."""
+    other = Path(shutil.copytree(source, work / "other"))
+    run("convert", source, other, "--to", work / "to", "--codec", "zstd", "--batch-size", "64KiB")
+    return work / "to" / source.name
 
 
 def compact(source: Path, work: Path) -> Path:
@@ -81,8 +83,12 @@ def convert_a_killed_ones(source: Path, work: Path) -> Path:
 
 
 def salvage(source: Path, work: Path) -> Path:
-    run("salvage", source, "--to", work / "to")
-    return work / "to"
+    """With another broker's directory, of which half of a log is lost."""
+    other = Path(shutil.copytree(source, work / "other"))
+    log = other / "plain-0" / f"{0:020}.log"
+    log.write_bytes(log.read_bytes()[: log.stat().st_size // 2])
+    run("salvage", source, other, "--to", work / "to", exit_code=1)
+    return work / "to" / source.name
 
 
 def merge(source: Path, work: Path) -> Path:

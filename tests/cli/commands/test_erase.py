@@ -118,6 +118,19 @@ def test_a_wrong_command_line_is_one_line(arguments: tuple[str, ...], message: s
     assert not (tmp_path / "to").exists()
 
 
+def test_the_same_command_with_a_relative_path_has_nothing_left_to_do(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = shutil.copytree(DATA / "txn-0", tmp_path / "from" / "txn-0")
+    monkeypatch.chdir(tmp_path)
+    command = ("erase", source, "--to", "to", *WHERE)
+    assert run(*command).exit_code == 0
+    again = run(*command)
+    assert again.exit_code == 0, again.err
+    assert "1 partition done before" in again.err
+    assert run("prove", "to.erasure.json").exit_code == 0
+
+
 def test_the_manifest_is_not_written_among_the_logs_that_are_read(run: Run, tmp_path: Path) -> None:
     shutil.copytree(DATA / "txn-0", tmp_path / "data" / "txn-0")
     for path in (tmp_path / "data" / "m.json", tmp_path / "data" / "txn-0" / "m.json"):

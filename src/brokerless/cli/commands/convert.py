@@ -41,7 +41,8 @@ before, unless --segment-bytes is used or they would be too large; changes are r
 
 Kafka's own topics (__consumer_offsets and the like) are copied unchanged unless --topic names them; KRaft's own log
 (__cluster_metadata) always is. Of a whole log directory, meta.properties is copied last, so that a broker starts on the
-result. Existing partitions are never changed. A damaged partition is reported and not written: use brokerless salvage.
+result; several log directories get a directory of their own name each in the new one. Existing partitions are never
+changed. A damaged partition is reported and not written: use brokerless salvage.
 
 --manifest records what was read and written in a file of JSON Lines, with sizes and SHA-256 hashes. The same command
 with the same manifest resumes a run that was stopped: it skips partitions that are done and unchanged.

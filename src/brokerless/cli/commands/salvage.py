@@ -29,7 +29,8 @@ Copies every intact batch of damaged partitions to new partitions, and reports w
 A batch is intact if it is complete, has the right checksum and decodes, wherever the damage is. Offsets never change:
 missing ones stay a gap, and duplicates are taken once. For each loss, the report has offsets, bytes, time range and
 cause. A broker can serve the result. Segments begin at the same offsets as before, unless --segment-bytes is used or
-nothing is left of one; changes are reported. The source is never written to.
+nothing is left of one; changes are reported. The source is never written to. Several log directories get a directory
+of their own name each in the new one.
 
 --as parquet writes the records that a consumer would get as Parquet files, like brokerless export:
 DIRECTORY/topic=NAME/*.parquet. --include delete also reads files that wait for their deletion (*.deleted, *-delete).

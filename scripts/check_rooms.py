@@ -76,9 +76,15 @@ TO_PYLIST = {
 }
 """Modules that call ``to_pylist``, and why; in all others a time of the year 10000 would end a command."""
 
-STORAGE_OPTIONS = {"api": 19, "explanation": 1, "jobs": 12, "log": 5, "table_formats": 9}
+STORAGE_OPTIONS = {"api": 15, "explanation": 1, "jobs": 9, "log": 5, "table_formats": 8}
 """How many functions of a package have a parameter ``storage_options``: elsewhere it is part of a Location. The numbers
 may only fall, until only the doors have it, where users name it."""
+
+MAX_PARAMETERS = 7
+"""Without ``self``; kernels are excepted, and what ends with ``_kernels``."""
+PARAMETERS = {"api": 24, "jobs": 11, "log": 3, "tables": 1, "typed": 1}
+"""How many functions of a package have more. The numbers may only fall, but for ``api``, whose methods have the options
+of commands, by name."""
 
 KNOWN = """
 """
@@ -341,6 +347,38 @@ def _allowed(package: str) -> int:
     return STORAGE_OPTIONS.get(package, 0)
 
 
+def count_long_signatures(modules: Mapping[str, Module], root: str) -> dict[str, int]:
+    """Return how many functions of each package have more than :data:`MAX_PARAMETERS`, where any has."""
+    return dict(Counter(module.name.split(".")[1] for module, _, _ in _long_signatures(modules, root)))
+
+
+def _long_signatures(
+    modules: Mapping[str, Module], root: str
+) -> Iterator[tuple[Module, ast.FunctionDef | ast.AsyncFunctionDef, int]]:
+    for module in modules.values():
+        if module.name == root or module.name.endswith("_kernels"):
+            continue
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_kernel(node):
+                arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+                count = sum(each.arg not in ("self", "cls") for each in arguments)
+                if count > MAX_PARAMETERS:
+                    yield module, node, count
+
+
+def check_parameters(modules: Mapping[str, Module], root: str) -> Iterator[Violation]:
+    """Values that travel together are one."""
+    counts = count_long_signatures(modules, root)
+    for module, node, count in _long_signatures(modules, root):
+        package = module.name.split(".")[1]
+        allowed = PARAMETERS.get(package, 0)
+        if counts[package] > allowed:
+            message = (
+                f"{node.name} has {count} parameters: at most {allowed} of {package} have more than {MAX_PARAMETERS}"
+            )
+            yield Violation(f"parameters {module.name}.{node.name}", module.path, node.lineno, message)
+
+
 def is_opening(node: ast.Call, has_own_open: bool = False) -> bool:
     """Whether a call opens a file, or reads one by its path. ``has_own_open``: ``open`` is not the built-in one."""
     if isinstance(node.func, ast.Name):
@@ -365,6 +403,7 @@ def find_violations(source: Path, root: str = "brokerless") -> list[Violation]:
         *check_openers(modules, root),
         *check_values(modules, root),
         *check_storage_options(modules, root),
+        *check_parameters(modules, root),
     ]
 
 

@@ -171,3 +171,11 @@ def test_storage_options_are_a_parameter_of_no_more_functions_than_they_were(tmp
     assert violations(tmp_path, format__layouts=taken) == ["storage_options brokerless.format.layouts.open"]
     modules = check_rooms.load_modules(REPOSITORY / "src")
     assert check_rooms.count_storage_options(modules, "brokerless") == check_rooms.STORAGE_OPTIONS
+
+
+def test_no_more_functions_than_before_have_many_parameters(tmp_path: Path):
+    many = "class Reader:\n    def read(self, a, b, c, d, *, e, f, g{}):\n        pass\n"
+    assert violations(tmp_path, format__layouts=many.format(", h")) == ["parameters brokerless.format.layouts.read"]
+    assert violations(tmp_path, format__layouts=many.format("")) == []
+    modules = check_rooms.load_modules(REPOSITORY / "src")
+    assert check_rooms.count_long_signatures(modules, "brokerless") == check_rooms.PARAMETERS

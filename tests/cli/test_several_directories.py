@@ -79,7 +79,7 @@ def test_in_python_as_well_and_a_dry_run_says_the_same(run: Run, brokers: Path, 
     first, second = map(brokerless.open, paths)
     dry = getattr(first, command)(brokers / "none", others=[second], dry_run=True, **IN_PYTHON[command])
     assert not (brokers / "none").exists()
-    made = getattr(first, command)(brokers / "python", others=[second], **IN_PYTHON[command])
+    made = getattr(first, command)(brokers / "python", others=second, **IN_PYTHON[command])
     assert run(command, *paths, "--to", brokers / "command", *options).exit_code == 0
     for name in ("b1", "b2"):
         assert contents(brokers / "python" / name) == contents(brokers / "command" / name)

@@ -75,8 +75,9 @@ class Log:
     def _source(self) -> LogDirectory:
         return self.directory
 
-    def _with(self, others: Sequence[Log]) -> list[LogDirectory]:
-        return [self.directory, *(each.directory for each in others)]
+    def _with(self, others: Sequence[Log] | Log) -> list[LogDirectory]:
+        listed = [others] if isinstance(others, Log) else others
+        return [self.directory, *(each.directory for each in listed)]
 
     @property
     def path(self) -> str:
@@ -250,7 +251,7 @@ class Log:
         self,
         to: str | os.PathLike[str],
         *,
-        others: Sequence[Log] = (),
+        others: Sequence[Log] | Log = (),
         as_: Literal["segments", "parquet"] = "segments",
         segment_bytes: int | None = None,
         partial: bool = False,
@@ -279,7 +280,7 @@ class Log:
         self,
         to: str | os.PathLike[str],
         *,
-        others: Sequence[Log] = (),
+        others: Sequence[Log] | Log = (),
         message_format: int | None = None,
         codec: str | None = None,
         level: int | None = None,
@@ -299,8 +300,8 @@ class Log:
         segments end (as in the source). Offsets, timestamps, keys and values never change; what a format cannot carry
         is counted in ``totals.lost`` of a result. ``isolation="read_committed"`` leaves out what a consumer would not
         get. ``storage_options``: those of ``to``, where it is a URL. ``max_batch_bytes`` and ``spark`` as in
-        :meth:`verify`. ``others``: more logs, such as those of other brokers; each log directory is written to one of
-        its own name in ``to`` then.
+        :meth:`verify`. ``others``: another log or several, such as those of other brokers; each log directory is
+        written to one of its own name in ``to`` then.
 
         A damaged partition is not written: the first error is raised as :class:`DamageError`, or with ``on_damage``
         all damage is reported, and is in the result. Raises :class:`UsageError` for what cannot be written, such as a
@@ -337,7 +338,7 @@ class Log:
         self,
         to: str | os.PathLike[str],
         *,
-        others: Sequence[Log] = (),
+        others: Sequence[Log] | Log = (),
         keys: Iterable[bytes | str] | None = None,
         where: str | None = None,
         header: tuple[str, bytes | str] | None = None,
@@ -375,7 +376,7 @@ class Log:
         self,
         to: str | os.PathLike[str] | None = None,
         *,
-        others: Sequence[Log] = (),
+        others: Sequence[Log] | Log = (),
         topics: Collection[str] = (),
         delete_retention_ms: int | None = None,
         min_compaction_lag_ms: int | None = None,

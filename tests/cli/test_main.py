@@ -206,6 +206,7 @@ def test_every_public_name_is_imported_when_it_is_used() -> None:
     for name in brokerless.__all__:
         value = getattr(brokerless, name)
         assert name == "schemas" or value.__name__ == name
+    assert {*dir(brokerless)} - {*brokerless.__all__} == {"__doc__", "__version__", "internals", "spark", "writing"}
     assert {*brokerless.__all__} <= {*dir(brokerless)}
 
 

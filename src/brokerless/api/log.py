@@ -216,7 +216,7 @@ class Log:
 
     def report(self, to: str | os.PathLike[str], *, max_batch_bytes: int | None = None) -> None:
         """Writes a page that shows the log, as ``brokerless report``: one HTML file ``to`` that needs no network. All
-        data is read, for the audit. Raises :class:`UsageError` without the extra ``brokerless[report]``."""
+        data is read, for the audit. Without the extra ``brokerless[report]``, it has no charts."""
         from brokerless.jobs.report.page import write_report
 
         write_report(self.directory, self.partitions, to, max_batch_bytes=max_batch_bytes)

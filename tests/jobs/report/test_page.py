@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import sys
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from time import monotonic, sleep
@@ -88,6 +90,8 @@ def text_of(kind: str, value: Any) -> str:
         return format_bytes(value)
     if kind == "share":
         return f"{Decimal(100 * value).quantize(Decimal('0.1'), ROUND_HALF_UP)} %"
+    if kind == "command":
+        return f"{value}copy" if value else ""
     if kind == "folded":
         return f"command{value}" if value else ""
     if kind == "time":
@@ -97,10 +101,14 @@ def text_of(kind: str, value: Any) -> str:
     return str(value)
 
 
+def topics(figures: Figures) -> list[dict[str, Any]]:
+    return page.topic_rows(rows_of(figures["partitions"]), rows_of(figures["lag"]))
+
+
 def test_every_number_is_that_of_the_tables(browser: Browser, figures: Figures, tmp_path: Path):
     show(browser, write(figures, tmp_path / "report.html"))
     for name, view in VIEWS.items():
-        rows = rows_of(figures[name])
+        rows = topics(figures) if name == "topics" else rows_of(figures[name])
         expected = [[text_of(column.kind, column.of(row)) for column in view.columns] for row in rows]
         is_shown = [any(row[at] for row in expected) for at in range(len(view.columns))]
         expected = [[text for text, shown in zip(row, is_shown, strict=True) if shown] for row in expected]
@@ -118,6 +126,62 @@ def test_the_tiles_are_sums_of_the_tables(browser: Browser, figures: Figures, tm
     assert tiles["records"][1] == f"{sum(log.segments()['records'].to_pylist()):,}"
     assert tiles["size"][2] == f"{sum(partitions['sizeInBytes'].to_pylist()):,} bytes"
     assert tiles["verdict"][1:] == ["ok", "1 for information"]
+
+
+def test_topics_add_up_their_partitions_and_have_the_largest_lag(figures: Figures):
+    rows = {row["topic"]: row for row in topics(figures)}
+    log = brokerless.open(DEMO)
+    assert rows.keys() == {each.name for each in log.topics}
+    assert [row["sizeInBytes"] for row in topics(figures)] == sorted(
+        (sum(each.paths.size for each in topic) for topic in log.topics), reverse=True
+    )
+    assert (rows["orders"]["partitions"], rows["orders"]["records"], rows["orders"]["lag"]) == (3, 3796, 796)
+    assert rows["users"]["lag"] is None
+
+
+def test_what_matters_most_is_a_tile(browser: Browser, tmp_path: Path):
+    shutil.copytree(DEMO, tmp_path / "disk")
+    log = tmp_path / "disk" / "orders-0" / "00000000000000000656.log"
+    before = brokerless.open(tmp_path / "disk").partition("orders", 0).records(["offset"]).read_all().num_rows
+    log.write_bytes(log.read_bytes()[:20000])
+    found = brokerless.open(tmp_path / "disk")
+    after = found.partition("orders", 0).records(["offset"], on_damage=lambda _: None).read_all().num_rows
+
+    def tile(name: str) -> list[str]:
+        return browser.run("return document.getElementById(arguments[0]).innerText", f"tile-{name}").split("\n")
+
+    found.report(tmp_path / "report.html")
+    show(browser, tmp_path / "report.html")
+    assert tile("lost")[1:] == [str(before - after), "in no intact batch"]
+    assert tile("start")[1] == "yes"
+    (tmp_path / "disk" / "lost+found").mkdir()
+    brokerless.open(tmp_path / "disk").report(tmp_path / "report.html")
+    show(browser, tmp_path / "report.html")
+    assert tile("start")[1] == "no"
+    assert "lost+found" in tile("start")[2]
+    shutil.rmtree(tmp_path / "disk" / "lost+found")
+    brokerless.open(tmp_path / "disk" / "orders-0").report(tmp_path / "report.html")
+    show(browser, tmp_path / "report.html")
+    assert tile("start")[1] == "not known"
+
+
+@pytest.mark.parametrize("missing", ["altair", "vl_convert"])
+def test_without_the_extra_the_page_has_all_but_charts(
+    browser: Browser, figures: Figures, tmp_path: Path, missing: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, missing, None)
+    said: list[str] = []
+    text = page.render(figures, "demo/data", NOW_MS, "brokerless 0", None, said.append)
+    (tmp_path / "report.html").write_text(text, "utf-8")
+    show(browser, tmp_path / "report.html")
+    assert browser.messages() == []
+    assert browser.violations() == []
+    assert browser.run("return document.querySelectorAll('[data-chart]').length") == 0
+    assert shown_rows(browser, "partitions")
+    assert len(said) == 1
+    assert "pip install 'brokerless[report]'" in said[0]
+    assert "Without charts" in browser.run("return document.body.innerText")
 
 
 def test_charts_have_the_rows_of_the_figures(browser: Browser, figures: Figures, tmp_path: Path):

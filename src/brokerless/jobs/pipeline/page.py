@@ -6,11 +6,9 @@ from importlib.metadata import version
 
 from brokerless import clock
 from brokerless.arrow import table_of
-from brokerless.errors import UsageError
 from brokerless.jobs.audit.advice import advice_for
 from brokerless.jobs.pipeline.ledger import PRIVATE, Ledger, path_of
 from brokerless.jobs.pipeline.settings import Settings
-from brokerless.jobs.report.charts import vega_altair
 from brokerless.jobs.report.figures import Figures, read_figures
 from brokerless.jobs.report.job import SEVERITIES, lag_table
 from brokerless.jobs.report.page import render
@@ -23,19 +21,14 @@ from brokerless.text import readable
 
 
 def write_pages(directories: list[LogDirectory], ledger: Ledger, settings: Settings, say: Say) -> tuple[str, ...]:
-    """The paths of the pages, in the order of the log directories; none where the charts' library is not installed,
-    which ``say`` is called with. Headers are read again; findings are those of the ledger. Raises
+    """The paths of the pages, in the order of the log directories; without charts where their library is not
+    installed, which ``say`` is called with. Headers are read again; findings are those of the ledger. Raises
     :class:`UnwritableError`."""
-    try:
-        vega_altair()
-    except UsageError as error:
-        say(f"no report page: {error}")
-        return ()
     to = paths.join(settings.to, PRIVATE)
     written: list[str] = []
     for number, directory in enumerate(directories, 1):
         figures = _figures(directory, ledger, settings)
-        page = render(figures, directory.path, clock.now(), f"brokerless {version('brokerless')}")
+        page = render(figures, directory.path, clock.now(), f"brokerless {version('brokerless')}", None, say)
         name = "report.html" if number == 1 else f"report-{number}.html"
         file_tree.write(to, name, page.encode(), settings.to_storage_options)
         written.append(paths.join(to, name))

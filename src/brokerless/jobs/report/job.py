@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from brokerless import arrow
 from brokerless.arrow import table_of
 from brokerless.errors import UnreadableError
-from brokerless.findings import Finding
+from brokerless.findings import Finding, describe_kinds
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.internals.tables import state_rows
@@ -21,12 +22,38 @@ from brokerless.jobs.report.figures import Figures, read_figures
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.sums import Row
 from brokerless.jobs.report.topic_sizes import topic_sizes_table
+from brokerless.jobs.restart.start import StartOutcome, foresee_start
 from brokerless.jobs.run.types import Say, ignore
 from brokerless.log.directory import LogDirectory
 from brokerless.log.read_progress import Done
 from brokerless.tables.partition_reader import PartitionReader
 
 SEVERITIES = ("error", "warning", "info")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the page says first. ``lost_offsets``: how many are in no intact batch; ``uncounted``: in how many damaged
+    partitions that is not known. ``start``: what a broker's start comes to; None where that is not known."""
+
+    lost_offsets: int
+    uncounted: int
+    start: StartOutcome | None
+
+
+def sum_up(directory: LogDirectory, audits: Sequence[PartitionAudit]) -> Outcome:
+    """Return what was lost by the audits of partitions, and what a start comes to, if they are all of a directory."""
+    damaged = [each for each in audits if any(_is_loss(one) for one in each.findings)]
+    starts = foresee_start([directory]) if len(audits) == len(directory.partitions) else {}
+    return Outcome(
+        sum(each.missing_offsets or 0 for each in audits),
+        sum(not each.missing_offsets for each in damaged),
+        starts.get(directory.path),
+    )
+
+
+def _is_loss(finding: Finding) -> bool:
+    return finding.severity == "error" and describe_kinds()[finding.kind].concerns == "records"
 
 
 def gather(
@@ -38,6 +65,21 @@ def gather(
     done: Done = ignore,
     say: Say = ignore,
 ) -> Figures:
+    """As :func:`gather_audited`, without the audits."""
+    return gather_audited(
+        directory, partitions, max_batch_bytes=max_batch_bytes, processes=processes, done=done, say=say
+    )[0]
+
+
+def gather_audited(
+    directory: LogDirectory,
+    partitions: Sequence[PartitionReader],
+    *,
+    max_batch_bytes: int | None = None,
+    processes: int | None = None,
+    done: Done = ignore,
+    say: Say = ignore,
+) -> tuple[Figures, list[PartitionAudit]]:
     """All tables of :data:`brokerless.jobs.report.schemas.FIGURES` of some partitions of a log directory.
 
     The headers are read once for all figures, all data once more by the audit, and a sample of the largest topics for
@@ -64,7 +106,7 @@ def gather(
     figures["transactions"] = transactions_table(audits)
     figures["topicSizes"] = topic_sizes_table(directory, paths, bound, say=say, processes=processes)
     figures["lag"] = lag_table(partitions, figures["segments"])
-    return {name: figures[name] for name in FIGURES}
+    return {name: figures[name] for name in FIGURES}, audits
 
 
 def findings_table(audits: Iterable[PartitionAudit], of_directory: Iterable[Finding]) -> pa.Table:

@@ -31,13 +31,26 @@ function element(name, attributes, ...children) {
   return made;
 }
 
+function copyButton(text) {
+  const button = element("button", { type: "button", class: "copy" }, "copy");
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "copied";
+    } catch {  // not allowed to: the text is selected, for Ctrl-C
+      getSelection().selectAllChildren(button.previousSibling);
+    }
+  });
+  return button;
+}
+
 function cell(kind, value) {
   const text = format(kind, value);
   const made = element("td", { class: RIGHT.has(kind) ? "number" : kind });
   if (kind === "severity") made.classList.add(value);
   if (kind === "bytes" && value !== null) made.title = grouped.format(value) + " bytes";
   if (kind === "time" && value !== null) made.title = value + " ms since 1970";
-  if (text && kind === "command") made.append(element("code", {}, text));
+  if (text && kind === "command") made.append(element("code", {}, text), copyButton(text));
   else if (text && kind === "folded") made.append(element("details", {}, element("summary", {}, "command"), element("code", {}, text)));
   else made.append(text);
   return made;
@@ -84,6 +97,7 @@ function showTable(holder) {
   if (rows.length > 8) holder.append(element("div", { class: "tools" }, element("label", {}, "Search ", search), shown));
   holder.append(element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name },
     element("table", { class: holder.dataset.cards ? "cards" : "" }, element("thead", {}, element("tr", {}, ...heads)), body)), more);
+  addEventListener("beforeprint", () => { limit = rows.length; draw(); });
   draw();
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
@@ -22,9 +23,10 @@ from brokerless.errors import UsageError
 from brokerless.jobs.report.chart_rows import rows_of
 from brokerless.jobs.report.charts import CHARTS, vega_altair
 from brokerless.jobs.report.figures import Figures
-from brokerless.jobs.report.job import SEVERITIES, gather
+from brokerless.jobs.report.job import SEVERITIES, Outcome, gather_audited, sum_up
 from brokerless.jobs.report.sections import SECTIONS, Section, TableView
 from brokerless.jobs.report.sums import Row
+from brokerless.jobs.restart.start import StartOutcome
 from brokerless.jobs.run.types import Done, Say, ignore
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.atomic import write_file
@@ -49,24 +51,29 @@ def write_report(
 ) -> Figures:
     """Writes the page about some partitions of a log directory to the file ``to``, and returns its figures. See
     :func:`brokerless.jobs.report.job.gather`. Raises :class:`UnwritableError`, with ``to`` unchanged."""
-    vega_altair()  # before all is read
-    figures = gather(
+    figures, audits = gather_audited(
         directory, partitions, max_batch_bytes=max_batch_bytes, processes=processes, done=done, say=say,
     )  # fmt: skip
-    page = render(figures, directory.path, clock.now(), f"brokerless {version('brokerless')}")
+    made_by = f"brokerless {version('brokerless')}"
+    page = render(figures, directory.path, clock.now(), made_by, sum_up(directory, audits), say)
     with unwritable(to):
         write_file(os.fspath(to), page.encode())
     return figures
 
 
-def render(figures: Figures, path: str, now_ms: int, made_by: str) -> str:
+def render(
+    figures: Figures, path: str, now_ms: int, made_by: str, outcome: Outcome | None = None, say: Say = ignore
+) -> str:
     """The page. ``figures`` has all tables of :data:`brokerless.jobs.report.schemas.FIGURES`; ``now_ms`` is printed as
-    the time of the report. Raises :class:`UsageError` where the charts' library is not installed."""
-    vega_altair()
+    the time of the report. Where the charts' library is not installed, the page has all but charts, and ``say`` is
+    called with that."""
     rows = {name: rows_of(table) for name, table in figures.items()}
+    rows["topics"] = topic_rows(rows["partitions"], rows["lag"])
     tables = {view.name: _table(view, rows[view.name]) for section in SECTIONS for view in section.tables}
-    charts = {name: packed for name, make in CHARTS.items() if (packed := _chart(make(figures).to_dict()))["rows"]}
-    scripts = {"charts_script": charts_script(), "script": _own("page.js")}
+    charts, drawing, missing = _charts(figures)
+    if missing:
+        say(f"the page has no charts: {missing}")
+    scripts = {"charts_script": drawing, "script": _own("page.js")}
     made = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     sections = "\n".join(_section(section, rows, charts) for section in SECTIONS)
     name = show_name(path)
@@ -76,12 +83,47 @@ def render(figures: Figures, path: str, now_ms: int, made_by: str) -> str:
         style=_own("page.css"),
         path=escape(name),
         made=escape(f"{made}, by {made_by}"),
-        tiles=_tiles(rows),
+        note=f'<p class="made">Without charts: {escape(missing)}</p>' if missing else "",
+        tiles=_tiles(rows, outcome),
         links="\n".join(f'<li><a href="#{each.id}">{escape(each.title)}</a></li>' for each in SECTIONS),
         sections=sections,
         data=json_in_html({"tables": tables, "charts": charts}),
         **scripts,
     )
+
+
+def _charts(figures: Figures) -> tuple[dict[str, Any], str, str]:
+    """The charts that have rows, the script that draws them, and what is missing where there are none for that."""
+    try:
+        vega_altair()
+        script = charts_script()
+    except UsageError as error:
+        return {}, "", str(error)
+    made = {name: _chart(make(figures).to_dict()) for name, make in CHARTS.items()}
+    return {name: each for name, each in made.items() if each["rows"]}, script, ""
+
+
+def topic_rows(partitions: Sequence[Row], lag: Sequence[Row]) -> list[Row]:
+    """A row for each topic, the largest first: the sums of its partitions, and the lag of the group that is farthest
+    behind in it."""
+    found: dict[str | None, Row] = {}
+    for each in partitions:
+        names = ("segments", "batches", "records", "sizeInBytes")
+        start = {"topic": each["topic"], "partitions": 0, **dict.fromkeys(names, 0), "lag": None}
+        row = found.setdefault(each["topic"], start | {"minTimestamp": None, "maxTimestamp": None})
+        row["partitions"] += 1
+        for name in names:
+            row[name] += each[name]
+        for name, choose in (("minTimestamp", min), ("maxTimestamp", max)):
+            known = [time for time in (row[name], each[name]) if time is not None]
+            row[name] = choose(known) if known else None
+    behind: Counter[tuple[str, str]] = Counter()
+    for each in lag:
+        behind[each["group"], each["topic"]] += each["lag"] or 0
+    for (_, topic), count in behind.items():
+        if topic in found:
+            found[topic]["lag"] = max(count, found[topic]["lag"] or 0)
+    return sorted(found.values(), key=lambda row: (-row["sizeInBytes"], row["topic"] or ""))
 
 
 def json_in_html(value: Any) -> str:
@@ -158,7 +200,7 @@ def _table_holder(view: TableView, rows: int) -> str:
     )
 
 
-def _tiles(rows: dict[str, list[Row]]) -> str:
+def _tiles(rows: dict[str, list[Row]], outcome: Outcome | None) -> str:
     partitions, findings = rows["partitions"], rows["findings"]
     times = [row[name] for row in partitions for name in ("minTimestamp", "maxTimestamp") if row[name] is not None]
     span = "no timestamps"
@@ -184,10 +226,36 @@ def _tiles(rows: dict[str, list[Row]]) -> str:
         ("records", "Records", f"{sum(row['records'] for row in partitions):,}", escape(span)),
         ("size", "Size", format_bytes(size), f"{size:,} bytes"),
     ]
+    if outcome is not None:
+        tiles[1:1] = [("start", "A broker's start", *_start(outcome.start)), ("lost", "Offsets lost", *_lost(outcome))]
     return "\n".join(
         f'<div id="tile-{name}"><dt>{label}</dt><dd>{value}<small>{more}</small></dd></div>'
         for name, label, value, more in tiles
     )
+
+
+def _start(start: StartOutcome | None) -> tuple[str, str]:
+    """Whether a broker would start, and what that would cost; HTML."""
+    if start is None:
+        return "not known", "only of a whole local log directory with its meta.properties"
+    if start.refused:
+        return '<span class="error">no</span>', escape(show_name(start.first_refusal or ""))
+    harms = [
+        f"{format_bytes(start.lost_bytes)} cut off" * bool(start.lost_bytes),
+        f"{start.not_served:,} partitions not served" * bool(start.not_served),
+        f"{start.created:,} partitions begun empty" * bool(start.created),
+        "this directory is offline" * start.offline,
+        "not all is known" * bool(start.unknown),
+    ]
+    text = ", ".join(filter(None, harms))
+    return (f'<span class="{"warning" if text else "ok"}">yes</span>', text or "and cuts nothing off")
+
+
+def _lost(outcome: Outcome) -> tuple[str, str]:
+    more = f"and more in {outcome.uncounted:,} partitions" if outcome.uncounted else "in no intact batch"
+    if not outcome.lost_offsets and outcome.uncounted:
+        return '<span class="error">not known</span>', f"of {outcome.uncounted:,} damaged partitions"
+    return f'<span class="{"error" if outcome.lost_offsets else "ok"}">{outcome.lost_offsets:,}</span>', more
 
 
 def _date(ms: int) -> str:

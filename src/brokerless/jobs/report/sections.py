@@ -116,6 +116,19 @@ FINDINGS = TableView(
     ),
     is_cards=True,
 )
+TOPICS = TableView(
+    "topics",
+    "Topics",
+    (
+        _TOPIC,
+        TableColumn("partitions", "partitions"),
+        TableColumn("segments", "segments"),
+        *_SUMS,
+        TableColumn("lag", "largest lag"),
+        *_TIMES,
+    ),
+)
+"""Its rows are made by the page, from those of partitions and lag."""
 PARTITIONS = TableView(
     "partitions", "Partitions", (_PARTITION, TableColumn("segments", "segments"), *_SUMS, *_OFFSETS, *_TIMES)
 )
@@ -212,6 +225,8 @@ LAG = TableView(
 SECTIONS = (
     Section("findings", "Findings", "What an audit of every batch, index and checkpoint found, the worst first.",
             tables=(FINDINGS,), nothing="Nothing was found."),
+    Section("topics", "Topics", "The topics, the largest first; the lag is that of the group that is farthest behind.",
+            tables=(TOPICS,), nothing="There are no topics."),
     Section("sizes", "Sizes", "Each rectangle is a partition, as large as its log files; topics have colours.",
             {"sizes": "Partitions by size"}, (PARTITIONS,), "There are no partitions."),
     Section("timeline", "Segments",

@@ -58,6 +58,12 @@ def read_root_page(app: Sphinx, docname: str, content: list[str]) -> None:
             content[0] = LINK.sub(_moved, (ROOT / name).read_text()) + "\n" + content[0]
 
 
+def leave_out_of_search(app: Sphinx, docname: str, content: list[str]) -> None:
+    """How it was decided and built is not what a user searches for, and would come before the guides."""
+    if docname.startswith("decisions/") or docname in ("architecture", "modules"):
+        content[0] = f"---\nnosearch: true\n---\n\n{content[0]}"
+
+
 def list_modules(app: Sphinx, docname: str, content: list[str]) -> None:
     if docname == "modules":
         listed = subprocess.run([sys.executable, ROOT / "scripts/list_modules.py"], capture_output=True, text=True)
@@ -92,3 +98,4 @@ def setup(app: Sphinx) -> None:
     app.add_directive("schema", SchemaTable)
     app.connect("source-read", read_root_page)
     app.connect("source-read", list_modules)
+    app.connect("source-read", leave_out_of_search)

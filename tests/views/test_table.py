@@ -23,13 +23,30 @@ def lines(width: int | None, names: tuple[str, ...] = NAMES, rows: list[tuple[st
         return list(table(names, rows, RIGHT))
 
 
+def test_a_column_that_is_needed_is_not_left_out() -> None:
+    names = ("format", "codec", "from", "to")
+    with shown_on(Screen(width=40)):
+        lines = list(table(names, [["v2", "zstd", "x" * 12, "y" * 12]] * 2, needed=("format",)))
+    assert lines[0].startswith("format")
+    assert "from" not in lines[0]
+
+
+def test_what_is_left_out_is_named_in_lines_that_fit() -> None:
+    names = [f"column{number}" for number in range(30)]
+    with shown_on(Screen(width=60)):
+        lines = list(table(names, [["x" * 12] * 30]))
+    assert max(map(len, lines)) <= 60
+    assert " ".join(lines[2:]).startswith("(--wide shows column")
+    assert lines[-1].endswith("column29 as well)")
+
+
 def test_columns_that_do_not_fit_at_all_are_left_out_from_the_end() -> None:
     names = [f"column{number}" for number in range(30)]
     with shown_on(Screen(width=60)):
         lines = list(table(names, [["x" * 12] * 30]))
     assert max(map(len, lines[:2])) <= 60
     assert lines[0].startswith("column0")
-    assert lines[2].endswith("column29 as well)")
+    assert lines[-1].endswith("column29 as well)")
 
 
 def test_columns_are_two_spaces_apart_and_numbers_flush_right() -> None:

@@ -54,7 +54,7 @@ def _matrix(topic: TopicSize) -> Iterator[str]:
     titles = [_packing(*each) for each in packings]
     yield ""
     yield "bytes a record, by the records or bytes of a batch:"
-    yield from table(("format", "codec", *titles), rows, right=titles)
+    yield from table(("format", "codec", *titles), rows, right=titles, needed=("format",))
 
 
 def _packing(records: int | None, size: int | None) -> str:
@@ -82,7 +82,7 @@ def _best(topic: TopicSize, price_per_gb: float | None) -> Iterator[str]:
         rows.append([*cells, within, f"{size.bytes / topic.bytes:.1%}", *_cost(size.bytes, price_per_gb)])
     yield ""
     yield "the smallest of each format and codec:"
-    yield from table(names, rows, right=names[3:])
+    yield from table(names, rows, right=names[3:], needed=("format",))
 
 
 def _cost(size: float, price_per_gb: float | None) -> list[str]:

@@ -11,7 +11,7 @@ WIDEST = 300
 """Characters of a column; Kafka's longest names of topics have 249."""
 SPARE = (
     "codecs", "format", "topicId", "batches", "segments", "indexes rebuilt", "segments deleted", "from", "to",
-    "offsets after",
+    "offsets after", "after", "before",
 )  # fmt: skip
 """Columns that a narrow terminal does without, in this order."""
 _NARROWEST = 12
@@ -19,16 +19,22 @@ _NARROWEST = 12
 
 
 def table(
-    names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = (), *, margin: int = 0
+    names: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[str] = (),
+    *,
+    margin: int = 0,
+    needed: Sequence[str] = (),
 ) -> Iterator[str]:
     """Lines: the names, then the rows, columns two spaces apart; those named in ``right`` are flush right. A cell that
     is wider than :data:`WIDEST` sticks out: of one huge name, not all rows get as long.
 
     On a screen that is too narrow, long texts are shortened to half of it, then columns are left out, which a last line
     names, then texts are shortened further, then the last columns are left out. ``margin``: characters that are written
-    before each line."""
+    before each line. ``needed``: columns without which the others say nothing, which are not left out."""
     widths = [min(WIDEST, max(map(len, column))) for column in zip(names, *rows, strict=True)]
-    shown, widths = _fit(names, widths, right, None if (width := screen.width()) is None else width - margin)
+    width = screen.width()
+    shown, widths = _fit(names, widths, right, None if width is None else width - margin, needed)
     for row in (names, *rows):
         cells = [(names[at], _shorten(row[at], widths[at]), widths[at]) for at in shown]
         yield "  ".join(
@@ -36,11 +42,12 @@ def table(
         ).rstrip()
     if len(shown) < len(names):
         left_out = (name for at, name in enumerate(names) if at not in shown)
-        yield f"(--wide shows {', '.join(left_out)} as well)"
+        text = f"(--wide shows {', '.join(left_out)} as well)"
+        yield from [text] if width is None else screen.wrapped(text, width - margin)
 
 
 def _fit(
-    names: Sequence[str], widths: Sequence[int], right: Sequence[str], most: int | None
+    names: Sequence[str], widths: Sequence[int], right: Sequence[str], most: int | None, needed: Sequence[str]
 ) -> tuple[list[int], list[int]]:
     """Chooses the columns that are shown, and how wide each is, for ``most`` characters a line."""
     shown, fitted = list(range(len(names))), list(widths)
@@ -59,7 +66,7 @@ def _fit(
 
     shorten(max(_NARROWEST, most // 2))
     for name in SPARE:
-        if excess() > 0 and name in names:
+        if excess() > 0 and name in names and name not in needed:
             shown.remove(names.index(name))
     shorten(_NARROWEST)
     while excess() > 0 and len(shown) > 1:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from html import escape
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from brokerless import clock
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.erase.signed_manifest import LIMIT, load_manifest
 from brokerless.jobs.prove.claims import parse_claims
@@ -19,13 +22,21 @@ from brokerless.log.storage.paths import is_local_within, local, parent_director
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.text import readable
 from brokerless.typed.blanking.paths import path_text
+from brokerless.views.table import count_of
+from brokerless.views.text import format_times
 
 _STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a;
-  background: #fff; }
-table { border-collapse: collapse; margin: 1rem 0; } th, td { border-bottom: 1px solid #ccc; padding: .25rem .75rem;
-  text-align: left; vertical-align: top; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-.holds { color: #14532d; } .fails { color: #991b1b; } code { overflow-wrap: anywhere; }
+:root { color-scheme: light dark; --page: #f6f7f9; --card: #fff; --text: #1b2330; --soft: #586274; --line: #e1e5eb;
+  --error: #b3261e; --warning: #8a5300; --ok: #1d7a4c; }
+@media screen and (prefers-color-scheme: dark) { :root { --page: #11151b; --card: #191f28; --text: #e5e9ef;
+  --soft: #a3adbd; --line: #2c3542; --error: #ff9389; --warning: #f0b860; --ok: #6fd19f; } }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: var(--text);
+  background: var(--page); }
+div { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: 12px; margin: 1rem 0; }
+table { border-collapse: collapse; width: 100%; } th, td { border-bottom: 1px solid var(--line); padding: .25rem .75rem;
+  text-align: left; vertical-align: top; overflow-wrap: anywhere; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } tr:last-child td { border-bottom: 0; }
+.holds { color: var(--ok); } .warned { color: var(--warning); } .fails { color: var(--error); }
 """
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -66,12 +77,16 @@ def write_proof_page(proof: Proof, path: str | os.PathLike[str]) -> None:
 def proof_page(proof: Proof) -> str:
     """The page as HTML."""
     manifest, claims = proof.manifest, proof.claims
-    verdict = "The proof holds" if proof.holds else "The proof does not hold"
+    verdict, colour = headline(proof)
     action: dict[str, Any] = manifest["action"]
     fields = ", ".join(path_text(map(str, each)) for each in action.get("fields", ()))
     what = "removed" if action["kind"] == "remove" else f"fields blanked: {fields}" if fields else "values blanked"
     facts = [
+        ("Proved", f"{format_times([clock.now()], 's')[0]} by brokerless {version('brokerless')}"),
         ("Manifest", proof.path),
+        ("SHA-256 of the manifest", hashlib.sha256(read_own(Location(proof.path), LIMIT)).hexdigest()),
+        ("Source", ", ".join(dict.fromkeys(str(each.source) for each in claims)) or "none"),
+        ("Output", ", ".join(dict.fromkeys(str(each.target) for each in claims)) or "none"),
         ("Written", f"{manifest.get('created')} by {manifest.get('tool')} {manifest.get('version')}"),
         ("Signature", proof.signature + ("" if proof.signer is None else f", key {proof.signer}")),
         ("Key", "the one that was asked for" if proof.is_known_key else "known from the manifest alone"),
@@ -88,7 +103,7 @@ def proof_page(proof: Proof) -> str:
     findings = [(each.severity, each.kind, str(each)) for each in proof.findings]
     copies = [(each.get("path"), each.get("what"), each.get("selected")) for each in manifest["copies"]]
     body = [
-        f'<h1 class="{"holds" if proof.holds else "fails"}">{verdict}</h1>',
+        f'<h1 class="{colour}">{verdict}</h1>',
         _table(("", ""), facts),
         "<h2>Partitions</h2>",
         _table(_PARTITIONS, rows, (1, 2, 4)),
@@ -97,9 +112,19 @@ def proof_page(proof: Proof) -> str:
         "<h2>Where copies may still be</h2>",
         _table(("path", "what", "selected records"), copies, (2,)) if copies else "<p>None was found.</p>",
     ]
-    title = f"<title>{verdict}</title><style>{_STYLE}</style>"
+    viewport = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    title = f"{viewport}<title>{verdict}</title><style>{_STYLE}</style>"
     page = "\n".join(body)
     return f"{_HEAD}{title}</head>\n<body><main>\n{page}\n</main></body></html>\n"
+
+
+def headline(proof: Proof) -> tuple[str, str]:
+    """Return what the page says first, and its class: green where the proof holds, is signed, and has no warning."""
+    if not proof.holds:
+        return "The proof does not hold", "fails"
+    warnings = sum(each.severity == "warning" for each in proof.findings)
+    but = [f"{count_of(warnings, 'warning')}"] * bool(warnings) + ["no signature"] * (proof.signature != "valid")
+    return (f"The proof holds, with {' and '.join(but)}", "warned") if but else ("The proof holds", "holds")
 
 
 def scope_text(proof: Proof) -> str:
@@ -133,4 +158,4 @@ def _table(names: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Sequenc
 
     head = f"<thead><tr>{cells('th', names)}</tr></thead>" if any(names) else ""
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f"<table>{head}<tbody>{body}</tbody></table>"
+    return f"<div><table>{head}<tbody>{body}</tbody></table></div>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,8 +23,9 @@ from tests.golden import broker_data
 import brokerless
 from brokerless.cli import main
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.jobs.erase.selection import Selection
-from brokerless.views.proof_page import proof_page
+from brokerless.views.proof_page import headline, proof_page
 
 pytestmark = pytest.mark.xdist_group("proved")
 DEMO = Path(__file__).parents[3] / "demo" / "data"
@@ -400,6 +403,30 @@ def test_the_page_says_it_all_and_runs_nothing(proved: Path) -> None:
     assert all(name in page for name in ("txn-0", "segments-0", "codec-zstd-1"))
     assert "<script" not in page
     assert "default-src 'none'" in page
+    assert hashlib.sha256((proved / "proof.json").read_bytes()).hexdigest() in page
+    assert '<meta name="viewport"' in page
+    assert "prefers-color-scheme: dark" in page
+
+
+@pytest.mark.parametrize(
+    ("signature", "severities", "expected"),
+    [
+        ("valid", [], ("The proof holds", "holds")),
+        ("valid", ["info"], ("The proof holds", "holds")),
+        ("none", [], ("The proof holds, with no signature", "warned")),
+        ("valid", ["warning"], ("The proof holds, with 1 warning", "warned")),
+        ("none", ["warning", "warning"], ("The proof holds, with 2 warnings and no signature", "warned")),
+        ("wrong", ["error"], ("The proof does not hold", "fails")),
+    ],
+)
+def test_a_headline_is_green_only_where_nothing_is_to_be_said(
+    proved: Path, signature: Any, severities: list[Any], expected: tuple[str, str]
+) -> None:
+    proof = brokerless.prove(proved / "proof.json")
+    proof.signature = signature
+    proof.findings[:] = [Finding(each, Kind.NOT_SIGNED, "f", None, None, "text") for each in severities]
+    assert headline(proof) == expected
+    assert f'<h1 class="{expected[1]}">{expected[0]}</h1>' in proof_page(proof)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"erasure": 1}', "[" * 100_000, '{"erasure": 2, "partitions": [1]}'])

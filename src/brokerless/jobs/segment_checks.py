@@ -30,7 +30,7 @@ from brokerless.log.index.readers import load_offset_index, load_time_index, loa
 from brokerless.log.live_segments import PAUSE_S, TRIES, OpenSegment, has_changed, is_unchanged, segment_now
 from brokerless.log.offset_checks import FileOverlaps, not_above, report_past_last
 from brokerless.log.partition import damage_finding
-from brokerless.log.segment import Chunk, all_decoded, check_checksums, is_zero, scan
+from brokerless.log.segment import Chunk, all_decoded, check_batches, is_zero, scan
 from brokerless.log.storage.files import File
 from brokerless.log.storage.paths import is_remote
 
@@ -66,7 +66,7 @@ def _verify_chunk(
     chunk: Chunk, path: str, decoder: Decoder, overlaps: FileOverlaps, seen: SegmentScan | None
 ) -> list[Finding]:
     findings: list[Finding] = []
-    valid = check_checksums(chunk, path, findings.append)
+    valid = check_batches(chunk, path, findings.append)
     intact = chunk.batches.take(valid)
     overlaps.follow(intact, chunk.base)
     report_past_last(chunk.take(valid), path, findings.append)

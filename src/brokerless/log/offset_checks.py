@@ -14,7 +14,7 @@ from brokerless.bounds import MAX_INT64, MIN_INT64
 from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.ranges import Span
-from brokerless.log.segment import Chunk, Report, all_decoded, check_checksums, ignore, scan
+from brokerless.log.segment import Chunk, Report, all_decoded, check_batches, ignore, scan
 from brokerless.log.storage.files import File
 from brokerless.offset_spans import Span as Offsets
 from brokerless.offset_spans import union
@@ -210,15 +210,20 @@ class FileOverlaps:
         new, findings = np.ones(len(offsets), np.bool_), list[Finding]()
         for row in np.unique(np.append(np.searchsorted(starts, falls, "right") - 1, 0)).tolist():
             rows = slice(int(starts[row]), int(starts[row] + given[row]))
-            is_first = is_first_at_offset(offsets[rows])
+            of_batch = offsets[rows]
+            is_first, is_lower = is_first_at_offset(of_batch), np.diff(of_batch) < 0
             if not row:
-                is_first &= offsets[rows] > before
-            if is_first.all():
+                is_first &= of_batch > before
+            if is_first.all() and not is_lower.any():
                 continue
             new[rows] = is_first
             if (position := int(positions[row])) != self._repeats_at:
                 self._repeats_at = position
-                findings.append(repeats_within(self._file.path, position, offsets[rows][~is_first]))
+                if not is_first.all():
+                    findings.append(repeats_within(self._file.path, position, of_batch[~is_first]))
+                else:
+                    at = int(np.argmax(is_lower))
+                    findings.append(falls_within(self._file.path, position, int(of_batch[at]), int(of_batch[at + 1])))
         for row in overlapping.tolist():
             rows = slice(int(starts[row]), int(starts[row] + given[row]))
             finding = self._overlap_of(int(positions[row]), int(highest[row]), offsets[rows], new[rows])
@@ -284,6 +289,13 @@ def repeats_within(path: str, position: int, offsets: NDArray[np.int64]) -> Find
     return Finding("warning", Kind.OFFSET_OVERLAP, path, position, first, text, "each offset once")
 
 
+def falls_within(path: str, position: int, before: int, offset: int) -> Finding:
+    """A batch with a record at ``offset`` after one at a higher one, ``before``."""
+    text = "offsets of this batch's records go back: a consumer passes over those that do"
+    expected = f"an offset above {before}"
+    return Finding("warning", Kind.OFFSET_ORDER, path, position, offset, text, expected, str(offset))
+
+
 def repeated_offsets(file: File, earlier: Sequence[Offsets] = ()) -> dict[int, list[Offsets]]:
     """The offsets of each intact batch of a file (by position) that intact batches before it have, or that ``earlier``
     files have; of one that only begins below those before it, none. What counts is the records that can be read: a
@@ -320,7 +332,7 @@ def offsets_of_records(file: File) -> list[Offsets]:
 def _intact_offsets(file: File) -> Iterator[tuple[Chunk, NDArray[np.int64], NDArray[np.int64]]]:
     """The intact batches of a file, their first offsets, and the offset after the last record of each."""
     for chunk in scan(file, ignore):
-        intact = chunk.take(check_checksums(chunk, file.path, ignore))
+        intact = chunk.take(check_batches(chunk, file.path, ignore))
         firsts = first_offsets(intact)
         yield intact, firsts, ends_of_records(intact, firsts)
 

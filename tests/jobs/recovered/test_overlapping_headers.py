@@ -21,7 +21,11 @@ SECOND = batch(10, numbered(10, 20, "second"), T + 10)
 
 
 def saved(
-    files: Files, directory: Path, on_damage: Callable[..., Any] = pytest.fail, include: tuple[Include, ...] = ()
+    files: Files,
+    directory: Path,
+    on_damage: Callable[..., Any] = pytest.fail,
+    include: tuple[Include, ...] = (),
+    partial: int = 0,
 ) -> tuple[list[tuple[int, int]], list[int]]:
     """The first and last offset of each batch, by their headers, and the offsets of the records."""
     source, to = directory / "from" / "odd-0", directory / "to"
@@ -29,7 +33,7 @@ def saved(
     for name, data in files.items():
         (source / name).write_bytes(data)
     (result,) = brokerless.open(source.parent).salvage(str(to), on_damage=on_damage, include=include)
-    assert (result.losses, result.partial) == ((), 0)
+    assert (result.losses, result.partial) == ((), partial)
     ranges: list[tuple[int, int]] = []
     for path in sorted((to / "odd-0").glob("*.log")):
         buffer = np.fromfile(path, np.uint8)
@@ -66,3 +70,12 @@ def test_what_waits_for_its_deletion_does_not_bring_back_what_a_cleaner_removed(
     ranges, offsets = saved(files, tmp_path, reported.append, include=("delete",))
     assert (ranges, offsets) == ([(0, 9), (10, 19)], [0, 3, *range(10, 20)])
     assert {each.kind for each in reported} == {"offset-overlap"}
+
+
+def test_of_one_that_also_overlaps_its_records_the_rest_is_kept(tmp_path: Path) -> None:
+    first = batch(0, numbered(0, 4), last_offset_delta=13, deltas=[0, 1, 2, 6])
+    second = batch(6, numbered(0, 7, "second"), T + 6, deltas=[0, 1, 2, 3, 4, 5, 8])
+    reported: list[brokerless.Finding] = []
+    result = saved({log_name(0): first + second}, tmp_path, reported.append, partial=1)
+    assert result == ([(0, 6), (7, 14)], [0, 1, 2, 6, 7, 8, 9, 10, 11, 14])
+    assert [(each.kind, each.offset) for each in reported] == [("offset-overlap", 7)]

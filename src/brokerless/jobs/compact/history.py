@@ -27,7 +27,7 @@ from brokerless.log.producer.state import (
     Update,
 )
 from brokerless.log.ranges import from_log_start
-from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan_headers
+from brokerless.log.segment import Chunk, Report, check_batches, ignore, scan_headers
 
 Bools = NDArray[np.bool_]
 Int64s = NDArray[np.int64]
@@ -155,7 +155,7 @@ def _follow(state: ProducerState, chunk: Chunk, path: str, report: Report) -> li
     has_producer = chunk.batches.producer_id > layouts.NO_PRODUCER_ID
     completed: list[CompletedTransaction] = []
     for part in chunk.take(has_producer).load(report) if has_producer.any() else ():
-        update = state.update(part.batches.take(check_checksums(part, path, report)), part.buffer)
+        update = state.update(part.batches.take(check_batches(part, path, report)), part.buffer)
         completed += update.completed
         if update.refused is not None:
             text = f"{update.refused.message}; Kafka refuses to load this log"

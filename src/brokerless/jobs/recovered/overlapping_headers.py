@@ -22,8 +22,9 @@ def end_at_last_records(
     intact: NDArray[np.void], sources: Sequence[LogFile], opened: OpenFiles, first: int, max_batch_bytes: int
 ) -> NDArray[np.void]:
     """The same intact batches, by file and position. ``last`` of one whose header says more is changed to that of its
-    last record, where another batch of the same log begins after that; one without records is left out where others
-    have its offsets. ``first``: the number of the first of ``sources`` in ``opened``."""
+    last record, where another batch of the same log begins within its offsets and goes on after that record; one
+    without records is left out where others have its offsets. ``first``: the number of the first of ``sources`` in
+    ``opened``."""
     of_log = _logs(sources)[intact["file"]]
     # What no longer is a part of the log may have the very records that a cleaner removed.
     rows = np.flatnonzero(of_log >= 0)
@@ -33,15 +34,15 @@ def end_at_last_records(
     rows = rows[np.lexsort((intact["first"][rows], of_log[rows]))]
     kept = np.ones(len(intact), np.bool_)
     for each in np.split(rows, np.flatnonzero(np.diff(of_log[rows])) + 1):
-        firsts = intact["first"][each]
-        until = np.searchsorted(firsts, intact["last"][each], "right")
-        crowded = np.flatnonzero(is_sparse[each] & (until - np.searchsorted(firsts, firsts, "left") > 1))
-        for row, end in zip(each[crowded].tolist(), until[crowded].tolist(), strict=True):
+        firsts, ends = intact["first"][each], intact["last"][each].copy()
+        begin, until = np.searchsorted(firsts, firsts, "left"), np.searchsorted(firsts, ends, "right")
+        for at in np.flatnonzero(is_sparse[each] & (until - begin > 1)).tolist():
+            row, others = int(each[at]), np.delete(ends[begin[at] : until[at]], at - begin[at])
             if not intact["records"][row]:
                 kept[row] = False
                 continue
             last = _last_record(intact[row : row + 1], opened, first, max_batch_bytes)
-            if np.searchsorted(firsts, last, "right") < end:
+            if last < intact["last"][row] and (others > last).any():
                 intact["last"][row], intact["partial"][row], intact["complete"][row] = last, True, True
     return intact[kept]
 

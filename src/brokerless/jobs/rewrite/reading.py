@@ -28,7 +28,7 @@ from brokerless.log.partition import damage_finding, transactions_of
 from brokerless.log.producer.transactions import Transactions
 from brokerless.log.ranges import EVERYTHING, from_log_start
 from brokerless.log.seek import log_start_after_end
-from brokerless.log.segment import Report, check_checksums, scan
+from brokerless.log.segment import Report, check_batches, scan
 from brokerless.log.storage.location import DirectoryEntry
 
 
@@ -150,7 +150,7 @@ class RewriteReader:
             if hashing is not None:
                 self.hash_before = hashing.before(chunk.base) if self._first.is_everything else None
                 hashing.add(chunk)
-            valid = check_checksums(chunk, file.path, self.report_finding)
+            valid = check_batches(chunk, file.path, self.report_finding)
             report_past_last(chunk.take(valid), file.path, self.report_finding)
             if self.damages:
                 return
@@ -199,7 +199,7 @@ class RewriteReader:
             file = opened.file
             for chunk in scan(file, self.report_finding, opened.start):
                 batches = chunk.batches
-                check_checksums(chunk, file.path, self.report_finding)
+                check_batches(chunk, file.path, self.report_finding)
                 self.end_offset = max(self.end_offset, int(batches.end_of_records.max()) + 1)
                 totals.batches_in += len(batches)
                 totals.records_in += int(np.where(batches.is_legacy, 1, np.maximum(batches.count, 0)).sum())

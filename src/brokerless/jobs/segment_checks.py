@@ -28,9 +28,9 @@ from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.checks import SegmentBatches, check_offset_index, check_time_index, check_transaction_index
 from brokerless.log.index.readers import load_offset_index, load_time_index, load_transaction_index
 from brokerless.log.live_segments import PAUSE_S, TRIES, OpenSegment, has_changed, is_unchanged, segment_now
-from brokerless.log.offset_checks import FileOverlaps, not_above, report_past_last
+from brokerless.log.offset_checks import FileOverlaps, check_batches, not_above, report_past_last
 from brokerless.log.partition import damage_finding
-from brokerless.log.segment import Chunk, all_decoded, check_batches, is_zero, scan
+from brokerless.log.segment import Chunk, all_decoded, is_zero, scan
 from brokerless.log.storage.files import File
 from brokerless.log.storage.paths import is_remote
 

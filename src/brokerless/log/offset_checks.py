@@ -14,13 +14,37 @@ from brokerless.bounds import MAX_INT64, MIN_INT64
 from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.ranges import Span
-from brokerless.log.segment import Chunk, Report, all_decoded, check_batches, ignore, scan
+from brokerless.log.segment import Chunk, Report, all_decoded, check_checksums, ignore, scan
 from brokerless.log.storage.files import File
 from brokerless.offset_spans import Span as Offsets
 from brokerless.offset_spans import union
 
 if TYPE_CHECKING:  # it imports kernels
     from brokerless.format.read.decoder import DecodedRecords
+
+
+def check_batches(chunk: Chunk, path: str, report: Report) -> NDArray[np.bool_]:
+    """Which batches are what was written, at offsets that a log can have (bool, shape ``(n,)``); the others are
+    reported. No checksum covers an offset, and a broker that starts on such a log does not look."""
+    valid = check_checksums(chunk, path, report)
+    return valid & can_be_offsets(chunk, path, report, valid)
+
+
+def can_be_offsets(
+    chunk: Chunk, path: str, report: Report, valid: NDArray[np.bool_] | None = None
+) -> NDArray[np.bool_]:
+    """Which batches begin at an offset that a log can have (bool, shape ``(n,)``); the others are reported, if they are
+    ``valid``."""
+    is_negative = chunk.batches.entry_offset < 0
+    for row in np.flatnonzero(is_negative if valid is None else is_negative & valid).tolist():
+        position, offset = int(chunk.positions[row]), int(chunk.batches.entry_offset[row])
+        text = (
+            "the offset of the batch is negative, which no log has; its records were not read (brokerless salvage may "
+            "find where they belong)"
+        )
+        place = path, position, offset
+        report(Finding("error", Kind.OFFSET_MISPLACED, *place, text, "an offset from 0 on", str(offset)))
+    return ~is_negative
 
 
 def not_above(path: str, position: int, first: int, highest: int, text: str | None = None) -> Finding:

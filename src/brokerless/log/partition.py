@@ -23,13 +23,20 @@ from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder, load
 from brokerless.log import segment
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
-from brokerless.log.offset_checks import FileOverlaps, RepeatedOffsets, SeenOffsets, all_misplaced, report_past_last
+from brokerless.log.offset_checks import (
+    FileOverlaps,
+    RepeatedOffsets,
+    SeenOffsets,
+    all_misplaced,
+    check_batches,
+    report_past_last,
+)
 from brokerless.log.offset_gaps import check_end, check_following, check_head
 from brokerless.log.positions import highest_before, position_of_offset
 from brokerless.log.producer.transactions import Transactions, find_transactions
 from brokerless.log.ranges import EVERYTHING, Range, Span, is_past, reaches_end
 from brokerless.log.seek import position_of_timestamp
-from brokerless.log.segment import Chunk, Report, all_decoded, check_batches, ignore, scan, within_log
+from brokerless.log.segment import Chunk, Report, all_decoded, ignore, scan, within_log
 from brokerless.log.storage.files import File, LocalFile
 from brokerless.log.storage.read_ahead import SPACE, ReadAhead, Window
 from brokerless.ordered_threads import Turn, in_order, turns

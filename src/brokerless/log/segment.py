@@ -463,30 +463,6 @@ def check_checksums(chunk: Chunk, path: str, report: Report) -> NDArray[np.bool_
     return valid
 
 
-def check_batches(chunk: Chunk, path: str, report: Report) -> NDArray[np.bool_]:
-    """The same, without those at offsets that no log has: no checksum covers them, and a broker that starts on such a
-    log does not look."""
-    valid = check_checksums(chunk, path, report)
-    return valid & can_be_offsets(chunk, path, report, valid)
-
-
-def can_be_offsets(
-    chunk: Chunk, path: str, report: Report, valid: NDArray[np.bool_] | None = None
-) -> NDArray[np.bool_]:
-    """Which batches begin at an offset that a log can have (bool, shape ``(n,)``); the others are reported, if they are
-    ``valid``."""
-    is_negative = chunk.batches.entry_offset < 0
-    for row in np.flatnonzero(is_negative if valid is None else is_negative & valid).tolist():
-        position, offset = int(chunk.positions[row]), int(chunk.batches.entry_offset[row])
-        text = (
-            "the offset of the batch is negative, which no log has; its records were not read (brokerless salvage may "
-            "find where they belong)"
-        )
-        place = path, position, offset
-        report(Finding("error", Kind.OFFSET_MISPLACED, *place, text, "an offset from 0 on", str(offset)))
-    return ~is_negative
-
-
 def all_decoded(decoder: Decoder, chunk: Chunk, chosen: Batches) -> Iterator[DecodedRecords]:
     """Yield what a decoder makes of some batches of a chunk, to the last record."""
     yield from decoder.decode(chunk.buffer, chosen, chunk.base)

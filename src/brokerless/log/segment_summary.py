@@ -9,8 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
-from brokerless.log.offset_checks import RepeatedOffsets, repeated_records, repeats_within, report_past_last
-from brokerless.log.segment import Chunk, Report, all_decoded, can_be_offsets, ignore, report_damages, scan_headers
+from brokerless.log.offset_checks import (
+    RepeatedOffsets,
+    can_be_offsets,
+    repeated_records,
+    repeats_within,
+    report_past_last,
+)
+from brokerless.log.segment import Chunk, Report, all_decoded, ignore, report_damages, scan_headers
 from brokerless.log.storage.files import File
 
 

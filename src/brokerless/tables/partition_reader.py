@@ -138,10 +138,10 @@ class PartitionReader:
         self, schema: pa.Schema, max_batch_bytes: int | None, on_damage: OnDamage | None, done: Done
     ) -> Iterator[pa.RecordBatch]:
         from brokerless.log.live_segments import open_segments
-        from brokerless.log.offset_checks import report_past_last
+        from brokerless.log.offset_checks import check_batches, report_past_last
         from brokerless.log.offset_gaps import check_end, check_following, check_head
         from brokerless.log.read_progress import ReadProgress
-        from brokerless.log.segment import check_batches, scan, scan_headers, within_log
+        from brokerless.log.segment import scan, scan_headers, within_log
         from brokerless.tables.record_batches import RowSource, chunk_batches
 
         check = "isValid" in schema.names

@@ -18,6 +18,7 @@ from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.readers import load_offset_index, load_transaction_index
 from brokerless.log.live_segments import open_segments
+from brokerless.log.offset_checks import check_batches
 from brokerless.log.producer.loading import load_first_state
 from brokerless.log.producer.state import (
     CompletedTransaction,
@@ -27,7 +28,7 @@ from brokerless.log.producer.state import (
     Update,
 )
 from brokerless.log.ranges import from_log_start
-from brokerless.log.segment import Chunk, Report, check_batches, ignore, scan_headers
+from brokerless.log.segment import Chunk, Report, ignore, scan_headers
 
 Bools = NDArray[np.bool_]
 Int64s = NDArray[np.int64]

@@ -31,10 +31,11 @@ from brokerless.jobs.run.types import Done
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
+from brokerless.log.offset_checks import check_batches
 from brokerless.log.offset_gaps import check_end, check_following, check_head
 from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import Range, from_log_start
-from brokerless.log.segment import Chunk, Report, check_batches, ignore, scan
+from brokerless.log.segment import Chunk, Report, ignore, scan
 from brokerless.log.write.follower_append import whole_batches
 
 Bools = NDArray[np.bool_]

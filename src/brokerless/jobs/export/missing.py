@@ -8,10 +8,11 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
+from brokerless.log.offset_checks import check_batches
 from brokerless.log.offset_gaps import missing_offsets, missing_segment
 from brokerless.log.positions import position_of_offset
 from brokerless.log.ranges import Range
-from brokerless.log.segment import check_batches, ignore, scan
+from brokerless.log.segment import ignore, scan
 from brokerless.offset_spans import Span, union
 
 

@@ -22,13 +22,13 @@ from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
-from brokerless.log.offset_checks import report_past_last
+from brokerless.log.offset_checks import check_batches, report_past_last
 from brokerless.log.offset_gaps import check_end, check_following, check_head, is_gap
 from brokerless.log.partition import damage_finding, transactions_of
 from brokerless.log.producer.transactions import Transactions
 from brokerless.log.ranges import EVERYTHING, from_log_start
 from brokerless.log.seek import log_start_after_end
-from brokerless.log.segment import Report, check_batches, scan
+from brokerless.log.segment import Report, scan
 from brokerless.log.storage.location import DirectoryEntry
 
 

@@ -20,9 +20,10 @@ from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.contents import Contents, contents_of, decode_contents, without_records
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
+from brokerless.log.offset_checks import check_batches
 from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import from_log_start
-from brokerless.log.segment import Chunk, Report, check_batches, scan
+from brokerless.log.segment import Chunk, Report, scan
 
 _SHARED_BYTES = 128 << 20
 """Bytes of decoded records of one chunk that are kept for the next choice; those of more are decoded again."""

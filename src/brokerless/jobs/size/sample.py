@@ -29,8 +29,9 @@ from brokerless.jobs.size.batch_finder import BatchFinder
 from brokerless.jobs.size.contents import decode_contents, stored_bytes, without_records
 from brokerless.jobs.size.places import Place
 from brokerless.log.live_segments import ReplacedError, open_listed
+from brokerless.log.offset_checks import check_batches
 from brokerless.log.partition import damage_finding
-from brokerless.log.segment import Chunk, Report, check_batches
+from brokerless.log.segment import Chunk, Report
 from brokerless.log.storage.files import File
 
 Int64s = NDArray[np.int64]

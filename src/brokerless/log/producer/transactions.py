@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from brokerless.format.control import ABORT, COMMIT, decode_controls
 from brokerless.format.read.batch_headers import Batches
-from brokerless.log.segment import Chunk, Report, check_batches, ignore
+from brokerless.log.offset_checks import check_batches
+from brokerless.log.segment import Chunk, Report, ignore
 
 if TYPE_CHECKING:
     from brokerless.format.read.decoder import Decoder

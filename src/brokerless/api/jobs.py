@@ -242,6 +242,7 @@ def trim(
     log_dirs: Collection[str | os.PathLike[str]],
     apply: bool,
 ) -> Trim:
+    from brokerless.jobs.trim.candidates import Limits
     from brokerless.jobs.trim.job import trim
 
     named = None if topics is None else set(topics)
@@ -251,7 +252,7 @@ def trim(
     if free is not None and (size is None or size < 1):
         raise UsageError(f"free={free!r} is not a number of bytes above 0; use one such as 1000000, '500MB' or '1GiB'")
     return trim(
-        directory, free=size, retention=retention, before=milliseconds(before), partitions=partitions,
+        directory, Limits.one_of(size, milliseconds(before), retention=retention), partitions=partitions,
         named=named or (), others=others, apply=apply,
     )  # fmt: skip
 

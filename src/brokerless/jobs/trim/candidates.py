@@ -15,6 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+from brokerless import clock
+from brokerless.errors import UsageError
 from brokerless.jobs.directory_state import DirectoryState
 from brokerless.jobs.restart.retention_forecast import Settings, config_of
 from brokerless.log import names
@@ -56,6 +58,14 @@ class Limits:
     free: int | None
     before: int | None
     now_ms: int
+
+    @classmethod
+    def one_of(cls, free: int | None, before: int | None, *, retention: bool, now_ms: int | None = None) -> Limits:
+        """``now_ms``: when retention is measured (now). Raises :class:`UsageError` for none of the three, and for
+        several."""
+        if [free is not None, retention, before is not None].count(True) != 1:
+            raise UsageError("trim: give one of free, retention and before")
+        return cls(free, before, clock.now() if now_ms is None else now_ms)
 
 
 def refusal(partition: PartitionPath, settings: Settings | None, is_named: bool, was_compacted: bool) -> str | None:

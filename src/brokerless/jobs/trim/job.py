@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from brokerless import clock
 from brokerless.errors import UnwritableError, UsageError
 from brokerless.internals.cluster import read_cluster
 from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS
@@ -183,24 +182,17 @@ def _costs(partition: PartitionPath, segments: Sequence[TrimmedSegment], known: 
 
 def trim(
     directory: LogDirectory,
+    limits: Limits,
     *,
-    free: int | None = None,
-    retention: bool = False,
-    before: int | None = None,
     partitions: Collection[PartitionPath] | None = None,
     named: Collection[str] = (),
     others: Iterable[LogDirectory] = (),
     apply: bool = False,
-    now_ms: int | None = None,
 ) -> Trim:
-    """Plans by one of ``free`` (bytes), ``retention`` and ``before`` (ms since the epoch), and with ``apply`` does it.
-    ``now_ms``: when retention is asked (now). Others as in :func:`plan`.
+    """Plans as :func:`plan`, and with ``apply`` does it.
 
     Raises :class:`UsageError` also if a broker runs on the directory, and :class:`UnwritableError`.
     """
-    if [free is not None, retention, before is not None].count(True) != 1:
-        raise UsageError("trim: give one of free, retention and before")
-    limits = Limits(free, before, clock.now() if now_ms is None else now_ms)
     with ExitStack() as stack:
         if apply and directory.kind == "log-directory" and not is_remote(directory.path):
             stack.enter_context(unwritable(directory.path))

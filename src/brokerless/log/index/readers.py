@@ -133,7 +133,7 @@ def parse_offset_index(data: NDArray[np.uint8], file: str, base_offset: int, siz
             at = int(falls[0])
             pairs = [f"offset {offsets[i]} at {positions[i]}" for i in (max(at - 1, 0), at)]
             findings.append(
-                not_sorted(file, at, layouts.OFFSET_INDEX_ENTRY.itemsize, len(falls), int(offsets[at]), text, *pairs)
+                not_sorted(file, at * layouts.OFFSET_INDEX_ENTRY.itemsize, len(falls), int(offsets[at]), text, *pairs)
             )
     return OffsetIndex(file, base_offset, offsets, positions, slots, tuple(findings))
 
@@ -151,7 +151,7 @@ def parse_time_index(data: NDArray[np.uint8], file: str, base_offset: int, size:
             at = int(falls[0])
             pairs = [f"timestamp {timestamps[i]} at offset {offsets[i]}" for i in (at - 1, at)]
             findings.append(
-                not_sorted(file, at, layouts.TIME_INDEX_ENTRY.itemsize, len(falls), int(offsets[at]), text, *pairs)
+                not_sorted(file, at * layouts.TIME_INDEX_ENTRY.itemsize, len(falls), int(offsets[at]), text, *pairs)
             )
     return TimeIndex(file, base_offset, timestamps, offsets, slots, tuple(findings))
 
@@ -187,7 +187,7 @@ def parse_transaction_index(data: NDArray[np.uint8], file: str, base_offset: int
         at = int(falls[0])
         text = "last offsets must grow from entry to entry"
         pair = str(last[at - 1]), str(last[at])
-        findings.append(not_sorted(file, at, entry.itemsize, len(falls), int(last[at]), text, *pair))
+        findings.append(not_sorted(file, at * entry.itemsize, len(falls), int(last[at]), text, *pair))
     return TransactionIndex(file, base_offset, columns["producer_id"], first, last, stable, tuple(findings))
 
 
@@ -216,12 +216,10 @@ def load_transaction_index(location: Location, base_offset: int) -> TransactionI
     return _load(parse, location, base_offset, _read_whole)
 
 
-def not_sorted(
-    file: str, at: int, entry_size: int, count: int, offset: int, rule: str, before: str, found: str
-) -> Finding:
-    """The finding for entries that are not in order, of which number ``at`` is the first."""
+def not_sorted(file: str, position: int, count: int, offset: int, rule: str, before: str, found: str) -> Finding:
+    """The finding for entries that are not in order, of which the first is at ``position``."""
     text = f"{_count(count)} not in order: {rule}"
-    return Finding("error", Kind.INDEX_NOT_SORTED, file, at * entry_size, offset, text, f"more than {before}", found)
+    return Finding("error", Kind.INDEX_NOT_SORTED, file, position, offset, text, f"more than {before}", found)
 
 
 Index = TypeVar("Index", OffsetIndex, TimeIndex, TransactionIndex)

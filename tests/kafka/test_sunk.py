@@ -16,8 +16,10 @@ import brokerless
 from brokerless.interchange import input_files
 from brokerless.interchange.input_files import InputFiles
 from brokerless.jobs.load.job import load_files
+from brokerless.jobs.load.loader import Loading
 from brokerless.jobs.load.routing import Routing
 from brokerless.log.config import LogConfig
+from brokerless.log.storage.location import Location
 from brokerless.spark import arrange
 from brokerless.tables.batcher import BatchSettings
 from tests.kafka.broker import KafkaBroker
@@ -85,7 +87,9 @@ def load_parts(session: SparkSession, broker: KafkaBroker, monkeypatch: pytest.M
         assert len(InputFiles([str(path)]).split(100)) > 3
         shutil.rmtree(broker.log_dir / f"{path.suffix[1:]}-0")
     both, config = InputFiles(list(map(str, files.values()))), LogConfig(segment_bytes=20_000, index_interval_bytes=500)
-    load_files(both, str(broker.log_dir), Routing(partition=0), BatchSettings("lz4"), config, spark=session)
+    load_files(
+        both, Location(str(broker.log_dir)), Loading(Routing(partition=0), BatchSettings("lz4"), config), spark=session
+    )
 
 
 def check_parts(broker: KafkaBroker) -> None:

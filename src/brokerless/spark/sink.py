@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from brokerless import arrow
 from brokerless.errors import BrokerlessError, RefusedError, UsageError
-from brokerless.jobs.load.loader import Loader
+from brokerless.jobs.load.loader import Loader, Loading, PartOfJob
 from brokerless.jobs.run.spark_worker import keep_what_is_loaded
 from brokerless.log import names
 from brokerless.log.commit.commit import check_continued
@@ -172,10 +172,10 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, job: str
     settings = options.settings
     allow_many_files()
     rows = _Remembered(task, options)
-    with Loader(
-        options.directory, options.placement, settings, options.config, job=job, check=check_continued, threads=1,
-        without_key=task * settings.batch_size, owner=owner_of(job),
-    ) as loader:  # fmt: skip
+    own = PartOfJob(
+        job=job, check=check_continued, threads=1, without_key=task * settings.batch_size, owner=owner_of(job)
+    )
+    with Loader(options.directory, Loading(options.placement, settings, options.config), own) as loader:
         try:
             for batch in joined(batches, _SMALL, _ENOUGH):
                 named = batch.rename_columns(list(map(column_name, batch.schema.names)))

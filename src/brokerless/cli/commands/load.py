@@ -111,9 +111,10 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.interchange.input_files import InputFiles
     from brokerless.jobs.load.job import load_files
-    from brokerless.jobs.load.loader import Routing
+    from brokerless.jobs.load.loader import Loading, Routing
     from brokerless.log.commit.partition_writer import allow_many_files
     from brokerless.log.config import LogConfig
+    from brokerless.log.storage.location import Location
     from brokerless.tables.batcher import BATCH_SIZE, BatchSettings
 
     output = Output()
@@ -145,12 +146,9 @@ def run(options: Namespace) -> int:
             return _report_finished(output, before_commit, options.json)
         loaded = load_files(
             inputs,
-            options.to,
-            placement,
-            settings,
-            config,
+            Location(options.to),
+            Loading(placement, settings, config, options.dry_run),
             spark=options.spark,
-            dry_run=options.dry_run,
             done=done,
             say=output.say,
             before_commit=before_commit,

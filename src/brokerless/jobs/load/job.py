@@ -18,8 +18,8 @@ from brokerless import clock
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.format import layouts
 from brokerless.interchange.input_files import STDIN, InputFiles, refused
-from brokerless.jobs.load.loader import BeforeCommit, Loaded, LoadedPartition, Loader, load
-from brokerless.jobs.load.routing import Router, Routing
+from brokerless.jobs.load.loader import BeforeCommit, Loaded, LoadedPartition, Loader, Loading, PartOfJob, load_into
+from brokerless.jobs.load.routing import Router
 from brokerless.jobs.load.row_buffer import check_same, records_of
 from brokerless.jobs.run.job import in_order, run, started
 from brokerless.jobs.run.types import NONE, Done, Place, Say, Spark, ignore
@@ -27,10 +27,9 @@ from brokerless.log.commit.job_commit import cleared_of, commit_staged, outputs_
 from brokerless.log.commit.partition_writer import allow_many_files, output_directory
 from brokerless.log.commit.run_record import end_run, forgotten_on_error, record_run, refuse_written, run_of
 from brokerless.log.commit.types import StagedPartition
-from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.location import Location, StorageOptions
-from brokerless.tables.batcher import BatchSettings, check_room, does_not_rise
+from brokerless.log.storage.location import Location
+from brokerless.tables.batcher import check_room, does_not_rise
 from brokerless.tables.rows import RowError, bounded
 
 _MOST_TASKS = 1000
@@ -46,12 +45,9 @@ class LoadTask:
     inputs: InputFiles
     size: int
     directory: Destination
-    routing: Routing
-    settings: BatchSettings
-    config: LogConfig
+    loading: Loading
     job: str
     now: int
-    dry_run: bool
     without_key: int = 0
 
 
@@ -69,14 +65,10 @@ class LoadTaskResult:
 
 def load_files(
     inputs: InputFiles,
-    directory: str,
-    routing: Routing | None = None,
-    settings: BatchSettings | None = None,
-    config: LogConfig | None = None,
+    directory: Location,
+    loading: Loading,
     *,
     spark: Spark = NONE,
-    storage_options: StorageOptions | None = None,
-    dry_run: bool = False,
     done: Done = ignore,
     say: Say = ignore,
     before_commit: BeforeCommit | None = None,
@@ -90,16 +82,16 @@ def load_files(
     Raises what :func:`~brokerless.jobs.load.loader.load` raises, but for a row that cannot become a record
     :class:`UnreadableError` with its place in its file. Then nothing is left.
     """
-    routing = replace(routing or Routing(), exported_ids=inputs.topic_ids())
-    how = routing, settings or BatchSettings(), config or LogConfig()
-    to = output_directory(Location.of(directory, storage_options), ())
+    routing, dry_run = replace(loading.routing, exported_ids=inputs.topic_ids()), loading.dry_run
+    loading = replace(loading, routing=routing)
+    to = output_directory(directory, ())
     is_recorded = before_commit is None and not dry_run and STDIN not in inputs.files
     before = before_commit or (lambda *_: None)
     this_run = run_of(f"load {routing.topic} {routing.partition}", inputs.files)
     if is_recorded:
         refuse_written(to, (), this_run)
         before = partial(_record, to, this_run)
-    tasks = _plan(inputs, to, *how, dry_run=dry_run)
+    tasks = _plan(inputs, to, loading)
     if not tasks and spark not in (None, NONE):
         raise UsageError("what comes from stdin can be read by this process only; give files, or leave out --spark")
     with ExitStack() as stack:
@@ -113,9 +105,7 @@ def load_files(
         else:
             inputs.done = done
             try:
-                loaded = load(
-                    inputs, directory, *how, storage_options=storage_options, dry_run=dry_run, before_commit=before
-                )
+                loaded = load_into(to, inputs, loading, before_commit=before)
             except RowError as error:
                 raise inputs.refusal(error) from error
     if is_recorded:
@@ -133,13 +123,11 @@ def run_task(task: LoadTask, done: Done) -> LoadTaskResult | BrokerlessError:
     inputs = task.inputs
     inputs.done = done
     try:
-        with Loader(
-            task.directory, task.routing, task.settings, task.config, task.dry_run,
-            job=task.job, now=task.now, threads=1, without_key=task.without_key,
-        ) as loader:  # fmt: skip
+        part = PartOfJob(job=task.job, now=task.now, threads=1, without_key=task.without_key)
+        with Loader(task.directory, task.loading, part) as loader:
             for batch in inputs:
-                for part in bounded(batch):
-                    loader.add(part)
+                for rows in bounded(batch):
+                    loader.add(rows)
             staged = tuple(loader.finish())
         columns = None if loader.columns is None else tuple(loader.columns)
         places = tuple(map(inputs.place, loader.first_rows()))
@@ -156,7 +144,7 @@ def count_without_key(task: LoadTask, done: Done) -> int:
     """What is counted of records whose partition nothing decides but how many came before."""
     inputs, rows = task.inputs, 0
     inputs.done = done
-    router = Router(task.routing, task.settings.batch_size)
+    router = Router(task.loading.routing, task.loading.settings.batch_size)
     with suppress(BrokerlessError):  # which the task that writes meets again
         for part in (part for batch in inputs for part in bounded(batch)):
             records, numbers = records_of(part, rows, task.now)
@@ -166,32 +154,22 @@ def count_without_key(task: LoadTask, done: Done) -> int:
     return router.without_key
 
 
-def _plan(
-    inputs: InputFiles,
-    to: Destination,
-    routing: Routing,
-    settings: BatchSettings,
-    config: LogConfig,
-    *,
-    dry_run: bool,
-) -> list[LoadTask]:
+def _plan(inputs: InputFiles, to: Destination, loading: Loading) -> list[LoadTask]:
     """None if there cannot be any, as something comes from stdin."""
     if STDIN in inputs.files:
         return []
     # Compressed messages of format v0 have their offsets inside, where they are not changed afterwards.
+    settings = loading.settings
     is_one = settings.message_format == layouts.MAGIC_V0 and settings.compression_type != "none"
     job, now = uuid4().hex, clock.now()
-    return [
-        LoadTask(part, size, to, routing, settings, config, job, now, dry_run)
-        for part, size in inputs.split(1 if is_one else _MOST_TASKS)
-    ]
+    return [LoadTask(part, size, to, loading, job, now) for part, size in inputs.split(1 if is_one else _MOST_TASKS)]
 
 
 def _load_on(place: Place, tasks: Sequence[LoadTask], done: Done, say: Say, before_commit: BeforeCommit) -> Loaded:
     first = tasks[0]
-    routing = first.routing
+    routing = first.loading.routing
     with ExitStack() as stack:
-        if not first.dry_run:
+        if not first.loading.dry_run:
             stack.enter_context(outputs_of_job(first.directory, first.job))
         times = 1
         if routing.partition is None and (routing.partitions or 1) > 1:
@@ -210,7 +188,7 @@ def _load_on(place: Place, tasks: Sequence[LoadTask], done: Done, say: Say, befo
             commit_staged(
                 first.directory,
                 staged,
-                first.config,
+                first.loading.config,
                 only_new=True,
                 before_commit=lambda new: before_commit(loaded, new),
             )

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -95,6 +95,16 @@ class LoadSettings:
     config: LogConfig
 
 
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """How rows are written: where, in what batches, in what segments. ``dry_run``: everything is done but writing."""
+
+    routing: Routing = field(default_factory=Routing)
+    settings: BatchSettings = field(default_factory=BatchSettings)
+    config: LogConfig = field(default_factory=LogConfig)
+    dry_run: bool = False
+
+
 def load(
     batches: Iterable[pa.RecordBatch],
     directory: str,
@@ -117,7 +127,19 @@ def load(
     runs; :class:`RowError` for a row that cannot become a record. Then nothing is left.
     """
     to = output_directory(Location.of(directory, storage_options), ())
-    with Loader(to, routing or Routing(), settings or BatchSettings(), config, dry_run) as loader:
+    loading = Loading(routing or Routing(), settings or BatchSettings(), config or LogConfig(), dry_run)
+    return load_into(to, batches, loading, done, before_commit)
+
+
+def load_into(
+    to: Destination,
+    batches: Iterable[pa.RecordBatch],
+    loading: Loading,
+    done: Callable[[int], object] = lambda _: None,
+    before_commit: BeforeCommit = lambda *_: None,
+) -> Loaded:
+    """As :func:`load`, into a directory that was checked."""
+    with Loader(to, loading) as loader:
         for batch in batches:
             for part in bounded(batch):
                 loader.add(part)
@@ -144,39 +166,39 @@ def check_new(directory: Destination, topic: str, partition: int) -> None:
     directory.refuse_running_broker()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartOfJob:
+    """What a :class:`Loader` has to know of the job whose task it does. ``job``: its name, None for one that does all;
+    what a task writes of a partition is staged, as others may write of it as well. ``check``: which partitions it may
+    write. ``now`` (ms): of records without a timestamp, where none is given for them. ``threads``: how many encode, as
+    many as there are processors by default. ``without_key``: of :class:`Router`. ``owner``: of
+    :func:`bulk.unfinished_name`, for what is no run of a command."""
+
+    job: str | None = None
+    check: Check = check_new
+    now: int | None = None
+    threads: int | None = None
+    without_key: int = 0
+    owner: str | None = None
+
+
 class Loader:
     """Partitions that are being written; leaving it without :meth:`commit` leaves nothing."""
 
-    def __init__(
-        self,
-        directory: Destination,
-        routing: Routing,
-        settings: BatchSettings,
-        config: LogConfig | None = None,
-        dry_run: bool = False,
-        *,
-        job: str | None = None,
-        check: Check = check_new,
-        now: int | None = None,
-        threads: int | None = None,
-        without_key: int = 0,
-        owner: str | None = None,
-    ) -> None:
-        """``job``: of which job this is a task; then what it writes of a partition is staged, as others may write of
-        it as well. ``check``: which partitions it may write. ``now`` (ms): of records without a timestamp, where none
-        is given for them. ``threads``: how many encode, as many as there are processors by default. ``without_key``:
-        of :class:`Router`. ``owner``: of :func:`bulk.unfinished_name`, for what is no run of a command."""
+    def __init__(self, directory: Destination, loading: Loading, part: PartOfJob | None = None) -> None:
+        part = part or PartOfJob()
+        routing, settings, job = loading.routing, loading.settings, part.job
         self._directory = directory
         self._settings = settings
-        self._config = config or LogConfig()
-        self._dry_run = dry_run
-        self._router = Router(routing, settings.batch_size, without_key)
+        self._config = loading.config
+        self._dry_run = loading.dry_run
+        self._router = Router(routing, settings.batch_size, part.without_key)
         self._job = job
-        self._owner = owner_of_command(job) if owner is None else owner
-        self._check = check
+        self._owner = owner_of_command(job) if part.owner is None else part.owner
+        self._check = part.check
         self._start_offset = routing.start_offset
         self._own_timestamp = routing.timestamp
-        given = (routing.timestamp, now, clock.now())
+        given = (routing.timestamp, part.now, clock.now())
         self._timestamp = next(each for each in given if each is not None)
         self._topics = TargetTopics(directory, routing, job)
         self._ratios: dict[str, CompressionRatioEstimator] = {}
@@ -187,7 +209,7 @@ class Loader:
         self._row_count = 0
         self._control_records = 0
         self._stack = ExitStack()
-        self._encoders = self._stack.enter_context(Encoders(settings, threads))
+        self._encoders = self._stack.enter_context(Encoders(settings, part.threads))
         self._waiting: deque[tuple[_OpenPartition, Future[Encoded]]] = deque()
         self._writing: deque[Future[Appended]] = deque()
         # One thread: writing into the page cache takes as long as encoding, and batches have to come in their order.

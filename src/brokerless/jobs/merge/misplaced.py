@@ -27,9 +27,9 @@ def without_moved(founds: Sequence[RecoveredLog]) -> list[RecoveredLog]:
 
 
 def _are_moved(found: RecoveredLog, others: Sequence[RecoveredLog]) -> NDArray[np.bool_]:
-    """Only of batches without another one right beside them that goes on where they end, or ends where they begin.
-    Such a batch has no place in the file of another segment; and it is moved if no other replica has it here, but
-    one has it at an offset that differs in a bit or two, where this replica has none."""
+    """Only of batches without another one right beside them that goes on where they end, or ends where they begin, and
+    which no other replica has here. Such a batch is moved if another replica has it elsewhere, and it is in the file of
+    another segment, or the offset there differs in a bit or two, and this replica has none there."""
     batches = found.saved
     beside = are_side_by_side(batches)
     beside[1:] &= batches["first"][1:] == batches["last"][:-1] + 1
@@ -38,7 +38,6 @@ def _are_moved(found: RecoveredLog, others: Sequence[RecoveredLog]) -> NDArray[n
     bases = np.unique([*(each.base_offset for each in found.files.paths[0].segments), MAX_INT64])
     from_ = base[batches["file"]]
     is_outside = (batches["first"] < from_) | (batches["first"] >= bases[np.searchsorted(bases, from_, side="right")])
-    moved = is_alone & is_outside
     known = [other.saved for other in others]
     is_here = np.zeros(len(batches), np.bool_)
     is_known = np.zeros(len(batches), np.bool_)
@@ -46,6 +45,7 @@ def _are_moved(found: RecoveredLog, others: Sequence[RecoveredLog]) -> NDArray[n
         at = np.minimum(np.searchsorted(each["first"], batches["first"]), len(each) - 1)
         is_here |= (each["first"][at] == batches["first"]) & (each["checksum"][at] == batches["checksum"])
         is_known |= np.isin(batches["checksum"], each["checksum"])
+    moved = is_alone & is_outside & is_known & ~is_here
     for row in np.flatnonzero(is_alone & ~moved & is_known & ~is_here).tolist():
         moved[row] = _is_elsewhere(batches, row, known)
     return moved

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 Span = tuple[int, int]
@@ -17,6 +18,28 @@ def union(spans: Iterable[Span]) -> list[Span]:
         else:
             merged.append((first, end))
     return merged
+
+
+def touching(spans: Sequence[Span], first: int, end: int) -> Sequence[Span]:
+    """Those of ``spans``, which are in order, that have an offset of ``[first, end)`` or are right beside it."""
+    return spans[bisect_left(spans, first, key=_end) : bisect_right(spans, end, key=_first)]
+
+
+def add(spans: list[Span], others: Sequence[Span]) -> None:
+    """Adds ``others`` to ``spans``; both as :func:`union` returns them."""
+    if not others:
+        return
+    low = bisect_left(spans, others[0][0], key=_end)
+    high = max(low, bisect_right(spans, others[-1][1], key=_first))
+    spans[low:high] = union([*spans[low:high], *others])
+
+
+def _first(span: Span) -> int:
+    return span[0]
+
+
+def _end(span: Span) -> int:
+    return span[1]
 
 
 def without(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:

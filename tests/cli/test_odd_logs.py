@@ -32,6 +32,7 @@ OVERLAPPING = {
     "overlapping-wrappers": 25,
     "overlapping-segments": 40,
     "overlapping-compacted": 8,
+    "overlapping-segments-of-wrappers": 10,
 }
 """How many records a consumer gets."""
 

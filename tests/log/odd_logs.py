@@ -124,6 +124,12 @@ def last_offset_past_records(codec: int = 0) -> Files:
     return {log_name(0): data, log_name(30): after}
 
 
+def overlapping_wrapper_segments() -> Files:
+    """v1 wrappers, of which each has offsets of two segments."""
+    second = v1_set(3, 4, "second ") + v1_set(4, 7, "second ")
+    return {log_name(0): v1_set(0, 3), log_name(3): second, log_name(6): v1_set(6, 9, "third ")}
+
+
 def overlapping_compacted() -> Files:
     """Batches of which a cleaner has removed records, and that overlap by their headers, and in one offset."""
     data = batch(0, numbered(0, 3), last_offset_delta=9, deltas=[0, 2, 4])
@@ -213,6 +219,7 @@ ODD_LOGS: dict[str, Files] = {
     "overlapping-segments": overlapping_segments(),
     "overlapping-headers": last_offset_past_records(),
     "overlapping-headers-gzip": last_offset_past_records(GZIP),
+    "overlapping-segments-of-wrappers": overlapping_wrapper_segments(),
     "overlapping-compacted": overlapping_compacted(),
     "overlapping-gaps-of-segments": gaps_that_others_fill(),
     "repeating-wrapper-v0": repeating_wrapper(0),

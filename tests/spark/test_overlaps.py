@@ -109,6 +109,12 @@ def test_segments_count_the_records_that_are_returned(partition: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"maxPartitionBytes": "200"}], ids=str)
+def test_of_wrappers_in_two_segments_each_offset_is_read_once(options: dict[str, str], tmp_path: Path) -> None:
+    partition = write_odd_log("overlapping-segments-of-wrappers", tmp_path)
+    assert offsets(partition, mode="PERMISSIVE", **options) == [*range(10)]
+
+
+@pytest.mark.parametrize("options", [{}, {"maxPartitionBytes": "200"}], ids=str)
 @pytest.mark.parametrize("name", ["overlapping-batches", "overlapping-wrappers", "last-offset-delta-zero"])
 def test_batches_of_one_file_that_overlap_are_read_once(name: str, options: dict[str, str], tmp_path: Path) -> None:
     partition = write_odd_log(name, tmp_path)

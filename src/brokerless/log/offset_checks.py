@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -17,7 +16,7 @@ from brokerless.log.ranges import Span
 from brokerless.log.segment import Chunk, Report, all_decoded, check_checksums, ignore, scan
 from brokerless.log.storage.files import File
 from brokerless.offset_spans import Span as Offsets
-from brokerless.offset_spans import union
+from brokerless.offset_spans import add, touching, union, without
 
 if TYPE_CHECKING:  # it imports kernels
     from brokerless.format.read.decoder import DecodedRecords
@@ -139,7 +138,9 @@ class SeenOffsets:
         have: of a batch whose last records a cleaner removed, the header says more."""
         if self._first is None or next_base_offset is None or next_base_offset > self._reach:
             return
-        self._spans += [(first, end - 1) for first, end in offsets_of_records(file)]
+        if self._first < next_base_offset:
+            self._spans.append((self._first, next_base_offset - 1))
+        self._spans += [(first, end - 1) for first, end in offsets_of_records(file, next_base_offset)]
         self.highest = max([self.highest, *(last for _, last in self._spans)])
         self._first = None
 
@@ -153,6 +154,9 @@ class SeenOffsets:
             is_repeated = np.zeros(len(batches), np.bool_)
             for first, last in self._overlapping(lowest, int(lasts.max())):
                 is_repeated |= (firsts >= first) & (lasts <= last)
+            is_repeated &= ~batches.is_wrapper  # whose own offset is its last one
+        if batches.is_wrapper.any():  # whose own offset is its last one
+            lowest = min(lowest, self._base_offset)
         before = lowest - 1 if self._first is None else self._last[1]
         self._first = lowest if self._first is None else min(self._first, lowest)
         self._before = int(lasts[-2]) if len(batches) > 1 else before
@@ -162,7 +166,7 @@ class SeenOffsets:
 
     def overlapping(self, batches: Batches) -> NDArray[np.bool_] | None:
         """Which of some batches reach into the offsets of earlier segments; None for none."""
-        firsts, lasts = batches.entry_offset, batches.end_of_records
+        firsts, lasts = np.where(batches.is_wrapper, 0, batches.entry_offset), batches.end_of_records
         if not len(batches) or not self._spans or int(firsts.min()) > self.highest:
             return None
         found = np.zeros(len(batches), np.bool_)
@@ -321,59 +325,68 @@ def falls_within(path: str, position: int, before: int, offset: int) -> Finding:
 
 
 def repeated_offsets(file: File, earlier: Sequence[Offsets] = ()) -> dict[int, list[Offsets]]:
-    """The offsets of each intact batch of a file (by position) that intact batches before it have, or that ``earlier``
-    files have; of one that only begins below those before it, none. What counts is the records that can be read: a
-    header may say that its batch goes on after its last record (a cleaner leaves such)."""
+    """The offsets of each intact batch of a file (by position) that records before it have, in the file or in
+    ``earlier`` ones; of one that only begins below those before it, none. What counts is the records that can be read:
+    a header may say that its batch goes on after its last record (a cleaner leaves such), and a batch has gaps."""
     repeated: dict[int, list[Offsets]] = {}
-    seen = list(earlier)
-    for intact, firsts, ends in _intact_offsets(file):
-        for position, first, end in zip(intact.positions.tolist(), firsts.tolist(), ends.tolist(), strict=True):
-            if not seen or first > seen[-1][1]:
-                seen.append((first, end))
-            elif first == seen[-1][1]:
-                seen[-1] = seen[-1][0], max(first, end)
-            else:
-                low = bisect_left(seen, first, key=lambda each: each[1])
-                high = bisect_left(seen, end + 1, key=lambda each: each[0])
-                touching = seen[low:high]
-                common = [(max(first, one), min(end, two)) for one, two in touching]
-                if first < end:
-                    repeated[position] = [each for each in common if each[0] < each[1]]
-                    bounds = [(first, end), *touching]
-                    seen[low:high] = [(min(each[0] for each in bounds), max(each[1] for each in bounds))]
+    seen, highest, crowded = list(earlier), max((end for _, end in earlier), default=0), _crowded_batches(file, earlier)
+    for chunk in scan(file, ignore) if crowded else ():
+        intact = chunk.take(check_batches(chunk, file.path, ignore))
+        intact = intact.take(np.isin(intact.positions, list(crowded)))
+        for position, runs in zip(intact.positions.tolist(), _runs_of_records(intact), strict=True):
+            if not runs:
+                continue
+            first, end = runs[0][0], runs[-1][1]
+            if first < highest:
+                repeated[position] = without(runs, without(runs, touching(seen, first, end)))
+            add(seen, runs)
+            highest = max(highest, end)
     return repeated
 
 
-def offsets_of_records(file: File) -> list[Offsets]:
-    """The offsets that the intact batches of a file have, each from its first one to its last record's."""
-    spans: list[Offsets] = []
-    for _, firsts, ends in _intact_offsets(file):
-        found = zip(firsts.tolist(), ends.tolist(), strict=True)
-        spans = union([*spans, *(each for each in found if each[0] < each[1])])
-    return spans
-
-
-def _intact_offsets(file: File) -> Iterator[tuple[Chunk, NDArray[np.int64], NDArray[np.int64]]]:
-    """The intact batches of a file, their first offsets, and the offset after the last record of each."""
+def _crowded_batches(file: File, earlier: Sequence[Offsets]) -> set[int]:
+    """The positions (bytes) of the intact batches of a file that have offsets in common with others, or begin below
+    one before them, by their headers."""
+    firsts, ends, positions = (np.zeros(0, np.int64) for _ in range(3))
     for chunk in scan(file, ignore):
         intact = chunk.take(check_batches(chunk, file.path, ignore))
-        firsts = first_offsets(intact)
-        yield intact, firsts, ends_of_records(intact, firsts)
+        firsts = np.concatenate([firsts, first_offsets(intact)])
+        ends = np.concatenate([ends, intact.batches.end_of_records + 1])
+        positions = np.concatenate([positions, intact.positions])
+    before = np.maximum.accumulate(np.concatenate([[max((end for _, end in earlier), default=0)], ends]))[:-1]
+    after = np.minimum.accumulate(np.concatenate([firsts, [MAX_INT64]])[::-1])[::-1][1:]
+    return set(positions[(firsts < before) | (ends > after)].tolist())
 
 
-def ends_of_records(chunk: Chunk, firsts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The offset after the last record that can be read of each batch; its first one (``firsts``) where none can."""
+def offsets_of_records(file: File, since: int = 0) -> list[Offsets]:
+    """The offsets from ``since`` on that the intact batches of a file have."""
+    spans: list[Offsets] = []
+    for chunk in scan(file, ignore):
+        intact = chunk.take(check_batches(chunk, file.path, ignore) & (chunk.batches.end_of_records >= since))
+        for runs in _runs_of_records(intact):
+            spans += [(max(first, since), end) for first, end in runs]
+    return union(spans)
+
+
+def runs_of(offsets: NDArray[np.int64]) -> list[Offsets]:
+    """The same offsets, of any order, as spans."""
+    offsets = np.unique(offsets)
+    runs = np.split(offsets, np.flatnonzero(np.diff(offsets) > 1) + 1)
+    return [(int(each[0]), int(each[-1]) + 1) for each in runs if len(each)]
+
+
+def _runs_of_records(chunk: Chunk) -> list[list[Offsets]]:
+    """Of each batch, the offsets of the records that can be read of it, in order."""
     from brokerless.format.read.decoder import Decoder
 
-    ends = firsts.copy()
+    found: list[list[Offsets]] = [[] for _ in range(len(chunk.batches))]
     for decoded in all_decoded(Decoder(keys=False, values=False, headers=False), chunk, chunk.batches):
-        has_rows = decoded.given > 0
         starts, offsets = np.cumsum(decoded.given) - decoded.given, decoded.columns.offset[: decoded.columns.rows]
-        lasts = np.maximum.reduceat(offsets, starts[has_rows]) if len(offsets) else offsets
-        rows = np.searchsorted(chunk.positions, decoded.positions[has_rows])
-        ends[rows] = np.maximum(ends[rows], lasts + 1)
+        rows = np.searchsorted(chunk.positions, decoded.positions)
+        for row, start, given in zip(rows.tolist(), starts.tolist(), decoded.given.tolist(), strict=True):
+            found[row] += runs_of(offsets[start : start + given])
         del decoded, offsets  # free it before the next is decoded
-    return ends
+    return [union(each) for each in found]
 
 
 def first_offsets(chunk: Chunk) -> NDArray[np.int64]:

@@ -52,6 +52,7 @@ class OverlappingSegments:
         starts, ends = np.array(elsewhere, np.int64).T
         span = np.searchsorted(starts, firsts[outside], side="right") - 1
         is_repeated[outside] = (span >= 0) & (lasts[outside] < ends[span])
+        is_repeated &= ~batches.is_wrapper  # whose own offset is its last one
         return is_repeated if is_repeated.any() else None
 
     def overlapping(self, batches: Batches) -> NDArray[np.bool_] | None:

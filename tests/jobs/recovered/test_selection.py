@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.format.twin import write_batch, write_record
 from tests.log.odd_logs import GZIP, Files, T, batch, log_name, numbered
 
 import brokerless
+from brokerless.format.read.batch_headers import read_headers
+from brokerless.format.read.batch_scan import scan_batches
+from brokerless.log.names import Include
 
 Recover = Callable[[Path, Path], Any]
 
@@ -164,3 +168,83 @@ def test_a_batch_after_one_of_a_wrong_offset_is_kept(tmp_path: Path) -> None:
     (result,) = brokerless.open(source).salvage(str(tmp_path / "to"), on_damage=lambda _: None)
     assert [(each.first_offset, each.last_offset) for each in result.losses] == [(10, 19)]
     assert [row["offset"] for row in rows(tmp_path / "to" / "odd-0", lambda _: None)] == [*range(10), *range(20, 30)]
+
+
+STRETCHED = batch(0, numbered(0, 10), last_offset_delta=19, codec=GZIP)
+SECOND = batch(10, numbered(10, 20, "second"), T + 10)
+
+
+def salvaged(
+    files: Files,
+    directory: Path,
+    on_damage: Callable[..., Any] = pytest.fail,
+    include: tuple[Include, ...] = (),
+    partial: int = 0,
+) -> tuple[list[tuple[int, int]], list[int]]:
+    """The first and last offset of each batch, by their headers, and the offsets of the records."""
+    source, to = directory / "from" / "odd-0", directory / "to"
+    source.mkdir(parents=True)
+    for name, data in files.items():
+        (source / name).write_bytes(data)
+    (result,) = brokerless.open(source.parent).salvage(str(to), on_damage=on_damage, include=include)
+    assert (result.losses, result.partial) == ((), partial)
+    ranges: list[tuple[int, int]] = []
+    for path in sorted((to / "odd-0").glob("*.log")):
+        buffer = np.fromfile(path, np.uint8)
+        batches = read_headers(buffer, scan_batches(buffer).positions)
+        ranges += list(zip(batches.entry_offset.tolist(), batches.last_offset.tolist(), strict=True))
+    reader = brokerless.open(to).records(["offset"], on_damage=on_damage)
+    return ranges, [row["offset"] for each in reader for row in each.to_pylist()]
+
+
+def test_a_batch_ends_where_the_next_one_of_its_file_begins(tmp_path: Path) -> None:
+    assert salvaged({log_name(0): STRETCHED + SECOND}, tmp_path) == ([(0, 9), (10, 19)], [*range(20)])
+
+
+def test_a_batch_ends_where_the_next_segment_begins(tmp_path: Path) -> None:
+    assert salvaged({log_name(0): STRETCHED, log_name(10): SECOND}, tmp_path) == ([(0, 9), (10, 19)], [*range(20)])
+
+
+def test_without_others_a_header_stays(tmp_path: Path) -> None:
+    after = batch(20, numbered(20, 30))
+    assert salvaged({log_name(0): STRETCHED + after}, tmp_path) == ([(0, 19), (20, 29)], [*range(10), *range(20, 30)])
+
+
+def test_a_batch_without_records_gives_way(tmp_path: Path) -> None:
+    empty = batch(10, [], last_offset_delta=9)
+    data = batch(0, numbered(0, 10)) + empty + SECOND
+    assert salvaged({log_name(0): data}, tmp_path) == ([(0, 9), (10, 19)], [*range(20)])
+
+
+def test_what_waits_for_its_deletion_does_not_bring_back_what_a_cleaner_removed(tmp_path: Path) -> None:
+    cleaned = batch(0, numbered(0, 2), last_offset_delta=9, deltas=[0, 3])
+    before = b"".join(batch(each, numbered(each, each + 1)) for each in range(10))
+    files = {log_name(0): cleaned + SECOND, log_name(0) + ".deleted": before}
+    reported: list[brokerless.Finding] = []
+    ranges, offsets = salvaged(files, tmp_path, reported.append, include=("delete",))
+    assert (ranges, offsets) == ([(0, 9), (10, 19)], [0, 3, *range(10, 20)])
+    assert {each.kind for each in reported} == {"offset-overlap"}
+
+
+def test_of_one_that_also_overlaps_its_records_the_rest_is_kept(tmp_path: Path) -> None:
+    first = batch(0, numbered(0, 4), last_offset_delta=13, deltas=[0, 1, 2, 6])
+    second = batch(6, numbered(0, 7, "second"), T + 6, deltas=[0, 1, 2, 3, 4, 5, 8])
+    reported: list[brokerless.Finding] = []
+    result = salvaged({log_name(0): first + second}, tmp_path, reported.append, partial=1)
+    assert result == ([(0, 2), (6, 6), (7, 11), (14, 14)], [0, 1, 2, 6, 7, 8, 9, 10, 11, 14])
+    assert [(each.kind, each.offset) for each in reported] == [("offset-overlap", 7)]
+
+
+def test_records_in_the_gaps_of_a_batch_are_kept(tmp_path: Path) -> None:
+    """The broker serves them to a consumer that begins there."""
+    first = batch(0, numbered(0, 4), deltas=[0, 4, 5, 6])
+    files = {log_name(0): first, log_name(1): after(1, 3) + after(1, 6)}
+    reported: list[brokerless.Finding] = []
+    ranges, offsets = salvaged(files, tmp_path, reported.append, partial=1)
+    assert (ranges, offsets) == ([(0, 0), (1, 2), (3, 3), (4, 6)], [*range(7)])
+    assert [(each.kind, each.offset) for each in reported] == [("offset-overlap", 3)]
+    found = [row["offset"] for row in rows(tmp_path / "from" / "odd-0", lambda _: None)]
+    assert sorted(found) == [*range(7)]
+    (merged,) = brokerless.merge([tmp_path / "from"], tmp_path / "merged", on_damage=lambda _: None)
+    assert merged.losses == ()
+    assert [row["offset"] for row in rows(tmp_path / "merged" / "odd-0", pytest.fail)] == [*range(7)]

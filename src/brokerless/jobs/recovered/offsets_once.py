@@ -116,7 +116,7 @@ def earlier_offsets(opened: OpenSegment) -> list[Span]:
                 last = last_offset(file, segment)
                 if last is None or last < base_offset:
                     break
-                found += offsets_of_records(file)
+                found += offsets_of_records(file, base_offset)
         except UnreadableError:  # which is reported where it is read
             break
-    return union((max(first, base_offset), end) for first, end in found)
+    return union(found)

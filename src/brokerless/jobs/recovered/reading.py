@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,8 +16,8 @@ from brokerless.jobs.recovered.damaged_regions import BoundedList, Placed, Regio
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_batches
 from brokerless.jobs.recovered.losses import TO_THE_END, Loss, are_side_by_side, find_losses
 from brokerless.jobs.recovered.open_files import LogFile, OpenFiles, sources_of
-from brokerless.jobs.recovered.overlapping_headers import end_at_last_records
-from brokerless.jobs.recovered.selection import BatchSelection, choose
+from brokerless.jobs.recovered.partial_batches import offsets_of_batch
+from brokerless.jobs.recovered.selection import BatchSelection, Logs, choose
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs, truncate_from_end
 from brokerless.log.directory import PartitionPath, resolve
@@ -146,9 +147,9 @@ def find_log(
     for finding in files.unreadable:
         report(finding)
     intact, regions = _read(files, opened, first, max_batch_bytes, partial, report, done)
-    intact = end_at_last_records(intact, files.files, opened, first, max_batch_bytes)
     bases = np.array([file.base_offset for file in files.files], np.int64)
-    choice = choose(intact, bases, files.checkpointed_end)
+    runs = lambda batch: offsets_of_batch(batch, opened, first, max_batch_bytes)  # noqa: E731
+    intact, choice = choose(intact, Logs(bases, _logs(files.files), runs, files.checkpointed_end))
     _report(files, intact, choice, report)
     saved = intact[choice.taken]
     regions.add((_as_region(files, intact, row), _following(intact, row)) for row in choice.misplaced.tolist())
@@ -183,6 +184,18 @@ def _files(paths: Sequence[PartitionPath], include: Collection[str]) -> Iterator
             named = names.parse_segment_file(entry.name)
             if named is not None and named.kind == "log" and named.state in states:
                 yield LogFile(entry.location, named.offset, entry.size or 0, None, entry)
+
+
+def _logs(sources: Sequence[LogFile]) -> NDArray[np.int64]:
+    """To which log each file belongs: a number for each directory; -1 for files that wait for their deletion."""
+    directories: dict[str, int] = {}
+    logs = np.full(len(sources), -1, np.int64)
+    for number, each in enumerate(sources):
+        directory, name = os.path.split(each.path)
+        named = names.parse_segment_file(name)
+        if named is None or named.state == "live":
+            logs[number] = directories.setdefault(directory, len(directories))
+    return logs
 
 
 def _read(

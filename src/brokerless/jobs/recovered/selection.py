@@ -6,13 +6,14 @@ and have room for it, a batch belongs into that room.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.bounds import MAX_INT32, MAX_INT64
+from brokerless.bounds import MAX_INT32
+from brokerless.offset_spans import Span, add, touching, union, without
 
 Rows = NDArray[np.int64]
 
@@ -32,16 +33,25 @@ class BatchSelection:
     cut: Rows
 
 
-def choose(
-    intact: NDArray[np.void], base_offsets: NDArray[np.int64], checkpointed_end: int | None = None
-) -> BatchSelection:
-    """Chooses among all intact batches of a partition, which are in the order of preference: by file, then position.
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """To which log each file belongs, and how offsets of records are found. ``base_offsets``: of each file, by its
+    name. ``numbers``: one for each directory, -1 for files that are no part of a log any more. ``runs``: of an intact
+    batch (a row), the offsets of its records. ``checkpointed_end``: where the log ends by its log directory's
+    checkpoints, if they say so."""
 
-    ``base_offsets``: that of each file by its name. ``checkpointed_end``: where the log ends by its log directory's
-    checkpoints, if they say so. ``first``, ``last`` and ``partial`` of batches of which only a part is taken are
-    changed.
+    base_offsets: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    runs: Callable[[NDArray[np.void]], list[Span]]
+    checkpointed_end: int | None = None
+
+
+def choose(intact: NDArray[np.void], logs: Logs) -> tuple[NDArray[np.void], BatchSelection]:
+    """Chooses among all intact batches of a partition, which are in the order of preference: by file, then position.
+    Returns them with what was chosen of them: ``first``, ``last`` and ``partial`` of batches of which only a part is
+    taken are changed, and where it is several parts, the others are added at the end.
     """
-    wrong = _misplaced(intact, base_offsets, checkpointed_end)
+    wrong = _misplaced(intact, logs.base_offsets, logs.checkpointed_end)
     good = np.flatnonzero(~wrong)
     good = good[np.argsort(intact["first"][good], kind="stable")]
     first, last = intact["first"][good], intact["last"][good]
@@ -49,23 +59,95 @@ def choose(
     begins = np.ones(len(good), np.bool_)  # a cluster of batches that have offsets in common
     begins[1:] = first[1:] > reach[:-1]
     taken = np.ones(len(good), np.bool_)
-    parts: list[tuple[int, int, int]] = []
+    parts: dict[int, _Part] = {}
     starts = np.flatnonzero(begins)
     sizes = np.diff(np.append(starts, len(good)))
-    supported = _is_supported(intact, base_offsets)
+    supported = _is_supported(intact, logs.base_offsets)
     for start, size in zip(starts[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True):
         rows = good[start : start + size]
-        taken[start : start + size] = _take_each_offset_once(intact, rows, supported, parts)
+        of_cluster = _Cluster(intact, rows, logs).take_each_offset_once(supported)
+        taken[start : start + size] = [row in of_cluster for row in rows.tolist()]
+        parts |= {row: part for row, part in of_cluster.items() if part is not None}
     chosen, rest = good[taken], good[~taken]
     known = {_identity(intact, row) for row in chosen[np.isin(intact["first"][chosen], intact["first"][rest])].tolist()}
     repeated = np.array([_identity(intact, row) in known for row in rest.tolist()], np.bool_)
-    for row, begin, end in parts:
-        intact["partial"][row], intact["complete"][row] = True, False
-        intact["first"][row], intact["last"][row] = begin, end
-        intact["records"][row] = min(int(intact["records"][row]), end - begin + 1)
-    cut = np.array([row for row, _, _ in parts], np.int64)
+    overlapping = rest[~repeated & (intact["records"][rest] > 0)]
+    intact, added = _with_parts(intact, parts)
+    cut = np.array([row for row, part in parts.items() if not part.is_complete], np.int64)
+    chosen = np.concatenate([chosen, added])
     chosen = chosen[np.argsort(intact["first"][chosen], kind="stable")]
-    return BatchSelection(chosen, np.flatnonzero(wrong), np.sort(rest[repeated]), np.sort(rest[~repeated]), cut)
+    return intact, BatchSelection(chosen, np.flatnonzero(wrong), np.sort(rest[repeated]), np.sort(overlapping), cut)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What is taken of a batch that is not taken unchanged. ``is_complete``: all of its records are."""
+
+    offsets: list[Span]
+    is_complete: bool
+
+
+class _Cluster:
+    """Batches (``rows``) that have offsets in common with others, by their headers."""
+
+    def __init__(self, intact: NDArray[np.void], rows: Rows, logs: Logs) -> None:
+        self._intact, self._rows, self._logs = intact, rows, logs
+        self._log_of: dict[int, int] = {row: int(logs.numbers[intact["file"][row]]) for row in rows.tolist()}
+        self._found: dict[int, list[Span]] = {}
+        self._are_alike = len({_identity(intact, row) for row in rows.tolist()}) == 1
+        self._occupied: dict[int, list[Span]] = {log: [] for log in self._log_of.values()}
+        """By log: what its batches cannot have any more."""
+
+    def take_each_offset_once(self, supported: NDArray[np.bool_]) -> dict[int, _Part | None]:
+        """Which rows are taken, and of which only parts are: a consumer takes the rest of a batch."""
+        order = self._rows[np.lexsort((self._rows, ~supported[self._rows]))]
+        taken = dict(self._take(order, supported))
+        everything = union(span for spans in taken.values() for span in spans)
+        found: dict[int, _Part | None] = {}
+        for row, offsets in taken.items():
+            records, header = self._records(row), self._header(row)
+            is_complete = offsets == records
+            gaps = [] if records == [header] else without([header], records)
+            is_crowded = bool(gaps) and without(gaps, touching(everything, *header)) != gaps
+            found[row] = None if is_complete and not is_crowded else _Part(offsets, is_complete)
+        return found
+
+    def _take(self, order: Rows, supported: NDArray[np.bool_]) -> Iterator[tuple[int, list[Span]]]:
+        for row in order.tolist():
+            log, records, header = self._log_of[row], self._records(row), self._header(row)
+            free = without(records, touching(self._occupied[log], *header))
+            if free and (free == records or supported[row]):
+                for other, occupied in self._occupied.items():
+                    add(occupied, free if other == log else [header])
+                yield row, free
+
+    def _header(self, row: int) -> Span:
+        return int(self._intact["first"][row]), int(self._intact["last"][row]) + 1
+
+    def _records(self, row: int) -> list[Span]:
+        """The offsets that a batch has. Where a cleaner removed records, what no longer is part of the log, or is of
+        another replica, may have them still: there, all that the header says counts."""
+        first, end = self._header(row)
+        is_sparse = int(self._intact["records"][row]) < end - first and not self._intact["partial"][row]
+        if self._are_alike or not is_sparse or self._log_of[row] < 0:
+            return [(first, end)]
+        if row not in self._found:
+            self._found[row] = self._logs.runs(self._intact[row : row + 1])
+        return self._found[row]
+
+
+def _with_parts(intact: NDArray[np.void], parts: dict[int, _Part]) -> tuple[NDArray[np.void], Rows]:
+    """The batches with the first part of each in its place, and the others at the end; the rows of these."""
+    more: list[NDArray[np.void]] = []
+    for row, part in parts.items():
+        whole = intact[row : row + 1].copy()
+        for at, (first, end) in enumerate(part.offsets):
+            one = intact[row : row + 1] if not at else whole.copy()
+            one["partial"], one["complete"] = True, part.is_complete
+            one["first"], one["last"] = first, end - 1
+            one["records"] = min(int(whole["records"][0]), end - first)
+            more += [one] if at else []
+    return np.concatenate([intact, *more]), np.arange(len(intact), len(intact) + len(more))
 
 
 def _neighbours(intact: NDArray[np.void]) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Rows, Rows]:
@@ -133,39 +215,6 @@ def _is_supported(intact: NDArray[np.void], base_offsets: NDArray[np.int64]) -> 
     # Wrong offsets overlap as well: an overlap counts only after a batch that belongs where it is.
     rows = np.arange(len(intact))
     return shown[np.maximum.accumulate(np.where(shown | ~overlaps, rows, 0))]
-
-
-def _take_each_offset_once(
-    intact: NDArray[np.void], rows: Rows, supported: NDArray[np.bool_], parts: list[tuple[int, int, int]]
-) -> NDArray[np.bool_]:
-    """Which of some rows are taken. ``parts`` gets those of which only some offsets are (row, first, last): a consumer
-    takes the rest of a batch, from the first offset that is missing."""
-    taken = np.zeros(len(rows), np.bool_)
-    spans: list[tuple[int, int]] = []
-    order = np.lexsort((rows, ~supported[rows]))
-    for at in order.tolist():
-        first, last = int(intact["first"][rows[at]]), int(intact["last"][rows[at]])
-        place = bisect_right(spans, (last, MAX_INT64))
-        if not place or spans[place - 1][1] < first:
-            insort(spans, (first, last))
-            taken[at] = True
-        elif supported[rows[at]] and (part := _first_free(spans, first, last)) is not None:
-            insort(spans, part)
-            taken[at] = True
-            parts.append((int(rows[at]), *part))
-    return taken
-
-
-def _first_free(spans: list[tuple[int, int]], first: int, last: int) -> tuple[int, int] | None:
-    """The first run of offsets from ``first`` to ``last`` that are in none of the spans, which are in order."""
-    place = max(0, bisect_right(spans, (first, MAX_INT64)) - 1)
-    for begin, end in spans[place:]:
-        if begin > last or first < begin:
-            break
-        first = max(first, end + 1)
-    following = bisect_right(spans, (first, MAX_INT64))
-    last = min(last, spans[following][0] - 1) if following < len(spans) else last
-    return (first, last) if first <= last else None
 
 
 def _identity(intact: NDArray[np.void], row: int) -> tuple[int, ...]:

@@ -275,7 +275,7 @@ def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
         len(found.choice.repeated),
         len(found.choice.overlapping),
         len(found.choice.misplaced),
-        int((saved["partial"] & ~saved["complete"]).sum()),
+        len(np.unique(saved[saved["partial"] & ~saved["complete"]][["file", "position"]])),
     )
     return SalvageTaskResult(result, collector.findings(task.paths[0].path), staged)
 

@@ -12,6 +12,7 @@ from brokerless.cli.progress import above_bar, progress
 from brokerless.cli.selection import select
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
+from brokerless.log.storage.paths import hide_credentials
 from brokerless.text import readable, show_name
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def complain(text: str) -> None:
     stderr: TextIO | None = sys.stderr
     if stderr is not None:
         with above_bar():
-            print(show_name(text), file=stderr, flush=True)
+            print(show_name(hide_credentials(text)), file=stderr, flush=True)
 
 
 def first_line(error: UnreadableError) -> str:

@@ -426,6 +426,14 @@ def test_options_are_in_no_text_of_a_location() -> None:
         ("https://u:p%40@h:8/x", "https://h:8/x", {"headers": {"Authorization": "Basic dTpwQA=="}}),
         ("sftp://u:p@h/x", "sftp://h/x", {"username": "u", "password": "p"}),
         ("zip://a::sftp://u:p@h/x.zip", "zip://a::sftp://h/x.zip", {"sftp": {"username": "u", "password": "p"}}),
+        (
+            "https://h/x.log?X-Amz-Signature=a%2Bb&v=1",
+            "https://h/x.log",
+            {"params": {"X-Amz-Signature": "a+b", "v": "1"}},
+        ),
+        ("zip://a::https://h/x.zip?sig=a", "zip://a::https://h/x.zip", {"https": {"params": {"sig": "a"}}}),
+        ("abfs://c@account/x?sv=1&sig=a", "abfs://c@account/x", {"sas_token": "sv=1&sig=a"}),
+        ("https://h/x?version=1", "https://h/x?version=1", None),
         ("sftp://u@h/x", "sftp://u@h/x", None),
         ("s3://bucket/a:b@c", "s3://bucket/a:b@c", None),
         ("s3://arn:aws:s3:eu:1:accesspoint/x/k@1", "s3://arn:aws:s3:eu:1:accesspoint/x/k@1", None),
@@ -444,6 +452,37 @@ def test_a_key_or_password_of_a_url_is_an_option_that_is_not_shown(
     assert pickle.loads(pickle.dumps(location)) == location
     given = Location(url, {"username": "other", "key": "other"}).options or {}
     assert (given["username"], given["key"]) == ("other", "other")  # what is said by name counts
+
+
+def test_a_server_gets_the_signature_that_nothing_shows(capfd: pytest.CaptureFixture[str]) -> None:
+    seen: list[str] = []
+    data = next(Path("demo/data").glob("users-0/*.log")).read_bytes()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            seen.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(data)
+
+        do_GET = do_HEAD  # noqa: N815 - as the module calls it
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        place = f"http://127.0.0.1:{server.server_port}/{0:020}.log"
+        assert main(["cat", f"{place}?X-Amz-Signature=hidd%2Ben&X-Amz-Date=today", "--json"]) == 0
+        assert main(["export", "demo/data", "--topic", "users", "--to", f"{place}?sig=hidden"]) > 0
+        server.shutdown()
+        thread.join()
+    printed = capfd.readouterr()
+    assert "hidd" not in printed.out + printed.err
+    assert printed.out.count("\n") > 0
+    assert {each.partition("?")[2] for each in seen} == {"X-Amz-Signature=hidd%2Ben&X-Amz-Date=today", "sig=hidden"}
 
 
 def test_a_server_gets_the_password_that_nothing_shows(capfd: pytest.CaptureFixture[str]) -> None:
@@ -471,3 +510,15 @@ def test_a_server_gets_the_password_that_nothing_shows(capfd: pytest.CaptureFixt
     assert "hidden" not in printed.out + printed.err
     assert "127.0.0.1" in printed.err
     assert set(seen) == {"Basic " + b64encode(b"someone:hidden").decode()}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["restore", "demo/data", "--to"], ["ls", "--nothing"], ["cat", "demo/data", "--from"], ["cluster"]],
+    ids=lambda each: each[0],
+)
+def test_a_key_is_not_shown_where_no_url_is_expected(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "s3://SOMEBODY:hidden/part@bucket/x"]) > 0
+    printed = capfd.readouterr()
+    assert "hidden" not in printed.out + printed.err
+    assert printed.err

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 StorageOptions = Mapping[str, Any]
 
@@ -26,30 +26,54 @@ _LIST_TRIES = 20
 
 _WITH_KEY = re.compile(r"(s3a?)://((?!arn:)[^/:@]+):([^@]+)@(.*)", re.DOTALL)  # a secret key may have a slash
 _WITH_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/:@]*):([^/]*)@(.*)", re.DOTALL)
+_CREDENTIALS = re.compile(r"\b(([A-Za-z][A-Za-z0-9+.-]*):/{1,2})[^\s/:@]+:[^\s@]+@")
+_SIGNATURE = re.compile(r"(?i)x-(amz|goog)-(signature|credential|security-token)|signature|sig|token|access_token")
+_AZURE = ("abfs://", "abfss://", "az://", "adl://")
 _NO_HOSTS = ("file", "local", "memory", "zip", "tar", "libarchive", "github", "git", "hf")
 """Protocols in whose URLs a colon and an ``@`` are parts of names."""
 
 
 def without_credentials(path: str) -> tuple[str, dict[str, Any]]:
-    """Return a path without the key or password that its URL has, and these as options of fsspec: what shows the path
-    does not show them."""
-    if "@" not in path or not is_remote(path):
+    """Return a path without the key, password or signature that its URL has, and these as options of fsspec: what shows
+    the path does not show them."""
+    if not is_remote(path) or ("@" not in path and "?" not in path):
         return path, {}
     parts, options = path.split("::"), dict[str, Any]()
     for number, part in enumerate(parts):
-        match = _WITH_KEY.fullmatch(part) or _WITH_PASSWORD.fullmatch(part)
-        if match is None or match[1].lower() in _NO_HOSTS:
-            continue
-        protocol, user, secret = match[1], unquote(match[2]), unquote(match[3])
-        parts[number] = f"{protocol}://{match[4]}"
-        if protocol.startswith("s3"):
-            own: dict[str, Any] = {"key": user, "secret": secret}
-        elif protocol.startswith("http"):
-            own = {"headers": {"Authorization": f"Basic {b64encode(f'{user}:{secret}'.encode()).decode()}"}}
-        else:
-            own = {"user" if protocol == "webhdfs" else "username": user, "password": secret}
-        options |= own if number == 0 else {protocol: own}
+        protocol = part.partition("://")[0]
+        parts[number], signature = _without_signature(part)
+        parts[number], login = _without_login(parts[number])
+        own = {**signature, **login}
+        options |= own if number == 0 else {protocol: own} if own else {}
     return "::".join(parts), options
+
+
+def _without_login(url: str) -> tuple[str, dict[str, Any]]:
+    match = _WITH_KEY.fullmatch(url) or _WITH_PASSWORD.fullmatch(url)
+    if match is None or match[1].lower() in _NO_HOSTS:
+        return url, {}
+    protocol, user, secret = match[1], unquote(match[2]), unquote(match[3])
+    url = f"{protocol}://{match[4]}"
+    if protocol.startswith("s3"):
+        return url, {"key": user, "secret": secret}
+    if protocol.startswith("http"):
+        return url, {"headers": {"Authorization": f"Basic {b64encode(f'{user}:{secret}'.encode()).decode()}"}}
+    return url, {"user" if protocol == "webhdfs" else "username": user, "password": secret}
+
+
+def _without_signature(url: str) -> tuple[str, dict[str, Any]]:
+    """A URL that is signed for a while, as object stores give them: without its query."""
+    place, mark, query = url.partition("?")
+    if not mark or not any(_SIGNATURE.fullmatch(each.partition("=")[0]) for each in query.split("&")):
+        return url, {}
+    if place.startswith(("http://", "https://")):
+        return place, {"params": dict(parse_qsl(query, keep_blank_values=True))}
+    return (place, {"sas_token": query}) if place.startswith(_AZURE) else (url, {})
+
+
+def hide_credentials(text: str) -> str:
+    """A text without the keys and passwords of the URLs in it, also of those that were taken for local paths."""
+    return _CREDENTIALS.sub(lambda found: found[0] if found[2].lower() in _NO_HOSTS else found[1], text)
 
 
 def join(path: str, name: str) -> str:

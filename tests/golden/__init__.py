@@ -127,21 +127,17 @@ CONSUMERS_THROW = ("message-checksum-mismatch", "magic-unknown")
 
 
 def first_at_their_offsets(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The ``record`` lines of one file without those whose offsets an intact batch before has, or a record before in
-    the same batch. Kafka's file reader yields these as well, but a consumer gets each offset once
+    """The ``record`` lines of one file without those whose offsets a record before has, of an intact batch or in the
+    same one. Kafka's file reader yields these as well, but a consumer gets each offset once
     (``tests/kafka/test_consumed_cases.py``)."""
     first: dict[int, set[int]] = {}
-    seen: list[tuple[int, int]] = []
+    seen: set[int] = set()
     records = list(of_type(lines, "record"))
-    broken = {line["position"] for line in of_type(lines, "error")}
     for batch in of_type(lines, "batch"):
         own = {each["offset"] for each in records if each["batchPosition"] == batch["position"]}
-        first[batch["position"]] = {each for each in own if not any(one <= each <= two for one, two in seen)}
-        if batch["isValid"] and batch["baseOffset"] is not None:
-            base, last = batch["baseOffset"], batch["lastOffset"]
-            if batch["position"] in broken or (batch.get("count") or 0) > last - base + 1:
-                last = max(own, default=base - 1)
-            seen.append((base, last))
+        first[batch["position"]] = own - seen
+        if batch["isValid"]:
+            seen |= own
     found: dict[tuple[int, int], dict[str, Any]] = {}
     for each in records:
         if each["offset"] in first[each["batchPosition"]]:

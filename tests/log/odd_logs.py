@@ -200,12 +200,6 @@ def wrong_size(end: int) -> Files:
     return {log_name(0): b"".join(parts)}
 
 
-def negative_base_offset() -> Files:
-    """A batch whose offset, which no checksum covers, is below 0."""
-    data = struct.pack(">q", -5) + batch(10, numbered(10, 20), T + 10)[8:]
-    return {log_name(0): batch(0, numbered(0, 10)) + data + batch(20, numbered(20, 30), T + 20)}
-
-
 def falling_offsets() -> bytes:
     """A batch whose records are not in the order of their offsets."""
     return batch(10, numbered(10, 15), deltas=[0, 3, 2, 1, 4])
@@ -225,7 +219,6 @@ ODD_LOGS: dict[str, Files] = {
     "repeating-wrapper-v0": repeating_wrapper(0),
     "repeating-wrapper-v1": repeating_wrapper(1),
     "records-at-one-offset": records_at_one_offset(),
-    "negative-base-offset": negative_base_offset(),
     "wrong-size-over-one": wrong_size(3),
     "wrong-size-to-the-end": wrong_size(5),
     "overflowing-segment": overflowing_segment(),

@@ -140,16 +140,6 @@ def test_records_of_a_huge_batch_that_have_one_offset_are_read_once(codec: int, 
     assert [(each.kind, each.position) for each in found] == [("records-past-last-offset", 0), ("offset-overlap", 0)]
 
 
-def test_a_batch_at_a_negative_offset_is_damaged_in_every_reader(tmp_path: Path) -> None:
-    (partition,) = brokerless.open(write_odd_log("negative-base-offset", tmp_path)).partitions
-    offsets, found = read(tmp_path)
-    assert offsets == [*range(10), *range(20, 30)]
-    summed: list[Finding] = []
-    assert [row["records"] for row in partition.segments(on_damage=summed.append).to_pylist()] == [20]
-    for findings in (found, summed, list(partition.verify())):
-        assert [(each.kind, each.severity, each.offset) for each in findings] == [("offset-misplaced", "error", -5)]
-
-
 def test_offsets_that_go_back_within_a_batch_are_read_and_reported(tmp_path: Path) -> None:
     path = tmp_path / log_name(0)
     path.write_bytes(batch(0, numbered(0, 10)) + falling_offsets() + batch(15, numbered(15, 20)))

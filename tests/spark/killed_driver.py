@@ -15,6 +15,7 @@ from tests.log.killed_commit import die_before
 
 from brokerless.cli import main
 from brokerless.jobs.convert import job as convert_job
+from brokerless.jobs.rewrite import run as rewriting
 from brokerless.jobs.run.job import Done
 from brokerless.jobs.salvage import job as salvage_job
 
@@ -23,7 +24,7 @@ JOBS: dict[str, Any] = {"convert": convert_job, "salvage": salvage_job}
 
 def run(moment: str, command: list[str]) -> int:
     job = JOBS[command[0]]
-    run_task, commit_run = job.run_task, job.commit_run
+    run_task, commit_run = job.run_task, rewriting.commit_run
 
     def wait_in_the_middle(task: Any, done: Done) -> Any:
         directory = task.directory.local.parent
@@ -45,7 +46,7 @@ def run(moment: str, command: list[str]) -> int:
     if moment == "tasks":
         job.run_task = wait_in_the_middle
     else:
-        job.commit_run = commit_and_die
+        rewriting.commit_run = commit_and_die
     return main(command)
 
 

@@ -28,9 +28,9 @@ from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.checks import SegmentBatches, check_offset_index, check_time_index, check_transaction_index
 from brokerless.log.index.readers import load_offset_index, load_time_index, load_transaction_index
 from brokerless.log.live_segments import PAUSE_S, TRIES, OpenSegment, has_changed, is_unchanged, segment_now
-from brokerless.log.offset_checks import FileOverlaps, check_batches, not_above, report_past_last
+from brokerless.log.offset_checks import FileOverlaps, not_above, report_past_last
 from brokerless.log.partition import damage_finding
-from brokerless.log.segment import Chunk, all_decoded, is_zero, scan
+from brokerless.log.segment import Chunk, all_decoded, check_checksums, is_zero, scan
 from brokerless.log.storage.files import File
 from brokerless.log.storage.paths import is_remote
 
@@ -66,7 +66,7 @@ def _verify_chunk(
     chunk: Chunk, path: str, decoder: Decoder, overlaps: FileOverlaps, seen: SegmentScan | None
 ) -> list[Finding]:
     findings: list[Finding] = []
-    valid = check_batches(chunk, path, findings.append)
+    valid = check_checksums(chunk, path, findings.append)
     intact = chunk.batches.take(valid)
     overlaps.follow(intact, chunk.base)
     report_past_last(chunk.take(valid), path, findings.append)

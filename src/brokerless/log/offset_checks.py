@@ -22,30 +22,6 @@ if TYPE_CHECKING:  # it imports kernels
     from brokerless.format.read.decoder import DecodedRecords
 
 
-def check_batches(chunk: Chunk, path: str, report: Report) -> NDArray[np.bool_]:
-    """Which batches are what was written, at offsets that a log can have (bool, shape ``(n,)``); the others are
-    reported. No checksum covers an offset, and a broker that starts on such a log does not look."""
-    valid = check_checksums(chunk, path, report)
-    return valid & can_be_offsets(chunk, path, report, valid)
-
-
-def can_be_offsets(
-    chunk: Chunk, path: str, report: Report, valid: NDArray[np.bool_] | None = None
-) -> NDArray[np.bool_]:
-    """Which batches begin at an offset that a log can have (bool, shape ``(n,)``); the others are reported, if they are
-    ``valid``."""
-    is_negative = chunk.batches.entry_offset < 0
-    for row in np.flatnonzero(is_negative if valid is None else is_negative & valid).tolist():
-        position, offset = int(chunk.positions[row]), int(chunk.batches.entry_offset[row])
-        text = (
-            "the offset of the batch is negative, which no log has; its records were not read (brokerless salvage may "
-            "find where they belong)"
-        )
-        place = path, position, offset
-        report(Finding("error", Kind.OFFSET_MISPLACED, *place, text, "an offset from 0 on", str(offset)))
-    return ~is_negative
-
-
 def not_above(path: str, position: int, first: int, highest: int, text: str | None = None) -> Finding:
     """A batch that begins at or below an offset that was there before. Kafka's reader gives its records all the
     same."""
@@ -331,7 +307,7 @@ def repeated_offsets(file: File, earlier: Sequence[Offsets] = ()) -> dict[int, l
     repeated: dict[int, list[Offsets]] = {}
     seen, highest, crowded = list(earlier), max((end for _, end in earlier), default=0), _crowded_batches(file, earlier)
     for chunk in scan(file, ignore) if crowded else ():
-        intact = chunk.take(check_batches(chunk, file.path, ignore))
+        intact = chunk.take(check_checksums(chunk, file.path, ignore))
         intact = intact.take(np.isin(intact.positions, list(crowded)))
         for position, runs in zip(intact.positions.tolist(), _runs_of_records(intact), strict=True):
             if not runs:
@@ -349,7 +325,7 @@ def _crowded_batches(file: File, earlier: Sequence[Offsets]) -> set[int]:
     one before them, by their headers."""
     firsts, ends, positions = (np.zeros(0, np.int64) for _ in range(3))
     for chunk in scan(file, ignore):
-        intact = chunk.take(check_batches(chunk, file.path, ignore))
+        intact = chunk.take(check_checksums(chunk, file.path, ignore))
         firsts = np.concatenate([firsts, first_offsets(intact)])
         ends = np.concatenate([ends, intact.batches.end_of_records + 1])
         positions = np.concatenate([positions, intact.positions])
@@ -362,7 +338,7 @@ def offsets_of_records(file: File, since: int = 0) -> list[Offsets]:
     """The offsets from ``since`` on that the intact batches of a file have."""
     spans: list[Offsets] = []
     for chunk in scan(file, ignore):
-        intact = chunk.take(check_batches(chunk, file.path, ignore) & (chunk.batches.end_of_records >= since))
+        intact = chunk.take(check_checksums(chunk, file.path, ignore) & (chunk.batches.end_of_records >= since))
         for runs in _runs_of_records(intact):
             spans += [(max(first, since), end) for first, end in runs]
     return union(spans)

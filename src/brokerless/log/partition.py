@@ -28,7 +28,6 @@ from brokerless.log.offset_checks import (
     RepeatedOffsets,
     SeenOffsets,
     all_misplaced,
-    check_batches,
     report_past_last,
 )
 from brokerless.log.offset_gaps import check_end, check_following, check_head
@@ -36,7 +35,7 @@ from brokerless.log.positions import highest_before, position_of_offset
 from brokerless.log.producer.transactions import Transactions, find_transactions
 from brokerless.log.ranges import EVERYTHING, Range, Span, is_past, reaches_end
 from brokerless.log.seek import position_of_timestamp
-from brokerless.log.segment import Chunk, Report, all_decoded, ignore, scan, within_log
+from brokerless.log.segment import Chunk, Report, all_decoded, check_checksums, ignore, scan, within_log
 from brokerless.log.storage.files import File, LocalFile
 from brokerless.log.storage.read_ahead import SPACE, ReadAhead, Window
 from brokerless.ordered_threads import Turn, in_order, turns
@@ -158,7 +157,7 @@ class FileReader:
                 break
             load_decoding_kernels(chunk.batches)
             # Checked before anything is left out by its header: a flipped bit would hide records without a word.
-            valid = check_batches(chunk, self.file.path, self.findings.append)
+            valid = check_checksums(chunk, self.file.path, self.findings.append)
             batches, _ = self._new_batches(chunk, valid)
             yield from self._decode(chunk, batches, is_last=self.match is not None)  # or the first waits for the last
             if self._is_last(chunk, batches):
@@ -204,7 +203,7 @@ class FileReader:
 
     def work(self, chunk: Chunk, findings: list[Finding], decoder: Decoder, match: Match | None) -> Iterator[_Decoded]:
         """What is done of a chunk in a thread: first its checksums, then what its records are."""
-        valid = check_batches(chunk, self.file.path, findings.append)
+        valid = check_checksums(chunk, self.file.path, findings.append)
         yield _Decoded(chunk, valid, findings)
         batches = chunk.take(valid).batches
         chosen = batches.take(_chosen(batches, self.reading, self.requested))

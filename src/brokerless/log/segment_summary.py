@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from brokerless.format import layouts
 from brokerless.log.offset_checks import (
     RepeatedOffsets,
-    can_be_offsets,
     repeated_records,
     repeats_within,
     report_past_last,
@@ -60,9 +59,6 @@ def summarize(
     for chunk in scan_headers(file, report):
         if watch is not None:
             watch(chunk)
-        chunk = chunk.take(can_be_offsets(chunk, file.path, report))
-        if not len(chunk.batches):
-            continue
         report_past_last(chunk, file.path, report)
         add_chunk(summary, chunk, file.path, report, start_offset, max_batch_bytes)
         repeated = None if seen is None else seen.repeated(chunk.batches)

@@ -138,10 +138,10 @@ class PartitionReader:
         self, schema: pa.Schema, max_batch_bytes: int | None, on_damage: OnDamage | None, done: Done
     ) -> Iterator[pa.RecordBatch]:
         from brokerless.log.live_segments import open_segments
-        from brokerless.log.offset_checks import check_batches, report_past_last
+        from brokerless.log.offset_checks import report_past_last
         from brokerless.log.offset_gaps import check_end, check_following, check_head
         from brokerless.log.read_progress import ReadProgress
-        from brokerless.log.segment import scan, scan_headers, within_log
+        from brokerless.log.segment import check_checksums, scan, scan_headers, within_log
         from brokerless.tables.record_batches import RowSource, chunk_batches
 
         check = "isValid" in schema.names
@@ -153,7 +153,7 @@ class PartitionReader:
             graded = report if each.is_last else within_log(report)
             for chunk in (scan if check else scan_headers)(each.file, graded, each.start):
                 wrong: list[Finding] = []
-                valid = check_batches(chunk, each.file.path, wrong.append) if check else None
+                valid = check_checksums(chunk, each.file.path, wrong.append) if check else None
                 yield from chunk_batches(chunk, source, schema, valid, report, max_batch_bytes)
                 if on_damage is not None:
                     report_past_last(chunk if valid is None else chunk.take(valid), each.file.path, on_damage)

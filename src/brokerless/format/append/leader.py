@@ -43,7 +43,7 @@ def append(
     if len(buffer) > MAX_INT32:
         raise UsageError(f"{len(buffer)} bytes at once: a produce request must be smaller than 2 GiB")
     batches, broken = find_batches(buffer)
-    wrong = check_batches(buffer, batches, config, origin)
+    wrong = check_checksums(buffer, batches, config, origin)
     if wrong.any():
         return _refusal(batches, int(np.argmax(wrong != 0)), wrong, config)
     if broken is not None:
@@ -59,7 +59,7 @@ def append(
     return appended
 
 
-def check_batches(
+def check_checksums(
     buffer: NDArray[np.uint8], batches: Batches, config: AppendConfig, origin: Origin
 ) -> NDArray[np.int8]:
     """For each batch 0, or the first check that it fails."""

@@ -18,7 +18,6 @@ from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.readers import load_offset_index, load_transaction_index
 from brokerless.log.live_segments import open_segments
-from brokerless.log.offset_checks import check_batches
 from brokerless.log.producer.loading import load_first_state
 from brokerless.log.producer.state import (
     CompletedTransaction,
@@ -28,7 +27,7 @@ from brokerless.log.producer.state import (
     Update,
 )
 from brokerless.log.ranges import from_log_start
-from brokerless.log.segment import Chunk, Report, ignore, scan_headers
+from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan_headers
 
 Bools = NDArray[np.bool_]
 Int64s = NDArray[np.int64]
@@ -156,7 +155,7 @@ def _follow(state: ProducerState, chunk: Chunk, path: str, report: Report) -> li
     has_producer = chunk.batches.producer_id > layouts.NO_PRODUCER_ID
     completed: list[CompletedTransaction] = []
     for part in chunk.take(has_producer).load(report) if has_producer.any() else ():
-        update = state.update(part.batches.take(check_batches(part, path, report)), part.buffer)
+        update = state.update(part.batches.take(check_checksums(part, path, report)), part.buffer)
         completed += update.completed
         if update.refused is not None:
             text = f"{update.refused.message}; Kafka refuses to load this log"

@@ -31,11 +31,10 @@ from brokerless.jobs.run.types import Done
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
-from brokerless.log.offset_checks import check_batches
 from brokerless.log.offset_gaps import check_end, check_following, check_head
 from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import Range, from_log_start
-from brokerless.log.segment import Chunk, Report, ignore, scan
+from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
 from brokerless.log.write.follower_append import whole_batches
 
 Bools = NDArray[np.bool_]
@@ -338,7 +337,7 @@ class PartitionCleaner:
             limit = self._settings.max_batch_bytes
             once = OffsetsOnce(opened.file, report, limit, earlier, opened.next_base_offset)
             for chunk in scan(opened.file, report, opened.start):
-                check_batches(chunk, opened.file.path, self.report)
+                check_checksums(chunk, opened.file.path, self.report)
                 if self.damages:
                     return
                 found = chunk if self._is_copied else once.take(chunk)

@@ -8,11 +8,10 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
-from brokerless.log.offset_checks import check_batches
 from brokerless.log.offset_gaps import missing_offsets, missing_segment
 from brokerless.log.positions import position_of_offset
 from brokerless.log.ranges import Range
-from brokerless.log.segment import ignore, scan
+from brokerless.log.segment import check_checksums, ignore, scan
 from brokerless.offset_spans import Span, union
 
 
@@ -49,7 +48,7 @@ def intact(source: PartitionPath, span: Span) -> list[Span]:
         for each in open_segments(source, ignore, Range(first, after)):
             start = max(each.start, position_of_offset(each.file, each.segment, first))
             for chunk in scan(each.file, ignore, start):
-                batches, valid = chunk.batches, check_batches(chunk, each.file.path, ignore)
+                batches, valid = chunk.batches, check_checksums(chunk, each.file.path, ignore)
                 rows = valid & (batches.entry_offset >= first) & (batches.entry_offset < after) & ~batches.is_wrapper
                 spans = zip(batches.entry_offset[rows].tolist(), batches.end_of_records[rows].tolist(), strict=True)
                 found += [(begin, min(last + 1, after)) for begin, last in spans]

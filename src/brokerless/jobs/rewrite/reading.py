@@ -22,13 +22,13 @@ from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
-from brokerless.log.offset_checks import check_batches, report_past_last
+from brokerless.log.offset_checks import report_past_last
 from brokerless.log.offset_gaps import check_end, check_following, check_head, is_gap
 from brokerless.log.partition import damage_finding, transactions_of
 from brokerless.log.producer.transactions import Transactions
 from brokerless.log.ranges import EVERYTHING, from_log_start
 from brokerless.log.seek import log_start_after_end
-from brokerless.log.segment import Report, scan
+from brokerless.log.segment import Report, check_checksums, scan
 from brokerless.log.storage.location import DirectoryEntry
 
 
@@ -150,7 +150,7 @@ class RewriteReader:
             if hashing is not None:
                 self.hash_before = hashing.before(chunk.base) if self._first.is_everything else None
                 hashing.add(chunk)
-            valid = check_batches(chunk, file.path, self.report_finding)
+            valid = check_checksums(chunk, file.path, self.report_finding)
             report_past_last(chunk.take(valid), file.path, self.report_finding)
             if self.damages:
                 return
@@ -199,7 +199,7 @@ class RewriteReader:
             file = opened.file
             for chunk in scan(file, self.report_finding, opened.start):
                 batches = chunk.batches
-                check_batches(chunk, file.path, self.report_finding)
+                check_checksums(chunk, file.path, self.report_finding)
                 self.end_offset = max(self.end_offset, int(batches.end_of_records.max()) + 1)
                 totals.batches_in += len(batches)
                 totals.records_in += int(np.where(batches.is_legacy, 1, np.maximum(batches.count, 0)).sum())

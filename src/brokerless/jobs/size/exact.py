@@ -20,10 +20,9 @@ from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.contents import Contents, contents_of, decode_contents, without_records
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
-from brokerless.log.offset_checks import check_batches
 from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import from_log_start
-from brokerless.log.segment import Chunk, Report, scan
+from brokerless.log.segment import Chunk, Report, check_checksums, scan
 
 _SHARED_BYTES = 128 << 20
 """Bytes of decoded records of one chunk that are kept for the next choice; those of more are decoded again."""
@@ -109,7 +108,7 @@ def measure_partition(
     for opened in open_segments(partition, report, selected):
         for chunk in scan(opened.file, report, opened.start):
             decoder.forget()
-            valid = check_batches(chunk, opened.file.path, report)
+            valid = check_checksums(chunk, opened.file.path, report)
             chosen = chunk.batches.take(valid & selected.batches(chunk.batches))
             whole, damages = _decode(decoder, chunk, chosen, result if with_contents else None)
             for damage in damages:

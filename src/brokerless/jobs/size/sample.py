@@ -29,9 +29,8 @@ from brokerless.jobs.size.batch_finder import BatchFinder
 from brokerless.jobs.size.contents import decode_contents, stored_bytes, without_records
 from brokerless.jobs.size.places import Place
 from brokerless.log.live_segments import ReplacedError, open_listed
-from brokerless.log.offset_checks import check_batches
 from brokerless.log.partition import damage_finding
-from brokerless.log.segment import Chunk, Report
+from brokerless.log.segment import Chunk, Report, check_checksums
 from brokerless.log.storage.files import File
 
 Int64s = NDArray[np.int64]
@@ -168,7 +167,7 @@ class _Reader:
                 self._report(Finding("error", Kind.NO_BATCHES, file.path, position, None, text))
             return None
         self._ends[path] = start + int(batches.ends[-1])
-        valid = check_batches(Chunk(buffer, start, batches), file.path, self._report)
+        valid = check_checksums(Chunk(buffer, start, batches), file.path, self._report)
         batches = batches.take(valid & place.selected.batches(batches))
         other = without_records(batches)
         self.sample.bytes_other += int(batches.sizes[other].sum())

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from brokerless.format.control import ABORT, COMMIT, decode_controls
 from brokerless.format.read.batch_headers import Batches
-from brokerless.log.offset_checks import check_batches
-from brokerless.log.segment import Chunk, Report, ignore
+from brokerless.log.segment import Chunk, Report, check_checksums, ignore
 
 if TYPE_CHECKING:
     from brokerless.format.read.decoder import Decoder
@@ -122,7 +121,7 @@ def follow(transactions: Transactions, chunks: Iterable[tuple[str, Chunk]], repo
         if not selected.any():
             continue
         for part in chunk.take(selected).load(report):
-            intact = part.batches.take(check_batches(part, path, report))
+            intact = part.batches.take(check_checksums(part, path, report))
             _follow(transactions, part, intact, decoder)
 
 

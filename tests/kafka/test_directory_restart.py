@@ -470,7 +470,7 @@ def test_strays_are_those_of_the_metadata_that_is_left_after_its_recovery(stoppe
     assert started.is_started
     assert started.partitions[KRAFT].lost_bytes
     said = {Path(path).name for path in started.said[0].stray}
-    assert 2 < len(said) < len(started.partitions) - 1
+    assert 0 < len(said) < len(started.partitions) - 1  # how many came before it depends on the broker
     assert strays_of(started) == said
 
 

@@ -117,7 +117,7 @@ class Log:
         return iter(self.partitions)
 
     def __len__(self) -> int:
-        """How many partitions there are."""
+        """Return how many partitions there are."""
         return len(self.directory.partitions)
 
     def __bool__(self) -> bool:

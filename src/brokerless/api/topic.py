@@ -68,7 +68,7 @@ class Topic:
         raise UnreadableError(self.directory.path, f"there is no partition {self.name}-{partition}")
 
     def records(self, columns: Sequence[str] | None = None, **options: Unpack[ReadingOptions]) -> pa.RecordBatchReader:
-        """As :meth:`Log.records`."""
+        """Read records as :meth:`Log.records` does."""
         from brokerless.tables.read_options import ReadOptions, range_of
 
         others: dict[str, Any] = dict(options)

@@ -45,8 +45,9 @@ def _are_moved(found: RecoveredLog, others: Sequence[RecoveredLog]) -> NDArray[n
         at = np.minimum(np.searchsorted(each["first"], batches["first"]), len(each) - 1)
         is_here |= (each["first"][at] == batches["first"]) & (each["checksum"][at] == batches["checksum"])
         is_known |= np.isin(batches["checksum"], each["checksum"])
-    moved = is_alone & is_outside & is_known & ~is_here
-    for row in np.flatnonzero(is_alone & ~moved & is_known & ~is_here).tolist():
+    may_be_moved = is_alone & is_known & ~is_here
+    moved = may_be_moved & is_outside
+    for row in np.flatnonzero(may_be_moved & ~is_outside).tolist():
         moved[row] = _is_elsewhere(batches, row, known)
     return moved
 

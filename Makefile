@@ -60,6 +60,7 @@ lint: install  ## Style, the order and sizes of the rooms, words, and that all m
 	$(BIN)/python scripts/check_tests.py
 	$(BIN)/python scripts/check_words.py
 	$(BIN)/python scripts/check_subjects.py
+	$(BIN)/python scripts/collect_changes.py --check
 
 types: install  ## Types, strictly
 	$(BIN)/pyright

@@ -41,6 +41,9 @@ python_use_unqualified_type_names = True
 add_module_names = False
 
 ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT))
+from scripts.collect_changes import CHANGES, UNRELEASED, collect, load_notes  # noqa: E402
+
 PAGES = {
     "README.md": "index",
     "CHANGELOG.md": "changelog",
@@ -55,7 +58,10 @@ LINK = re.compile(r"\]\((?!\w+:|#)([^)]+)\)")
 def read_root_page(app: Sphinx, docname: str, content: list[str]) -> None:
     for name, page in PAGES.items():
         if page == docname:
-            content[0] = LINK.sub(_moved, (ROOT / name).read_text()) + "\n" + content[0]
+            text = (ROOT / name).read_text()
+            if page == "changelog":
+                text = collect(text, load_notes(CHANGES), UNRELEASED)
+            content[0] = LINK.sub(_moved, text) + "\n" + content[0]
 
 
 def leave_out_of_search(app: Sphinx, docname: str, content: list[str]) -> None:

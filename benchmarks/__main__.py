@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import datetime
 import json
 import os
 import statistics
@@ -24,6 +25,7 @@ from benchmarks import (
     finding,
     jobs,
     loading,
+    page,
     reading,
     spark,
     writing,
@@ -52,6 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     if results:
         console.print(table(results, options.records))
+        if options.write:
+            measured = f"{datetime.date.today().isoformat()}, {os.cpu_count()} cores"
+            written = page.write_results(page.PAGE.read_text(), results, names(everything), measured)
+            page.PAGE.write_text(written)
     return 0 if len(results) == len(chosen) else 1
 
 
@@ -66,7 +72,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         default="wall",
         help="cpu: seconds on a core, which say more while other work runs; only where one core is used",
     )
+    parser.add_argument("--write", action="store_true", help="put these figures into the table of docs/benchmarks.md")
     options = parser.parse_args(arguments)
+    if options.write and options.records != RECORDS:
+        parser.error(f"--write: the table has figures of {RECORDS:,} records; leave out --records")
     if options.records < 1 or (options.runs is not None and options.runs < 1):
         parser.error("--records and --runs are at least 1")
     return options

@@ -15,7 +15,7 @@ import benchmarks.__main__ as program
 import pytest
 from benchmarks.measure import BenchmarkError, Pass, Result, Side, Workload
 
-from benchmarks import data, loading, measure
+from benchmarks import data, loading, measure, page
 from tests.kafka import jars
 from tests.require import require
 
@@ -59,6 +59,14 @@ def test_a_workload_gives_its_line(prefix: str, small: None, capfd: pytest.Captu
     assert line["ratio"] == pytest.approx(line["ours"] / line["theirs"], rel=0.01)
     assert {"anchor", "unit", "clock", "oursRuns", "theirsRuns"} < line.keys()
     assert prefix in output.err
+
+
+def test_a_run_writes_its_figures_into_the_page(small: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(program, "RECORDS", RECORDS)
+    monkeypatch.setattr(page, "PAGE", tmp_path / "page.md")
+    page.PAGE.write_text(f"{page.HEADER}\n\nThe end\n")
+    assert program.main(["--only", "headers", "--records", str(RECORDS), "--runs", "1", "--write"]) == 0
+    assert "\n| `headers` | " in page.PAGE.read_text()
 
 
 def test_what_is_loaded_is_the_data_set(small: None, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Checks the manifest of an erasure without brokerless: by aiokafka's record parser and the library cryptography.
 
-    python scripts/verify_erasure.py MANIFEST [--key PUBLIC.pem] [--output DIR] [--source DIR] [--keys FILE [--base64]]
+    python scripts/verify_erasure.py MANIFEST [--public-key FILE] [--erased DIR] [--source DIR] [--keys FILE [--base64]]
 
 It checks signature, hashes of all files, that other batches and records are the same, and erased ones are gone (of
 blanked fields: that the bytes that the manifest names are others); with --source, the logs of before, and that no
@@ -165,8 +165,10 @@ def place(recorded: str, directory: Path | None) -> Path:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser()
-    for name in ("manifest", "--key", "--output", "--source", "--keys"):
+    for name in ("manifest", "--source", "--keys"):
         parser.add_argument(name, type=Path)
+    parser.add_argument("--public-key", "--key", dest="key", type=Path)
+    parser.add_argument("--erased", "--output", dest="output", type=Path)
     parser.add_argument("--base64", action="store_true")
     options = parser.parse_args(arguments)
     data, signature = options.manifest.read_bytes(), Path(f"{options.manifest}.sig")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
+import warnings
+from typing import Any
 
 import pytest
 
-from brokerless.errors import DamageError, RefusedError, raise_errors
+import brokerless
+from brokerless.errors import DamageError, RefusedError, raise_errors, renamed
 from brokerless.findings import Finding
 
 FOUND = Finding("error", "checksum-mismatch", "a.log", 61, 7, "the checksum does not match", "1", "2")
@@ -29,3 +33,49 @@ def test_by_default_only_errors_are_raised() -> None:
     raise_errors(Finding("warning", "kind", "a.log", None, None, "a message"))
     with pytest.raises(DamageError, match="checksum"):
         raise_errors(FOUND)
+
+
+@renamed(old="new")
+def function(path: str, *, new: int | None = None) -> tuple[str, int | None]:
+    """Its text."""
+    return path, new
+
+
+def test_an_earlier_name_is_taken_with_a_warning_that_names_the_new_one() -> None:
+    with pytest.warns(DeprecationWarning, match="old= is called new= now") as found:
+        assert function("a", **{"old": 3}) == ("a", 3)  # type: ignore[arg-type]
+    assert found[0].filename == __file__
+
+
+def test_the_new_name_gives_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert function("a", new=3) == ("a", 3)
+
+
+def test_both_names_are_refused() -> None:
+    both: dict[str, Any] = {"old": 1, "new": 2}
+    with pytest.raises(brokerless.UsageError, match="new and old are one option; give new alone"):
+        function("a", **both)
+
+
+def test_help_and_signature_are_those_of_the_function() -> None:
+    assert (function.__name__, function.__doc__) == ("function", "Its text.")
+    assert list(inspect.signature(function).parameters) == ["path", "new"]
+
+
+@pytest.mark.parametrize(
+    ("called", "old", "new"),
+    [
+        (brokerless.prove, "key", "public_key"),
+        (brokerless.prove, "output", "erased"),
+        (brokerless.rebuild, "source", "state"),
+        (brokerless.restore, "map", "offset_map"),
+        (brokerless.pipeline, "form", "as_"),
+        (brokerless.next_offsets, "decoding", "decode"),
+    ],
+)
+def test_public_functions_take_the_names_that_they_had(called: Any, old: str, new: str) -> None:
+    with pytest.raises(brokerless.UsageError, match=f"{new} and {old} are one option"):
+        called("nowhere", **{old: "x", new: "x"})
+    assert old not in inspect.signature(called).parameters

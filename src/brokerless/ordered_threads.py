@@ -20,8 +20,19 @@ MOST_WAITING = 2
 """Values of a task that wait to be taken, unless they have sizes; then it pauses. A huge one is a value of its own."""
 
 
+_most: int | None = None
+
+
+def limit_processors(number: int | None) -> None:
+    """Sets how many tasks this process does in parallel where it would take one for each processor; None: that many."""
+    global _most
+    _most = number
+
+
 def processors() -> int:
     """How many of them this process may use."""
+    if _most is not None:
+        return _most
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -236,7 +236,7 @@ def test_what_is_erased_there_is_what_is_erased_on_a_disk(run: Run, data: Path, 
     assert run("prove", manifest).exit_code == 0
     assert run("prove", manifest, "--source", source, *how[4:]).exit_code == 1
     assert run("prove", manifest, "--source", source, *how[4:], "--only", "txn", "--only", "segments").exit_code == 0
-    assert run("prove", manifest, "--output", fetched, "--source", data).exit_code == 0
+    assert run("prove", manifest, "--erased", fetched, "--source", data).exit_code == 0
     again = run("erase", source, *how, "--to", target, "--manifest", manifest)
     assert again.exit_code == 0
     assert "2 partitions done before" in again.err

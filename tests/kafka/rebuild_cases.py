@@ -252,7 +252,7 @@ def edited_tables(source: Source) -> list[str]:
         shutil.rmtree(each / METADATA)
     nodes = mapping(source.root / "edited.json", (1, 2, 3), (1, 2, 3))
     rebuilt = brokerless.rebuild(
-        disks, source.root / "edited-tables" / "to", mapping=nodes, source=file, quorum="dynamic", apply=True
+        disks, source.root / "edited-tables" / "to", mapping=nodes, state=file, quorum="dynamic", apply=True
     )
     configs = {**source.known.configs}
     configs["orders"] = {**configs["orders"], "retention.ms": "864000000000"}

@@ -65,7 +65,7 @@ def delete_topics(broker: KafkaBroker) -> None:
 
 def arguments(broker: KafkaBroker, source: Source, map_: Path, *more: str) -> list[str]:
     path, bootstrap = str(source.path), broker.bootstrap
-    return [*COMMAND, path, "--bootstrap-servers", bootstrap, "--map", str(map_), "--apply", "--json", *more]
+    return [*COMMAND, path, "--bootstrap-servers", bootstrap, "--offset-map", str(map_), "--apply", "--json", *more]
 
 
 def kill_and_finish(

@@ -88,7 +88,7 @@ def committed(broker: KafkaBroker, group: str) -> dict[tuple[str, int], int]:
 
 
 def restore(run: Run, restoring: Restoring, tmp_path: Path, *more: object) -> Result:  # noqa: F811
-    arguments = ["--bootstrap-servers", restoring.broker.bootstrap, "--map", tmp_path / "map"]
+    arguments = ["--bootstrap-servers", restoring.broker.bootstrap, "--offset-map", tmp_path / "map"]
     return run("restore", restoring.source.path, *arguments, *more)
 
 
@@ -105,8 +105,8 @@ def test_after_kills_the_target_is_the_source_record_by_record(restoring: Restor
 
 def test_python_restores_as_the_command_does(restoring: Restoring, tmp_path: Path) -> None:
     result = restore_in_python(
-        restoring.source.path, bootstrap_servers=restoring.broker.bootstrap, topics=["clicks"], map=tmp_path / "map",
-        apply=True,
+        restoring.source.path, bootstrap_servers=restoring.broker.bootstrap, topics=["clicks"],
+        offset_map=tmp_path / "map", apply=True,
     )  # fmt: skip
     before = restoring.source.records["clicks", 0]
     assert [contents(each) for each in consume(restoring.broker, "clicks")] == [contents(each) for each in before]
@@ -135,7 +135,7 @@ def test_settings_partitions_and_a_point_in_time(run: Run, restoring: Restoring,
     text += f'sasl.jaas.config={module} required username="ann" password="PASSWORD";\n'
     until = TIME + 600_000
     arguments = ["restore", restoring.source.path, "--bootstrap-servers", restoring.login, "--command-config", config]
-    arguments += ["--map", tmp_path / "map", "-t", "clicks", "--until", until, "--apply"]
+    arguments += ["--offset-map", tmp_path / "map", "-t", "clicks", "--until", until, "--apply"]
     config.write_text(text.replace("PASSWORD", "wrong"))
     denied = run(*arguments)
     assert denied.exit_code == 2

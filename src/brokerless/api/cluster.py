@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from brokerless.api.jobs import Paths, list_paths
+from brokerless.errors import renamed
 from brokerless.log.directory import LogDirectory, resolve
 from brokerless.log.storage.location import Location
 
@@ -28,6 +29,7 @@ def cluster(paths: Paths, *, max_batch_bytes: int | None = None) -> ClusterDescr
     return describe_cluster(_directories(paths), max_batch_bytes=max_batch_bytes)
 
 
+@renamed(source="state")
 def rebuild(
     paths: Paths,
     to: str | os.PathLike[str],
@@ -36,7 +38,7 @@ def rebuild(
     mapping: str | os.PathLike[str] | None = None,
     metadata_version: str | None = None,
     quorum: Quorum | None = None,
-    source: str | os.PathLike[str] | None = None,
+    state: str | os.PathLike[str] | None = None,
     without_metadata: bool = False,
     adopt: bool = False,
     cluster_id: str | None = None,
@@ -49,7 +51,7 @@ def rebuild(
 
     ``data``: ``"copy"``, ``"link"`` or ``"in-place"``. ``mapping``: a file with the nodes of the new cluster.
     ``metadata_version``: such as ``"4.0"``; that of the old cluster by default. ``quorum``: ``"static"`` or
-    ``"dynamic"``. ``source``: a log, a ``.checkpoint`` or tables as JSON Lines to take the state from;
+    ``"dynamic"``. ``state``: a log, a ``.checkpoint`` or tables as JSON Lines to take the state from;
     ``without_metadata``: from directories alone. ``adopt``: topics that only the disks have, too.
     ``reset_positions``: ``"end"`` or ``"start"`` of what is left, where positions of groups are set that are past it.
 
@@ -65,7 +67,7 @@ def rebuild(
         mapping=None if mapping is None else os.fspath(mapping),
         level=None if metadata_version is None else parse_level(metadata_version),
         quorum=quorum,
-        source=None if source is None else os.fspath(source),
+        source=None if state is None else os.fspath(state),
         without_metadata=without_metadata,
         adopt=adopt,
         cluster_id=cluster_id,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from brokerless.errors import UsageError
+from brokerless.errors import renamed
 from brokerless.findings import Finding
 from brokerless.tables.partition_reader import OnDamage
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.run.types import Spark
 
 
+@renamed(form="as_", decoding="decode")
 def pipeline(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
     to: str | os.PathLike[str] | None = None,
@@ -48,6 +48,7 @@ def pipeline(
     return run_pipeline(_settings(path, to, settings, options), report, spark=spark)
 
 
+@renamed(form="as_", decoding="decode")
 def next_offsets(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
     to: str | os.PathLike[str] | None = None,
@@ -82,22 +83,15 @@ def _settings(
 
 
 _NAMES = {"as_": "form", "decode": "decoding"}
-"""Options that are called as those of ``export``, and the fields of the settings; which are their earlier names."""
+"""Options that are called as those of ``export``, and the fields of the settings."""
 
 
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of settings that options set. Raises :class:`UsageError` for one that is given by two names."""
+    """The fields of settings that options set."""
     from brokerless.table_formats.catalog import Catalog
     from brokerless.typed.topic_type import decoding_of
 
-    found = dict(options)
-    for name, earlier in _NAMES.items():
-        if earlier in found:
-            if name in found:
-                raise UsageError(f"{name} and {earlier} are one option; give {name} alone")
-            warnings.warn(f"{earlier}= is called {name}= now, as in export", DeprecationWarning, stacklevel=4)
-            found[name] = found[earlier]
-    found = {_NAMES.get(name, name): each for name, each in found.items() if name not in _NAMES.values()}
+    found = {_NAMES.get(name, name): each for name, each in options.items()}
     if "decoding" in found:
         found["decoding"] = decoding_of(found["decoding"])
     if not isinstance(found.get("catalog", Catalog()), Catalog):

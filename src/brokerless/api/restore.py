@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brokerless.clock import Time, milliseconds
-from brokerless.errors import UsageError, raise_errors
+from brokerless.errors import UsageError, raise_errors, renamed
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import resolve
 from brokerless.log.read_progress import Done, ignore
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.restore.results import Restore
 
 
+@renamed(map="offset_map")
 def restore(
     paths: Iterable[str | os.PathLike[str]] | str | os.PathLike[str],
     *,
@@ -29,7 +30,7 @@ def restore(
     metadata: str | os.PathLike[str] | None = None,
     config: Mapping[str, str] | str | os.PathLike[str] | None = None,
     topics: Collection[str] | None = None,
-    map: str | os.PathLike[str] | None = None,
+    offset_map: str | os.PathLike[str] | None = None,
     groups: bool = False,
     append: bool = False,
     rate: int | None = None,
@@ -49,11 +50,11 @@ def restore(
     ``storage_options`` and ``on_damage`` are for running clusters.
 
     ``config``: librdkafka's settings, or the path of a properties file of Kafka's tools. ``topics``: only these.
-    ``map``: the directory of the offset map, with which a restore that was cut short goes on. ``groups``: groups'
-    committed offsets are translated and committed. ``append``: topics may have records. ``rate``: bytes in a second.
-    ``until``: each partition ends before its first record of this time or later. ``max_batch_bytes``: what one batch
-    may inflate to (128 MiB). ``storage_options``: of ``paths`` that are URLs. ``on_damage`` is called with damage of
-    the source, and all else is restored; without it, the first error is raised as :class:`DamageError`.
+    ``offset_map``: the directory of the offset map, with which a restore that was cut short goes on. ``groups``:
+    groups' committed offsets are translated and committed. ``append``: topics may have records. ``rate``: bytes in a
+    second. ``until``: each partition ends before its first record of this time or later. ``max_batch_bytes``: what one
+    batch may inflate to (128 MiB). ``storage_options``: of ``paths`` that are URLs. ``on_damage`` is called with damage
+    of the source, and all else is restored; without it, the first error is raised as :class:`DamageError`.
 
     The result has ``findings`` (an error among them keeps it from being applied), ``topics`` (as they are in the
     source), ``partitions`` once it is applied, and ``groups``. Raises :class:`ClusterError`,
@@ -89,7 +90,7 @@ def restore(
         return apply_disks(disks, how, report, done) if apply else disks
     live = LiveSettings(
         Reading(isolation, milliseconds(until), max_batch_bytes),
-        None if map is None else Path(map),
+        None if offset_map is None else Path(offset_map),
         rate,
         groups,
         append,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
+from argparse import Namespace
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from brokerless.cli.progress import shown
 from brokerless.cli.selection import paths_below
 from brokerless.cli.suggestions import did_you_mean, new_spelling
 from brokerless.errors import BrokerlessError
+from brokerless.ordered_threads import limit_processors
 
 _LIST = "\n\n".join(
     f"{title}:\n" + "\n".join(f"  {name:12}{COMMANDS[name]}" for name in names) for title, names in GROUPS.items()
@@ -154,7 +156,23 @@ def _run(arguments: list[str], is_own_process: bool) -> int:
     with shown_on(screen(is_wide=getattr(options, "wide", True))):
         if getattr(options, "all_below", False):
             options.paths = paths_below(options.paths)
-        return command.run(options)
+        with _working_at_once(options):
+            return command.run(options)
+
+
+@contextmanager
+def _working_at_once(options: Namespace) -> Generator[None]:
+    """As many threads or processes as ``--jobs`` says, and not Spark, which would be taken where there is very much."""
+    jobs = getattr(options, "jobs", None)
+    if jobs is None:
+        yield
+        return
+    options.spark = "none"
+    limit_processors(jobs)
+    try:
+        yield
+    finally:
+        limit_processors(None)
 
 
 def _explain_kind(name: str) -> int:

@@ -1,7 +1,8 @@
-"""The selection of ``erase`` and ``prove`` by their options ``--keys``, ``--where`` and ``--header``."""
+"""The selection of ``erase`` and ``prove`` by their options ``--key``, ``--keys``, ``--where`` and ``--header``."""
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
@@ -13,15 +14,32 @@ if TYPE_CHECKING:
 
 def selection_of(options: Namespace) -> Selection | None:
     """None without any of the options. Raises :class:`UsageError` for several of them, UnreadableError."""
-    from brokerless.jobs.erase.key_set import load_keys
+    from brokerless.cli.output import spool_stdin
+    from brokerless.jobs.erase.key_set import KeySet, load_keys
     from brokerless.jobs.erase.selection import Selection
     from brokerless.tables.record_filter import parse_header
 
-    used = [each for each in ("keys", "where", "header") if getattr(options, each) is not None]
+    has_key = "key" in options
+    used = [each for each in ("key", "keys", "where", "header") if getattr(options, each, None) is not None]
     if len(used) > 1:
-        raise UsageError("select the records by one of --keys FILE, --where SQL and --header NAME=VALUE")
+        raise UsageError(one_of(has_key=has_key))
     if not used:
         return None
-    keys = None if options.keys is None else load_keys(options.keys, options.keys_format)
+    keys = None
+    if used == ["key"]:
+        if "" in options.key:
+            raise UsageError("--key is empty; records with a key of no bytes are those --where 'octet_length(key) = 0'")
+        keys = KeySet.of(map(os.fsencode, options.key))
+    elif used == ["keys"]:
+        if options.keys == "-":
+            if "-" in getattr(options, "paths", ()):
+                raise UsageError("stdin has either the log or the keys; write one of them to a file")
+            spool_stdin()
+        keys = load_keys(options.keys, options.keys_format)
     header = None if options.header is None else parse_header(options.header)
     return Selection(keys, options.where, header)
+
+
+def one_of(*, has_key: bool) -> str:
+    """What to say where none, or several, of the options are there."""
+    return f"select the records by one of {'--key KEY, ' * has_key}--keys FILE, --where SQL and --header NAME=VALUE"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from brokerless.typed.topic_type import Decoding
 
 FORMATS = ("v0", "v1", "v2")
+_JOBS_HELP = "how many read in parallel (by default one for each processor where there is much to read; 1: none)"
 
 
 def add_paths(parser: ArgumentParser) -> None:
@@ -103,8 +104,14 @@ def add_apply(parser: ArgumentParser, help_of_apply: str) -> None:
 
 
 def add_jobs(parser: ArgumentParser) -> None:
-    help_of_jobs = "how many read side by side (by default one for each processor where there is much to read; 1: none)"
-    parser.add_argument("--jobs", type=positive, metavar="N", help=help_of_jobs)
+    """How many threads or processes read, which is limited where commands are run."""
+    parser.add_argument("--jobs", type=positive, metavar="N", help=_JOBS_HELP)
+
+
+def add_redact(parser: ArgumentParser, what: str = "keys") -> None:
+    """The option of those commands that show contents of records. ``what``: which."""
+    help_of_redact = f"{what} only as a length and a hash (equal bytes in one run: equal hashes)"
+    parser.add_argument("--redact", action="store_true", help=help_of_redact)
 
 
 def add_isolation(parser: ArgumentParser) -> None:
@@ -185,10 +192,12 @@ def add_max_batch_bytes(parser: ArgumentParser) -> None:
     parser.add_argument("--max-batch-bytes", type=size, metavar="SIZE", help=help_of_size)
 
 
-def add_severity(parser: ArgumentParser) -> None:
-    """The options of those commands that report findings."""
+def add_severity(parser: ArgumentParser, *, has_summary: bool = True) -> None:
+    """The options of those commands that report findings, and end or begin with a summary of them."""
     help_of_severity = "show only findings of this severity or worse (info); the exit code and the summary count all"
     parser.add_argument("--min-severity", choices=("info", "warning", "error"), default="info", help=help_of_severity)
+    if not has_summary:
+        return
     parser.add_argument("-q", "--quiet", action="store_true", help="only the summary; with --json only the exit code")
 
 
@@ -212,13 +221,15 @@ def log_config(options: Namespace) -> LogConfig:
 
 
 def add_spark(parser: ArgumentParser) -> None:
-    """The option of those commands whose work can be done on Spark."""
+    """The options of those commands whose work is done in processes, or on Spark."""
     help_of_master = (
         "do the work on Spark: local[4] for four processors of this machine, spark://HOST:7077 for a cluster whose "
         "machines have the same paths; none for this machine without Spark, with a process for each processor where "
         "it pays (none below 32 GiB, or without PySpark and Java; else local[*])"
     )
-    parser.add_argument("--spark", metavar="MASTER", help=help_of_master)
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--jobs", type=positive, metavar="N", help=_JOBS_HELP)
+    either.add_argument("--spark", metavar="MASTER", help=help_of_master)
 
 
 def add_manifest(parser: ArgumentParser) -> None:

@@ -134,7 +134,7 @@ class Output:
 
         for path in paths:
             if path == "-":
-                _spool_stdin()
+                spool_stdin()
             try:
                 with progress(f"listing {show_name(path)}"):
                     log = brokerless.open(path, include=include)
@@ -166,7 +166,8 @@ class Output:
         return found
 
 
-def _spool_stdin() -> None:
+def spool_stdin() -> None:
+    """Reads stdin to its end, as the file that the path ``-`` names."""
     from brokerless.log.storage.location import spool
 
     if sys.stdin is None:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol, cast
 from brokerless.cli.help_pages import print_help
 from brokerless.cli.options import add_paths
 from brokerless.cli.output import UNUSABLE, complain
-from brokerless.cli.suggestions import did_you_mean
+from brokerless.cli.suggestions import did_you_mean, old_names
 
 _MAY_BEGIN_WITH_DASH = ("--from", "--until", "--before")
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
@@ -46,9 +46,10 @@ class Parser(ArgumentParser):
     def __init__(self, prog: str, **_: Any) -> None:
         super().__init__(prog=prog, formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False)
         self.color = False  # from Python 3.14 on, argparse would colour the help
+        self._old_names: dict[str, str] = {}
 
     def add_command(self, command: Command) -> None:
-        """Description, options and examples of a command."""
+        """Description, options and examples of a command, and the earlier names of its options, which no help has."""
         self.description = command.DESCRIPTION
         self.epilog = f"examples:\n{command.EXAMPLES}"
         getattr(command, "add_paths", add_paths)(self)
@@ -57,6 +58,9 @@ class Parser(ArgumentParser):
         if getattr(command, "HAS_TABLES", True):
             self.add_argument("--wide", action="store_true", help="tables with all columns, in a narrow terminal too")
         command.add_options(self)
+        self._old_names = old_names(self.prog.rpartition(" ")[2])
+        for old, new in self._old_names.items():
+            self._option_string_actions[old] = self._option_string_actions[new]
         self._positionals.title = "arguments"
         needed = [f"{each.option_strings[0]} {each.metavar}" for each in self._get_optional_actions() if each.required]
         paths = [f"{each.metavar}{'...' * (each.nargs == '+')}" for each in self._get_positional_actions()]
@@ -71,7 +75,9 @@ class Parser(ArgumentParser):
                 continue
             if not name.startswith("--") and name[:2] in self._option_string_actions:  # -n5, -qp1
                 continue
-            known = [each for each in self._option_string_actions if each.startswith("--")]
+            known = [
+                each for each in self._option_string_actions if each.startswith("--") and each not in self._old_names
+            ]
             hint = "" if len(name) == 2 else did_you_mean(f"--{name.lstrip('-')}", known)
             if not hint and len(name) > 2 and not name.startswith("--"):
                 hint = f"write a path that begins with a dash as ./{name}"

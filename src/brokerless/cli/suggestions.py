@@ -34,6 +34,24 @@ _RENAMED = {
 }
 
 
+_OLD_NAMES = {
+    ("cat", "-o"): "--offset",
+    ("prove", "--key"): "--public-key",
+    ("prove", "--output"): "--erased",
+    ("rebuild", "--from"): "--state",
+    ("restore", "--map"): "--offset-map",
+    ("sql", "--format"): "--output-format",
+    ("sql", "--rows"): "--limit",
+}
+"""Options that had the name of something else in another command, and what they are called now; the old name is
+answered, and is in no help."""
+
+
+def old_names(command: str) -> dict[str, str]:
+    """The earlier names of a command's options, which are answered like those of now."""
+    return {old: new for (name, old), new in _OLD_NAMES.items() if name == command}
+
+
 def new_spelling(command: str, arguments: Sequence[str]) -> str | None:
     """The command line that replaces one of the old spellings; None if this is none of them."""
     end = arguments.index("--") if "--" in arguments else len(arguments)

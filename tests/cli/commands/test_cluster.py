@@ -40,7 +40,7 @@ def test_acls_have_kafkas_names_beside_their_codes(run: Run, tmp_path: Path) -> 
     state = tmp_path / "state.jsonl"
     lines = run("cluster", DEMO, "--json").out
     state.write_bytes(lines + json.dumps({"table": "acls", **acl}).encode() + b"\n")
-    assert run("rebuild", DEMO, "--to", tmp_path / "to", "--from", state, "--apply").exit_code == 0
+    assert run("rebuild", DEMO, "--to", tmp_path / "to", "--state", state, "--apply").exit_code == 0
     node = tmp_path / "to" / "node-1"
     (line,) = [line for line in run("cluster", node).lines if "User:*" in line]
     assert line.split() == ["CLUSTER", "kafka-cluster", "LITERAL", "User:*", "*", "DESCRIBE", "ALLOW"]

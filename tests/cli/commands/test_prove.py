@@ -37,7 +37,7 @@ def test_one_that_does_not_hold_exits_with_1_and_the_page_says_so(run: Run, mani
 def test_logs_that_were_moved_are_found(run: Run, manifest: Path, tmp_path: Path) -> None:
     (tmp_path / "to").rename(tmp_path / "moved")
     assert run("prove", manifest).exit_code == 1
-    assert run("prove", manifest, "--output", tmp_path / "moved").exit_code == 0
+    assert run("prove", manifest, "--erased", tmp_path / "moved").exit_code == 0
 
 
 def test_what_is_no_manifest_and_wrong_options_exit_with_2(run: Run, manifest: Path, tmp_path: Path) -> None:
@@ -45,10 +45,10 @@ def test_what_is_no_manifest_and_wrong_options_exit_with_2(run: Run, manifest: P
     for arguments in (
         [tmp_path / "none"],
         [tmp_path / "text"],
-        [manifest, "--key", tmp_path / "text"],
+        [manifest, "--public-key", tmp_path / "text"],
         [manifest, "--where", "true"],
         [manifest, "--source", tmp_path / "nowhere"],
-        [manifest, "--output", tmp_path / "nowhere"],
+        [manifest, "--erased", tmp_path / "nowhere"],
         [manifest, "--where", "true", "--header", "a=b"],
     ):
         result = run("prove", *arguments)

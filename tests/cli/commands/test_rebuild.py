@@ -33,7 +33,7 @@ def test_settings_have_absolute_paths_as_a_broker_may_start_elsewhere(
 def test_json_has_the_tables_that_from_takes(run: Run, tmp_path: Path) -> None:
     lines = run("rebuild", DEMO, "--to", tmp_path / "to", "--json").out
     (tmp_path / "state.jsonl").write_bytes(lines)
-    arguments = ("rebuild", DEMO, "--to", tmp_path / "to", "--from", tmp_path / "state.jsonl", "--apply")
+    arguments = ("rebuild", DEMO, "--to", tmp_path / "to", "--state", tmp_path / "state.jsonl", "--apply")
     result = run(*arguments)
     assert result.exit_code == 0
     assert result.lines[-1] == "done; start the controllers, and then the brokers"

@@ -169,7 +169,7 @@ def test_of_many_rows_the_first_are_shown(run: Run) -> None:
     lines = run("sql", 'SELECT "offset" FROM orders', DEMO).out.decode().splitlines()
     assert len(lines) == 102
     assert lines[-1].startswith("... and more rows")
-    assert len(run("sql", 'SELECT "offset" FROM orders', DEMO, "--rows", "3").out.decode().splitlines()) == 5
+    assert len(run("sql", 'SELECT "offset" FROM orders', DEMO, "--limit", "3").out.decode().splitlines()) == 5
 
 
 def test_show_tables_lists_each_name_once(run: Run, tmp_path: Path) -> None:

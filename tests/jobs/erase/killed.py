@@ -114,7 +114,7 @@ def wrong_after(root: Path, to: Path, whole: dict[str, str], source: dict[str, s
         wrong.append(f"the same command exits with {code}")
     if hashes(to) != whole:
         wrong.append("the second run left something else")
-    proof = brokerless.prove(manifest, source=root / "source", key=root / "key.pem")
+    proof = brokerless.prove(manifest, source=root / "source", public_key=root / "key.pem")
     if not proof.holds or proof.signature != "valid":
         wrong.append(f"the proof does not hold: {[str(each) for each in proof.findings][:3]}")
     return wrong

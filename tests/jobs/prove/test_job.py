@@ -71,7 +71,7 @@ def test_both_verifiers_find_that_the_proof_holds(
 ) -> None:
     source, path = log_directory(tmp_path, broker, PLACES[broker]), tmp_path / "proof.json"
     results = brokerless.open(source).erase(tmp_path / "to", where=WHERE, manifest=path, sign_key=keys[0], **how)
-    proof = brokerless.prove(path, source=source, key=keys[1], selection=Selection(where=WHERE))
+    proof = brokerless.prove(path, source=source, public_key=keys[1], selection=Selection(where=WHERE))
     assert not [each for each in proof.findings if each.severity == "error"]
     assert (proof.holds, proof.signature, proof.is_known_key) == (True, "valid", True)
     assert sum(each.selected for each in proof.claims) == sum(each.totals.selected for each in results) > 100
@@ -104,7 +104,7 @@ def test_what_was_erased_is_given_as_to_erase(tmp_path: Path) -> None:
 def verdicts(path: Path, public: Path) -> tuple[bool, bool]:
     """Whether the proof holds, by each verifier."""
     try:
-        ours = brokerless.prove(path, key=public).holds
+        ours = brokerless.prove(path, public_key=public).holds
     except UnreadableError:
         ours = False
     try:
@@ -210,7 +210,7 @@ def test_what_else_is_changed_is_found_by_both(
     assert verdicts(path, keys[1]) == (True, True)
     change(tmp_path / "copy")
     output = ["--output", str(tmp_path / "copy" / "to")]
-    assert not brokerless.prove(path, key=keys[1], output=tmp_path / "copy" / "to").holds
+    assert not brokerless.prove(path, public_key=keys[1], erased=tmp_path / "copy" / "to").holds
     assert verify_erasure.main([str(path), "--key", str(keys[1]), *output]) == 1
     assert manifest["partitions"]
 
@@ -302,7 +302,7 @@ def test_segments_that_were_only_copied_have_the_hash_that_they_had(tmp_path: Pa
 def test_another_key_or_selection_is_not_taken(proved: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.pem"
     subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", other], check=True)
-    assert brokerless.prove(proved / "proof.json", key=other).signature == "wrong"
+    assert brokerless.prove(proved / "proof.json", public_key=other).signature == "wrong"
     with pytest.raises(UsageError, match="not the keys, condition or header"):
         brokerless.prove(proved / "proof.json", selection=Selection(where="true"))
 
@@ -325,7 +325,7 @@ def test_bytes_of_erased_values_are_found_where_they_are_left(proved: Path, tmp_
     value = next(row["value"] for row in rows if row["offset"] % 7 < 3 and row["value"] and len(row["value"]) > 8)
     index = copy / "to" / "txn-0" / "leader-epoch-checkpoint"
     index.write_bytes(index.read_bytes() + value)
-    proof = brokerless.prove(copy / "proof.json", output=copy / "to", source=proved / "from-clean")
+    proof = brokerless.prove(copy / "proof.json", erased=copy / "to", source=proved / "from-clean")
     assert {"bytes-found", "file-changed"} <= {each.kind for each in proof.findings if each.severity == "error"}
 
 

@@ -204,7 +204,7 @@ def test_the_tables_that_a_dry_run_prints_are_a_state_to_rebuild_from(tmp_path: 
     first = brokerless.rebuild(DEMO, tmp_path / "to")
     file = tmp_path / "state.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rebuild_rows(first)))
-    again = brokerless.rebuild(DEMO, tmp_path / "to", source=file)
+    again = brokerless.rebuild(DEMO, tmp_path / "to", state=file)
     assert again.cluster.topics == first.cluster.topics
     assert again.cluster.configs == first.cluster.configs
     assert again.cluster.features == first.cluster.features
@@ -222,7 +222,7 @@ def test_edited_tables_are_the_state_and_what_does_not_fit_is_refused_with_its_l
     lines = [each for each in lines if each.get("resourceName") != "users"]
     file = tmp_path / "edited.jsonl"
     file.write_text("\n\n".join(map(json.dumps, lines)))
-    rebuilt = brokerless.rebuild(DEMO, tmp_path / "to", source=file, apply=True)
+    rebuilt = brokerless.rebuild(DEMO, tmp_path / "to", state=file, apply=True)
     found = tables(tmp_path / "to" / "node-1", "acls", "users", "configs")
     assert [row["principal"] for row in found["acls"]] == ["User:alice"]
     assert [row["storedKey"] for row in found["users"]] == ["AQ=="]
@@ -234,14 +234,14 @@ def test_edited_tables_are_the_state_and_what_does_not_fit_is_refused_with_its_l
     ):  # fmt: skip
         file.write_text(f"\n{wrong}\n")
         with pytest.raises(UsageError, match="line 2: "):
-            brokerless.rebuild(DEMO, tmp_path / "b", source=file)
+            brokerless.rebuild(DEMO, tmp_path / "b", state=file)
 
 
 def test_the_state_can_be_that_of_a_snapshot_or_log_that_is_given(tmp_path: Path) -> None:
     brokerless.rebuild(DEMO, tmp_path / "first", apply=True)
     (snapshot,) = (tmp_path / "first" / "node-1" / METADATA).glob("*.checkpoint")
     source = disk(tmp_path / "disk", METADATA)
-    again = brokerless.rebuild(source, tmp_path / "to", source=snapshot, apply=True)
+    again = brokerless.rebuild(source, tmp_path / "to", state=snapshot, apply=True)
     assert tables(tmp_path / "to" / "node-1", "topics", "configs") == tables(DEMO, "topics", "configs")
     (before,) = brokerless.open(snapshot).partitions
     assert again.cluster.configs == read_cluster(before, pytest.fail).configs
@@ -436,7 +436,7 @@ def test_a_version_that_cannot_express_the_state_is_refused(tmp_path: Path) -> N
     of_the_future = tmp_path / "state.jsonl"
     of_the_future.write_text('{"table": "features", "name": "metadata.version", "featureLevel": 99}\n')
     with pytest.raises(UsageError, match=r"is 99, and the newest that is known here is 33.*use a newer brokerless"):
-        brokerless.rebuild(DEMO, tmp_path / "to", source=of_the_future, adopt=True)
+        brokerless.rebuild(DEMO, tmp_path / "to", state=of_the_future, adopt=True)
     with pytest.raises(UsageError, match=r"a dynamic quorum needs metadata version 3\.9 or newer"):
         brokerless.rebuild(DEMO, tmp_path / "to", without_metadata=True, quorum="dynamic", metadata_version="3.8")
     newer = brokerless.rebuild(DEMO, tmp_path / "to", metadata_version="4.4", apply=True)
@@ -489,7 +489,7 @@ def test_settings_that_a_kafka_refuses_are_reported_with_the_remedy(tmp_path: Pa
     file.write_text("".join(json.dumps(row) + "\n" for row in [*of_any_version, refused]))
     severities = {}
     for version in ("3.9", "4.4"):
-        rebuilt = brokerless.rebuild(DEMO, tmp_path / "to", source=file, metadata_version=version)
+        rebuilt = brokerless.rebuild(DEMO, tmp_path / "to", state=file, metadata_version=version)
         (finding,) = [each for each in rebuilt.findings if each.kind == "setting-refused"]
         assert finding.found == "segment.bytes=16384"
         assert "Kafka 4.4.0" in finding.message

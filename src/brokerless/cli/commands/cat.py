@@ -16,6 +16,7 @@ from brokerless.cli.options import (
     add_jobs,
     add_json_bytes,
     add_max_batch_bytes,
+    add_redact,
     decoding,
 )
 from brokerless.cli.output import Output
@@ -66,7 +67,6 @@ _TEMPLATE_HELP = (
     r"%%K %%S lengths of key and value (-1: null), %%R the value's length as 4 bytes; \n, \t, \x41. "
     "Bytes are written raw into files and pipes; at a terminal, control characters are escaped"
 )
-_REDACT_HELP = "keys, values and header values only as a length and a hash (equal bytes in one run: equal hashes)"
 _LARGE = 32 << 20
 """Bytes of records that are not made text beside others: the text takes as much again."""
 _COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "headers", "isControl"]
@@ -74,7 +74,7 @@ _COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "header
 
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("-o", "--offset", metavar="N[:M]", help="from offset N on, and before M; or :M")
+    add("--offset", metavar="N[:M]", help="from offset N on, and before M; or :M")
     add("--from", dest="start", metavar="TIME", help=f"not before this time: {TIME}")
     add("--until", dest="end", metavar="TIME", help="before this time")
     add("-n", "--limit", type=count, metavar="N", help="the first N records of each partition")
@@ -82,7 +82,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_filters(parser)
     add_isolation(parser)
     add("--control", action="store_true", help="also control records, decoded")
-    add("--redact", action="store_true", help=_REDACT_HELP)
+    add_redact(parser, "keys, values and header values")
     add("-f", "--template", metavar="TEMPLATE", help=_TEMPLATE_HELP)
     add_json_bytes(parser)
     add_decode(parser)

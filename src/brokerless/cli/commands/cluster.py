@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 
-from brokerless.cli.options import add_max_batch_bytes
+from brokerless.cli.options import add_max_batch_bytes, add_severity
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.errors import UsageError
@@ -26,11 +27,13 @@ EXAMPLES = """\
 
 
 def add_options(parser: ArgumentParser) -> None:
+    add_severity(parser, has_summary=False)
     add_max_batch_bytes(parser)
 
 
 def run(options: Namespace) -> int:
     from brokerless.jobs.cluster.job import describe_cluster
+    from brokerless.views.findings import is_at_least
     from brokerless.views.internals.cluster import cluster_lines
 
     if options.topic or options.partition or options.exclude_internal:
@@ -43,6 +46,8 @@ def run(options: Namespace) -> int:
     with progress("reading", size) as done:
         description = describe_cluster(directories, max_batch_bytes=options.max_batch_bytes, done=done)
     output.shown(description.findings)
+    shown = [each for each in description.findings if is_at_least(each, options.min_severity)]
+    description = replace(description, findings=tuple(shown))
     if options.json:
         for name, rows in description.rows.items():
             output.objects({"table": name, **row} for row in rows)

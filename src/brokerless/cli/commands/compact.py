@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 from argparse import ArgumentParser, Namespace
 from base64 import b64encode
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from brokerless import clock
-from brokerless.cli.options import add_max_batch_bytes, add_spark, log_config
+from brokerless.cli.options import add_max_batch_bytes, add_redact, add_spark, log_config
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.ranges import TIME, parse_time
@@ -76,6 +78,7 @@ def add_options(parser: ArgumentParser) -> None:
     help_of_memory = "memory for keys, 32 bytes each; where it is not enough, keys are read again (256MB)"
     add("--key-memory", type=size, metavar="SIZE", help=help_of_memory)
     add("--top", type=count, default=_TOP, metavar="N", help=f"--dry-run: so many keys with the most records ({_TOP})")
+    add_redact(parser)
     add_spark(parser)
     add_max_batch_bytes(parser)
 
@@ -93,8 +96,10 @@ def run(options: Namespace) -> int:
     named = named_topics((each for source in sources for each in source.partitions), options)
     planned = plan(sources, options.to, _options(options), named, output.damage)
     results: list[CompactResult] = []
+    secret = secrets.token_bytes(32)
     with progress("reading", planned.size) as done:
-        for result in compact(planned, output.damage, done, spark=options.spark, say=output.say):
+        for each in compact(planned, output.damage, done, spark=options.spark, say=output.say):
+            result = _redacted(each, secret) if options.redact else each
             results.append(result)
             if options.json:
                 output.objects([_with_keys(result, options)])
@@ -121,6 +126,14 @@ def _options(options: Namespace) -> CompactOptions:
         options.top if options.dry_run else 0,
         KEY_BYTES if options.key_memory is None else options.key_memory,
     )
+
+
+def _redacted(result: CompactResult, secret: bytes) -> CompactResult:
+    """The same, without the keys of records."""
+    from brokerless.views.records.redaction import redact_key
+
+    keys = tuple(replace(each, key=redact_key(each.key, secret) or b"") for each in result.frequent_keys)
+    return replace(result, frequent_keys=keys)
 
 
 def _with_keys(result: CompactResult, options: Namespace) -> dict[str, object]:

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Removes records, or blanks their values, and writes all others to new partitions that a broker can serve.
 
-Select the records by the keys in a file (--keys), by a header (--header), or by a condition on the columns of the table
-of records (--where, DuckDB's SQL; value_text and value_json are the value as text and as JSON, null where it is none).
-All others stay at their offsets: only batches with a selected record are rebuilt, in their format and codec, and all
-other batches are byte-identical. A batch with no record left stays as an empty one, as Kafka's cleaner leaves them, so
-that idempotent producers go on. Markers of transactions are never removed.
+Select the records by their key (--key), by the keys in a file (--keys), by a header (--header), or by a condition on
+the columns of the table of records (--where, DuckDB's SQL; value_text and value_json are the value as text and as JSON,
+null where it is none). All others stay at their offsets: only batches with a selected record are rebuilt, in their
+format and codec, and all other batches are byte-identical. A batch with no record left stays as an empty one, as
+Kafka's cleaner leaves them, so that idempotent producers go on. Markers of transactions are never removed.
 
 Kafka's own topics are copied unchanged unless --topic names them. Several log directories, such as those of all brokers
 of a cluster, get a directory of their own name each in the new one; whether replicas are the same again is reported.
@@ -46,7 +46,7 @@ The exit code is 0, 1 if there is damage or a selected value lacks one of the fi
 cannot be opened.
 """
 EXAMPLES = """\
-  brokerless erase /var/lib/kafka --to erased --keys keys.txt --dry-run
+  brokerless erase /var/lib/kafka --to erased --key u-17 --dry-run
   brokerless erase /var/lib/kafka --to erased --keys keys.txt --sign-key key.pem --manifest erased.json
   brokerless erase /backup -t orders --to erased --where "value_json->>'$.user' = 'u-17'"
   brokerless erase /backup -t orders --to erased --header user=u-17 --blank-fields name,address.street
@@ -60,9 +60,11 @@ _FIELDS = ("topic", "field", "blanked", "null or empty", "lacking")
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add_to(parser)
-    add("--keys", metavar="FILE", help="erase records with one of the keys in this file, one a line")
-    help_of_keys = 'how keys are written: text, base64, or JSON as cat --json prints them ("..." or {"base64": "..."})'
-    add("--keys-format", choices=_KEYS_FORMATS, default=_KEYS_FORMATS[0], help=help_of_keys)
+    add("--key", action="append", metavar="KEY", help="erase records with this key; can be repeated for any of several")
+    help_of_keys = "erase records with one of the keys in this file, one a line; - is stdin"
+    add("--keys", metavar="FILE", help=help_of_keys)
+    help_of_form = 'how keys are written: text, base64, or JSON as cat --json prints them ("..." or {"base64": "..."})'
+    add("--keys-format", choices=_KEYS_FORMATS, default=_KEYS_FORMATS[0], help=help_of_form)
     add("--where", metavar="SQL", help="erase records for which this condition holds (needs brokerless[erase])")
     add("--header", metavar="NAME=VALUE", help="erase records with this header")
     help_of_blank = "keep the selected records, but make their values null (a tombstone in a compacted topic)"
@@ -147,7 +149,7 @@ def run(options: Namespace) -> int:
 
 
 def _erasure(options: Namespace, partitions: list[PartitionPath]) -> Erasure:
-    from brokerless.cli.erasure_options import selection_of
+    from brokerless.cli.erasure_options import one_of, selection_of
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.erase.blanking import blanking_of
     from brokerless.jobs.erase.job import Erasure
@@ -155,7 +157,7 @@ def _erasure(options: Namespace, partitions: list[PartitionPath]) -> Erasure:
 
     selection = selection_of(options)
     if selection is None:
-        raise UsageError("select the records by one of --keys FILE, --where SQL and --header NAME=VALUE")
+        raise UsageError(one_of(has_key=True))
     if options.blank is not None and options.blank_fields is not None:
         raise UsageError("--blank and --blank-fields exclude each other; use one of them")
     blanking = None

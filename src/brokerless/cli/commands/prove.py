@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from brokerless.cli.options import add_max_batch_bytes, add_spark
+from brokerless.cli.options import add_max_batch_bytes, add_severity, add_spark
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.text import show_name
@@ -21,16 +21,16 @@ selected record of the source has to be erased, and keys are searched for. What 
 is a warning. A selected record in a partition of the source that the manifest does not have is an error, unless --only
 names the topics or partitions that the proof is about.
 
-Without --key, the signature is checked by the key that the manifest names, which anybody can make; compare it.
+Without --public-key, the signature is checked by the key that the manifest names, which anybody can make; compare it.
 scripts/verify_erasure.py checks the same and shares no code with brokerless.
 
 The exit code is 0 if the proof holds, 1 if not, and 2 for a file that is no manifest.
 """
 EXAMPLES = """\
   brokerless prove erased.erasure.json
-  brokerless prove erased.erasure.json --key public.pem --source /backup/kafka --keys keys.txt
+  brokerless prove erased.erasure.json --public-key public.pem --source /backup/kafka --keys keys.txt
   brokerless prove erased.erasure.json --source /backup/kafka --keys keys.txt --only orders
-  brokerless prove erased.erasure.json --output /var/lib/kafka --html proof.html
+  brokerless prove erased.erasure.json --erased /var/lib/kafka --html proof.html
 """
 HAS_TABLES = False
 
@@ -41,16 +41,17 @@ def add_paths(parser: ArgumentParser) -> None:
 
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--output", metavar="DIRECTORY", help="where the erased logs are now (where the manifest says)")
+    add("--erased", metavar="DIRECTORY", help="where the erased logs are now (where the manifest says)")
     add("--source", metavar="DIRECTORY", help="the logs of before, if they are still at hand")
-    add("--key", metavar="FILE", help="the public key (PEM) that has to have signed")
-    add("--keys", metavar="FILE", help="the keys that were erased, one a line")
+    add("--public-key", metavar="FILE", help="the public key (PEM) that has to have signed")
+    add("--keys", metavar="FILE", help="the keys that were erased, one a line; - is stdin")
     add("--keys-format", choices=("text", "base64", "json"), default="text", help="how keys are written")
     add("--where", metavar="SQL", help="the condition of the erasure")
     add("--header", metavar="NAME=VALUE", help="the header of the erasure")
     help_of_only = "a topic or partition (orders, orders-0) of the source that the proof is about; may be repeated"
     add("--only", metavar="NAME", action="append", default=[], help=help_of_only)
     add("--html", metavar="FILE", help="also write a page for an auditor; it needs no network")
+    add_severity(parser)
     add_spark(parser)
     add_max_batch_bytes(parser)
 
@@ -58,18 +59,20 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.cli.erasure_options import selection_of
     from brokerless.jobs.prove.job import prove
+    from brokerless.views.findings import is_at_least
+    from brokerless.views.screen import colored
 
     if options.html is not None:
         from brokerless.views.proof_page import check_page_path
 
-        check_page_path(options.html, options.manifest, [options.output, options.source])
+        check_page_path(options.html, options.manifest, [options.erased, options.source])
     output = Output()
     with progress("checking") as done:
         proof = prove(
             options.manifest,
-            output=options.output,
+            erased=options.erased,
             source=options.source,
-            key=options.key,
+            public_key=options.public_key,
             selection=selection_of(options),
             only=options.only,
             max_batch_bytes=options.max_batch_bytes,
@@ -82,11 +85,12 @@ def run(options: Namespace) -> int:
         from brokerless.views.proof_page import write_proof_page
 
         write_proof_page(proof, options.html)
+    shown = [each for each in proof.findings if not options.quiet and is_at_least(each, options.min_severity)]
     if options.json:
-        output.objects([*(each.as_dict() for each in proof.findings), proof.as_dict()])
+        output.objects([*(each.as_dict() for each in shown), *([] if options.quiet else [proof.as_dict()])])
     else:
-        for each in proof.findings:
-            output.line(f"{each.severity:8}{show_name(str(each))}")
+        for each in shown:
+            output.line(f"{colored(each.severity, 8)}{show_name(str(each))}")
         signature = {"valid": f"valid, by key {proof.signer}", "none": "none", "wrong": "wrong"}[proof.signature]
         output.line(f"signature: {signature}")
         if proof.searched or proof.unsearched:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 
-from brokerless.cli.options import add_apply, add_max_batch_bytes
+from brokerless.cli.options import add_apply, add_max_batch_bytes, add_severity
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.errors import UsageError
@@ -14,7 +15,7 @@ Makes formatted, consistent log directories of the disks of a cluster, with whic
 
 Give every log directory that is left, of all nodes. The cluster's state is taken from the replica of its metadata with
 the longest valid log (any broker has one), cut after its last valid batch; where there is none, from the directories of
-partitions and their partition.metadata alone, and what is lost is listed; or, with --from, from a log, a snapshot, or
+partitions and their partition.metadata alone, and what is lost is listed; or, with --state, from a log, a snapshot, or
 tables as internals --json and this command's --json print them, edited as needed.
 
 Without --apply nothing is written: topics, directories, losses and the settings of each node are shown. With it, DIR
@@ -36,7 +37,7 @@ EXAMPLES = """\
   brokerless rebuild /mnt/disk1 /mnt/disk2 /mnt/disk3 --to /srv/rebuilt
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --map nodes.json --data link --apply
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --json > state.jsonl
-  brokerless rebuild /mnt/disk* --to /srv/rebuilt --from state.jsonl --metadata-version 4.0 --apply
+  brokerless rebuild /mnt/disk* --to /srv/rebuilt --state state.jsonl --metadata-version 4.0 --apply
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --reset-positions end --apply
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --undo
 """
@@ -57,8 +58,8 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--metadata-version", metavar="VERSION", help=help_of_version)
     help_of_quorum = "voters in each node's configuration, or in the metadata (KIP-853); as it was by default"
     parser.add_argument("--quorum", choices=("static", "dynamic"), help=help_of_quorum)
-    help_of_from = "take the state from a log, a .checkpoint or tables as .jsonl, and not from the disks"
-    parser.add_argument("--from", dest="source", metavar="FILE", help=help_of_from)
+    help_of_state = "take the state from a log, a .checkpoint or tables as .jsonl, and not from the disks"
+    parser.add_argument("--state", metavar="FILE", help=help_of_state)
     help_of_without = "from partitions' directories alone, although the disks have metadata"
     parser.add_argument("--without-metadata", action="store_true", help=help_of_without)
     help_of_adopt = "also take in topics that the disks have, and the metadata does not know"
@@ -72,6 +73,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--undo", action="store_true", help=help_of_undo)
     help_of_force = "with --undo: also where brokers have run since"
     parser.add_argument("--force", action="store_true", help=help_of_force)
+    add_severity(parser, has_summary=False)
     add_max_batch_bytes(parser)
 
 
@@ -81,6 +83,7 @@ def run(options: Namespace) -> int:
     from brokerless.jobs.rebuild.job import rebuild
     from brokerless.jobs.rebuild.plan import RebuildOptions
     from brokerless.log import names
+    from brokerless.views.findings import is_at_least
     from brokerless.views.internals.rebuild import rebuild_lines, rebuild_rows
 
     output = Output()
@@ -99,7 +102,7 @@ def run(options: Namespace) -> int:
         mapping=options.map,
         level=None if options.metadata_version is None else parse_level(options.metadata_version),
         quorum=options.quorum,
-        source=options.source,
+        source=options.state,
         without_metadata=options.without_metadata,
         adopt=options.adopt,
         cluster_id=options.cluster_id,
@@ -112,5 +115,7 @@ def run(options: Namespace) -> int:
     output.shown(rebuilt.findings)
     if rebuilt.lost:
         output.exit_code = max(output.exit_code, FINDINGS)
+    shown = [each for each in rebuilt.findings if is_at_least(each, options.min_severity)]
+    rebuilt = replace(rebuilt, findings=tuple(shown))
     output.result(rebuild_rows(rebuilt), rebuild_lines(rebuilt), as_json=options.json)
     return output.end()

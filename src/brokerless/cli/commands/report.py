@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from brokerless import arrow
-from brokerless.cli.options import add_max_batch_bytes
+from brokerless.cli.options import add_jobs, add_max_batch_bytes
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.errors import UsageError
@@ -34,6 +34,7 @@ HAS_TABLES = False
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="the page to write, such as report.html")
+    add_jobs(parser)
     add_max_batch_bytes(parser)
 
 

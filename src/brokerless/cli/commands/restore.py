@@ -33,9 +33,10 @@ is shown, and what the target would refuse, delete or change.
 
 Into a running cluster: keys, values, headers, timestamps, partitions and their order stay. Only committed records are
 sent, so that the outcome of transactions stays, too; offsets are new. Topics that are missing are created, with the
-source's partitions and settings where its cluster's metadata is beside them. The directory of --map gets the old-to-new
-offset map (offset-map.parquet, offset-map.jsonl); it is also the journal by which the same command goes on after an
-error or a kill: what had been on its way is found on the target, so that no record is missing or comes twice.
+source's partitions and settings where its cluster's metadata is beside them. The directory of --offset-map gets the
+map of old to new offsets (offset-map.parquet, offset-map.jsonl); it is also the journal by which the same command goes
+on after an error or a kill: what had been on its way is found on the target, so that no record is missing or comes
+twice.
 
 With --groups, the offsets that groups have committed are translated with the map, and committed for groups that have no
 members and have committed nothing else there.
@@ -50,9 +51,9 @@ The exit code is 0, 1 if the source is damaged or something is to be known first
 """
 EXAMPLES = """\
   brokerless restore /backup/kafka -t orders --bootstrap-servers broker:9092
-  brokerless restore /backup/kafka -t orders --bootstrap-servers broker:9092 --map restored --groups --apply
+  brokerless restore /backup/kafka -t orders --bootstrap-servers broker:9092 --offset-map restored --groups --apply
   brokerless restore s3://backup/kafka -t 'shop-*' --bootstrap-servers broker:9093 --command-config client.properties \\
-      --until 2026-11-20T12:00 --rate 10MB --map restored --apply
+      --until 2026-11-20T12:00 --rate 10MB --offset-map restored --apply
   brokerless restore /backup/kafka -t orders --to /mnt/broker1 --to /mnt/broker2 --to /mnt/broker3 --replace --apply
 """
 
@@ -74,7 +75,7 @@ def add_options(parser: ArgumentParser) -> None:
     help_of_config = "a properties file with a client's settings (security.protocol, sasl.jaas.config, ...)"
     add("--command-config", metavar="FILE", help=help_of_config)
     help_of_map = "directory of the offset map, and of the journal by which a restore goes on; needed for --apply"
-    add("--map", metavar="DIRECTORY", help=help_of_map)
+    add("--offset-map", metavar="DIRECTORY", help=help_of_map)
     add("--groups", action="store_true", help="also commit the groups' translated offsets")
     add("--append", action="store_true", help="restore into topics that have records already, after these")
     add("--rate", type=amount, metavar="SIZE", help="at most so many bytes in a second, as 10MB (no limit)")
@@ -148,8 +149,10 @@ def _into_disks(
     from brokerless.jobs.restore.disks.job import DiskSettings, apply_disks, plan_disks, settle_disks
     from brokerless.views.restore.disks import disk_lines, disk_result_lines, disk_rows
 
-    if options.map or options.groups or options.append or options.rate or options.command_config:
-        raise UsageError("--map, --groups, --append, --rate and --command-config go with --bootstrap-servers only")
+    if options.offset_map or options.groups or options.append or options.rate or options.command_config:
+        raise UsageError(
+            "--offset-map, --groups, --append, --rate and --command-config go with --bootstrap-servers only"
+        )
     until = None if options.until is None else parse_time(options.until, clock.now())
     settings = DiskSettings(until, options.replace, options.metadata, options.max_batch_bytes)
     if options.apply and settle_disks(options.to):
@@ -203,7 +206,7 @@ def _plan(
     config = {} if options.command_config is None else load_config(options.command_config)
     settings = LiveSettings(
         Reading(options.isolation, until, options.max_batch_bytes),
-        None if options.map is None else Path(options.map),
+        None if options.offset_map is None else Path(options.offset_map),
         options.rate, options.groups, options.append,
     )  # fmt: skip
     with progress("reading", sum(each.size for each in chosen)) as done:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import secrets
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.options import FORMATS, add_max_batch_bytes, add_spark
+from brokerless.cli.options import FORMATS, add_max_batch_bytes, add_redact, add_spark
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.values import count, integer, size
@@ -13,6 +16,7 @@ from brokerless.kafka_names import COMPRESSION_TYPES
 
 if TYPE_CHECKING:
     from brokerless.jobs.size.job import SizeSettings
+    from brokerless.jobs.size.result import TopicSize
 
 DESCRIPTION = """\
 Shows what topics cost, and would cost in other message formats, codecs, levels and batch sizes.
@@ -53,23 +57,26 @@ def add_options(parser: ArgumentParser) -> None:
     help_of_records = "compare batches of so many records (1, 10, 100, 1000); can be repeated"
     add("--batch-records", action="append", default=[], type=_records, metavar="N", help=help_of_records)
     add("--price-per-gb", type=_price, metavar="PRICE", help="what 10^9 bytes cost in a month: shows costs as well")
+    add_redact(parser)
     add_max_batch_bytes(parser)
     add_spark(parser)
 
 
 def run(options: Namespace) -> int:
     from brokerless.jobs.size.job import plan, size_planned, work_of
-    from brokerless.jobs.size.result import TopicSize, total
+    from brokerless.jobs.size.result import total
     from brokerless.views import size as view
 
-    output, settings, topics = Output(), _settings(options), list[TopicSize]()
+    output, settings, topics = Output(), _settings(options), list["TopicSize"]()
+    secret = secrets.token_bytes(32)
     partitions = [each.paths for each in output.partitions(options)]
     plans = plan(partitions, settings)
     with (
         progress("measuring", work_of(plans)) as done,
         closing(size_planned(plans, spark=options.spark, done=done, say=output.say)) as sizes,
     ):
-        for topic in sizes:
+        for each in sizes:
+            topic = _redacted(each, secret) if options.redact else each
             topics.append(topic)
             for finding in topic.findings:
                 output.damage(finding)
@@ -87,6 +94,14 @@ def run(options: Namespace) -> int:
         for line in view.advice(of_all, options.paths, _selection(options)):
             output.line(line)
     return output.end()
+
+
+def _redacted(topic: TopicSize, secret: bytes) -> TopicSize:
+    """The same, without the keys of records."""
+    from brokerless.views.records.redaction import redact_key
+
+    by_key = Counter({redact_key(key, secret): stored for key, stored in topic.contents.by_key.items()})
+    return replace(topic, contents=replace(topic.contents, by_key=by_key))
 
 
 def _settings(options: Namespace) -> SizeSettings:

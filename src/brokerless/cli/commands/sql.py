@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from brokerless import arrow
-from brokerless.cli.options import add_isolation, add_max_batch_bytes, add_schemas_path, add_selection
+from brokerless.cli.options import add_isolation, add_jobs, add_max_batch_bytes, add_schemas_path, add_selection
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.values import count, size
 from brokerless.errors import UsageError
@@ -65,12 +65,13 @@ def add_options(parser: ArgumentParser) -> None:
     add("-f", "--file", metavar="FILE", help="read the statements from FILE in place of QUERY; - is stdin")
     add("--csv", action="store_true", help="CSV with a header, all rows")
     add("-o", "--output", metavar="FILE", help="write the result to FILE: .parquet, .arrow, .csv, .json or .jsonl")
-    add("--format", choices=("parquet", "arrow", "csv", "json"), help="the format of FILE, whatever its ending")
-    add("-n", "--rows", type=count, default=ROWS, metavar="N", help=f"at most so many rows of a table ({ROWS})")
+    add("--output-format", choices=("parquet", "arrow", "csv", "json"), help="the format of FILE, whatever its ending")
+    add("-n", "--limit", type=count, default=ROWS, metavar="N", help=f"at most so many rows of a table ({ROWS})")
     add("--memory-limit", type=size, metavar="SIZE", help="what DuckDB may take before it spills to disk (2GiB)")
     add_schemas_path(parser)
     add_isolation(parser)
     add("--control", action="store_true", help="also control records")
+    add_jobs(parser)
     add_max_batch_bytes(parser)
 
 
@@ -82,8 +83,8 @@ def run(options: Namespace) -> int:
     _check(options)
     if options.file is not None:
         options.query = _read(options.file)
-    if options.output is not None and options.format is None:
-        options.format = format_of(options.output)
+    if options.output is not None and options.output_format is None:
+        options.output_format = format_of(options.output)
     output = Output()
     for log in output.open(options.paths, options.include):
         chosen = output.chosen(log, options)
@@ -109,8 +110,8 @@ def run(options: Namespace) -> int:
 def _check(options: Namespace) -> None:
     if sum((options.json, options.csv, options.output is not None)) > 1:
         raise UsageError("--json, --csv and -o FILE exclude each other; use one of them")
-    if options.format is not None and options.output is None:
-        raise UsageError("--format is that of a file; add -o FILE, or use --json or --csv")
+    if options.output_format is not None and options.output is None:
+        raise UsageError("--output-format is that of a file; add -o FILE, or use --json or --csv")
     if options.file is not None and options.query is not None:
         raise UsageError("write the query, or the file that has it, not both")
     if options.query is not None and options.query.endswith(".sql") and Path(options.query).is_file():
@@ -176,7 +177,7 @@ def _show(session: Session, query: str, options: Namespace, output: Output) -> N
     if result is None:
         return
     if options.output is not None:
-        rows = write_result(result, options.output, options.format)
+        rows = write_result(result, options.output, options.output_format)
         output.line(f"{rows:,} row{'' if rows == 1 else 's'} written to {show_name(options.output)}")
     elif options.json or options.csv:
         is_raw = options.json or not output.is_terminal
@@ -189,7 +190,7 @@ def _show_table(result: pa.RecordBatchReader, options: Namespace, output: Output
     from brokerless.interchange.result_text import rows_of
     from brokerless.views.sql import row_lines, table_lines
 
-    most, view = options.rows, row_lines if getattr(options, "lines", False) else table_lines
+    most, view = options.limit, row_lines if getattr(options, "lines", False) else table_lines
 
     if result.schema.names == ["explain_key", "explain_value"]:  # a drawing of many lines
         for row in (row for batch in result for row in arrow.rows(batch)):
@@ -200,4 +201,4 @@ def _show_table(result: pa.RecordBatchReader, options: Namespace, output: Output
     for line in view(result.schema, rows[:most]):
         output.line(line)
     if len(rows) > most:
-        output.line("... and more rows (--rows N shows more; --csv, --json and -o FILE have all)")
+        output.line("... and more rows (--limit N shows more; --csv, --json and -o FILE have all)")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Literal
 
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import UnreadableError, UsageError, renamed
 from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.erase.blanking import Blanking
@@ -100,12 +100,13 @@ class Proof:
         }
 
 
+@renamed(output="erased", key="public_key")
 def prove(
     path: str | os.PathLike[str],
     *,
-    output: str | os.PathLike[str] | None = None,
+    erased: str | os.PathLike[str] | None = None,
     source: str | os.PathLike[str] | None = None,
-    key: str | os.PathLike[str] | None = None,
+    public_key: str | os.PathLike[str] | None = None,
     selection: Selection | None = None,
     keys: Iterable[bytes | str] | None = None,
     where: str | None = None,
@@ -121,9 +122,9 @@ def prove(
 ) -> Proof:
     """Checks the manifest at ``path``, and the logs that it is about.
 
-    ``output``: the directory that ``erase`` wrote, where it was moved since. ``source``: the directory that it read, if
-    that is still at hand: then what stayed is compared with it, and erased values are searched for. ``key``: a PEM
-    file with the public key that has to have signed. ``keys``, ``where`` or ``header``: what was erased, as it
+    ``erased``: the directory that ``erase`` wrote, where it was moved since. ``source``: the directory that it read, if
+    that is still at hand: then what stayed is compared with it, and erased values are searched for. ``public_key``: a
+    PEM file with the public key that has to have signed. ``keys``, ``where`` or ``header``: what was erased, as it
     was given to ``erase`` (``selection``: one of them as such): then no record may be selected, and keys are searched
     for. ``only``: topics and partitions (``orders``, ``orders-0``) of the source that the proof is to be about; without
     it, a selected record in any other partition of the source is an error. ``report`` is called with each finding.
@@ -132,7 +133,7 @@ def prove(
     no manifest, and :class:`UsageError`.
     """
     selection = _selection(selection, keys, where, header)
-    _check_places(path, source, output, only, storage_options)
+    _check_places(path, source, erased, only, storage_options)
     manifest = load_manifest(os.fspath(path))
     proof = Proof(os.fspath(path), manifest.value, parse_claims(manifest))
 
@@ -142,15 +143,15 @@ def prove(
             report(finding)
 
     _check_whole(manifest, proof, add)
-    _check_signature(manifest, None if key is None else os.fspath(key), proof, add)
+    _check_signature(manifest, None if public_key is None else os.fspath(public_key), proof, add)
     if selection is not None:
         _check_selection(manifest, selection)
     proof.has_source, blanking = source is not None, _blanking(manifest)
     base = Check(True, blanking, None, None, max_batch_bytes or DEFAULT_MAX_BATCH_BYTES, storage_options)
     before = _tasks(proof.claims, base, source, selection) if source is not None else []
-    after = _tasks(proof.claims, replace(base, is_source=False), output, selection)
+    after = _tasks(proof.claims, replace(base, is_source=False), erased, selection)
     if len({each.path for each in after}) < len(after):
-        raise UsageError(f"{output}: two partitions of the manifest are one here; give the directory that has them all")
+        raise UsageError(f"{erased}: two partitions of the manifest are one here; give the directory that has them all")
 
     def run_all(tasks: list[ProveTask], place: Place) -> list[ProveTaskResult]:
         with closing(run(run_task, tasks, spark=place, done=done, name=_NAME, processes=processes)) as results:
@@ -164,19 +165,19 @@ def prove(
         erasure = None if selection is None else Erasure(selection, max_batch_bytes=base.max_batch_bytes)
         proof.scope = check_scope(sources, claimed, only, erasure, add)
     with started(spark, [*before, *after], say, _NAME) as place:
-        erased = run_all(before, place)
+        of_source = run_all(before, place)
         keys = selection.keys if selection is not None and blanking is None else None
         fields = {name.encode() for path in (blanking.paths if blanking is not None else ()) for name in path}
-        places = {value: at for each in erased for value, at in each.values.items() if value not in fields}
+        places = {value: at for each in of_source for value, at in each.values.items() if value not in fields}
         search = PatternSearch(chain(keys or (), places), places)
         proof.searched, proof.unsearched = len(search.patterns), search.left_out
-        checked = run_all(_searching(after, search, erased), place)
+        checked = run_all(_searching(after, search, of_source), place)
     proof.copied = {
         claim.name: each.selected
         for claim, each in zip(proof.claims, checked, strict=True)
         if claim.is_copied and names.is_internal(claim.topic)
     }
-    _check_directories(manifest, proof, replace(base, is_source=False, search=search), output, add)
+    _check_directories(manifest, proof, replace(base, is_source=False, search=search), erased, add)
     return proof
 
 
@@ -197,11 +198,11 @@ def _selection(
 def _check_places(
     path: str | os.PathLike[str],
     source: str | os.PathLike[str] | None,
-    output: str | os.PathLike[str] | None,
+    erased: str | os.PathLike[str] | None,
     only: Sequence[str],
     storage_options: StorageOptions | None,
 ) -> None:
-    for name, each in (("source", source), ("output", output)):
+    for name, each in (("source", source), ("erased", erased)):
         if each is not None and not Location(os.fspath(each), storage_options).is_directory():
             text = f"there is no such directory; give the one of the logs as --{name}"
             raise UsageError(f"{os.fspath(each)}: {text}")
@@ -280,7 +281,7 @@ def _check_signature(manifest: SignedManifest, key: str | None, proof: Proof, re
             public = bytes.fromhex(own)
         except ValueError:
             public = b""
-        text = "the key that signed is known from the manifest alone; compare it, or use --key"
+        text = "the key that signed is known from the manifest alone; compare it, or use --public-key"
         report(Finding("info", Kind.KEY_UNCONFIRMED, manifest.path, None, None, text))
     proof.signer = None if public is None else fingerprint(public)
     is_whole = manifest.signature is not None and len(manifest.signature) == SIGNATURE_BYTES

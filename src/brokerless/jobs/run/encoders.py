@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Self
 
 from brokerless.format.write.encoder import Encoder
+from brokerless.ordered_threads import processors
 from brokerless.tables.batcher import BatchSettings, Cut, Encoded, encode
 
 AT_ONCE = 4
@@ -19,7 +19,7 @@ class Encoders:
 
     def __init__(self, settings: BatchSettings, threads: int | None = None) -> None:
         if threads is None:
-            threads = min(len(os.sched_getaffinity(0)), AT_ONCE) if hasattr(os, "sched_getaffinity") else 2
+            threads = min(processors(), AT_ONCE)
         self._free: SimpleQueue[Encoder] = SimpleQueue()
         for _ in range(threads):
             self._free.put(settings.encoder())

@@ -35,6 +35,11 @@ def redact(batch: pa.RecordBatch, key: bytes, form: Form) -> pa.RecordBatch:
     return batch
 
 
+def redact_key(data: bytes | None, key: bytes) -> bytes | None:
+    """A record's key as its length and hash, as text; None stays."""
+    return None if data is None else as_text(len(data), _hash(data, key))
+
+
 def as_json(length: int, digest: str) -> bytes:
     return b'{"redacted":%d,"hash":"%s"}' % (length, digest.encode())
 
@@ -55,6 +60,9 @@ def _bytes(column: Column, key: bytes, form: Form) -> Column:
     ends, data = arrow.ends(column).tolist(), arrow.data(column).data
     redacted: list[bytes | None] = []
     for start, end, valid in zip(ends, ends[1:], arrow.is_valid(column), strict=False):
-        digest = blake2b(data[start:end], digest_size=HASH_BYTES, key=key)
-        redacted.append(form(end - start, digest.hexdigest()) if valid else None)
+        redacted.append(form(end - start, _hash(data[start:end], key)) if valid else None)
     return arrow.column_of_values(redacted, pa.binary())
+
+
+def _hash(data: bytes | memoryview, key: bytes) -> str:
+    return blake2b(data, digest_size=HASH_BYTES, key=key).hexdigest()

@@ -150,7 +150,7 @@ def _check_empty(
             records = sum(end - start for start, end in found)
             if records:
                 text = f"{name} has records on the target ({records} offsets): give --append to restore after them, or "
-                text += "the --map of the restore that wrote them to go on with it"
+                text += "the --offset-map of the restore that wrote them to go on with it"
                 yield Finding("error", Kind.TARGET_NOT_EMPTY, connection.bootstrap, None, None, text)
 
 
@@ -171,11 +171,13 @@ def apply(restore: LiveRestore, on_damage: OnDamage, done: Done) -> Restore:
     plan, settings, connection = restore.plan, restore.settings, restore.connection
     refuse_errors(plan.findings)
     if settings.map_directory is None:
-        raise UsageError("give the directory of the offset map with --map; the same one lets a restore go on")
+        raise UsageError("give the directory of the offset map with --offset-map; the same one lets a restore go on")
     missing = {each.topic: (each.partition_count, each.configs or {}) for each in plan.topics if not each.exists}
     if missing and plan.is_resumed:
         text = f"{next(iter(missing))} is not on the target any more"
-        raise UsageError(f"{settings.map_directory}: {text}; to restore it again, give another directory with --map")
+        raise UsageError(
+            f"{settings.map_directory}: {text}; to restore it again, give another directory with --offset-map"
+        )
     create_topics(connection, missing)
     targets = describe_topics(connection, list(restore.readers))
     with Target(connection) as target:

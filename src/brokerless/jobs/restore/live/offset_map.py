@@ -195,7 +195,9 @@ def _load_start(path: Path) -> dict[str, Any]:
                 as_integer(int(number) if number.isdecimal() else None, "partition", most=MAX_INT32)
                 as_integer(offset, "start")
     except WrongJsonError as error:
-        raise UsageError(f"{path}: this is no map of a restore: {error}; give another directory with --map") from error
+        raise UsageError(
+            f"{path}: this is no map of a restore: {error}; give another directory with --offset-map"
+        ) from error
     del found["offsetMap"]
     return found
 
@@ -214,15 +216,15 @@ def _check_start(path: Path, found: Mapping[str, Any], start: Mapping[str, Any])
         if name != "topics" and found.get(name) != value:
             text = f"this map is of another restore: its {name} is {_show(name, found.get(name))}, and not "
             text += _show(name, value)
-            raise UsageError(f"{path}: {text}; give another directory with --map")
+            raise UsageError(f"{path}: {text}; give another directory with --offset-map")
     if found["topics"].keys() != start["topics"].keys():
         known = ", ".join(sorted(found["topics"]))
-        raise UsageError(f"{path}: this map is of the topics {known}; restore the same, or give another --map")
+        raise UsageError(f"{path}: this map is of the topics {known}; restore the same, or give another --offset-map")
     for topic, described in start["topics"].items():
         known_id = found["topics"][topic]["topicId"]
         if known_id != described["topicId"]:
             text = f"{topic} was deleted and created again since: its ID was {known_id}, and is {described['topicId']}"
-            raise UsageError(f"{path}: {text}; to restore it again, give another directory with --map")
+            raise UsageError(f"{path}: {text}; to restore it again, give another directory with --offset-map")
 
 
 def _first_zero(file: BinaryIO, size: int) -> int:
@@ -262,7 +264,7 @@ def _positions(path: Path, start: Mapping[str, Any]) -> dict[Place, Position]:
         at = positions.get((run.topic, run.partition))
         if at is None or run.source_first < at.source or run.target_first < at.target:
             name = f"{run.topic}-{run.partition}"
-            raise UsageError(f"{path}: the runs of {name} are not in order; give another directory with --map")
+            raise UsageError(f"{path}: the runs of {name} are not in order; give another directory with --offset-map")
         at.source, at.target = run.source_last + 1, run.target_end
         at.records += run.source_last - run.source_first + 1
     return positions
@@ -282,7 +284,7 @@ def _read_runs(path: Path) -> Iterator[Run]:
                 if last < first:
                     raise WrongJsonError("sourceLast is before sourceFirst")
             except WrongJsonError as error:
-                text = f"line {number} is no run of offsets: {error}; give another directory with --map"
+                text = f"line {number} is no run of offsets: {error}; give another directory with --offset-map"
                 raise UsageError(f"{path}: {text}") from error
             yield Run(topic, partition, first, last, target)
 

@@ -189,7 +189,8 @@ def frame(path: str, *, connector: bool = False) -> tuple[DataFrame, int]:
 
 def written(batches: Iterable[pa.RecordBatch], directory: str) -> int:
     """How many records are a new partition."""
-    from brokerless.jobs.load.loader import Routing, load
+    from brokerless.api.loading import load
+    from brokerless.jobs.load.routing import Routing
     from brokerless.tables.batcher import BatchSettings
 
     return load(batches, directory, Routing(TOPIC, next(numbers)), BatchSettings(batch_size=BATCH_SIZE)).rows

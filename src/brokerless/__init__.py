@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from brokerless import schemas
     from brokerless.api.cluster import cluster, rebuild, undo_rebuild
+    from brokerless.api.loading import load
     from brokerless.api.log import Log, open
     from brokerless.api.partition import Partition
     from brokerless.api.pipeline import next_offsets, pipeline
+    from brokerless.api.proving import prove
     from brokerless.api.recovery import carve, merge
     from brokerless.api.restore import restore
     from brokerless.api.results import LogAudit, LogRestart
@@ -37,9 +39,8 @@ if TYPE_CHECKING:
     from brokerless.explanation.field import Field
     from brokerless.explanation.files import Explanation, explain
     from brokerless.findings import Finding, Kind
-    from brokerless.jobs.load.loader import load
     from brokerless.jobs.load.routing import Routing
-    from brokerless.jobs.prove.job import Proof, prove
+    from brokerless.jobs.prove.job import Proof
     from brokerless.log.config import LogConfig
     from brokerless.record import Record, record_views
     from brokerless.table_formats.catalog import Catalog
@@ -97,6 +98,7 @@ _MODULES = {
     "brokerless.api.log": ("Log", "open"),
     "brokerless.api.partition": ("Partition",),
     "brokerless.api.pipeline": ("next_offsets", "pipeline"),
+    "brokerless.api.proving": ("prove",),
     "brokerless.api.recovery": ("carve", "merge"),
     "brokerless.api.restore": ("restore",),
     "brokerless.api.results": ("LogAudit", "LogRestart"),
@@ -109,9 +111,9 @@ _MODULES = {
     "brokerless.explanation.files": ("Explanation", "explain"),
     "brokerless.table_formats.catalog": ("Catalog",),
     "brokerless.findings": ("Finding", "Kind"),
-    "brokerless.jobs.load.loader": ("load",),
+    "brokerless.api.loading": ("load",),
     "brokerless.jobs.load.routing": ("Routing",),
-    "brokerless.jobs.prove.job": ("Proof", "prove"),
+    "brokerless.jobs.prove.job": ("Proof",),
     "brokerless.log.config": ("LogConfig",),
     "brokerless.record": ("Record", "record_views"),
     "brokerless.tables.batcher": ("BatchSettings",),

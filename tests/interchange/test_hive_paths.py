@@ -15,11 +15,12 @@ from tests.jobs.exports import exported, partition
 from tests.log.whole_batches import batch
 
 import brokerless
+from brokerless.api.loading import load
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.interchange.hive_paths import merge
 from brokerless.interchange.input_files import InputFiles
 from brokerless.jobs.export.job import Export
-from brokerless.jobs.load.loader import Routing, load
+from brokerless.jobs.load.routing import Routing
 from brokerless.log.names import parse_partition_directory
 from brokerless.tables.rows import RowError
 

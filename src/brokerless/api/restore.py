@@ -63,7 +63,7 @@ def restore(
     from brokerless.jobs.restore.live.connection import Connection, load_config
     from brokerless.jobs.restore.live.job import LiveSettings, plan_restore
     from brokerless.jobs.restore.live.job import apply as apply_restore
-    from brokerless.jobs.restore.source import Reading
+    from brokerless.jobs.restore.source import Reading, SelectedPartitions
 
     targets = [os.fspath(each) for each in to]
     if (bootstrap_servers is None) == (not targets):
@@ -77,6 +77,7 @@ def restore(
     if missing:
         raise UsageError(f"{', '.join(given)}: there is no topic {min(missing)}")
     report = on_damage or raise_errors
+    selected = SelectedPartitions(given, chosen, everything, sorted(topics or ()))
     if bootstrap_servers is None:
         from brokerless.jobs.restore.disks.job import DiskSettings, apply_disks, plan_disks, settle_disks
 
@@ -84,9 +85,7 @@ def restore(
             settle_disks(targets)
         cluster = None if metadata is None else os.fspath(metadata)
         how = DiskSettings(milliseconds(until), replace, cluster, max_batch_bytes)
-        disks = plan_disks(
-            chosen, everything, targets, how, named=sorted(topics or ()), on_damage=report, done=done,
-        )  # fmt: skip
+        disks = plan_disks(selected, targets, how, report, done)
         return apply_disks(disks, how, report, done) if apply else disks
     live = LiveSettings(
         Reading(isolation, milliseconds(until), max_batch_bytes),
@@ -95,8 +94,5 @@ def restore(
         groups,
         append,
     )
-    planned = plan_restore(
-        given, chosen, everything, Connection(bootstrap_servers, settings), live, named=sorted(topics or ()),
-        on_damage=report, done=done,
-    )  # fmt: skip
+    planned = plan_restore(selected, Connection(bootstrap_servers, settings), live, report, done)
     return apply_restore(planned, report, done) if apply else planned.plan

@@ -13,13 +13,13 @@ from tests.golden import broker_data
 from tests.jobs.exports import exported, facts, listing, table
 
 import brokerless
+from brokerless.api.loading import load
 from brokerless.cli import main
 from brokerless.findings import Finding
 from brokerless.interchange.input_files import InputFiles
 from brokerless.jobs.export import commit as commits
 from brokerless.jobs.export import tasks as plans
 from brokerless.jobs.export.job import Export
-from brokerless.jobs.load.loader import load
 
 CLEAN = broker_data("clean")
 SEGMENTS = [0, 169, 342, 543]

@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 import brokerless
+from brokerless.api.loading import load
 from brokerless.errors import RefusedError, UnwritableError, UsageError
-from brokerless.jobs.load.loader import Routing, load
+from brokerless.jobs.load.routing import Routing
 from brokerless.log.config import LogConfig
 from brokerless.schemas import HEADERS, TIMESTAMP_TYPES
 from brokerless.tables.batcher import BatchSettings
@@ -393,7 +394,8 @@ CHILD = """
 import sys
 import pyarrow as pa
 from brokerless.tables.batcher import BatchSettings
-from brokerless.jobs.load.loader import Routing, load
+from brokerless.api.loading import load
+from brokerless.jobs.load.routing import Routing
 
 def peak():
     with open("/proc/self/status") as status:

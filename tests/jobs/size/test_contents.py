@@ -9,7 +9,7 @@ from tests.golden import broker_data
 from tests.jobs.size.topics import START
 
 import brokerless
-from brokerless.jobs.load.loader import load
+from brokerless.api.loading import load
 from brokerless.jobs.size.contents import MOST_NAMES, Contents
 from brokerless.jobs.size.exact import ExactSizes, measure_partition
 from brokerless.log.directory import resolve

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from tests.jobs.size.topics import START
 
-from brokerless.jobs.load.loader import load
+from brokerless.api.loading import load
 from brokerless.jobs.size.crossover import smaller_from
 from brokerless.jobs.size.places import places_of
 from brokerless.jobs.size.sample import Sample, read_sample

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from brokerless.jobs.load.loader import load
+from brokerless.api.loading import load
 from brokerless.tables.batcher import BatchSettings
 
 START = 1_700_000_000_000

@@ -12,8 +12,8 @@ from tests.log.whole_batches import batch
 from tests.sources import sources_of
 
 import brokerless
+from brokerless.api.loading import load
 from brokerless.errors import UsageError
-from brokerless.jobs.load.loader import load
 from brokerless.jobs.load.routing import Routing
 from brokerless.jobs.merge.job import Merge
 from brokerless.jobs.merge.job import plan as plan_merge

@@ -217,7 +217,7 @@ def test_a_journal_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
 def test_old_formats_give_way_where_they_can(tmp_path: Path, magic: int, codec: str) -> None:
     import pyarrow as pa
 
-    from brokerless.jobs.load.loader import load
+    from brokerless.api.loading import load
     from brokerless.jobs.load.routing import Routing
     from brokerless.tables.batcher import BatchSettings
 

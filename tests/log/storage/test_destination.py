@@ -13,8 +13,8 @@ from tests.examples import some_quick
 from tests.log.whole_batches import batch, batches
 
 import brokerless
+from brokerless.api.loading import load
 from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError, UsageError
-from brokerless.jobs.load.loader import load
 from brokerless.jobs.load.routing import Routing
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import last_batch

@@ -23,8 +23,8 @@ from tests.spark import stream_job
 from tests.spark.limits import at_most, needs_limits
 from tests.spark.stream.test_log_tracker import Query
 
+from brokerless.api.loading import load
 from brokerless.errors import UnreadableError
-from brokerless.jobs.load.loader import load
 from brokerless.jobs.load.routing import Routing
 from brokerless.log.checkpoint.commit_journal import Journal, write_journal
 from brokerless.log.commit import commit as committing

@@ -58,7 +58,9 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from brokerless.cli.erasure_options import selection_of
-    from brokerless.jobs.prove.job import prove
+    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+    from brokerless.jobs.prove.job import Proving, prove
+    from brokerless.log.storage.location import Location
     from brokerless.views.findings import is_at_least
     from brokerless.views.screen import colored
 
@@ -67,20 +69,13 @@ def run(options: Namespace) -> int:
 
         check_page_path(options.html, options.manifest, [options.erased, options.source])
     output = Output()
+    erased, source = (None if each is None else Location(each) for each in (options.erased, options.source))
+    proving = Proving(
+        Location(options.manifest), erased, source, options.public_key, selection_of(options), options.only,
+        options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
+    )  # fmt: skip
     with progress("checking") as done:
-        proof = prove(
-            options.manifest,
-            erased=options.erased,
-            source=options.source,
-            public_key=options.public_key,
-            selection=selection_of(options),
-            only=options.only,
-            max_batch_bytes=options.max_batch_bytes,
-            done=done,
-            spark=options.spark,
-            say=output.say,
-            processes=None,
-        )
+        proof = prove(proving, done=done, spark=options.spark, say=output.say, processes=None)
     if options.html is not None:
         from brokerless.views.proof_page import write_proof_page
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.restore.disks.job import DiskRestore
     from brokerless.jobs.restore.live.job import LiveRestore
     from brokerless.jobs.restore.results import Restore
-    from brokerless.log.directory import PartitionPath
+    from brokerless.jobs.restore.source import SelectedPartitions
     from brokerless.log.read_progress import Done
     from brokerless.tables.partition_reader import OnDamage
 
@@ -88,6 +88,8 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    from brokerless.jobs.restore.source import SelectedPartitions
+
     output = Output()
     seen: set[Finding] = set()
 
@@ -101,9 +103,10 @@ def run(options: Namespace) -> int:
     if not chosen or output.exit_code:
         return output.end()
     everything = [each for log in logs for each in log.directory.partitions]
+    selected = SelectedPartitions(options.paths, chosen, everything, sorted(named_topics(chosen, options)))
     if options.to:
-        return _show_and_apply(options, output, _into_disks(options, output, chosen, everything, on_damage))
-    return _show_and_apply(options, output, _into_cluster(options, chosen, everything, on_damage))
+        return _show_and_apply(options, output, _into_disks(options, output, selected, on_damage))
+    return _show_and_apply(options, output, _into_cluster(options, selected, on_damage))
 
 
 Planned = TypeVar("Planned", "Restore", "DiskRestore")
@@ -139,11 +142,7 @@ def _show_and_apply(options: Namespace, output: Output, job: _Job[Planned]) -> i
 
 
 def _into_disks(
-    options: Namespace,
-    output: Output,
-    chosen: Sequence[PartitionPath],
-    everything: Sequence[PartitionPath],
-    on_damage: OnDamage,
+    options: Namespace, output: Output, selected: SelectedPartitions, on_damage: OnDamage
 ) -> _Job[DiskRestore]:
     from brokerless import clock
     from brokerless.jobs.restore.disks.job import DiskSettings, apply_disks, plan_disks, settle_disks
@@ -157,12 +156,9 @@ def _into_disks(
     settings = DiskSettings(until, options.replace, options.metadata, options.max_batch_bytes)
     if options.apply and settle_disks(options.to):
         output.say("a restore that had been cut short was completed")
-    size = sum(each.size for each in chosen)
+    size = sum(each.size for each in selected.partitions)
     with progress("reading", size) as done:
-        planned = plan_disks(
-            chosen, everything, options.to, settings, named=sorted(named_topics(chosen, options)), on_damage=on_damage,
-            done=done,
-        )  # fmt: skip
+        planned = plan_disks(selected, options.to, settings, on_damage, done)
     return _Job(
         planned,
         2 * size,
@@ -174,15 +170,13 @@ def _into_disks(
     )
 
 
-def _into_cluster(
-    options: Namespace, chosen: Sequence[PartitionPath], everything: Sequence[PartitionPath], on_damage: OnDamage
-) -> _Job[Restore]:
+def _into_cluster(options: Namespace, selected: SelectedPartitions, on_damage: OnDamage) -> _Job[Restore]:
     from brokerless.jobs.restore.live.job import apply
     from brokerless.views.restore.live import plan_lines, result_lines, rows
 
     if options.replace or options.metadata:
         raise UsageError("--replace and --metadata are for --to; leave them out")
-    planned = _plan(options, chosen, everything, on_damage)
+    planned = _plan(options, selected, on_damage)
     return _Job(
         planned.plan,
         sum(each.paths.size for readers in planned.readers.values() for each in readers),
@@ -194,9 +188,7 @@ def _into_cluster(
     )
 
 
-def _plan(
-    options: Namespace, chosen: Sequence[PartitionPath], everything: Sequence[PartitionPath], on_damage: OnDamage
-) -> LiveRestore:
+def _plan(options: Namespace, selected: SelectedPartitions, on_damage: OnDamage) -> LiveRestore:
     from brokerless import clock
     from brokerless.jobs.restore.live.connection import Connection, load_config
     from brokerless.jobs.restore.live.job import LiveSettings, plan_restore
@@ -209,8 +201,5 @@ def _plan(
         None if options.offset_map is None else Path(options.offset_map),
         options.rate, options.groups, options.append,
     )  # fmt: skip
-    with progress("reading", sum(each.size for each in chosen)) as done:
-        return plan_restore(
-            options.paths, chosen, everything, Connection(options.bootstrap_servers, config), settings,
-            named=sorted(named_topics(chosen, options)), on_damage=on_damage, done=done,
-        )  # fmt: skip
+    with progress("reading", sum(each.size for each in selected.partitions)) as done:
+        return plan_restore(selected, Connection(options.bootstrap_servers, config), settings, on_damage, done)

@@ -11,6 +11,7 @@ from brokerless.jobs.erase.copies import Copy
 from brokerless.jobs.erase.field_counts import FieldCount, TopicField, by_topic
 from brokerless.jobs.erase.job import ErasedPartition, Erasure
 from brokerless.jobs.erase.signed_manifest import (
+    ManifestEntries,
     Request,
     check_path,
     describe_selection,
@@ -100,10 +101,11 @@ class ManifestWriter:
 
     def _write(self, directories: Sequence[Mapping[str, Any]]) -> None:
         self._selection = self._selection or describe_selection(self._request.erasure.selection)
-        write_manifest(
-            self.path, self._request, self._selection, self._partitions, directories, self._copies, self._key,
-            list(self._unwritten.values()), self._schemas.as_list(),
-        )  # fmt: skip
+        not_written = list(self._unwritten.values())
+        entries = ManifestEntries(
+            self._selection, self._partitions, not_written, directories, self._copies, self._schemas.as_list()
+        )
+        write_manifest(self.path, self._request, entries, self._key)
 
 
 def topic_fields(results: Sequence[ErasedPartition], writer: ManifestWriter | None) -> list[TopicField]:

@@ -116,20 +116,24 @@ def directory_entry(directory: Destination) -> dict[str, Any]:
     return {"target": full_path(str(directory)), "after": after}
 
 
-def write_manifest(
-    path: str,
-    request: Request,
-    selection: Mapping[str, Any],
-    partitions: Sequence[Mapping[str, Any]],
-    directories: Sequence[Mapping[str, Any]],
-    copies: Sequence[Mapping[str, Any]],
-    key: Ed25519PrivateKey | None,
-    not_written: Sequence[Mapping[str, Any]] = (),
-    schemas: Sequence[Mapping[str, Any]] = (),
-) -> None:
-    """Writes a manifest, and its signature if there is a key; both replace what was there. ``selection``: as
-    :func:`describe_selection` gives it; ``schemas``: those by which fields were blanked, so that they can be checked
-    without a registry. Raises UnwritableError."""
+@dataclass(frozen=True, slots=True)
+class ManifestEntries:
+    """What a manifest says of an erasure beside its request, each part as in its JSON.
+
+    ``selection``: as :func:`describe_selection` returns it. ``schemas``: those by which fields were blanked, so that
+    they can be checked without a registry.
+    """
+
+    selection: Mapping[str, Any]
+    partitions: Sequence[Mapping[str, Any]]
+    not_written: Sequence[Mapping[str, Any]]
+    directories: Sequence[Mapping[str, Any]]
+    copies: Sequence[Mapping[str, Any]]
+    schemas: Sequence[Mapping[str, Any]]
+
+
+def write_manifest(path: str, request: Request, entries: ManifestEntries, key: Ed25519PrivateKey | None) -> None:
+    """Writes a manifest, and its signature if there is a key; both replace what was there. Raises UnwritableError."""
     manifest = {
         "erasure": VERSION,
         "tool": "brokerless",
@@ -137,14 +141,14 @@ def write_manifest(
         "created": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "sources": list(request.sources),
         "to": request.to,
-        "selection": selection,
+        "selection": entries.selection,
         "action": request.action(),
-        "schemas": list(schemas),
+        "schemas": list(entries.schemas),
         "publicKey": None if key is None else public_bytes(key.public_key()).hex(),
-        "partitions": list(partitions),
-        "notWritten": list(not_written),
-        "directories": list(directories),
-        "copies": list(copies),
+        "partitions": list(entries.partitions),
+        "notWritten": list(entries.not_written),
+        "directories": list(entries.directories),
+        "copies": list(entries.copies),
     }
     data = json.dumps(manifest, indent=1).encode() + b"\n"
     own = Path(local(path))

@@ -73,13 +73,13 @@ def load_files(
     say: Say = ignore,
     before_commit: BeforeCommit | None = None,
 ) -> Loaded:
-    """:func:`brokerless.jobs.load.loader.load` for files. ``spark``, ``say``: as :func:`brokerless.jobs.run.job.run`
+    """:func:`brokerless.load` for files. ``spark``, ``say``: as :func:`brokerless.jobs.run.job.run`
     takes them; without Spark, it is one pass in this process. ``done`` is called with bytes that were read.
 
     A run that was killed once its partitions were there is repeated: they are written again. Not so with
     ``before_commit``, which records what is done by itself, and of what comes from stdin.
 
-    Raises what :func:`~brokerless.jobs.load.loader.load` raises, but for a row that cannot become a record
+    Raises what :func:`brokerless.load` raises, but for a row that cannot become a record
     :class:`UnreadableError` with its place in its file. Then nothing is left.
     """
     routing, dry_run = replace(loading.routing, exported_ids=inputs.topic_ids()), loading.dry_run

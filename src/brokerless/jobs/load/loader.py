@@ -5,7 +5,7 @@ Each step is a module: rows are checked and cast to Kafka's types (``tables/rows
 (``log/commit/partition_writer``). When everything is written and synced, the partitions are renamed to their final
 names; an error before that leaves nothing.
 
-:func:`load` is all of them, and what a benchmark should call.
+:func:`load_into` is all of them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ from brokerless.jobs.run.encoders import AT_ONCE, Encoders
 from brokerless.log.checkpoint.topic_ids import check_topic_ids
 from brokerless.log.commit.commit import commit, discard
 from brokerless.log.commit.job_commit import owner_of_command, prepare, remove_unused
-from brokerless.log.commit.partition_writer import PartitionOutput, output_directory
+from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.follower_append import check_sizes
 from brokerless.log.write.log_writer import Appended
@@ -105,32 +104,6 @@ class Loading:
     dry_run: bool = False
 
 
-def load(
-    batches: Iterable[pa.RecordBatch],
-    directory: str,
-    routing: Routing | None = None,
-    settings: BatchSettings | None = None,
-    config: LogConfig | None = None,
-    *,
-    storage_options: StorageOptions | None = None,
-    dry_run: bool = False,
-    done: Callable[[int], object] = lambda _: None,
-    before_commit: BeforeCommit = lambda *_: None,
-) -> Loaded:
-    """Writes record batches as new partitions of a log directory; all of them take their names when all is written.
-
-    ``batches``: any columns that :func:`rows.normalize` takes. Offsets that are given have to rise in each partition
-    and are kept, gaps as well, and so are timestamps. With ``dry_run`` all is done but writing. ``done`` is called with
-    the numbers of rows that were taken in.
-
-    Raises :class:`UsageError` for a setting that cannot be, a partition that is there, or a directory on which a broker
-    runs; :class:`RowError` for a row that cannot become a record. Then nothing is left.
-    """
-    to = output_directory(Location.of(directory, storage_options), ())
-    loading = Loading(routing or Routing(), settings or BatchSettings(), config or LogConfig(), dry_run)
-    return load_into(to, batches, loading, done, before_commit)
-
-
 def load_into(
     to: Destination,
     batches: Iterable[pa.RecordBatch],
@@ -138,7 +111,7 @@ def load_into(
     done: Callable[[int], object] = lambda _: None,
     before_commit: BeforeCommit = lambda *_: None,
 ) -> Loaded:
-    """As :func:`load`, into a directory that was checked."""
+    """Writes record batches as new partitions of a directory that was checked, as :func:`brokerless.load`."""
     with Loader(to, loading) as loader:
         for batch in batches:
             for part in bounded(batch):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Literal
 
-from brokerless.errors import UnreadableError, UsageError, renamed
+from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.erase.blanking import Blanking
 from brokerless.jobs.erase.job import Erasure
-from brokerless.jobs.erase.key_set import given_keys
 from brokerless.jobs.erase.selection import Selection
 from brokerless.jobs.erase.signed_manifest import (
     SIGNATURE_BYTES,
@@ -41,10 +39,9 @@ from brokerless.jobs.run.job import Place, in_order, run, started
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log import names
 from brokerless.log.segment import Report
-from brokerless.log.storage.location import Location, StorageOptions
-from brokerless.log.storage.paths import directory_name, join, parent_directory
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.paths import directory_name, parent_directory
 from brokerless.strict_json import WrongJsonError, as_list, as_text
-from brokerless.tables.record_filter import given_header
 from brokerless.text import short_html, short_repr
 from brokerless.typed.blanking.paths import path_text
 
@@ -100,58 +97,61 @@ class Proof:
         }
 
 
-@renamed(output="erased", key="public_key")
+@dataclass(frozen=True, slots=True)
+class Proving:
+    """What is to be proved: the manifest, and what it is compared with.
+
+    ``erased``: the directory that ``erase`` wrote, where it was moved since. ``source``: the directory that it read,
+    if that is still at hand: then what stayed is compared with it, and erased values are searched for. ``public_key``:
+    a PEM file with the public key that has to have signed. ``selection``: what was erased; then no record may be selected,
+    and keys are searched for. ``only``: topics and partitions (``orders``, ``orders-0``) of the source that the proof
+    is to be about; without it, a selected record in any other partition of the source is an error.
+    """
+
+    manifest: Location
+    erased: Location | None = None
+    source: Location | None = None
+    public_key: str | None = None
+    selection: Selection | None = None
+    only: Sequence[str] = ()
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+
+
 def prove(
-    path: str | os.PathLike[str],
-    *,
-    erased: str | os.PathLike[str] | None = None,
-    source: str | os.PathLike[str] | None = None,
-    public_key: str | os.PathLike[str] | None = None,
-    selection: Selection | None = None,
-    keys: Iterable[bytes | str] | None = None,
-    where: str | None = None,
-    header: tuple[str, bytes | str] | None = None,
-    only: Sequence[str] = (),
-    max_batch_bytes: int | None = None,
-    storage_options: StorageOptions | None = None,
-    report: Report | None = None,
+    proving: Proving,
+    report: Report = ignore,
     done: Done = ignore,
+    *,
     spark: Spark = NONE,
     say: Say = ignore,
     processes: int | None = 1,
 ) -> Proof:
-    """Checks the manifest at ``path``, and the logs that it is about.
+    """Checks a manifest, and the logs that it is about.
 
-    ``erased``: the directory that ``erase`` wrote, where it was moved since. ``source``: the directory that it read, if
-    that is still at hand: then what stayed is compared with it, and erased values are searched for. ``public_key``: a
-    PEM file with the public key that has to have signed. ``keys``, ``where`` or ``header``: what was erased, as it
-    was given to ``erase`` (``selection``: one of them as such): then no record may be selected, and keys are searched
-    for. ``only``: topics and partitions (``orders``, ``orders-0``) of the source that the proof is to be about; without
-    it, a selected record in any other partition of the source is an error. ``report`` is called with each finding.
-    ``done`` is called with the bytes that were read. ``spark``, ``say``, ``processes``: as
-    :func:`brokerless.jobs.run.job.run` takes them; a task is a partition. Raises :class:`UnreadableError` for what is
-    no manifest, and :class:`UsageError`.
+    ``report`` is called with each finding, ``done`` with the bytes that were read. ``spark``, ``say``, ``processes``:
+    as :func:`brokerless.jobs.run.job.run` takes them; a task is a partition. Raises :class:`UnreadableError` for what
+    is no manifest, and :class:`UsageError`.
     """
-    selection = _selection(selection, keys, where, header)
-    _check_places(path, source, erased, only, storage_options)
-    manifest = load_manifest(os.fspath(path))
-    proof = Proof(os.fspath(path), manifest.value, parse_claims(manifest))
+    _check_places(proving)
+    selection, source = proving.selection, proving.source
+    manifest = load_manifest(proving.manifest.path)
+    proof = Proof(proving.manifest.path, manifest.value, parse_claims(manifest))
 
     def add(finding: Finding) -> None:
         proof.findings.append(finding)
-        if report is not None:
-            report(finding)
+        report(finding)
 
     _check_whole(manifest, proof, add)
-    _check_signature(manifest, None if public_key is None else os.fspath(public_key), proof, add)
+    _check_signature(manifest, proving.public_key, proof, add)
     if selection is not None:
         _check_selection(manifest, selection)
     proof.has_source, blanking = source is not None, _blanking(manifest)
-    base = Check(True, blanking, None, None, max_batch_bytes or DEFAULT_MAX_BATCH_BYTES, storage_options)
-    before = _tasks(proof.claims, base, source, selection) if source is not None else []
-    after = _tasks(proof.claims, replace(base, is_source=False), erased, selection)
-    if len({each.path for each in after}) < len(after):
-        raise UsageError(f"{erased}: two partitions of the manifest are one here; give the directory that has them all")
+    base = Check(True, blanking, max_batch_bytes=proving.max_batch_bytes)
+    before = _tasks(proof.claims, base, proving) if source is not None else []
+    after = _tasks(proof.claims, replace(base, is_source=False), proving)
+    if len({each.location for each in after}) < len(after):
+        text = "two partitions of the manifest are one here; give the directory that has them all"
+        raise UsageError(f"{proving.erased}: {text}")
 
     def run_all(tasks: list[ProveTask], place: Place) -> list[ProveTaskResult]:
         with closing(run(run_task, tasks, spark=place, done=done, name=_NAME, processes=processes)) as results:
@@ -161,9 +161,9 @@ def prove(
         return found
 
     if source is not None:
-        sources, claimed = find_sources(Location.of(source, storage_options)), {each.path for each in before}
+        sources, claimed = find_sources(source), {each.location.path for each in before}
         erasure = None if selection is None else Erasure(selection, max_batch_bytes=base.max_batch_bytes)
-        proof.scope = check_scope(sources, claimed, only, erasure, add)
+        proof.scope = check_scope(sources, claimed, proving.only, erasure, add)
     with started(spark, [*before, *after], say, _NAME) as place:
         of_source = run_all(before, place)
         keys = selection.keys if selection is not None and blanking is None else None
@@ -177,39 +177,18 @@ def prove(
         for claim, each in zip(proof.claims, checked, strict=True)
         if claim.is_copied and names.is_internal(claim.topic)
     }
-    _check_directories(manifest, proof, replace(base, is_source=False, search=search), erased, add)
+    _check_directories(manifest, proof, replace(base, is_source=False, search=search), proving, add)
     return proof
 
 
-def _selection(
-    selection: Selection | None,
-    keys: Iterable[bytes | str] | None,
-    where: str | None,
-    header: tuple[str, bytes | str] | None,
-) -> Selection | None:
-    if (keys, where, header) == (None, None, None):
-        return selection
-    if selection is not None:
-        raise UsageError("selection excludes keys, where and header; use one of them")
-    own_header = None if header is None else given_header(header)
-    return Selection(None if keys is None else given_keys(keys), where, own_header)
-
-
-def _check_places(
-    path: str | os.PathLike[str],
-    source: str | os.PathLike[str] | None,
-    erased: str | os.PathLike[str] | None,
-    only: Sequence[str],
-    storage_options: StorageOptions | None,
-) -> None:
-    for name, each in (("source", source), ("erased", erased)):
-        if each is not None and not Location(os.fspath(each), storage_options).is_directory():
-            text = f"there is no such directory; give the one of the logs as --{name}"
-            raise UsageError(f"{os.fspath(each)}: {text}")
-    if Location(os.fspath(path), storage_options).is_directory():
+def _check_places(proving: Proving) -> None:
+    for name, each in (("source", proving.source), ("erased", proving.erased)):
+        if each is not None and not each.is_directory():
+            raise UsageError(f"{each}: there is no such directory; give the one of the logs as --{name}")
+    if proving.manifest.is_directory():
         text = "this is a directory; give the manifest that erase wrote, a file such as erased.erasure.json"
-        raise UsageError(f"{os.fspath(path)}: {text}")
-    if only and source is None:
+        raise UsageError(f"{proving.manifest}: {text}")
+    if proving.only and proving.source is None:
         raise UsageError("only names what of the source the proof is about; give the source as well")
 
 
@@ -223,15 +202,14 @@ def _check_whole(manifest: SignedManifest, proof: Proof, report: Report) -> None
         report(Finding("error", Kind.NOT_WRITTEN, each.source, None, None, text))
 
 
-def _tasks(
-    claims: Iterable[PartitionClaim], check: Check, directory: str | os.PathLike[str] | None, chosen: Selection | None
-) -> list[ProveTask]:
+def _tasks(claims: Iterable[PartitionClaim], check: Check, proving: Proving) -> list[ProveTask]:
     """A task for each partition, in the directory where they are now."""
     tasks: list[ProveTask] = []
+    directory = proving.source if check.is_source else proving.erased
     for claim in claims:
         recorded = claim.source if check.is_source else claim.target
-        path = recorded if directory is None else _place(recorded, directory, check.storage_options)
-        tasks.append(ProveTask(claim, path, replace(check, selection=chosen)))
+        location = proving.manifest.at(recorded) if directory is None else _place(recorded, directory)
+        tasks.append(ProveTask(claim, location, replace(check, selection=proving.selection)))
     return tasks
 
 
@@ -245,9 +223,8 @@ def _searching(tasks: Sequence[ProveTask], search: PatternSearch, erased: Sequen
     ]
 
 
-def _check_directories(
-    manifest: SignedManifest, proof: Proof, check: Check, output: str | os.PathLike[str] | None, report: Report
-) -> None:
+def _check_directories(manifest: SignedManifest, proof: Proof, check: Check, proving: Proving, report: Report) -> None:
+    erased, at = proving.erased, proving.manifest.at
     directories = parse_directories(manifest)
     if check.search is not None:
         check.search.counts.clear()
@@ -256,15 +233,15 @@ def _check_directories(
         report(Finding("error", Kind.NOT_FINISHED, manifest.path, None, None, text))
     own, to, roots = (manifest.path, f"{manifest.path}.sig"), manifest.value.get("to"), set[str]()
     for each in directories:
-        target = each.target if output is None else _directory_place(each.target, output, check.storage_options)
+        target = at(each.target) if erased is None else _directory_place(each.target, erased)
         known = {claim.name for claim in proof.claims if parent_directory(claim.target) == each.target}
         check_directory(each, target, known, own, check, report)
-        root = parent_directory(each.target) if output is None else os.fspath(output)
-        if root is not None and parent_directory(each.target) == to and target != root:
+        root = parent_directory(each.target) if erased is None else erased.path
+        if root is not None and parent_directory(each.target) == to and target.path != root:
             roots.add(root)
     for root in roots:  # of several log directories, each is in one of its own
         known = {directory_name(each.target) for each in directories}
-        check_directory(DirectoryClaim(root, ()), root, known, own, check, report)
+        check_directory(DirectoryClaim(root, ()), (erased or proving.manifest).at(root), known, own, check, report)
 
 
 def _check_signature(manifest: SignedManifest, key: str | None, proof: Proof, report: Report) -> None:
@@ -318,22 +295,22 @@ def _blanking(manifest: SignedManifest) -> Blanking | None:
         raise UnreadableError(manifest.path, f"action: {error}") from error
 
 
-def _place(recorded: str, directory: str | os.PathLike[str], storage_options: StorageOptions | None) -> str:
-    """Where a partition is now, of whose directories one is somewhere else: in it, in a directory of the name of its
-    former one, or that very directory."""
-    root, name = os.fspath(directory), directory_name(recorded)
-    above = parent_directory(recorded)
-    nested = join(join(root, directory_name(above)), name) if above is not None else join(root, name)
-    for path in (join(root, name), nested):
-        if Location(path, storage_options).exists():
-            return path
-    return root if directory_name(root) == name else join(root, name)
+def _place(recorded: str, directory: Location) -> Location:
+    """Return where a partition is now, of whose directories one is somewhere else: in it, in a directory of the name of
+    its former one, or that very directory."""
+    name, above = directory_name(recorded), parent_directory(recorded)
+    within = directory / name
+    nested = directory / directory_name(above) / name if above is not None else within
+    for location in (within, nested):
+        if location.exists():
+            return location
+    return directory if directory.name == name else within
 
 
-def _directory_place(recorded: str, directory: str | os.PathLike[str], storage_options: StorageOptions | None) -> str:
+def _directory_place(recorded: str, directory: Location) -> Location:
     """The same of a log directory: one of several has its name within ``directory``."""
-    nested = join(os.fspath(directory), directory_name(recorded))
-    return nested if Location(nested, storage_options).exists() else os.fspath(directory)
+    nested = directory / directory_name(recorded)
+    return nested if nested.exists() else directory
 
 
 def _names(value: Any, name: str) -> tuple[str, ...]:

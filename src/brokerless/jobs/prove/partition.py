@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ from brokerless.jobs.prove.search import ErasedAt, PatternSearch
 from brokerless.jobs.run.types import Done
 from brokerless.log import names
 from brokerless.log.segment import Chunk, Report, scan
-from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
+from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.paths import is_local_within, join
 from brokerless.typed.blanking.edits import NotBlankedError
 from brokerless.typed.blanking.values import Header, ValueBlanker
@@ -47,7 +48,6 @@ class Check:
     selection: Selection | None = None
     search: PatternSearch | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
-    storage_options: StorageOptions | None = None
     blanked: Mapping[int, bytes] | None = None
 
 
@@ -69,7 +69,7 @@ class ProveTask:
     """A partition to check, and where it is."""
 
     claim: PartitionClaim
-    path: str
+    location: Location
     check: Check
 
     @property
@@ -95,20 +95,20 @@ def run_task(task: ProveTask, done: Done) -> ProveTaskResult:
     findings: list[Finding] = []
     if task.check.search is not None:
         task.check.search.counts.clear()  # as in a process of its own
-    seen = check_partition(task.claim, task.path, task.check, findings.append, done)
+    seen = check_partition(task.claim, task.location, task.check, findings.append, done)
     selected = sum(map(len, seen.offsets)) if task.claim.is_copied else 0
     return ProveTaskResult(tuple(findings), seen.values, seen.blanked, selected)
 
 
-def check_partition(claim: PartitionClaim, path: str, check: Check, report: Report, done: Done) -> Seen:
-    """Reports all that is not as it is claimed of the partition in ``path``, and gives what is in it. What cannot be
-    opened is reported as well."""
-    seen = Seen()
+def check_partition(claim: PartitionClaim, location: Location, check: Check, report: Report, done: Done) -> Seen:
+    """Reports all that is not as it is claimed of the partition in a directory, and returns what is in it. What cannot
+    be opened is reported as well."""
+    seen, path = Seen(), location.path
     if check.blanking is not None and check.blanking.fields:
         seen.blanker = check.blanking.blanker(claim.topic)
     files = claim.before if check.is_source else claim.after
     try:
-        entries = {each.name: each for each in Location(path, check.storage_options).entries()}
+        entries = {each.name: each for each in location.entries()}
         _compare_files(path, files, list(entries.values()), check, report)
         untouched = UntouchedHash()
         logs = sorted((each for each in files if _kind(each.name) == "log"), key=lambda each: each.name)
@@ -145,12 +145,14 @@ def _finding(kind: Kind, path: str, text: str, offset: int | None = None, **more
 
 
 def check_directory(
-    claim: DirectoryClaim, path: str, known: Collection[str], own: Collection[str], check: Check, report: Report
-) -> None:
+    claim: DirectoryClaim, location: Location, known: Collection[str], own: Collection[str], check: Check,
+    report: Report,
+) -> None:  # fmt: skip
     """The same of the files beside partitions. What else is there is reported as well, but for ``known`` (names of
     directories), ``own`` (paths: the manifest itself), and locks, which are empty."""
+    path = location.path
     try:
-        entries = Location(path, check.storage_options).entries()
+        entries = location.entries()
         _compare_files(path, claim.after, [each for each in entries if each.name in DIRECTORY_FILES], check, report)
     except UnreadableError as error:
         report(_finding(Kind.UNREADABLE, path, str(error)))
@@ -259,8 +261,8 @@ def _check_touched(
         if check.blanking is not None and check.blanking.fields:
             edits = claim.touched[number].edits or ((),) * len(claim.touched[number].offsets)
             claimed = dict(zip(claim.touched[number].offsets.tolist(), edits, strict=True))
-            for offset, value, headers in chosen_values(columns, selected):
-                _look_at(claim, offset, value, headers, claimed[offset], path, check, report, seen)
+            for record in chosen_values(columns, selected):
+                _check_blanked(BlankedRecord(*record, claimed[record[0]]), claim.name, path, check, seen, report)
         elif check.is_source:
             for offset, value, _ in chosen_values(columns, selected):
                 seen.values |= {} if value is None else {value: ErasedAt(claim.name, offset, 0)}
@@ -279,36 +281,36 @@ def _check_touched(
         seen.digests[number] = digest_kept(columns, selected, is_blanked=check.blanking is not None)
 
 
-def _look_at(
-    claim: PartitionClaim,
-    offset: int,
-    value: bytes | None,
-    headers: Sequence[Header],
-    claimed: RecordEdits,
-    path: str,
-    check: Check,
-    report: Report,
-    seen: Seen,
-) -> None:
-    """Collects the bytes that were erased of a value in a source; of one in which fields were blanked, these have to be
-    empty, and the rest as it was."""
+class BlankedRecord(NamedTuple):
+    """A record of which fields were to be blanked, and the edits that the manifest claims of its value."""
+
+    offset: int
+    value: bytes | None
+    headers: Sequence[Header]
+    claimed: RecordEdits
+
+
+def _check_blanked(record: BlankedRecord, name: str, path: str, check: Check, seen: Seen, report: Report) -> None:
+    """Collect the bytes that were erased of a value in a source; after the erasure, report fields that are not blank,
+    and values of which anything else differs. ``name``: of the partition."""
     assert seen.blanker is not None
+    offset, value = record.offset, record.value
     try:
-        found = None if value is None else seen.blanker.blank(value, headers)
+        found = None if value is None else seen.blanker.blank(value, record.headers)
     except NotBlankedError as error:
         report(_finding(Kind.VALUE_NOT_DECODED, path, f"a value whose fields were blanked {error}", offset))
         return
     if check.is_source:
         if found is not None:
             for part in found.parts:
-                seen.values.setdefault(part, ErasedAt(claim.name, offset, max(0, found.source.find(part))))
+                seen.values.setdefault(part, ErasedAt(name, offset, max(0, found.source.find(part))))
             seen.blanked[offset] = hashlib.sha256(found.value).digest()
-        if claimed != (() if found is None else edits_of(found)):
+        if record.claimed != (() if found is None else edits_of(found)):
             text = "the manifest names other bytes of a value than those of the fields that were blanked"
             report(_finding(Kind.EDITS_DIFFER, path, text, offset))
     elif found is not None and found.edits:
         report(_finding(Kind.VALUE_PRESENT, path, "a field that was blanked is there", offset))
-    elif not _has_edits(value, claimed):
+    elif not _has_edits(value, record.claimed):
         report(_finding(Kind.EDITS_DIFFER, path, "a value is not changed where the manifest says it", offset))
     elif check.blanked is not None:
         now = None if value is None else hashlib.sha256(value).digest()

@@ -39,6 +39,17 @@ class Reading:
     max_batch_bytes: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SelectedPartitions:
+    """What of some paths is restored: ``partitions``. ``everything`` that is in the paths is read beside, as the
+    cluster's metadata and committed offsets are in it. ``named``: topics that the user has named."""
+
+    paths: Sequence[str]
+    partitions: Sequence[PartitionPath]
+    everything: Sequence[PartitionPath]
+    named: Collection[str] = ()
+
+
 def choose_partitions(
     partitions: Iterable[PartitionPath], named: Collection[str], internal: bool = False
 ) -> dict[str, list[PartitionReader]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Generic
 
 from brokerless.jobs.rewrite.plan import Plan, RewriteTaskT, Target
-from brokerless.jobs.run.job import run_longest_first
+from brokerless.jobs.run.job import in_order, longest_first, run
 from brokerless.jobs.run.types import NONE, Done, ResultT, Say, Spark, ValueT, ignore
 from brokerless.log.commit.commit import commit
 from brokerless.log.commit.job_commit import outputs_of_job
@@ -82,13 +82,14 @@ def rewrite(
                 output = outputs_of_job(task.directory, job.job_of(task.directory))
                 owners[str(task.directory)] = stack.enter_context(output)
         owned = [replace(task, owner=owners.get(str(task.to), "")) for task in plan.tasks]
-        running = run_longest_first(
-            job.work, owned, take, spark=spark, done=done, say=say, name=f"brokerless {job.command}",
-            processes=processes,
+        order = longest_first(owned)
+        running = run(
+            job.work, [owned[index] for index in order], spark=spark, done=done, say=say,
+            name=f"brokerless {job.command}", processes=processes,
         )  # fmt: skip
         results: list[ResultT] = []
         with closing(running):
-            for result in running:
+            for result in in_order((order[at], take(order[at], value)) for at, value in running):
                 if job.commits_each:
                     yield result
                 else:

@@ -19,10 +19,10 @@ Leaving the loop in any way (an error, Ctrl-C) cancels what is left and waits un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from brokerless.jobs.run.types import NONE, Done, Place, ResultT, Say, Sized, Spark, TaskT, ValueT, Work, ignore
+from brokerless.jobs.run.types import NONE, Done, Place, Say, Sized, Spark, TaskT, ValueT, Work, ignore
 from brokerless.ordered_threads import processors
 
 MANY_BYTES = 32 << 30
@@ -80,23 +80,9 @@ def started(spark: Spark, tasks: Sequence[Sized], say: Say = ignore, name: str =
         yield context
 
 
-def run_longest_first(
-    work: Work[TaskT, ValueT],
-    tasks: Sequence[TaskT],
-    commit: Callable[[int, ValueT], ResultT],
-    *,
-    spark: Spark = NONE,
-    done: Done = ignore,
-    say: Say = ignore,
-    name: str = "brokerless",
-    processes: int | None = None,
-) -> Generator[ResultT]:
-    """Does all tasks as :func:`run` does, but the longest first, as it is not to begin last. ``commit`` is called with
-    the index and the value of each as it is finished; what it makes of them comes in the order of the tasks."""
-    order = sorted(range(len(tasks)), key=lambda index: -tasks[index].size)
-    longest_first = [tasks[index] for index in order]
-    with closing(run(work, longest_first, spark=spark, done=done, say=say, name=name, processes=processes)) as values:
-        yield from in_order((order[at], commit(order[at], value)) for at, value in values)
+def longest_first(tasks: Sequence[Sized]) -> list[int]:
+    """Return the indexes of tasks in the order in which they should begin: the longest is not to begin last."""
+    return sorted(range(len(tasks)), key=lambda index: -tasks[index].size)
 
 
 def in_order(results: Iterable[tuple[int, ValueT]]) -> Iterator[ValueT]:

@@ -14,6 +14,7 @@ from tests.golden import broker_data
 import brokerless
 from brokerless.jobs.restore.disks.job import DiskRestore, DiskSettings, apply_disks, plan_disks
 from brokerless.jobs.restore.disks.targets import load_target
+from brokerless.jobs.restore.source import SelectedPartitions
 from brokerless.log.checkpoint.leader_epochs import epochs_of, load_leader_epochs
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.storage.directory_lock import lock_directory
@@ -34,7 +35,8 @@ def restored(
     chosen = [each for each in everything if each.topic in topics]
     how = DiskSettings(**settings)
     report = (lambda _: None) if findings is None else findings.append
-    planned = plan_disks(chosen, everything, [str(target)], how, named=topics, on_damage=report, done=lambda _: None)
+    selected = SelectedPartitions([str(source)], chosen, everything, topics)
+    planned = plan_disks(selected, [str(target)], how, report, lambda _: None)
     return apply_disks(planned, how, report, lambda _: None)
 
 
@@ -115,9 +117,8 @@ def test_a_transaction_that_the_point_in_time_cuts_is_reported(target: Path) -> 
     found: dict[int | None, list[str]] = {}
     for limit in (until, None):
         how = DiskSettings(replace=True, until=limit)
-        plan = plan_disks(
-            chosen, everything, [str(target)], how, named=["txn"], on_damage=lambda _: None, done=lambda _: None
-        )
+        selected = SelectedPartitions([str(source)], chosen, everything, ["txn"])
+        plan = plan_disks(selected, [str(target)], how, lambda _: None, lambda _: None)
         found[limit] = [each.message for each in plan.findings if each.kind == "transaction-open"]
     assert any(each.endswith(f"--start-offset {cut['firstOffset']}") for each in found[until])
     assert not [each for each in found[None] if each.endswith(f"--start-offset {cut['firstOffset']}")]

@@ -20,14 +20,13 @@ from brokerless.jobs.restore import source
 from brokerless.jobs.restore.checks import check_topic, limits_of, refuse_errors
 from brokerless.jobs.restore.disks.committed_topic_ids import TopicIds, changed_topic_ids, check_share_groups
 from brokerless.jobs.restore.disks.staging import Staged, stage
-from brokerless.jobs.restore.disks.swap import OWNER, apply_swap, aside_of, check_aside, plan_swap, settle
+from brokerless.jobs.restore.disks.swap import apply_swap, aside_of, check_aside, plan_swap, settle
 from brokerless.jobs.restore.disks.targets import Placement, load_target, place
 from brokerless.jobs.restore.results import Limits, SourcePartition, TopicRestore
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import committing
 from brokerless.log.commit.commit import settle as settle_commits
 from brokerless.log.commit.partition_writer import output_directory
-from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_local_within, is_remote
@@ -87,19 +86,16 @@ class DiskRestore:
 
 
 def plan_disks(
-    partitions: Sequence[PartitionPath],
-    everything: Sequence[PartitionPath],
+    selected: source.SelectedPartitions,
     to: Sequence[str],
     settings: DiskSettings,
-    *,
-    named: Sequence[str] = (),
     on_damage: OnDamage,
     done: Done,
 ) -> DiskRestore:
     """Reads the source once, and what the cluster's metadata says of the topics; nothing is changed.
 
     Raises :class:`UsageError` for what is no stopped broker's log directory, UnreadableError."""
-    readers = source.choose_partitions(partitions, named, internal=True)
+    readers = source.choose_partitions(selected.partitions, selected.named, internal=True)
     paths = [reader.path for of_topic in readers.values() for reader in of_topic]
     for each in to:
         output_directory(Location.of(each), paths)
@@ -107,7 +103,7 @@ def plan_disks(
         if inner is not None:
             raise UsageError(f"{inner} is within {each}, which is written to; restore from somewhere else")
     target = load_target([os.path.realpath(each) for each in to], settings.metadata, settings.max_batch_bytes)
-    cluster = source.source_cluster(everything, settings.max_batch_bytes)
+    cluster = source.source_cluster(selected.everything, settings.max_batch_bytes)
     reading = source.Reading("read_uncommitted", settings.until, settings.max_batch_bytes)
     topics: list[TopicRestore] = []
     placements: list[Placement] = []
@@ -170,7 +166,7 @@ def apply_disks(plan: DiskRestore, settings: DiskSettings, on_damage: OnDamage, 
                 at = each.topic, each.partition
                 end = None if settings.until is None else ends[at]
                 ids = plan.topic_ids if each.topic == CONSUMER_OFFSETS else None
-                staged.append(stage(each, plan.readers[at], end, on_damage, done, settings.max_batch_bytes, OWNER, ids))
+                staged.append(stage(each, plan.readers[at], end, on_damage, done, settings.max_batch_bytes, ids))
             swap = plan_swap(staged, uuid.uuid4().hex)
         except BaseException:
             for each in staged:

@@ -44,6 +44,9 @@ from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.own_files import open_own
 from brokerless.tables.partition_reader import PartitionReader
 
+OWNER = "b0ce1e57"
+"""The first digits in the names of what a restore has staged; there is one at a time in a log directory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Staged:
@@ -63,12 +66,10 @@ def stage(
     report: Report,
     done: Done,
     max_batch_bytes: int | None = None,
-    owner: str = "",
     topic_ids: TopicIds | None = None,
 ) -> Staged:
     """Writes a partition into all of its directories. ``end``: the offset before which it ends, if that is not where
-    the source does. ``owner``: of :func:`unfinished_name`. ``topic_ids``: those that change in its records. Raises what
-    PartitionOutput does."""
+    the source does. ``topic_ids``: those that change in its records. Raises what PartitionOutput does."""
     state = load_directory_state(resolve(source.paths.location))
     files = describe_files([source.paths], state, ())
     limit = max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
@@ -79,7 +80,7 @@ def stage(
         first, *others = placement.replicas
         place = NewPartition(
             Destination.of(first.path), placement.topic, placement.partition, UNBOUNDED, placement.topic_id,
-            owner, may_exist=True,
+            OWNER, may_exist=True,
         )  # fmt: skip
         contents, epochs = _contents(found, opened, placement, end)
         taken, staged = write_unfinished(place, contents, epochs, collector, done, limit)
@@ -87,7 +88,7 @@ def stage(
             translate(first.path / staged.directory, topic_ids, report)
         directories = {first.path: staged.directory}
         for each in others:
-            name = unfinished_name(placement.topic, placement.partition, owner)
+            name = unfinished_name(placement.topic, placement.partition, OWNER)
             _copy(first.path / staged.directory, each.path / name)
             directories[each.path] = name
         regions = found.with_unsaved(contents.batches, taken)

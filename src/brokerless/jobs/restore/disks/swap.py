@@ -17,7 +17,7 @@ from typing import Any
 
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.jobs.restore.disks.staging import Staged
+from brokerless.jobs.restore.disks.staging import OWNER, Staged
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, write_checkpoints
 from brokerless.log.commit.partition_writer import unfinished_name
@@ -36,8 +36,6 @@ from brokerless.strict_json import (
 )
 
 JOURNAL = ".brokerless-restore"
-OWNER = "b0ce1e57"
-"""The first digits in the names of what a restore has staged; there is one at a time in a log directory."""
 ASIDE = ".replaced"
 """What the directory beside a log directory ends with, that replaced partitions are moved to."""
 _LIMIT = 64 << 20

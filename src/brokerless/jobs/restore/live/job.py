@@ -6,7 +6,7 @@ not. A partition's records keep their partition and order; their offsets are new
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,9 +31,15 @@ from brokerless.jobs.restore.live.topics import (
     describe_topics,
     own_settings,
 )
-from brokerless.jobs.restore.results import GroupRestore, Restore, RestoredPartition, TopicRestore
+from brokerless.jobs.restore.results import (
+    GroupRestore,
+    Limits,
+    Restore,
+    RestoredPartition,
+    SourcePartition,
+    TopicRestore,
+)
 from brokerless.log import names
-from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import full_path
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 from brokerless.text import short_html, short_repr
@@ -70,37 +76,36 @@ class LiveRestore:
 
 
 def plan_restore(
-    paths: Sequence[str],
-    partitions: Sequence[PartitionPath],
-    everything: Sequence[PartitionPath],
+    selected: source.SelectedPartitions,
     connection: Connection,
     settings: LiveSettings,
-    *,
-    named: Sequence[str] = (),
     on_damage: OnDamage,
     done: Done,
 ) -> LiveRestore:
-    """Reads the source once, and compares it with the target; nothing is changed. ``named``: topics that the user has
-    named. ``everything``: all partitions beside those that were chosen, to know settings and groups by.
+    """Reads the source once, and compares it with the target; nothing is changed.
 
     Raises :class:`UsageError`, :class:`ClusterError`, UnreadableError."""
-    readers = source.choose_partitions(partitions, named)
+    readers = source.choose_partitions(selected.partitions, selected.named)
     connection.open()
     limit = settings.reading.max_batch_bytes
-    cluster = source.source_cluster(everything, limit)
+    cluster = source.source_cluster(selected.everything, limit)
     targets = describe_topics(connection, list(readers))
     defaults = default_settings(connection) if readers.keys() - targets.keys() else {}
     is_resumed = settings.map_directory is not None and is_map(settings.map_directory)
     topics: list[TopicRestore] = []
     findings: list[Finding] = []
+
+    def measure(reader: PartitionReader, limits: Limits) -> SourcePartition:
+        return source.measure(reader, settings.reading, limits, on_damage, done)
+
     for name, of_topic in readers.items():
-        topic = _plan_topic(name, of_topic, cluster, targets.get(name), defaults, settings, on_damage, done)
+        topic = _plan_topic(name, of_topic, cluster, targets.get(name), defaults, measure)
         topics.append(topic)
         findings += check_topic(topic, connection.bootstrap)
         findings += _check_partitions(topic, connection.bootstrap, len(of_topic), cluster is not None)
     if not is_resumed and not settings.append and targets:
         findings += _check_empty(connection, targets, readers)
-    others = [PartitionReader(each) for each in everything]
+    others = [PartitionReader(each) for each in selected.everything]
     places = [(each.topic, each.partition) for topic in topics for each in topic.partitions]
     groups = _source_groups(others, places, limit, on_damage) if settings.groups else []
     findings += check_groups(groups, topics, connection.bootstrap)
@@ -108,7 +113,7 @@ def plan_restore(
         connection.bootstrap, tuple(topics), tuple(findings), tuple(groups), is_resumed=is_resumed,
         map_directory=None if settings.map_directory is None else str(settings.map_directory),
     )  # fmt: skip
-    return LiveRestore(connection, settings, tuple(map(full_path, paths)), readers, others, plan, targets)
+    return LiveRestore(connection, settings, tuple(map(full_path, selected.paths)), readers, others, plan, targets)
 
 
 def _plan_topic(
@@ -117,14 +122,12 @@ def _plan_topic(
     cluster: Cluster | None,
     target: TargetTopic | None,
     defaults: Mapping[str, str],
-    settings: LiveSettings,
-    on_damage: OnDamage,
-    done: Done,
+    measure: Callable[[PartitionReader, Limits], SourcePartition],
 ) -> TopicRestore:
     configs = source.topic_configs(cluster, name)
     effective = {**defaults, **own_settings(configs or {})} if target is None else target.settings
     limits = limits_of(effective, clock.now())
-    found = tuple(source.measure(each, settings.reading, limits, on_damage, done) for each in readers)
+    found = tuple(measure(each, limits) for each in readers)
     count = source.partition_count(cluster, name, readers) if target is None else target.partition_count
     return TopicRestore(name, found, count, configs, effective, target is not None)
 

@@ -1,0 +1,72 @@
+"""Checks the manifest of an erasure (``brokerless.prove``)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from brokerless.api.jobs import bound
+from brokerless.errors import UsageError, renamed
+from brokerless.jobs.erase.key_set import given_keys
+from brokerless.jobs.erase.selection import Selection
+from brokerless.jobs.prove.job import Proof, Proving
+from brokerless.jobs.prove.job import prove as prove_all
+from brokerless.jobs.run.types import NONE, Done, Spark, ignore
+from brokerless.log.segment import Report
+from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.tables.record_filter import given_header
+
+
+@renamed(output="erased", key="public_key")
+def prove(
+    path: str | os.PathLike[str],
+    *,
+    erased: str | os.PathLike[str] | None = None,
+    source: str | os.PathLike[str] | None = None,
+    public_key: str | os.PathLike[str] | None = None,
+    selection: Selection | None = None,
+    keys: Iterable[bytes | str] | None = None,
+    where: str | None = None,
+    header: tuple[str, bytes | str] | None = None,
+    only: Sequence[str] = (),
+    max_batch_bytes: int | None = None,
+    storage_options: StorageOptions | None = None,
+    report: Report | None = None,
+    done: Done = ignore,
+    spark: Spark = NONE,
+) -> Proof:
+    """Checks the manifest at ``path``, and the logs that it is about, as ``brokerless prove``.
+
+    ``erased``: the directory that ``erase`` wrote, where it was moved since. ``source``: the directory that it read, if
+    that is still at hand: then what stayed is compared with it, and erased values are searched for. ``public_key``:
+    a PEM file with the public key that has to have signed. ``keys``, ``where`` or ``header``: what was erased, as it
+    was given to ``erase`` (``selection``: one of them as such): then no record may be selected, and keys are searched
+    for. ``only``: topics and partitions (``orders``, ``orders-0``) of the source that the proof is to be about; without
+    it, a selected record in any other partition of the source is an error. ``report`` is called with each finding,
+    ``done`` with the bytes that were read. ``spark`` as in :meth:`Log.verify`. Raises :class:`UnreadableError` for
+    what is no manifest, and :class:`UsageError`.
+    """
+    proving = Proving(
+        Location.of(path, storage_options),
+        None if erased is None else Location.of(erased, storage_options),
+        None if source is None else Location.of(source, storage_options),
+        None if public_key is None else os.fspath(public_key),
+        _selection(selection, keys, where, header),
+        only,
+        bound(max_batch_bytes),
+    )
+    return prove_all(proving, report or ignore, done, spark=spark)
+
+
+def _selection(
+    selection: Selection | None,
+    keys: Iterable[bytes | str] | None,
+    where: str | None,
+    header: tuple[str, bytes | str] | None,
+) -> Selection | None:
+    if (keys, where, header) == (None, None, None):
+        return selection
+    if selection is not None:
+        raise UsageError("selection excludes keys, where and header; use one of them")
+    own_header = None if header is None else given_header(header)
+    return Selection(None if keys is None else given_keys(keys), where, own_header)

@@ -38,13 +38,13 @@ def prove(
     """Checks the manifest at ``path``, and the logs that it is about, as ``brokerless prove``.
 
     ``erased``: the directory that ``erase`` wrote, where it was moved since. ``source``: the directory that it read, if
-    that is still at hand: then what stayed is compared with it, and erased values are searched for. ``public_key``:
-    a PEM file with the public key that has to have signed. ``keys``, ``where`` or ``header``: what was erased, as it
-    was given to ``erase`` (``selection``: one of them as such): then no record may be selected, and keys are searched
-    for. ``only``: topics and partitions (``orders``, ``orders-0``) of the source that the proof is to be about; without
-    it, a selected record in any other partition of the source is an error. ``report`` is called with each finding,
-    ``done`` with the bytes that were read. ``spark`` as in :meth:`Log.verify`. Raises :class:`UnreadableError` for
-    what is no manifest, and :class:`UsageError`.
+    that is still at hand: then what stayed is compared with it, and erased values are searched for. ``public_key``: a
+    PEM file with the public key that has to have signed. ``keys``, ``where`` or ``header``: what was erased, as it was
+    given to ``erase`` (``selection``: one of them as such): then no record may be selected, and keys are searched for.
+    ``only``: topics and partitions (``orders``, ``orders-0``) of the source that the proof is to be about; without it,
+    a selected record in any other partition of the source is an error. ``report`` is called with each finding, ``done``
+    with the bytes that were read. ``spark`` as in :meth:`Log.verify`. Raises :class:`UnreadableError` for what is no
+    manifest, and :class:`UsageError`.
     """
     proving = Proving(
         Location.of(path, storage_options),

@@ -101,11 +101,11 @@ class Proof:
 class Proving:
     """What is to be proved: the manifest, and what it is compared with.
 
-    ``erased``: the directory that ``erase`` wrote, where it was moved since. ``source``: the directory that it read,
-    if that is still at hand: then what stayed is compared with it, and erased values are searched for. ``public_key``:
-    a PEM file with the public key that has to have signed. ``selection``: what was erased; then no record may be selected,
-    and keys are searched for. ``only``: topics and partitions (``orders``, ``orders-0``) of the source that the proof
-    is to be about; without it, a selected record in any other partition of the source is an error.
+    ``erased``: the directory that ``erase`` wrote, where it was moved since. ``source``: the directory that it read, if
+    that is still at hand: then what stayed is compared with it, and erased values are searched for. ``public_key``: a
+    PEM file with the public key that has to have signed. ``selection``: what was erased; then no record may be
+    selected, and keys are searched for. ``only``: topics and partitions (``orders``, ``orders-0``) of the source that
+    the proof is to be about; without it, a selected record in any other partition of the source is an error.
     """
 
     manifest: Location

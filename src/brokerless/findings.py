@@ -16,6 +16,8 @@ from typing import Any, Literal
 from brokerless.text import html_table
 
 Severity = Literal["info", "warning", "error"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+"""The worst first."""
 
 
 class Kind(StrEnum):
@@ -285,6 +287,17 @@ def advice_of(kind: str) -> str | None:
     """Return what to do about a finding; None if its kind is not known, as one that another version wrote."""
     known = describe_kinds().get(kind)
     return None if known is None else known.advice
+
+
+def harm_of(severity: Severity, kind: str) -> tuple[int, int, int]:
+    """Return where a finding comes among others, those with the lowest first: by severity, records before what a broker
+    does not start on, and that before the rest. Errors of indexes come after all warnings, as no record is lost."""
+    rank, described = SEVERITIES.index(severity), describe_kinds().get(kind)
+    if described is None:
+        return rank, 2, rank
+    if described.concerns == "indexes":
+        return max(rank, 1), 3, rank
+    return rank, 0 if described.concerns == "records" else 1 if described.remedy else 2, rank
 
 
 def remedy_of(cause: Finding | str) -> str:

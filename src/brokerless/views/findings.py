@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from brokerless.findings import Finding, Severity, advice_of, describe_kinds
+from brokerless.findings import SEVERITIES, Finding, Severity, advice_of, describe_kinds, harm_of
 from brokerless.jobs.audit.advice import abort_command
 from brokerless.log import names
 from brokerless.text import show_name
@@ -15,8 +15,6 @@ from brokerless.views import screen
 from brokerless.views.screen import colored, wrapped
 from brokerless.views.table import count_of
 
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-"""The worst first."""
 SHOWN = 5
 """Findings of one kind that are shown, if they do not say the same."""
 MOST = 1000
@@ -73,17 +71,6 @@ def _concerns(kind: str) -> str | None:
     return None if described is None else described.concerns
 
 
-def _harm(finding: Finding) -> tuple[int, int, int]:
-    """Where a finding comes among others, those with the lowest first: by severity, records before what a broker does
-    not start on, and that before the rest. Errors of indexes come after all warnings, as no record is lost."""
-    severity, described = SEVERITIES.index(finding.severity), describe_kinds().get(finding.kind)
-    if described is None:
-        return severity, 2, severity
-    if described.concerns == "indexes":
-        return max(severity, 1), 3, severity
-    return severity, 0 if described.concerns == "records" else 1 if described.remedy else 2, severity
-
-
 class FindingGroups:
     """Collects findings by severity and kind, those that say the same as one: how many there are, the first and the
     last. ``counts`` are by severity, those about indexes apart; ``places``: in how many places records are damaged or
@@ -102,7 +89,7 @@ class FindingGroups:
         (self.index_counts if concerns_indexes(finding) else self.counts)[finding.severity] += count
         if finding.severity == "error" and concerns_records(finding):
             self.places[_partition(finding.file)] += count
-        kind = self._kinds.setdefault((*_harm(finding), finding.kind), _Kind({}, finding))
+        kind = self._kinds.setdefault((*harm_of(finding.severity, finding.kind), finding.kind), _Kind({}, finding))
         kind.files += kind.count == 0 or kind.last.file != finding.file
         kind.count, kind.last = kind.count + count, finding
         has_command = abort_command(finding) is not None
@@ -116,8 +103,8 @@ class FindingGroups:
             kind.equal[text] = _Equal(finding, finding, count)
 
     def lines(self, root: str = "", *, has_advice: bool = False) -> Iterator[str]:
-        """The worst first, as :func:`_harm` orders them; of each kind the first few, how many more, and where the
-        last one is. Paths are shown from ``root`` on."""
+        """The worst first, as :func:`brokerless.findings.harm_of` orders them; of each kind the first few, how many
+        more, and where the last one is. Paths are shown from ``root`` on."""
         for _, kind in sorted(self._kinds.items(), key=lambda each: each[0][:3]):
             for equal in kind.equal.values():
                 yield from _marked(colored(equal.first.severity, 7), _text(equal, root))

@@ -36,6 +36,8 @@ div { overflow-x: auto; background: var(--card); border: 1px solid var(--line); 
 table { border-collapse: collapse; width: 100%; } th, td { border-bottom: 1px solid var(--line); padding: .25rem .75rem;
   text-align: left; vertical-align: top; overflow-wrap: anywhere; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } tr:last-child td { border-bottom: 0; }
+th { overflow-wrap: normal; } td.error { color: var(--error); } td.warning { color: var(--warning); }
+.brand { margin: 0; color: var(--soft); font-weight: 600; } h1 { margin-top: 0; }
 .holds { color: var(--ok); } .warned { color: var(--warning); } .fails { color: var(--error); }
 """
 
@@ -89,7 +91,7 @@ def proof_page(proof: Proof) -> str:
         ("Output", ", ".join(dict.fromkeys(str(each.target) for each in claims)) or "none"),
         ("Written", f"{manifest.get('created')} by {manifest.get('tool')} {manifest.get('version')}"),
         ("Signature", proof.signature + ("" if proof.signer is None else f", key {proof.signer}")),
-        ("Key", "the one that was asked for" if proof.is_known_key else "known from the manifest alone"),
+        ("Key", _key_text(proof)),
         ("Selected by", f"{manifest['selection'].get('kind')}, commitment {manifest['selection'].get('commitment')}"),
         ("Records", f"{sum(each.selected for each in claims):,} {what}"),
         ("Scope", scope_text(proof)),
@@ -103,6 +105,7 @@ def proof_page(proof: Proof) -> str:
     findings = [(each.severity, each.kind, str(each)) for each in proof.findings]
     copies = [(each.get("path"), each.get("what"), each.get("selected")) for each in manifest["copies"]]
     body = [
+        '<p class="brand">brokerless prove</p>',
         f'<h1 class="{colour}">{verdict}</h1>',
         _table(("", ""), facts),
         "<h2>Partitions</h2>",
@@ -144,13 +147,19 @@ def copied_text(proof: Proof) -> str:
     return ", ".join(f"{name} ({left:,} selected)" if left else name for name, left in proof.copied.items())
 
 
+def _key_text(proof: Proof) -> str:
+    if proof.is_known_key:
+        return "the one of --public-key"
+    return "known from the manifest alone" if proof.signature != "none" else "none"
+
+
 def _untouched(sha256: str | None) -> str:
     return "copied as a whole" if sha256 is None else sha256
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Sequence[int] = ()) -> str:
     def cell(tag: str, at: int, value: Any) -> str:
-        kind = " class=n" if at in numbers else ""
+        kind = " class=n" if at in numbers else f" class={value}" if value in ("error", "warning") else ""
         return f"<{tag}{kind}>{escape(readable('-' if value is None else str(value)))}</{tag}>"
 
     def cells(tag: str, row: Sequence[Any]) -> str:

@@ -21,6 +21,7 @@ from brokerless.jobs.report import charts, page
 from brokerless.jobs.report.chart_rows import rows_of
 from brokerless.jobs.report.figures import Figures
 from brokerless.jobs.report.job import gather
+from brokerless.jobs.report.page_rows import finding_rows, topic_rows
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.sections import SECTIONS
 from brokerless.log.directory import resolve
@@ -93,7 +94,10 @@ def text_of(kind: str, value: Any) -> str:
     if kind == "command":
         return f"{value}copy" if value else ""
     if kind == "folded":
-        return f"command{value}" if value else ""
+        return f"command{value}copy" if value else ""
+    if kind == "places":
+        first, *others = value
+        return first + (f"and {len(others)} more" if others else "") + "".join(others)
     if kind == "time":
         from brokerless.views.text import format_times
 
@@ -102,13 +106,17 @@ def text_of(kind: str, value: Any) -> str:
 
 
 def topics(figures: Figures) -> list[dict[str, Any]]:
-    return page.topic_rows(rows_of(figures["partitions"]), rows_of(figures["lag"]))
+    return topic_rows(rows_of(figures["partitions"]), rows_of(figures["lag"]))
 
 
 def test_every_number_is_that_of_the_tables(browser: Browser, figures: Figures, tmp_path: Path):
     show(browser, write(figures, tmp_path / "report.html"))
     for name, view in VIEWS.items():
-        rows = topics(figures) if name == "topics" else rows_of(figures[name])
+        rows = rows_of(figures[name]) if name != "topics" else topics(figures)
+        if name == "findings":
+            rows = finding_rows(rows)
+        elif name == "partitions":
+            rows.sort(key=lambda row: -row["sizeInBytes"])
         expected = [[text_of(column.kind, column.of(row)) for column in view.columns] for row in rows]
         is_shown = [any(row[at] for row in expected) for at in range(len(view.columns))]
         expected = [[text for text, shown in zip(row, is_shown, strict=True) if shown] for row in expected]
@@ -126,17 +134,6 @@ def test_the_tiles_are_sums_of_the_tables(browser: Browser, figures: Figures, tm
     assert tiles["records"][1] == f"{sum(log.segments()['records'].to_pylist()):,}"
     assert tiles["size"][2] == f"{sum(partitions['sizeInBytes'].to_pylist()):,} bytes"
     assert tiles["verdict"][1:] == ["ok", "1 for information"]
-
-
-def test_topics_add_up_their_partitions_and_have_the_largest_lag(figures: Figures):
-    rows = {row["topic"]: row for row in topics(figures)}
-    log = brokerless.open(DEMO)
-    assert rows.keys() == {each.name for each in log.topics}
-    assert [row["sizeInBytes"] for row in topics(figures)] == sorted(
-        (sum(each.paths.size for each in topic) for topic in log.topics), reverse=True
-    )
-    assert (rows["orders"]["partitions"], rows["orders"]["records"], rows["orders"]["lag"]) == (3, 3796, 796)
-    assert rows["users"]["lag"] is None
 
 
 def test_what_matters_most_is_a_tile(browser: Browser, tmp_path: Path):
@@ -298,6 +295,49 @@ def hostile_figures() -> Figures:
                      "advice": "nothing"}],
     }  # fmt: skip
     return {name: table_of(rows[name], schema) for name, schema in FIGURES.items()}
+
+
+def test_equal_findings_are_one_row_and_damaged_partitions_are_in_the_time_line(browser: Browser, tmp_path: Path):
+    shutil.copytree(DEMO, tmp_path / "disk")
+    for log in sorted((tmp_path / "disk" / "orders-0").glob("*.log")):
+        damaged = bytearray(log.read_bytes())
+        damaged[len(damaged) // 2] ^= 0xFF
+        log.write_bytes(damaged)
+    brokerless.open(tmp_path / "disk").report(tmp_path / "report.html")
+    show(browser, tmp_path / "report.html")
+    findings = shown_rows(browser, "findings")
+    assert len({(row[0], row[1]) for row in findings}) == len(findings)
+    row = next(row for row in findings if "checksum" in row[1])
+    assert row[2] == "4"
+    assert "and 3 more" in row[3]
+    assert row[3].count("orders-0/") == 4
+    assert browser.run("return document.getElementById('tile-verdict').innerText").split("\n")[1] == "4 errors"
+    topic = {row[0]: row for row in shown_rows(browser, "topics")}
+    heads = browser.run("return [...document.querySelectorAll('[data-table=topics] th')].map((each) => each.innerText)")
+    policy, retention = (heads.index(name) for name in ("cleanup.policy", "retention"))
+    assert (topic["users"][policy], topic["users"][retention]) == ("compact", "all keys")
+    assert (topic["orders"][policy], topic["orders"][retention]) == ("delete (default)", "unlimited")
+
+
+def test_print_has_all_rows_and_what_is_folded(browser: Browser, figures: Figures, tmp_path: Path):
+    show(browser, write(figures, tmp_path / "report.html"))
+    count = """return [document.querySelectorAll("[data-table=producers] tbody tr").length,
+        document.querySelectorAll("details:not([open])").length]"""
+    rows, closed = browser.run(count)
+    assert rows < figures["producers"].num_rows
+    assert closed > 20
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert browser.run(count) == [figures["producers"].num_rows, 0]
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run(count)[1] == closed
+
+
+def test_a_copy_button_is_beside_each_command(browser: Browser, figures: Figures, tmp_path: Path):
+    show(browser, write(figures, tmp_path / "report.html"))
+    codes, buttons = browser.run("""
+        return [document.querySelectorAll("td code").length, document.querySelectorAll("td code + button.copy").length]
+    """)
+    assert codes == buttons > 20
 
 
 def test_nothing_of_a_log_becomes_a_script(browser: Browser, tmp_path: Path):

@@ -6,13 +6,15 @@ from importlib.metadata import version
 
 from brokerless import clock
 from brokerless.arrow import table_of
+from brokerless.findings import harm_of
 from brokerless.jobs.audit.advice import advice_for
 from brokerless.jobs.pipeline.ledger import PRIVATE, Ledger, path_of
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.report.figures import Figures, read_figures
-from brokerless.jobs.report.job import SEVERITIES, lag_table
+from brokerless.jobs.report.job import lag_table
 from brokerless.jobs.report.page import render
 from brokerless.jobs.report.schemas import FIGURES
+from brokerless.jobs.report.sums import Row
 from brokerless.jobs.run.types import Say
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage import file_tree, paths
@@ -42,14 +44,14 @@ def _figures(directory: LogDirectory, ledger: Ledger, settings: Settings) -> Fig
     )
     own = {path_of(each.path) for each in directory.partitions}
     own |= {path_of(segment.log.path) for each in directory.partitions for segment in each.segments}
-    rows = [
+    rows: list[Row] = [
         {"topic": checked.topic, "partition": checked.partition, "advice": advice_for(found)}
         | {name: readable(value) if isinstance(value, str) else value for name, value in found.as_dict().items()}
         for checked in ledger.entries.values()
         if checked.path in own
         for found in checked.findings
     ]
-    rows.sort(key=lambda row: SEVERITIES.index(row["severity"]))
+    rows.sort(key=lambda row: harm_of(row["severity"], row["kind"]))
     figures["findings"] = table_of(rows, FIGURES["findings"])
     figures["lag"] = lag_table(partitions, figures["segments"])
     empty = {name: table_of([], FIGURES[name]) for name in FIGURES if name not in figures}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import pyarrow as pa
 
 from brokerless import arrow
+from brokerless.findings import describe_kinds
 from brokerless.jobs.report.sums import END_OF_TIME_MS, HOUR_MS, Row
 from brokerless.jobs.report.treemap import Rectangle, lay_out
 from brokerless.text import show_name
@@ -61,13 +62,21 @@ def _size(rows: Sequence[Row]) -> int:
     return sum(row["sizeInBytes"] for row in rows)
 
 
-def timeline_rows(segments: pa.Table) -> list[Row]:
-    """A bar for each segment that has timestamps, those of the largest partitions if there are many."""
+def damaged_partitions(findings: pa.Table | None) -> set[str]:
+    """The names of partitions with errors that lose or hide records; of none where there was no audit."""
+    rows = [] if findings is None else rows_of(findings)
+    of_records = {name for name, kind in describe_kinds().items() if kind.concerns == "records"}
+    return {partition_name(row) for row in rows if row["severity"] == "error" and row["kind"] in of_records}
+
+
+def timeline_rows(segments: pa.Table, damaged: Collection[str] = ()) -> list[Row]:
+    """A bar for each segment that has timestamps: if there are many partitions, of those that are ``damaged`` and the
+    largest of the others."""
     rows = rows_of(segments)
     lanes: dict[str, int] = {}
     for row in rows:
         lanes[partition_name(row)] = lanes.get(partition_name(row), 0) + row["sizeInBytes"]
-    largest = set(sorted(lanes, key=lanes.__getitem__, reverse=True)[:MOST_LANES])
+    shown = set(sorted(lanes, key=lambda name: (name in damaged, lanes[name]), reverse=True)[:MOST_LANES])
     return [
         {
             "partition": partition_name(row),
@@ -82,7 +91,7 @@ def timeline_rows(segments: pa.Table) -> list[Row]:
             "leaderEpochs": "-".join(map(str, row["leaderEpochs"])),
         }
         for row in rows
-        if partition_name(row) in largest and _has_times(row)
+        if partition_name(row) in shown and _has_times(row)
     ]
 
 

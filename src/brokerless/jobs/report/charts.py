@@ -9,6 +9,7 @@ from brokerless.jobs.report.chart_rows import (
     OTHERS,
     batch_size_rows,
     compression_rows,
+    damaged_partitions,
     size_rows,
     throughput_rows,
     timeline_rows,
@@ -82,7 +83,7 @@ def sizes(figures: Figures) -> altair.LayerChart:
 def timeline(figures: Figures) -> altair.LayerChart:
     """Each of the ``segments`` from its first to its last timestamp, in a line for each partition. Colours are codecs;
     a red tick is where offsets are missing before a segment."""
-    alt, rows = vega_altair(), timeline_rows(figures["segments"])
+    alt, rows = vega_altair(), timeline_rows(figures["segments"], damaged_partitions(figures.get("findings")))
     lanes = sorted({row["partition"] for row in rows})
     tooltip = [
         alt.Tooltip("partition:N"),

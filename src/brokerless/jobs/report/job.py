@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from brokerless import arrow
 from brokerless.arrow import table_of
 from brokerless.errors import UnreadableError
-from brokerless.findings import Finding, describe_kinds
+from brokerless.findings import Finding, describe_kinds, harm_of
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.internals.tables import state_rows
@@ -19,6 +19,7 @@ from brokerless.jobs.audit.advice import advice_for
 from brokerless.jobs.audit.job import PartitionAudit, audit_directory, audit_partitions
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.report.figures import Figures, read_figures
+from brokerless.jobs.report.page_rows import TopicSettings, read_settings
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.sums import Row
 from brokerless.jobs.report.topic_sizes import topic_sizes_table
@@ -27,8 +28,6 @@ from brokerless.jobs.run.types import Say, ignore
 from brokerless.log.directory import LogDirectory
 from brokerless.log.read_progress import Done
 from brokerless.tables.partition_reader import PartitionReader
-
-SEVERITIES = ("error", "warning", "info")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +38,8 @@ class Outcome:
     lost_offsets: int
     uncounted: int
     start: StartOutcome | None
+    settings: Mapping[str, TopicSettings] = field(default_factory=dict[str, TopicSettings])
+    """Of topics."""
 
 
 def sum_up(directory: LogDirectory, audits: Sequence[PartitionAudit]) -> Outcome:
@@ -49,6 +50,7 @@ def sum_up(directory: LogDirectory, audits: Sequence[PartitionAudit]) -> Outcome
         sum(each.missing_offsets or 0 for each in audits),
         sum(not each.missing_offsets for each in damaged),
         starts.get(directory.path),
+        read_settings(directory.partitions),
     )
 
 
@@ -115,7 +117,7 @@ def findings_table(audits: Iterable[PartitionAudit], of_directory: Iterable[Find
         ({"topic": audit.topic, "partition": audit.partition}, each) for audit in audits for each in audit.findings
     ]
     found += [({"topic": None, "partition": None}, each) for each in of_directory]
-    found.sort(key=lambda each: SEVERITIES.index(each[1].severity))
+    found.sort(key=lambda each: harm_of(each[1].severity, each[1].kind))
     rows = [place | each.as_dict() | {"advice": advice_for(each)} for place, each in found]
     return table_of(rows, FIGURES["findings"])
 

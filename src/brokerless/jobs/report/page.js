@@ -21,7 +21,7 @@ const FORMATS = { number: (value) => grouped.format(value), id: String, bytes, t
 const RIGHT = new Set(["number", "id", "bytes", "share"]);
 
 function format(kind, value) {
-  return value === null || value === "" ? "" : FORMATS[kind] ? FORMATS[kind](value) : String(value);
+  return value === null || value === "" ? "" : Array.isArray(value) ? value.join("\n") : FORMATS[kind] ? FORMATS[kind](value) : String(value);
 }
 
 function element(name, attributes, ...children) {
@@ -51,7 +51,12 @@ function cell(kind, value) {
   if (kind === "bytes" && value !== null) made.title = grouped.format(value) + " bytes";
   if (kind === "time" && value !== null) made.title = value + " ms since 1970";
   if (text && kind === "command") made.append(element("code", {}, text), copyButton(text));
-  else if (text && kind === "folded") made.append(element("details", {}, element("summary", {}, "command"), element("code", {}, text)));
+  else if (text && kind === "folded") made.append(element("details", {}, element("summary", {}, "command"), element("code", {}, text), copyButton(text)));
+  else if (kind === "places") {
+    made.append(value[0]);
+    const others = value.slice(1).map((each) => element("li", {}, each));
+    if (others.length) made.append(element("details", {}, element("summary", {}, `and ${grouped.format(others.length)} more`), element("ul", {}, ...others)));
+  }
   else made.append(text);
   return made;
 }
@@ -124,6 +129,12 @@ async function drawAll() {
 }
 
 document.querySelectorAll("[data-table]").forEach(showTable);
+let closed = [];  // what a click would show is printed, and closed again afterwards
+addEventListener("beforeprint", () => {
+  closed = [...document.querySelectorAll("details:not([open])")];
+  closed.forEach((each) => { each.open = true; });
+});
+addEventListener("afterprint", () => closed.forEach((each) => { each.open = false; }));
 drawAll();
 dark.addEventListener("change", drawAll);
 print.addEventListener("change", drawAll);

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
@@ -20,10 +19,12 @@ from typing import Any
 
 from brokerless import clock
 from brokerless.errors import UsageError
+from brokerless.findings import SEVERITIES
 from brokerless.jobs.report.chart_rows import rows_of
 from brokerless.jobs.report.charts import CHARTS, vega_altair
 from brokerless.jobs.report.figures import Figures
-from brokerless.jobs.report.job import SEVERITIES, Outcome, gather_audited, sum_up
+from brokerless.jobs.report.job import Outcome, gather_audited, sum_up
+from brokerless.jobs.report.page_rows import finding_rows, topic_rows
 from brokerless.jobs.report.sections import SECTIONS, Section, TableView
 from brokerless.jobs.report.sums import Row
 from brokerless.jobs.restart.start import StartOutcome
@@ -68,7 +69,10 @@ def render(
     the time of the report. Where the charts' library is not installed, the page has all but charts, and ``say`` is
     called with that."""
     rows = {name: rows_of(table) for name, table in figures.items()}
-    rows["topics"] = topic_rows(rows["partitions"], rows["lag"])
+    settings = None if outcome is None else outcome.settings
+    rows["partitions"].sort(key=lambda row: row["sizeInBytes"], reverse=True)
+    rows["topics"] = topic_rows(rows["partitions"], rows["lag"], settings)
+    each_finding, rows["findings"] = rows["findings"], finding_rows(rows["findings"])
     tables = {view.name: _table(view, rows[view.name]) for section in SECTIONS for view in section.tables}
     charts, drawing, missing = _charts(figures)
     if missing:
@@ -84,7 +88,7 @@ def render(
         path=escape(name),
         made=escape(f"{made}, by {made_by}"),
         note=f'<p class="made">Without charts: {escape(missing)}</p>' if missing else "",
-        tiles=_tiles(rows, outcome),
+        tiles=_tiles(rows, each_finding, outcome),
         links="\n".join(f'<li><a href="#{each.id}">{escape(each.title)}</a></li>' for each in SECTIONS),
         sections=sections,
         data=json_in_html({"tables": tables, "charts": charts}),
@@ -101,29 +105,6 @@ def _charts(figures: Figures) -> tuple[dict[str, Any], str, str]:
         return {}, "", str(error)
     made = {name: _chart(make(figures).to_dict()) for name, make in CHARTS.items()}
     return {name: each for name, each in made.items() if each["rows"]}, script, ""
-
-
-def topic_rows(partitions: Sequence[Row], lag: Sequence[Row]) -> list[Row]:
-    """A row for each topic, the largest first: the sums of its partitions, and the lag of the group that is farthest
-    behind in it."""
-    found: dict[str | None, Row] = {}
-    for each in partitions:
-        names = ("segments", "batches", "records", "sizeInBytes")
-        start = {"topic": each["topic"], "partitions": 0, **dict.fromkeys(names, 0), "lag": None}
-        row = found.setdefault(each["topic"], start | {"minTimestamp": None, "maxTimestamp": None})
-        row["partitions"] += 1
-        for name in names:
-            row[name] += each[name]
-        for name, choose in (("minTimestamp", min), ("maxTimestamp", max)):
-            known = [time for time in (row[name], each[name]) if time is not None]
-            row[name] = choose(known) if known else None
-    behind: Counter[tuple[str, str]] = Counter()
-    for each in lag:
-        behind[each["group"], each["topic"]] += each["lag"] or 0
-    for (_, topic), count in behind.items():
-        if topic in found:
-            found[topic]["lag"] = max(count, found[topic]["lag"] or 0)
-    return sorted(found.values(), key=lambda row: (-row["sizeInBytes"], row["topic"] or ""))
 
 
 def json_in_html(value: Any) -> str:
@@ -200,8 +181,8 @@ def _table_holder(view: TableView, rows: int) -> str:
     )
 
 
-def _tiles(rows: dict[str, list[Row]], outcome: Outcome | None) -> str:
-    partitions, findings = rows["partitions"], rows["findings"]
+def _tiles(rows: dict[str, list[Row]], findings: list[Row], outcome: Outcome | None) -> str:
+    partitions = rows["partitions"]
     times = [row[name] for row in partitions for name in ("minTimestamp", "maxTimestamp") if row[name] is not None]
     span = "no timestamps"
     if times:

@@ -13,9 +13,11 @@ from brokerless.jobs.report.sums import Row
 from brokerless.log.names import parse_segment_file
 from brokerless.text import format_bytes, show_name
 
-Kind = Literal["text", "name", "wide", "number", "id", "bytes", "share", "time", "severity", "command", "folded"]
+Kind = Literal[
+    "text", "name", "wide", "number", "id", "bytes", "share", "time", "severity", "command", "folded", "places"
+]
 """How a column is written and aligned; ``id`` is a number without separators of thousands, ``share`` one of 1, and
-``folded`` a command that is shown after a click."""
+``folded`` a command that is shown after a click; ``places`` are several, of which the first is shown."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class TableColumn:
 
     def of(self, row: Row) -> Any:
         found = row[self.name] if self.value is None else self.value(row)
+        if self.kind == "places":
+            return [show_name(each) for each in found]
         return show_name(found) if isinstance(found, str) else found
 
 
@@ -55,12 +59,6 @@ class Section:
     tables: tuple[TableView, ...] = ()
     nothing: str = ""
     """What is there instead, where the tables are empty."""
-
-
-def _place(row: Row) -> str:
-    file = "/".join(row["file"].split("/")[-2:])  # the name of the partition's directory is enough
-    place = file if row["position"] is None else f"{file}, position {row['position']}"
-    return place if row["offset"] is None else f"{place}, offset {row['offset']}"
 
 
 def _message(row: Row) -> str:
@@ -110,7 +108,8 @@ FINDINGS = TableView(
     (
         TableColumn("severity", "severity", "severity"),
         TableColumn("message", "finding", "wide", _message),
-        TableColumn("file", "place", "name", _place),
+        TableColumn("count", "times", value=lambda row: row["count"] if row["count"] > 1 else None),
+        TableColumn("places", "place", "places"),
         TableColumn("advice", "what to do", "wide", _advice),
         TableColumn("kind", "see its bytes", "command", _explain_command),
     ),
@@ -124,6 +123,8 @@ TOPICS = TableView(
         TableColumn("partitions", "partitions"),
         TableColumn("segments", "segments"),
         *_SUMS,
+        TableColumn("policy", "cleanup.policy", "text"),
+        TableColumn("retention", "retention", "text"),
         TableColumn("lag", "largest lag"),
         *_TIMES,
     ),
@@ -223,9 +224,12 @@ LAG = TableView(
 )
 
 SECTIONS = (
-    Section("findings", "Findings", "What an audit of every batch, index and checkpoint found, the worst first.",
+    Section("findings", "Findings",
+            "What an audit of every batch, index and checkpoint found, the worst first; what says the same is one row.",
             tables=(FINDINGS,), nothing="Nothing was found."),
-    Section("topics", "Topics", "The topics, the largest first; the lag is that of the group that is farthest behind.",
+    Section("topics", "Topics",
+            "The topics, the largest first; the lag is that of the group that is farthest behind. Policy and retention "
+            "are those of the cluster's metadata in the directory; what only a server.properties says is not known.",
             tables=(TOPICS,), nothing="There are no topics."),
     Section("sizes", "Sizes", "Each rectangle is a partition, as large as its log files; topics have colours.",
             {"sizes": "Partitions by size"}, (PARTITIONS,), "There are no partitions."),

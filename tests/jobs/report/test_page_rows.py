@@ -1,0 +1,110 @@
+"""Rows of the page that are in no figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import brokerless
+from brokerless.arrow import table_of
+from brokerless.jobs.report.chart_rows import MOST_LANES, damaged_partitions, rows_of, timeline_rows
+from brokerless.jobs.report.figures import Figures
+from brokerless.jobs.report.job import gather
+from brokerless.jobs.report.page_rows import MOST_PLACES, TopicSettings, finding_rows, read_settings, topic_rows
+from brokerless.jobs.report.schemas import FIGURES
+from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
+from brokerless.tables.partition_reader import open_partitions
+
+DEMO = Path(__file__).parents[3] / "demo" / "data"
+
+
+@pytest.fixture(scope="module")
+def figures() -> Figures:
+    return gather(resolve(Location(str(DEMO))), open_partitions(Location(str(DEMO))), processes=1)
+
+
+def topics(figures: Figures) -> list[dict[str, Any]]:
+    return topic_rows(rows_of(figures["partitions"]), rows_of(figures["lag"]))
+
+
+def test_topics_add_up_their_partitions_and_have_the_largest_lag(figures: Figures):
+    rows = {row["topic"]: row for row in topics(figures)}
+    log = brokerless.open(DEMO)
+    assert rows.keys() == {each.name for each in log.topics}
+    assert [row["sizeInBytes"] for row in topics(figures)] == sorted(
+        (sum(each.paths.size for each in topic) for topic in log.topics), reverse=True
+    )
+    assert (rows["orders"]["partitions"], rows["orders"]["records"], rows["orders"]["lag"]) == (3, 3796, 796)
+    assert rows["users"]["lag"] is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "policy", "retention"),
+    [
+        (TopicSettings(is_known=False), "unknown", "unknown"),
+        (TopicSettings(True), "delete (default)", "7 days (default)"),
+        (TopicSettings(True, "compact", "1000"), "compact", "all keys"),
+        (TopicSettings(True, "compact,delete", "86400000"), "compact,delete", "1 day"),
+        (TopicSettings(True, "delete", "-1", "-1"), "delete", "unlimited"),
+        (TopicSettings(True, "delete", "7200000", "5000000"), "delete", "2 hours, 5.0 MB"),
+        (TopicSettings(True, "delete", "1500", "x"), "delete", "1,500 ms, x"),
+        (TopicSettings(True, "delete", "soon"), "delete", "soon"),
+    ],
+)
+def test_policy_and_retention_are_words(settings: TopicSettings, policy: str, retention: str) -> None:
+    assert (settings.policy_text(), settings.retention_text()) == (policy, retention)
+
+
+def test_settings_are_those_of_the_metadata_and_unknown_without_one(tmp_path: Path) -> None:
+    found = read_settings(resolve(Location(str(DEMO))).partitions)
+    cluster = brokerless.cluster(DEMO)
+    configs = {(row["resourceName"], row["name"]): row["value"] for row in cluster.rows["configs"]}
+    for topic in ("orders", "users", "payments"):
+        assert found[topic].is_known
+        assert found[topic].policy == configs.get((topic, "cleanup.policy"))
+        assert found[topic].retention_ms == configs.get((topic, "retention.ms"))
+    (tmp_path / "orders-0").symlink_to(DEMO / "orders-0")
+    alone = read_settings(resolve(Location(str(tmp_path))).partitions)
+    assert alone == {"orders": TopicSettings(is_known=False)}
+
+
+def finding(number: int, **other: Any) -> dict[str, Any]:
+    return {
+        "severity": "error", "kind": "checksum-mismatch", "topic": "a", "partition": number,
+        "file": f"/a-{number}/0.log", "position": number, "offset": None,
+        "message": "same", "expected": "1", "found": "2", "advice": "do",
+    } | other  # fmt: skip
+
+
+def test_findings_that_say_the_same_are_one_row_with_all_places() -> None:
+    rows = finding_rows([finding(1), finding(2, found="3"), finding(3, message="other"), finding(4, severity="info")])
+    assert [(row["message"], row["count"], row["places"]) for row in rows] == [
+        ("same", 2, ["a-1/0.log, position 1", "a-2/0.log, position 2"]),
+        ("other", 1, ["a-3/0.log, position 3"]),
+        ("same", 1, ["a-4/0.log, position 4"]),
+    ]
+    assert (rows[0]["expected"], rows[0]["found"]) == ("1", None)
+    many = finding_rows([finding(number) for number in range(MOST_PLACES + 5)])
+    assert [row["count"] for row in many] == [MOST_PLACES + 5]
+    assert many[0]["places"][-1] == "and 5 more: brokerless audit --all has them"
+
+
+def test_damaged_partitions_have_a_lane_however_small_they_are() -> None:
+    segment = dict.fromkeys(FIGURES["segments"].names) | {
+        "topic": "a", "file": "f", "baseOffset": 0, "firstOffset": 0, "lastOffset": 1, "validBytes": 1, "batches": 1,
+        "records": 1, "minTimestamp": 1, "maxTimestamp": 2, "magics": [2], "compressions": ["none"],
+        "hasOffsetIndex": True, "hasTimeIndex": True, "hasTransactionIndex": False, "gapBefore": 0, "leaderEpochs": [0],
+    }  # fmt: skip
+    rows = [segment | {"partition": number, "sizeInBytes": 1000 - number} for number in range(MOST_LANES + 20)]
+    segments = table_of(rows, FIGURES["segments"])
+    last = MOST_LANES + 19
+    found = table_of([finding(last), finding(3, severity="info"), finding(50, kind="time-index")], FIGURES["findings"])
+    damaged = damaged_partitions(found)
+    assert damaged == {f"a-{last}"}
+    assert damaged_partitions(None) == set()
+    lanes = {row["partition"] for row in timeline_rows(segments, damaged)}
+    assert lanes == {f"a-{number}" for number in range(MOST_LANES - 1)} | {f"a-{last}"}
+    assert f"a-{last}" not in {row["partition"] for row in timeline_rows(segments)}

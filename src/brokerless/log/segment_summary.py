@@ -62,27 +62,36 @@ def summarize(
         report_past_last(chunk, file.path, report)
         add_chunk(summary, chunk, file.path, report, start_offset, max_batch_bytes)
         repeated = None if seen is None else seen.repeated(chunk.batches)
-        if seen is not None:
-            summary.records -= _repeated_in_part(chunk, seen, repeated, start_offset)
-        if seen is not None and repeated is not None:
+        if seen is None:
+            continue
+        if repeated is not None:
             passed = SegmentSummary(file.size)
             add_chunk(passed, chunk.take(repeated), file.path, ignore, start_offset, max_batch_bytes)
             summary.records -= passed.records
             at = int(np.argmax(repeated))
-            position, first = int(chunk.positions[at]), int(chunk.batches.entry_offset[at])
-            if (finding := seen.finding(file.path, position, first)) is not None:
-                report(finding)
+            _report_repeated(seen, file.path, int(chunk.positions[at]), int(chunk.batches.entry_offset[at]), report)
+        summary.records -= _repeated_in_part(chunk, seen, repeated, file.path, report, start_offset)
     for finding, records in repeated_records(file, start_offset) if summary.goes_back else ():
         report(finding)
         summary.records -= records
     return summary
 
 
+def _report_repeated(seen: RepeatedOffsets, path: str, position: int, first: int, report: Report) -> None:
+    if (finding := seen.finding(path, position, first)) is not None:
+        report(finding)
+
+
 def _repeated_in_part(
-    chunk: Chunk, seen: RepeatedOffsets, repeated: NDArray[np.bool_] | None, start_offset: int
+    chunk: Chunk,
+    seen: RepeatedOffsets,
+    repeated: NDArray[np.bool_] | None,
+    path: str,
+    report: Report,
+    start_offset: int,
 ) -> int:
     """How many records from ``start_offset`` on ``seen`` passes over, of batches that it does not pass over as a
-    whole."""
+    whole; the first of them is reported."""
     is_partial = seen.overlapping(chunk.batches)
     if is_partial is None:
         return 0
@@ -94,7 +103,11 @@ def _repeated_in_part(
         for decoded in all_decoded(Decoder(keys=False, values=False, headers=False), one, one.batches):
             offsets = decoded.columns.offset[: decoded.columns.rows]
             is_new = seen.rows(offsets)
-            count += 0 if is_new is None else int((~is_new & (offsets >= start_offset)).sum())
+            left_out = [] if is_new is None else np.flatnonzero(~is_new & (offsets >= start_offset)).tolist()
+            if left_out:
+                row = int(np.searchsorted(np.cumsum(decoded.given), left_out[0], "right"))
+                _report_repeated(seen, path, int(decoded.positions[row]), int(offsets[left_out[0]]), report)
+            count += len(left_out)
             del decoded, offsets
     return count
 

@@ -131,6 +131,34 @@ def test_wrong_offsets_that_are_alike_do_not_overlap_each_other(tmp_path: Path) 
     assert [(each.first_offset, each.last_offset) for each in result.losses] == [(20, 79)]
 
 
+BELOW = {
+    "after the end": (FIRST + after(10, 20) + after(5, 24), [*range(20)], [(20, None)]),
+    "in a gap of another one": (compacted(0, [0, 5, 9], 9) + after(10, 20) + after(3, 6), [0, 5, 9], [(1, 4)]),
+    "in both": (compacted(0, [0, 5, 9], 9) + after(10, 20) + after(3, 22), [0, 5, 9], [(1, 4), (6, 8), (20, None)]),
+}
+
+
+@pytest.mark.parametrize("name", BELOW)
+@pytest.mark.parametrize("is_merged", [False, True])
+def test_what_is_left_out_of_a_last_batch_below_the_one_before_is_named_as_lost(
+    name: str, is_merged: bool, tmp_path: Path
+) -> None:
+    """Its offset may be wrong, so it is not taken; but nobody else has its offsets. With them, all of the gap that they
+    are in is named, as far as its neighbours show it."""
+    data, kept, lost = BELOW[name]
+    source, to = write({log_name(0): data}, tmp_path / "source"), tmp_path / "to"
+    found: list[brokerless.Finding] = []
+    report = found.append
+    results = (
+        brokerless.merge([source], to, on_damage=report)
+        if is_merged
+        else brokerless.open(source).salvage(str(to), on_damage=report)
+    )
+    assert [row["offset"] for row in rows(to / "odd-0", found.append)] == sorted({*kept, *range(10, 20)})
+    assert [(each.first_offset, each.last_offset) for result in results for each in result.losses] == lost
+    assert [each.kind for each in found] == ["offset-overlap"]
+
+
 CHECKPOINTED = {
     "in a file that another one follows": (
         {log_name(0): FIRST + after(39, 40), log_name(40): after(40, 41)}, [*range(10), 39, 40]

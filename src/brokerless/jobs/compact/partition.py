@@ -30,12 +30,13 @@ from brokerless.jobs.recovered.offsets_once import OffsetsOnce, earlier_offsets
 from brokerless.jobs.run.types import Done
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.directory import PartitionPath
-from brokerless.log.live_segments import open_segments
+from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.offset_gaps import check_end, check_following, check_head
 from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import Range, from_log_start
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
 from brokerless.log.write.follower_append import whole_batches
+from brokerless.offset_spans import Span
 
 Bools = NDArray[np.bool_]
 _EVERY_HASH = (0, (1 << 64) - 1)
@@ -77,6 +78,7 @@ class PartitionCleaner:
         self._decided, self._batches = DecidedBatches(), 0
         self._has_others, self._is_marked, self._is_copied = False, False, False
         self._hasher, self._keys = KeyHasher(), LastRows(0)
+        self._earlier: dict[int, list[Span]] = {}
         self._frequent: dict[int, int] = {}
 
     @property
@@ -333,7 +335,7 @@ class PartitionCleaner:
         selected = from_log_start(self._source).narrow(Range(segments[0].base_offset, last + 1))
         report = self.report if is_checked else ignore
         for opened in open_segments(self._source, report, selected):
-            earlier = () if self._is_copied else earlier_offsets(opened)
+            earlier = () if self._is_copied else self._earlier_than(opened)
             limit = self._settings.max_batch_bytes
             once = OffsetsOnce(opened.file, report, limit, earlier, opened.next_base_offset)
             for chunk in scan(opened.file, report, opened.start):
@@ -345,6 +347,13 @@ class PartitionCleaner:
                     yield opened.file.path, found
             if is_checked:
                 check_following(opened.partition, opened.segment, opened.file, self.report)
+
+    def _earlier_than(self, opened: OpenSegment) -> list[Span]:
+        """The offsets of a segment that those before it have; they are looked for once, and segments read thrice."""
+        base_offset = opened.segment.base_offset
+        if base_offset not in self._earlier:
+            self._earlier[base_offset] = earlier_offsets(opened)
+        return self._earlier[base_offset]
 
     def _follow(self, producers: SourceProducers, chunk: Chunk, *, is_copied: bool = False) -> None:
         if (chunk.batches.producer_id >= 0).any():

@@ -268,6 +268,9 @@ class ExportReader:
             self.findings.append(not_above(path, position or 0, first, self._highest))
         if self._is_broken:
             self._passed(batches, row)
+        if last >= self._stable and not batches.is_control[row]:
+            self._misplaced(place, first, last)  # what it has from there on is not read
+            last = self._stable - 1
         self._highest = max(self._highest, last)
         self.next_offset = max(self.next_offset, last + 1)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +20,7 @@ from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_gaps import missing_end, missing_offsets, missing_segment
 from brokerless.log.positions import position_of_offset
 from brokerless.log.ranges import Range
-from brokerless.log.seek import log_start_after_end
+from brokerless.log.seek import last_offset, log_start_after_end
 from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
@@ -240,7 +241,8 @@ def _missing_after(source: PartitionPath, segment: SegmentPaths) -> list[Finding
 
 
 def _splits(source: PartitionPath, start: int, end: int, size: int | None) -> Iterator[tuple[PartitionPath, int, int]]:
-    """The segments that hold ``[start, end)``, in groups of about ``size`` bytes, with their offsets."""
+    """The segments that hold ``[start, end)``, in groups of about ``size`` bytes, with their offsets. What overlaps is
+    in one group."""
     segments = source.segments
     ends = [*(each.base_offset for each in segments[1:]), end]
     chosen = [(each, after) for each, after in zip(segments, ends, strict=True) if after > start]
@@ -249,7 +251,8 @@ def _splits(source: PartitionPath, start: int, end: int, size: int | None) -> It
         group.append(number)
         size_of_group += segment.size
         is_last = number == len(chosen) - 1
-        if is_last or (size is not None and size_of_group >= size):
+        is_full = size is not None and size_of_group >= size
+        if is_last or (is_full and _end_of(segment) <= after):
             own = tuple(chosen[each][0] for each in group)
             findings = source.findings if is_last else ()
             begin = max(start, own[0].base_offset) if group[0] else start
@@ -270,8 +273,23 @@ def _skipped(split: PartitionPath, start: int) -> int:
 
 
 def _end_offset(source: PartitionPath) -> int:
-    """The offset after the last one, by headers; the last segment may be empty."""
+    """The offset after the last one, by headers; the last segment may be empty. Where segments overlap, those right
+    before the last one may go on further."""
     from brokerless.tables.partition_reader import PartitionReader
 
     end = PartitionReader(source).end_offset
-    return max(source.segments[-1].base_offset, 0 if end is None else end)
+    end = max(source.segments[-1].base_offset, 0 if end is None else end)
+    for before, segment in pairwise(reversed(source.segments)):
+        reach = _end_of(segment)
+        if reach <= before.base_offset:
+            break
+        end = max(end, reach)
+    return end
+
+
+def _end_of(segment: SegmentPaths) -> int:
+    """The offset after a segment's last one, 0 where it cannot be read, which is reported where it is read."""
+    with suppress(UnreadableError), segment.log.location.open() as file:
+        last = last_offset(file, segment)
+        return 0 if last is None else last + 1
+    return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +25,7 @@ from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import ReplacedError, list_again
 from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.segment import Report, ignore
+from brokerless.offset_spans import Span
 
 Regions = list[Placed]
 """What is not intact; after the last intact batch, it was before ``TO_THE_END``."""
@@ -157,6 +158,7 @@ def find_log(
     begin = min(first_base, int(saved["first"][0])) if len(saved) else first_base
     live = [each.base_offset for each in files.paths[0].segments]
     end = max(max(live, default=0), files.checkpointed_end or 0, int(saved["last"][-1]) + 1 if len(saved) else 0)
+    regions.add(_not_taken(files, intact, choice.lost, end))
     start = max(begin, files.checkpointed_start or 0)
     # What was deleted is to be seen if it was asked for.
     start = start if begin == min(live, default=begin) and start <= end else begin
@@ -254,6 +256,21 @@ def _as_region(files: PartitionFiles, batches: NDArray[np.void], row: int) -> Re
     after = int(batches["last"][row - 1]) + 1 if row else files.files[int(each["file"])].base_offset
     path, text = files.files[int(each["file"])].path, "a batch whose offset cannot be right"
     return Region(path, position, position + int(each["size"]), Kind.OFFSET_MISPLACED, text, after, offset)
+
+
+def _not_taken(
+    files: PartitionFiles, batches: NDArray[np.void], lost: Mapping[int, list[Span]], end: int
+) -> Iterator[Placed]:
+    """Intact batches of which offsets are in no batch that was taken, each with the offset before which these are."""
+    for row, spans in lost.items():
+        text = "a batch that begins among the offsets of others, and is not next to them"
+        region = replace(_as_region(files, batches, row), kind=Kind.OFFSET_OVERLAP, message=text, after=spans[0][0])
+        within = [min(last, end) for first, last in spans if first < end]
+        if within:
+            yield region, within[-1]
+            region = replace(region, after=end, damaged=0)
+        if spans[-1][1] > end:
+            yield region, TO_THE_END
 
 
 def _following(batches: NDArray[np.void], row: int) -> int:

@@ -6,7 +6,7 @@ and have room for it, a batch belongs into that room.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,13 +24,15 @@ _NONE = -1
 class BatchSelection:
     """Rows of the intact batches, int64. ``taken``: those of the log, by offset. ``misplaced``: their offsets cannot be
     right. ``repeated``: the same batch was taken from another place. ``overlapping``: other batches have their
-    offsets. ``cut``: those of ``taken`` of which only some offsets are, as other batches have the rest."""
+    offsets. ``cut``: those of ``taken`` of which only some offsets are, as other batches have the rest. ``lost``: by row
+    of ``overlapping``, the offsets that no batch of the log has, as this one is believed to be elsewhere."""
 
     taken: Rows
     misplaced: Rows
     repeated: Rows
     overlapping: Rows
     cut: Rows
+    lost: Mapping[int, list[Span]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,15 @@ def choose(intact: NDArray[np.void], logs: Logs) -> tuple[NDArray[np.void], Batc
     begins[1:] = first[1:] > reach[:-1]
     taken = np.ones(len(good), np.bool_)
     parts: dict[int, _Part] = {}
+    lost: dict[int, list[Span]] = {}
     starts = np.flatnonzero(begins)
     sizes = np.diff(np.append(starts, len(good)))
     supported = _is_supported(intact, logs.base_offsets)
     for start, size in zip(starts[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True):
         rows = good[start : start + size]
-        of_cluster = _Cluster(intact, rows, logs).take_each_offset_once(supported)
+        cluster = _Cluster(intact, rows, logs)
+        of_cluster = cluster.take_each_offset_once(supported)
+        lost |= cluster.lost
         taken[start : start + size] = [row in of_cluster for row in rows.tolist()]
         parts |= {row: part for row, part in of_cluster.items() if part is not None}
     chosen, rest = good[taken], good[~taken]
@@ -76,7 +81,7 @@ def choose(intact: NDArray[np.void], logs: Logs) -> tuple[NDArray[np.void], Batc
     cut = np.array([row for row, part in parts.items() if not part.is_complete], np.int64)
     chosen = np.concatenate([chosen, added])
     chosen = chosen[np.argsort(intact["first"][chosen], kind="stable")]
-    return intact, BatchSelection(chosen, np.flatnonzero(wrong), np.sort(rest[repeated]), np.sort(overlapping), cut)
+    return intact, BatchSelection(chosen, np.flatnonzero(wrong), np.sort(rest[repeated]), np.sort(overlapping), cut, lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +102,17 @@ class _Cluster:
         self._are_alike = len({_identity(intact, row) for row in rows.tolist()}) == 1
         self._occupied: dict[int, list[Span]] = {log: [] for log in self._log_of.values()}
         """By log: what its batches cannot have any more."""
+        self.lost: dict[int, list[Span]] = {}
+        """By row: the offsets of a batch of the log that was not taken, and that no other one has."""
 
     def take_each_offset_once(self, supported: NDArray[np.bool_]) -> dict[int, _Part | None]:
         """Which rows are taken, and of which only parts are: a consumer takes the rest of a batch."""
         order = self._rows[np.lexsort((self._rows, ~supported[self._rows]))]
         taken = dict(self._take(order, supported))
         everything = union(span for spans in taken.values() for span in spans)
+        rejected = ((row, touching(everything, *self._header(row))) for row in self.lost)
+        self.lost = {row: rest for row, others in rejected if (rest := without(self.lost[row], others))}
+        everything = union([*everything, *(span for spans in self.lost.values() for span in spans)])
         found: dict[int, _Part | None] = {}
         for row, offsets in taken.items():
             records, header = self._records(row), self._header(row)
@@ -120,6 +130,8 @@ class _Cluster:
                 for other, occupied in self._occupied.items():
                     add(occupied, free if other == log else [header])
                 yield row, free
+            elif free and log >= 0:
+                self.lost[row] = free
 
     def _header(self, row: int) -> Span:
         return int(self._intact["first"][row]), int(self._intact["last"][row]) + 1

@@ -230,13 +230,22 @@ UNCLOSED = {
     "last-torn-at-lower-offset", "last-with-text",
 }  # fmt: skip
 HIDDEN = {"unflushed-cut"}
+FAR_OFFSET = 3 << 31
 REFUSED = PARTITIONS[max(RANDOM)]
+FAR = PARTITIONS[min(RANDOM)]
 
 
 def last_index(files: Files, offset: int, position: int) -> None:
     """One entry in the index of the last segment."""
     entry = offset.to_bytes(4, "big") + position.to_bytes(4, "big", signed=True)
     files.path(files.segments[-1], "index").write_bytes(entry)
+
+
+def go_far(files: Files) -> None:
+    """Adds a batch to the first segment that is too far for its indexes, and which a broker then splits."""
+    first = files.segments[0]
+    files.append(first, odd_logs.batch(FAR_OFFSET, [(b"k", b"v")]))
+    files.path(first, "index").unlink()
 
 
 @dataclass
@@ -256,6 +265,8 @@ class Restarted:
     complaint: str = ""
     unsplit: Restart | None = None
     complaint_unsplit: str = ""
+    far: tuple[int, int] = (0, 0)
+    """Where a log ends of which a closed segment goes on far after the last one: by the dry run, and by the broker."""
     saved: Saved | None = None
     """What salvage made of it."""
 
@@ -461,8 +472,14 @@ def restarted(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
              for name, number in PARTITIONS.items()},
             written, records(undamaged_copy), batches(undamaged_copy), served(broker),
         )  # fmt: skip
+        broker.stop()
+        go_far(Files(broker.log_dir / f"{TOPIC}-{FAR}", 0, random.Random(0)))
+        expected_end = dry_run(broker)[FAR].log_end_offset
+        broker.start()
+        broker.wait_for_leaders(TOPIC, len(PARTITIONS))
+        far = expected_end, broker.watermarks(TOPIC, [FAR])[FAR][1]
         yield Restarted(
-            said, undamaged, before, after, offsets, closed, refused, complaint, unsplit, complaint_unsplit, saved,
+            said, undamaged, before, after, offsets, closed, refused, complaint, unsplit, complaint_unsplit, far, saved,
         )  # fmt: skip
     finally:
         broker.stop()
@@ -508,6 +525,10 @@ def test_a_segment_without_an_offset_index_gets_all_indexes_again(restarted: Res
     for name, data in restarted.whole["flushed-index-lost"].items():
         if name.startswith(min(lost).split(".")[0]):
             assert restarted.after["flushed-index-lost"][name] == data
+
+
+def test_a_log_ends_where_a_segment_does_that_is_split_and_goes_on_after_the_last(restarted: Restarted) -> None:
+    assert restarted.far == (FAR_OFFSET + 1, FAR_OFFSET + 1)
 
 
 @pytest.mark.parametrize("name", CLOSED)

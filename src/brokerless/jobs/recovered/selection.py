@@ -24,8 +24,8 @@ _NONE = -1
 class BatchSelection:
     """Rows of the intact batches, int64. ``taken``: those of the log, by offset. ``misplaced``: their offsets cannot be
     right. ``repeated``: the same batch was taken from another place. ``overlapping``: other batches have their
-    offsets. ``cut``: those of ``taken`` of which only some offsets are, as other batches have the rest. ``lost``: by row
-    of ``overlapping``, the offsets that no batch of the log has, as this one is believed to be elsewhere."""
+    offsets. ``cut``: those of ``taken`` of which only some offsets are, as other batches have the rest. ``lost``: by
+    row of ``overlapping``, the offsets that no batch of the log has."""
 
     taken: Rows
     misplaced: Rows
@@ -81,7 +81,9 @@ def choose(intact: NDArray[np.void], logs: Logs) -> tuple[NDArray[np.void], Batc
     cut = np.array([row for row, part in parts.items() if not part.is_complete], np.int64)
     chosen = np.concatenate([chosen, added])
     chosen = chosen[np.argsort(intact["first"][chosen], kind="stable")]
-    return intact, BatchSelection(chosen, np.flatnonzero(wrong), np.sort(rest[repeated]), np.sort(overlapping), cut, lost)
+    return intact, BatchSelection(
+        chosen, np.flatnonzero(wrong), np.sort(rest[repeated]), np.sort(overlapping), cut, lost
+    )
 
 
 @dataclass(frozen=True, slots=True)

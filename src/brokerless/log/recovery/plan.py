@@ -10,7 +10,7 @@ Source: ``LogLoader`` (4.1.1).
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -125,8 +125,8 @@ def plan_recovery(
     if recovered and recovered[-1].result.is_cut and recovered[-1].reason == "not-flushed":
         kept = [base for base in segments if base <= recovered[-1].base_offset]
     active, end = SegmentState(log_start), log_start
-    if kept and recovered and recovered[-1].base_offset == kept[-1]:
-        active, end = recovered[-1].result.state, recovered[-1].result.next_offset
+    if kept and (last := _last_recovered(recovered, kept[-1])) is not None:
+        active, end = last.result.state, last.result.next_offset
     elif kept:
         active, end = describe_segment(files, kept[-1])
     snapshots = files.offsets("producer-snapshot")
@@ -293,6 +293,15 @@ def _recover(
         if result.is_cut and reason == "not-flushed":
             break
     return tuple(recovered), producers, epochs
+
+
+def _last_recovered(recovered: Sequence[RecoveredSegment], last_base: int) -> RecoveredSegment | None:
+    """The recovered segment with which the log ends, of which the last one that was there begins at ``last_base``: what
+    a broker splits may go on after it."""
+    begins = [max((each.base_offset, *each.result.parts)) for each in recovered]
+    if not begins or max(begins) < last_base:
+        return None
+    return recovered[begins.index(max(begins))]
 
 
 def _rewrite(directory: Path, segment: RecoveredSegment) -> None:

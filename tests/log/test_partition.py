@@ -267,6 +267,19 @@ def test_batches_that_a_wrong_size_led_over_are_read_and_reported_where_it_is(
     assert [row["offset"] for row in rows_and_findings(result)[0]] == [0, 1, 2, *range(6, 15)]
 
 
+def test_batches_that_a_wrong_size_led_over_to_the_end_are_listed_and_exported(tmp_path: Path) -> None:
+    """Where nothing but headers is read, it is the last batch whose checksum says so."""
+    source = odd_logs.write_odd_log("wrong-size-to-the-end", tmp_path / "disk")
+    (partition,) = brokerless.open(source).partitions
+    assert partition.end_offset == 15
+    found: list[Finding] = []
+    (segment_row,) = partition.segments(on_damage=found.append).to_pylist()
+    assert (segment_row["batches"], segment_row["firstOffset"], segment_row["lastOffset"]) == (5, 0, 14)
+    assert [each.kind for each in found] == ["checksum-mismatch", "batches-resume"]
+    assert main(["export", str(source), "--to", str(tmp_path / "out")]) == 1
+    assert [row["offset"] for row in table(tmp_path / "out")] == [0, 1, 2, *range(6, 15)]
+
+
 def rows_and_findings(path: Path, **options: Any) -> tuple[list[dict[str, Any]], list[Finding]]:
     findings: list[Finding] = []
     batches: list[pa.RecordBatch] = []

@@ -18,7 +18,7 @@ from brokerless.log.index.readers import load_time_index
 from brokerless.log.live_segments import open_segments
 from brokerless.log.positions import last_indexed, position_of_offset
 from brokerless.log.ranges import Range, from_log_start
-from brokerless.log.segment import Report, ignore, scan_headers
+from brokerless.log.segment import Report, ignore, scan, scan_headers
 from brokerless.log.storage.files import File
 
 
@@ -26,11 +26,15 @@ def last_offset(file: File, segment: SegmentPaths, report: Report = ignore) -> i
     """The offset of the segment's last record, by the header of the last batch; None if there is no batch. ``report``:
     what is wrong with the end of the file.
 
-    Source: ``LogSegment.readNextOffset`` (4.1.1). A batch before it at a larger offset is damaged.
+    Source: ``LogSegment.readNextOffset`` (4.1.1). A batch before it at a larger offset is damaged. Where the last one
+    has a wrong size that leads over intact batches to the end of the file, the last of these counts.
     """
-    last = None
+    last, position = None, 0
     for chunk in scan_headers(file, report, last_indexed(file, segment)):
-        last = int(chunk.batches.end_of_records[-1])
+        last, position = int(chunk.batches.end_of_records[-1]), int(chunk.positions[-1])
+    if last is not None:
+        for chunk in scan(file, ignore, position):
+            last = int(chunk.batches.end_of_records[-1])
     return last
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.findings import Finding
 from brokerless.format import layouts
 from brokerless.log.offset_checks import (
     RepeatedOffsets,
@@ -15,7 +16,16 @@ from brokerless.log.offset_checks import (
     repeats_within,
     report_past_last,
 )
-from brokerless.log.segment import Chunk, Report, all_decoded, ignore, report_damages, scan_headers
+from brokerless.log.segment import (
+    Chunk,
+    Report,
+    all_decoded,
+    check_checksums,
+    ignore,
+    report_damages,
+    scan,
+    scan_headers,
+)
 from brokerless.log.storage.files import File
 
 
@@ -50,13 +60,17 @@ def summarize(
     max_batch_bytes: int | None = None,
     seen: RepeatedOffsets | None = None,
     watch: Callable[[Chunk], None] | None = None,
+    *,
+    is_last: bool = False,
 ) -> SegmentSummary:
     """Adds up a segment's log, of which nothing but headers is read (and v0/v1 wrapper messages). ``start_offset``: the
     log start offset; records, offsets and timestamps are of what is from there on. ``max_batch_bytes``: what a wrapper
     message may inflate to; a larger one is reported, and its records are not counted, nor those that
-    ``seen`` passes over. ``watch`` is called with each chunk of headers."""
+    ``seen`` passes over. ``watch`` is called with each chunk of headers. ``is_last``: of the log; then its last batch
+    is checked, as one with a wrong size may lead over intact batches to the end of the file."""
     summary = SegmentSummary(file.size)
-    for chunk in scan_headers(file, report):
+    chunks = _chunks(file, report) if is_last else scan_headers(file, report)
+    for chunk in chunks:
         if watch is not None:
             watch(chunk)
         report_past_last(chunk, file.path, report)
@@ -75,6 +89,25 @@ def summarize(
         report(finding)
         summary.records -= records
     return summary
+
+
+def _chunks(file: File, report: Report) -> Iterator[Chunk]:
+    """The chunks of headers, and what the last batch may lead over."""
+    position = None
+    for chunk in scan_headers(file, report):
+        yield chunk
+        position = int(chunk.positions[-1])
+    if position is None:
+        return
+    found: list[Finding] = []
+    for chunk in scan(file, found.append, position):
+        check_checksums(chunk, file.path, found.append)
+        others = chunk.take(chunk.positions != position)
+        if len(others.batches):
+            for finding in found:
+                report(finding)
+            found.clear()
+            yield others
 
 
 def _report_repeated(seen: RepeatedOffsets, path: str, position: int, first: int, report: Report) -> None:

@@ -268,7 +268,8 @@ def _segments(split: Split, options: Options, names: list[str], report: Report) 
     with file:
         source = RowSource(file.path, split.topic, split.partition)
         seen = _overlapping(split)
-        summary = summarize(file, _graded(split, report), split.start_offset, options.max_batch_bytes, seen)
+        graded, is_last = _graded(split, report), not split.is_followed
+        summary = summarize(file, graded, split.start_offset, options.max_batch_bytes, seen, is_last=is_last)
         row = segment_row(segment, source, summary)
         _check_following(split, file, report)
     yield pa.RecordBatch.from_pylist([row], SEGMENTS).select(names)

@@ -217,7 +217,7 @@ class PartitionReader:
                 source = RowSource(each.file.path, self.topic, self.partition)
                 try:
                     seen.begin(each.segment.base_offset, is_merged=each.is_merged)
-                    summary = summarize(each.file, report, start, max_batch_bytes, seen, watch)
+                    summary = summarize(each.file, report, start, max_batch_bytes, seen, watch, is_last=each.is_last)
                     seen.end(each.file, each.next_base_offset)
                     row = segment_row(each.segment, source, summary)
                     if not is_followed(each.partition, each.segment, summary.last_offset):

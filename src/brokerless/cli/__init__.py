@@ -178,14 +178,16 @@ def _working_at_once(options: Namespace) -> Generator[None]:
 def _explain_kind(name: str) -> int:
     from brokerless.findings import describe_kinds
     from brokerless.views.findings import explain_kind
+    from brokerless.views.screen import hang, shown_on
 
     kinds = describe_kinds()
     if name not in kinds:
         hint = did_you_mean(name, [*COMMANDS, *kinds])
         complain(f"brokerless: {name!r} is neither a command nor a kind of finding{'; ' + hint if hint else ''}")
         return UNUSABLE
-    for line in explain_kind(name):
-        print(line)
+    with shown_on(screen(is_wide=False)):
+        for line in explain_kind(name):
+            print("\n".join(hang(line)))
     return CLEAN
 
 

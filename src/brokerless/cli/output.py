@@ -49,14 +49,18 @@ class Output:
                     self._stdout.flush()
 
     def line(self, text: str) -> None:
-        self.write([readable(text).encode() + b"\n"])
+        """A line for people, wrapped to the terminal."""
+        from brokerless.views.screen import hang
+
+        for each in text.split("\n"):
+            self.write([readable(line).encode() + b"\n" for line in hang(each)])
 
     def objects(self, values: Iterable[Any]) -> None:
         """JSON Lines."""
         from brokerless.interchange.jsonl_writer import dumps
 
         for value in values:
-            self.line(dumps(value))
+            self.write([readable(dumps(value)).encode() + b"\n"])
 
     def found(self, finding: Finding, show: bool) -> None:
         """A finding as the result of a command. With JSON, warnings and errors go to stderr for people as well."""

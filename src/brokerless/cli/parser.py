@@ -40,11 +40,20 @@ class Command(Protocol):
     def run(self, options: Namespace) -> int: ...
 
 
+class _Formatter(RawDescriptionHelpFormatter):
+    """Writes ``-t, --topic NAME`` as Python 3.13 does; others repeat the value."""
+
+    def _format_action_invocation(self, action: Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        return f"{', '.join(action.option_strings)} {self._format_args(action, action.dest.upper())}"
+
+
 class Parser(ArgumentParser):
     """The parser of one command. Options cannot be abbreviated: a script stays right when an option is added."""
 
     def __init__(self, prog: str, **_: Any) -> None:
-        super().__init__(prog=prog, formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False)
+        super().__init__(prog=prog, formatter_class=_Formatter, allow_abbrev=False)
         self.color = False  # from Python 3.14 on, argparse would colour the help
         self._old_names: dict[str, str] = {}
 
@@ -56,7 +65,9 @@ class Parser(ArgumentParser):
         if getattr(command, "HAS_JSON", True):
             self.add_argument("--json", action="store_true", help="JSON Lines, one object a line, for programs")
         if getattr(command, "HAS_TABLES", True):
-            self.add_argument("--wide", action="store_true", help="tables with all columns, in a narrow terminal too")
+            self.add_argument(
+                "--wide", action="store_true", help="all columns, and lines unwrapped, in a narrow terminal too"
+            )
         command.add_options(self)
         self._old_names = old_names(self.prog.rpartition(" ")[2])
         for old, new in self._old_names.items():

@@ -107,13 +107,13 @@ class FindingGroups:
         more, and where the last one is. Paths are shown from ``root`` on."""
         for _, kind in sorted(self._kinds.items(), key=lambda each: each[0][:3]):
             for equal in kind.equal.values():
-                yield from _marked(colored(equal.first.severity, 7), _text(equal, root))
+                yield from marked(colored(equal.first.severity, 7), _text(equal, root))
             more = kind.count - sum(each.count for each in kind.equal.values())
             if more:
                 of_kind = (
                     f"{more:,} more of this kind ({kind.last.kind}), {kind.count:,} in {count_of(kind.files, 'file')}"
                 )
-                yield from _marked(" " * 7, f"... and {of_kind}; the last: {_place(kind.last, root)}")
+                yield from marked(" " * 7, f"... and {of_kind}; the last: {_place(kind.last, root)}")
             if has_advice:
                 yield from _advice(kind)
 
@@ -134,7 +134,7 @@ class FindingGroups:
 
 def summary_line(name: str, text: str) -> Iterator[str]:
     """A line of a summary, wrapped to the screen."""
-    return _marked(f"{name:8}", show_name(text), " " * 10)
+    return marked(f"{name:8}", show_name(text), " " * 10)
 
 
 def damaged_places(places: Counter[str]) -> str:
@@ -176,12 +176,12 @@ def _advice(kind: _Kind) -> Iterator[str]:
     advice = advice_of(kind.last.kind)
     if advice in (None, "nothing"):
         return
-    yield from _marked(" " * 7, f"-> {advice}", " " * 12)
+    yield from marked(" " * 7, f"-> {advice}", " " * 12)
     for command in filter(None, (abort_command(each.first) for each in kind.equal.values())):
         yield f"{'':12}{show_name(command)}"
 
 
-def _marked(mark: str, text: str, indent: str = " " * 9) -> Iterator[str]:
+def marked(mark: str, text: str, indent: str = " " * 9) -> Iterator[str]:
     """``text`` after a mark, wrapped to the screen at its words."""
     width = screen.width()
     lines = [text] if width is None else wrapped(text, width - len(indent))

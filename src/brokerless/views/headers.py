@@ -9,10 +9,41 @@ import pyarrow as pa
 
 from brokerless import arrow
 from brokerless.text import show
+from brokerless.views import screen
 from brokerless.views.table import NOTHING
 from brokerless.views.text import format_times
 
-_WIDTHS = (-12, -9, 25, -7, 6, 6, 24, 20, -5, 0)
+_NAMES = ("position", "size", "offsets", "count", "format", "codec", "max timestamp", "producer", "epoch", "")
+_WIDTHS = (-12, -9, 25, -7, 6, 6, 24, 20, -5, 21)
+_NARROW_OFFSETS = 14
+_SPARE = ("epoch", "producer", "max timestamp", "format", "size", "codec")
+"""Columns that a narrow terminal does without, in this order."""
+
+
+def names() -> bytes:
+    """The line above all others."""
+    return _line(_NAMES)
+
+
+def left_out() -> list[str]:
+    """The columns for which the screen is too narrow."""
+    return [name for name in _SPARE if name not in _widths()]
+
+
+def _widths() -> dict[str, int]:
+    """The columns that fit the screen, and how wide each is, a negative number where it is flush right."""
+    width = screen.width()
+    found: dict[str, int] = dict(zip(_NAMES, _WIDTHS, strict=True))
+
+    def excess() -> int:
+        return 0 if width is None else sum(map(abs, found.values())) + 2 * (len(found) - 1) - width
+
+    if excess() > 0:
+        found["offsets"] = _NARROW_OFFSETS
+    for name in _SPARE:
+        if excess() > 0:
+            del found[name]
+    return found
 
 
 def lines(batch: pa.RecordBatch) -> Iterator[bytes]:
@@ -50,11 +81,7 @@ def _text(value: Any) -> str:
 
 
 def _line(cells: tuple[str, ...]) -> bytes:
-    aligned = (
-        cell.rjust(-width) if width < 0 else cell.ljust(width) for cell, width in zip(cells, _WIDTHS, strict=True)
-    )
+    widths = _widths()
+    own: dict[str, str] = dict(zip(_NAMES, cells, strict=True))
+    aligned = (own[name].rjust(-width) if width < 0 else own[name].ljust(width) for name, width in widths.items())
     return "  ".join(aligned).rstrip().encode() + b"\n"
-
-
-NAMES = _line(("position", "size", "offsets", "count", "format", "codec", "max timestamp", "producer", "epoch", ""))
-"""The line above all others."""

@@ -6,6 +6,7 @@ Python there is no width and no colour.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ class Screen:
     has_colors: bool = False
 
 
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+_COMMANDS = ("brokerless ", "kafka-")
 _ANY = Screen()
 _SCREEN = ContextVar("screen", default=_ANY)
 
@@ -54,6 +57,17 @@ def colored(severity: str, columns: int = 0) -> str:
     if not has_colors() or severity not in _COLORS:
         return severity + fill
     return f"{_COLORS[severity]}{severity}{_PLAIN}{fill}"
+
+
+def hang(text: str) -> list[str]:
+    """A line of prose as lines that fit the screen, later ones two characters to the right of the first; rows of tables
+    (which have two spaces between columns) and commands to copy stay."""
+    columns, own = width(), text.strip()
+    if columns is None or len(_ESCAPES.sub("", text)) <= columns or "  " in own or own.startswith(_COMMANDS):
+        return [text]
+    indent = " " * (len(text) - len(text.lstrip()))
+    first, *others = wrapped(own, columns - len(indent) - 2)
+    return [f"{indent}{first}", *(f"{indent}  {line}" for line in others)]
 
 
 def wrapped(text: str, columns: int) -> list[str]:

@@ -103,7 +103,9 @@ def _contents(topic: TopicSize) -> Iterator[str]:
     yield "what is there, before compression:"
     rows = [[name, f"{value:,.0f}", f"{value / whole:.1%}"] for name, value in parts.items()]
     yield from table(("part", "bytes", "share"), rows, right=("bytes", "share"))
-    yield f"compression makes {format_bytes(round(contents.stored))} of these {format_bytes(round(whole))}"
+    stored = format_bytes(round(contents.stored))
+    is_smaller = contents.stored < whole
+    yield f"compression makes {stored} of these {format_bytes(round(whole))}" if is_smaller else f"they take {stored}"
     records = contents.records
     fixed, absolute, varints = contents.fixed_width, contents.without_deltas, contents.varints
     saved = (

@@ -10,7 +10,7 @@ NOTHING = "-"
 WIDEST = 300
 """Characters of a column; Kafka's longest names of topics have 249."""
 SPARE = (
-    "codecs", "format", "topicId", "batches", "segments", "indexes rebuilt", "segments deleted", "from", "to",
+    "codecs", "format", "topicId", "hours", "batches", "segments", "indexes rebuilt", "segments deleted", "from", "to",
     "offsets after", "after", "before",
 )  # fmt: skip
 """Columns that a narrow terminal does without, in this order."""

@@ -114,3 +114,12 @@ def test_an_open_transaction_that_holds_compaction_back_is_named(run: Run) -> No
     (line,) = run(*arguments, "--json").json
     assert line["openTransaction"] == {"producerId": 1013, "firstOffset": 460}
     assert line["cleanOffset"] <= 460
+
+
+def test_a_key_cannot_write_to_the_terminal(run: Run, tmp_path: Path) -> None:
+    rows = '{"key":"\\u001b[31mred","value":"a"}\n' * 2
+    (tmp_path / "rows.jsonl").write_text(rows)
+    assert run("load", tmp_path / "rows.jsonl", "--to", tmp_path / "log", "-t", "a", "--partitions", 1).exit_code == 0
+    result = run("compact", tmp_path / "log", "-t", "a", "--dry-run")
+    assert "\\x1b[31mred" in result.out.decode()
+    assert b"\x1b" not in result.out

@@ -120,3 +120,15 @@ def test_only_what_is_harmful_is_shown_and_quietly_only_the_summary(run: Run) ->
     assert len(harmful.lines) < len(every.lines)
     assert harmful.exit_code == every.exit_code == run("restart", "-q", data).exit_code
     assert run("restart", "-q", "--json", data).lines == []
+
+
+def test_records_that_a_clean_start_does_not_see_change_the_exit_code(run: Run, tmp_path: Path) -> None:
+    """By an index that points past the end of a cut log, a broker takes the segment for empty, and cuts nothing."""
+    shutil.copytree("demo/data", tmp_path / "disk", copy_function=shutil.copyfile)
+    (log,) = (tmp_path / "disk" / "payments-0").glob("*.log")
+    log.write_bytes(log.read_bytes()[:53_117])
+    result = run("restart", tmp_path / "disk")
+    assert result.exit_code == 1
+    assert "8 partitions, 1 of them changed" in result.out.decode()
+    row = next(each for each in run("restart", tmp_path / "disk", "--json").json if each.get("topic") == "payments")
+    assert (row["lostBytes"], row["lostRecords"]) == (0, 1553)

@@ -22,7 +22,6 @@ EXAMPLES = """\
   brokerless batches /var/lib/kafka/orders-0
   brokerless batches --json /var/lib/kafka/orders-0 | jq 'select(.isTransactional) | .producerId'
 """
-HAS_TABLES = False
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -45,8 +44,11 @@ def run(options: Namespace) -> int:
                     if not options.json and batch["file"][0].as_py() != file:
                         file = batch["file"][0].as_py()
                         output.line(f"{show_name(file)}:")
-                        output.write([headers.NAMES])
+                        output.write([headers.names()])
                     output.write(jsonl_writer.rows(batch) if options.json else headers.lines(batch))
             except UnreadableError as error:
                 output.unreadable(error)
+    spare = headers.left_out()
+    if spare and not options.json:
+        output.line(f"(--wide shows {', '.join(spare)} as well)")
     return output.end()

@@ -17,7 +17,7 @@ from brokerless.cli.selection import named_topics
 from brokerless.cli.values import count, size
 from brokerless.errors import UsageError
 from brokerless.findings import Kind
-from brokerless.text import format_bytes, readable
+from brokerless.text import format_bytes, show
 from brokerless.views.table import count_of, format_number, table
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _show_dry_run(output: Output, results: Sequence[CompactResult]) -> None:
         for line in table(names, [_tombstones(each) for each in stones], right=names[1:]):
             output.line(line)
     keys = [
-        [each.task.name, format_number(key.records), str(key.last_offset), readable(_text(key.key))]
+        [each.task.name, format_number(key.records), str(key.last_offset), show(_text(key.key))]
         for each in results
         for key in each.frequent_keys
     ]

@@ -61,7 +61,7 @@ def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.prove.job import Proving, prove
     from brokerless.log.storage.location import Location
-    from brokerless.views.findings import is_at_least
+    from brokerless.views.findings import is_at_least, marked
     from brokerless.views.screen import colored
 
     if options.html is not None:
@@ -85,7 +85,8 @@ def run(options: Namespace) -> int:
         output.objects([*(each.as_dict() for each in shown), *([] if options.quiet else [proof.as_dict()])])
     else:
         for each in shown:
-            output.line(f"{colored(each.severity, 8)}{show_name(str(each))}")
+            for line in marked(colored(each.severity, 7), show_name(str(each))):
+                output.line(line)
         signature = {"valid": f"valid, by key {proof.signer}", "none": "none", "wrong": "wrong"}[proof.signature]
         output.line(f"signature: {signature}")
         if proof.searched or proof.unsearched:

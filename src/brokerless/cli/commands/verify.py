@@ -28,7 +28,6 @@ EXAMPLES = """\
   brokerless verify -q --min-severity warning /var/lib/kafka
   brokerless verify --json /var/lib/kafka | jq 'select(.severity == "error")'
 """
-HAS_TABLES = False
 
 
 def add_options(parser: ArgumentParser) -> None:

@@ -85,7 +85,8 @@ class Restart:
     def is_harmless(self) -> bool:
         """Whether all that can be read now is served afterwards."""
         is_misread = self.retention is not None and bool(self.retention.misread)
-        return not (self.lost_bytes or self.refused or self.stray or self.unserved or is_misread)
+        is_lossy = bool(self.lost_bytes or self.lost.batches)
+        return not (is_lossy or self.refused or self.stray or self.unserved or is_misread)
 
     @property
     def is_fatal(self) -> bool:

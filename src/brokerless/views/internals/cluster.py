@@ -57,7 +57,7 @@ def _disk_lines(rows: Sequence[Row]) -> Iterator[str]:
         ]
         for row in rows
     ]  # fmt: skip
-    return table(names, cells, ("node", "partitions", "size"))
+    return table(names, cells, ("node", "partitions", "size"), margin=2)
 
 
 def _metadata_end(row: Row) -> str:
@@ -75,7 +75,7 @@ def _node_lines(rows: Sequence[Row]) -> Iterator[str]:
         ]
         for row in rows
     ]  # fmt: skip
-    return table(("node", "roles", "voter", "rack", "listeners", "disks given"), cells, ("node",))
+    return table(("node", "roles", "voter", "rack", "listeners", "disks given"), cells, ("node",), margin=2)
 
 
 def _given(row: Row) -> str:
@@ -93,7 +93,8 @@ def _topic_lines(rows: Sequence[Row]) -> Iterator[str]:
         ]
         for row in rows
     ]  # fmt: skip
-    return table(("topic", "topicId", "partitions", "replicas here", "size", ""), cells, ("partitions", "size"))
+    names = ("topic", "topicId", "partitions", "replicas here", "size", "")
+    return table(names, cells, ("partitions", "size"), margin=2)
 
 
 def _group_lines(description: ClusterDescription) -> Iterator[str]:

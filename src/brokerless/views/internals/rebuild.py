@@ -79,7 +79,7 @@ def _directory_lines(rebuild: Rebuild) -> Iterator[str]:
         size = format_bytes(sum(replica.size for replica in held))
         cells.append([show(each.path), str(each.node_id), roles, how, source, format_number(len(held)), size])
     names = ("directory", "node", "roles", "data", "of disk", "partitions", "size")
-    yield from table(names, cells, ("node", "partitions", "size"))
+    yield from table(names, cells, ("node", "partitions", "size"), margin=2)
 
 
 def _topic_lines(rebuild: Rebuild) -> Iterator[str]:
@@ -92,7 +92,7 @@ def _topic_lines(rebuild: Rebuild) -> Iterator[str]:
         counts = [format_number(each) for each in (len(partitions), replicas, len(there), in_sync)]
         cells.append([show(name), show(topic_id), *counts])
     names = ("topic", "topicId", "partitions", "replicas", "on disks", "in sync")
-    yield from table(names, cells, names[2:])
+    yield from table(names, cells, names[2:], margin=2)
 
 
 def rebuild_rows(rebuild: Rebuild) -> Iterator[Row]:

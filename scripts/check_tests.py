@@ -140,6 +140,18 @@ TESTED_IN = {
     "views/size": "cli/commands/test_size.py",
     "views/jobs/trim": "cli/commands/test_trim.py",
     "views/salvage": "cli/commands/test_salvage.py",
+    "serving/answers/api_versions": "serving/test_connection.py",
+    "serving/answers/cluster": "serving/test_differential.py",
+    "serving/answers/dispatch": "serving/test_differential.py",
+    "serving/answers/fetch": "serving/test_differential.py",
+    "serving/answers/group_members": "serving/test_differential.py",
+    "serving/answers/group_offsets": "serving/test_differential.py",
+    "serving/answers/leader_epochs": "serving/test_differential.py",
+    "serving/answers/list_offsets": "serving/test_differential.py",
+    "serving/answers/metadata": "serving/test_differential.py",
+    "serving/answers/refusals": "serving/test_differential.py",
+    "serving/context": "serving/test_server.py",
+    "serving/groups/errors": "serving/groups/test_classic.py",
 }
 """Where modules without a file of their own are tested, or all such modules of a package."""
 

@@ -1,4 +1,5 @@
-"""Writes what Kafka's message definitions say of the records in its own topics, as facts, into one file.
+"""Writes what Kafka's message definitions say, as facts: of the records in its own topics into one file, and of the
+requests that ``serve`` answers, with their responses, into another.
 
     python scripts/generate_message_layouts.py DIRECTORY
 
@@ -13,10 +14,13 @@ import argparse
 import json
 import re
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).parents[1] / "src" / "brokerless" / "internals" / "messages.json"
+PACKAGE = Path(__file__).parents[1] / "src" / "brokerless"
+TARGET = PACKAGE / "internals" / "messages.json"
+REQUESTS_TARGET = PACKAGE / "serving" / "protocol" / "requests.json"
 
 TOPICS = {
     "kafka-group-coordinator": "__consumer_offsets",
@@ -31,14 +35,102 @@ TOPICS = {
 EMBEDDED = ("ConsumerProtocolAssignment", "ConsumerProtocolSubscription")
 """What clients put into a record of ``__consumer_offsets``."""
 
-TYPES = {"coordinator-key": "key", "coordinator-value": "value", "metadata": "value", "data": "data"}
+REQUESTS = (
+    "Produce",
+    "Fetch",
+    "ListOffsets",
+    "Metadata",
+    "OffsetCommit",
+    "OffsetFetch",
+    "FindCoordinator",
+    "JoinGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "SyncGroup",
+    "DescribeGroups",
+    "ListGroups",
+    "SaslHandshake",
+    "ApiVersions",
+    "CreateTopics",
+    "DeleteTopics",
+    "DeleteRecords",
+    "InitProducerId",
+    "OffsetForLeaderEpoch",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "EndTxn",
+    "TxnOffsetCommit",
+    "DescribeAcls",
+    "CreateAcls",
+    "DeleteAcls",
+    "DescribeConfigs",
+    "AlterConfigs",
+    "AlterReplicaLogDirs",
+    "DescribeLogDirs",
+    "SaslAuthenticate",
+    "CreatePartitions",
+    "DeleteGroups",
+    "ElectLeaders",
+    "IncrementalAlterConfigs",
+    "AlterPartitionReassignments",
+    "ListPartitionReassignments",
+    "OffsetDelete",
+    "DescribeClientQuotas",
+    "AlterClientQuotas",
+    "DescribeUserScramCredentials",
+    "AlterUserScramCredentials",
+    "DescribeQuorum",
+    "UpdateFeatures",
+    "DescribeCluster",
+    "DescribeProducers",
+    "DescribeTransactions",
+    "ListTransactions",
+    "ConsumerGroupHeartbeat",
+    "ConsumerGroupDescribe",
+    "ListConfigResources",
+    "DescribeTopicPartitions",
+)
+"""Requests that a client of a broker sends; those between brokers, of telemetry and of share and streams groups are not
+answered."""
+
+TYPES = {
+    "coordinator-key": "key",
+    "coordinator-value": "value",
+    "metadata": "value",
+    "data": "data",
+    "request": "request",
+    "response": "response",
+}
 KEPT = ("versions", "nullableVersions", "taggedVersions", "tag", "default")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path)
-    TARGET.write_text(generate(parser.parse_args().directory))
+    directory = parser.parse_args().directory
+    TARGET.write_text(generate(directory))
+    REQUESTS_TARGET.write_text(generate_requests(directory))
+
+
+def generate_requests(directory: Path) -> str:
+    """The content of the file of requests: JSON, a message a line; without versions that no broker advertises yet."""
+    (jar,) = directory.glob("kafka-clients-*.jar")
+    found: dict[tuple[int, str], dict[str, Any]] = {}
+    for definition in definitions(jar):
+        if definition["name"] in {f"{name}{kind}" for name in REQUESTS for kind in ("Request", "Response")}:
+            kind = definition["type"]
+            found[definition["apiKey"], kind] = message(definition, None) | {"kind": kind, "topic": None}
+            if definition.get("latestVersionUnstable"):
+                found[definition["apiKey"], kind]["isLatestUnstable"] = True
+    for (key, _), each in found.items():
+        first, _, last = each["validVersions"].partition("-")
+        if found[key, "request"].get("isLatestUnstable"):
+            each["validVersions"] = f"{first}-{int(last) - 1}"
+    for each in found.values():
+        each.pop("isLatestUnstable", None)
+    version = jar.stem.removeprefix("kafka-clients-")
+    lines = ",\n".join(json.dumps(found[each], separators=(",", ":")) for each in sorted(found))
+    return f'{{"kafka":"{version}","messages":[\n{lines}\n]}}\n'
 
 
 def generate(directory: Path) -> str:
@@ -59,15 +151,19 @@ def generate(directory: Path) -> str:
 
 def jar_messages(jar: Path, topic: str | None) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
+    for definition in definitions(jar):
+        is_record = topic is not None and definition["type"] != "data"
+        if is_record or definition["name"] in EMBEDDED:
+            found.append(message(definition, topic))
+    return found
+
+
+def definitions(jar: Path) -> Iterator[dict[str, Any]]:
+    """The message definitions in a jar, by their names."""
     with zipfile.ZipFile(jar) as archive:
         for name in sorted(archive.namelist()):
-            if not re.fullmatch(r"(common/)?(message|metadata)/\w+\.json", name):
-                continue
-            definition = json.loads(re.sub(r"^\s*//.*$", "", archive.read(name).decode(), flags=re.MULTILINE))
-            is_record = topic is not None and definition["type"] != "data"
-            if is_record or definition["name"] in EMBEDDED:
-                found.append(message(definition, topic))
-    return found
+            if re.fullmatch(r"(common/)?(message|metadata)/\w+\.json", name):
+                yield json.loads(re.sub(r"^\s*//.*$", "", archive.read(name).decode(), flags=re.MULTILINE))
 
 
 def message(definition: dict[str, Any], topic: str | None) -> dict[str, Any]:

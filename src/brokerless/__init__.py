@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from brokerless import schemas
-    from brokerless.api.cluster import cluster, rebuild, undo_rebuild
+    from brokerless.api.cluster import cluster, rebuild, serve, undo_rebuild
     from brokerless.api.loading import load
     from brokerless.api.log import Log, open
     from brokerless.api.partition import Partition
@@ -89,12 +89,13 @@ __all__ = [
     "record_views",
     "restore",
     "schemas",
+    "serve",
     "undo_rebuild",
 ]
 __version__ = "0.1.0"
 
 _MODULES = {
-    "brokerless.api.cluster": ("cluster", "rebuild", "undo_rebuild"),
+    "brokerless.api.cluster": ("cluster", "rebuild", "serve", "undo_rebuild"),
     "brokerless.api.log": ("Log", "open"),
     "brokerless.api.partition": ("Partition",),
     "brokerless.api.pipeline": ("next_offsets", "pipeline"),

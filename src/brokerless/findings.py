@@ -41,6 +41,7 @@ class Kind(StrEnum):
     NO_BATCHES = "no-batches"
     BATCH_REFUSED = "batch-refused"
     NOT_BLANKED = "not-blanked"
+    DAMAGE_SKIPPED = "damage-skipped"
 
     # Offsets, leader epochs and producers
     OFFSET_ORDER = "offset-order"

@@ -1,19 +1,23 @@
-"""What ``brokerless.cluster`` and ``brokerless.rebuild`` do: describe a cluster by its disks, and rebuild it."""
+"""A cluster by its disks: describe it, rebuild it, serve its log directories to Kafka clients."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from brokerless.api.jobs import Paths, list_paths
+from brokerless.api.jobs import Paths, list_paths, open_directory
 from brokerless.errors import renamed
 from brokerless.log.directory import LogDirectory, resolve
-from brokerless.log.storage.location import Location
+from brokerless.log.names import Include
+from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:
     from brokerless.internals.groups.positions import ResetTo
     from brokerless.jobs.cluster.job import ClusterDescription
     from brokerless.jobs.rebuild.plan import Data, Quorum, Rebuild
+    from brokerless.serving.server import Server
 
 
 def cluster(paths: Paths, *, max_batch_bytes: int | None = None) -> ClusterDescription:
@@ -87,3 +91,56 @@ def undo_rebuild(paths: Paths, to: str | os.PathLike[str], *, force: bool = Fals
 
 def _directories(paths: Paths) -> list[LogDirectory]:
     return [resolve(Location(each)) for each in list_paths(paths, "give the log directories of the cluster's nodes")]
+
+
+def serve(
+    paths: Paths,
+    *,
+    listen: str = "127.0.0.1:0",
+    advertise: str | None = None,
+    offsets: str | os.PathLike[str] | None = None,
+    skip_damaged: bool = False,
+    insecure: bool = False,
+    include: Collection[Include] | Include = (),
+    storage_options: StorageOptions | None = None,
+    on_damage: OnDamage | None = None,
+) -> Server:
+    """Serve log directories to every Kafka client, read-only, as ``brokerless serve``.
+
+    Returns
+    -------
+    Server
+        A context manager: within its block a thread answers clients at its ``bootstrap_servers``.
+
+    Parameters ---------- paths : path or list of paths Log directories or partitions' directories, local or URLs;
+    several disks of one broker, or of several. listen, advertise : str ``HOST:PORT``; port 0 is any free one.
+    ``advertise``: what clients are to connect to, if that is another address. offsets : path, optional A file in which
+    offsets that groups commit are kept, too. skip_damaged : bool Whether consumers go on at the next intact batch where
+    one is damaged. insecure : bool Whether an address may be listened on that other machines reach. include,
+    storage_options As :func:`brokerless.open` takes them. on_damage : callable, optional Called with each
+    :class:`Finding`, once, in a thread of the server. Without it findings are only answered to clients
+    (CORRUPT_MESSAGE).
+
+    Raises
+    ------
+    UsageError, UnreadableError
+        For what cannot be served, and for an address that cannot be listened on; when the block is entered.
+
+    Examples
+    --------
+    >>> with brokerless.serve("/var/lib/kafka") as server:
+    ...     consumer = Consumer({"bootstrap.servers": server.bootstrap_servers, "group.id": "any"})
+    """
+    from brokerless.serving.server import ServeOptions, Server, parse_address
+
+    directories = [
+        open_directory(Location(path, storage_options), include) for path in list_paths(paths, "give at least one path")
+    ]
+    options = ServeOptions(
+        parse_address(listen),
+        None if advertise is None else parse_address(advertise),
+        None if offsets is None else os.fspath(offsets),
+        skip_damaged,
+        insecure,
+    )
+    return Server(directories, options, on_damage or (lambda _: None))

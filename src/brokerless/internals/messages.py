@@ -3,7 +3,8 @@
 What fields a message has is not written here but in ``messages.json``, which a script makes from Kafka's message
 definitions. This module only knows how fields of any type are laid out: plain and flexible versions (KIP-482), tagged
 fields, nullable ones. Values are those of Kafka's generated ``*JsonConverter`` classes (4.4.0): a ``uuid`` is URL-safe
-base64 without padding, ``bytes`` are base64, a tagged field is left out where it has its default.
+base64 without padding, ``bytes`` are base64 (``records`` are bytes), a tagged field is left out where it has its
+default.
 
 Bytes are claims here: nothing is allocated by a count before there are bytes to back it, and a message of more than
 ``MOST_ELEMENTS`` array elements is refused.
@@ -80,25 +81,27 @@ def messages(topic: str) -> Messages:
     kinds: dict[str, dict[int, Message]] = {"key": {}, "value": {}}
     for each in _definitions():
         if each["topic"] == topic:
-            kinds[each["kind"]][each["apiKey"]] = _message(each)
+            kinds[each["kind"]][each["apiKey"]] = message_of(each)
     return Messages(kinds["key"], kinds["value"])
 
 
 @cache
 def message(name: str) -> Message:
     """A message by its name."""
-    return next(_message(each) for each in _definitions() if each["name"] == name)
+    return next(message_of(each) for each in _definitions() if each["name"] == name)
 
 
-def decode(message: Message, version: int, data: bytes, at: int = 0) -> tuple[dict[str, Any], int]:
-    """The fields of a message that begins at ``at``, and the position after it.
+def decode(
+    message: Message, version: int, data: bytes, at: int = 0, most_elements: int = MOST_ELEMENTS
+) -> tuple[dict[str, Any], int]:
+    """The fields of a message that begins at ``at``, and the position after it. ``most_elements``: of all its arrays.
 
     Raises :class:`UnreadableMessageError` for an unknown version, and where Kafka's generated reader throws.
     """
     if version not in message.versions:
         known = f"{message.versions[0]} to {message.versions[-1]}"
         raise UnreadableMessageError(f"{message.name} of version {version}; known are {known}")
-    cursor = Cursor(data, at)
+    cursor = Cursor(data, at, most_elements)
     return _reader(message, version)(cursor), cursor.at
 
 
@@ -107,10 +110,10 @@ class Cursor:
 
     __slots__ = ("at", "data", "left")
 
-    def __init__(self, data: bytes, at: int = 0) -> None:
+    def __init__(self, data: bytes, at: int = 0, most_elements: int = MOST_ELEMENTS) -> None:
         self.data = data
         self.at = at
-        self.left = MOST_ELEMENTS
+        self.left = most_elements
 
     def take(self, size: int) -> bytes:
         start, end = self.at, self.at + size
@@ -149,7 +152,8 @@ def _definitions() -> list[dict[str, Any]]:
     return json.loads(Path(__file__).with_name("messages.json").read_bytes())["messages"]
 
 
-def _message(facts: dict[str, Any]) -> Message:
+def message_of(facts: dict[str, Any]) -> Message:
+    """Return the message of a line of ``messages.json``, or of another file of the same form."""
     fields = tuple(map(_field, facts["fields"]))
     known, flexible = _range(facts["validVersions"]), _range(facts["flexibleVersions"])
     return Message(facts["name"], facts["apiKey"], known, flexible, fields)
@@ -178,7 +182,7 @@ def _default(type_: str, fields: tuple[Field, ...]) -> Any:
         return []
     if type_ == "struct":
         return {each.name: each.default for each in fields if not each.tagged}
-    return {"bool": False, "string": "", "bytes": "", "uuid": ZERO_UUID, "float64": 0.0}.get(type_, 0)
+    return {"bool": False, "string": "", "bytes": "", "records": b"", "uuid": ZERO_UUID, "float64": 0.0}.get(type_, 0)
 
 
 @cache
@@ -231,7 +235,7 @@ def _value(field: Field, version: int, flexible: bool) -> Read:
         return read_nullable
     if field.type.startswith("[]"):
         return _array(field, version, flexible, nullable)
-    if field.type in ("string", "bytes"):
+    if field.type in ("string", "bytes", "records"):
         return _variable(field.name, field.type, flexible, nullable)
     return _FIXED[field.type]
 
@@ -262,13 +266,15 @@ def _variable(name: str, type_: str, flexible: bool, nullable: bool) -> Read:
     is_text = type_ == "string"
     length = _length(name, 2 if is_text else 4, flexible, nullable)
 
-    def read(cursor: Cursor) -> str | None:
+    def read(cursor: Cursor) -> str | bytes | None:
         size = length(cursor)
         if size < 0:
             return None
         if is_text and size > _LARGEST_STRING:
             raise UnreadableMessageError(f"{name} has {size} bytes, and a string has at most {_LARGEST_STRING}")
         data = cursor.take(size)
+        if type_ == "records":
+            return data
         return java_text(data) if is_text else b64encode(data).decode()
 
     return read

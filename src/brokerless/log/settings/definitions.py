@@ -48,6 +48,11 @@ def is_defined(kind: Kind, name: str, version: str) -> bool:
     return name in _definitions()[version][kind]
 
 
+def is_password(name: str) -> bool:
+    """Whether any version has a broker's setting of this name as a password."""
+    return any(each["broker"].get(name, {}).get("type") == "PASSWORD" for each in _definitions().values())
+
+
 def refusal(kind: Kind, name: str, value: str, version: str) -> str | None:
     """Why a version of Kafka does not take a value; None if it does, or has no such setting."""
     definition = _definitions()[version][kind].get(name)

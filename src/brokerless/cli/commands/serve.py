@@ -1,0 +1,130 @@
+"""``brokerless serve``: a read-only Kafka endpoint over log directories."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from brokerless.cli.output import UNUSABLE, Output
+from brokerless.text import format_bytes
+from brokerless.views.table import count_of
+
+if TYPE_CHECKING:
+    from brokerless.log.directory import LogDirectory
+    from brokerless.serving.server import Server
+
+DESCRIPTION = """\
+Serves log directories to every Kafka client, read-only: console consumers, kcat, kafka-ui, Spark, Flink, MirrorMaker.
+
+It answers as a broker of Kafka 4.4 that leads all partitions which are on these disks. Partitions that are elsewhere
+are listed without a leader. Of several replicas, the one that merge would lead with is served. Batches go out as they
+lie in the files; nothing is ever written there, and every request to write is refused. A broker may be running on the
+directory: what it appends is served as well, but no partition that it adds later.
+
+Consumer groups work, by the classic protocol, and begin at the offsets that the dead cluster has committed. New
+commits are in memory, or in a file (--offsets), from which the next run goes on.
+
+Damaged batches are reported here, once, and answered with CORRUPT_MESSAGE, at which consumers stop; with
+--skip-damaged they go on at the next intact batch. A gap where a segment is missing is reported, and consumers go on
+after it, as with any broker.
+
+It listens on this machine alone (127.0.0.1:9092), without TLS and logins, which are not there yet: listening on any
+other address needs --insecure. Not served: the consumer group protocol of KIP-848 (group.protocol=consumer), share
+and streams groups, records that are in remote storage alone.
+
+It runs until Ctrl-C or SIGTERM. The exit code is 0, 1 if damage was found, and 2 for what cannot be served.
+"""
+EXAMPLES = """\
+  brokerless serve /var/lib/kafka
+  brokerless serve /mnt/disk1 /mnt/disk2 --listen 127.0.0.1:0 -t 'orders*'
+  brokerless serve /backup/kafka --offsets offsets.jsonl --skip-damaged
+"""
+HAS_TABLES = False
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    help_of_listen = "the address to listen on (127.0.0.1:9092); port 0 is any free one"
+    add("--listen", default="127.0.0.1:9092", metavar="HOST:PORT", help=help_of_listen)
+    help_of_advertise = "the address that clients are to connect to, if that is another one"
+    add("--advertise", metavar="HOST:PORT", help=help_of_advertise)
+    help_of_offsets = "keep the offsets that groups commit in FILE (JSON Lines), too, and begin with those that it has"
+    add("--offsets", metavar="FILE", help=help_of_offsets)
+    add("--skip-damaged", action="store_true", help="go on at the next intact batch where one is damaged")
+    help_of_insecure = "listen on an address that other machines reach: whoever reaches it can read everything"
+    add("--insecure", action="store_true", help=help_of_insecure)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.serving.server import ServeOptions, Server, parse_address
+
+    output = Output()
+    advertise = None if options.advertise is None else parse_address(options.advertise)
+    serve = ServeOptions(
+        parse_address(options.listen), advertise, options.offsets, options.skip_damaged, options.insecure
+    )
+    directories = _selected(output, options)
+    if output.exit_code == UNUSABLE:
+        output.say("nothing is served")
+        return output.end()
+    server = Server(directories, serve, output.damage)
+    asyncio.run(_serve(server, output, as_json=options.json))
+    return output.end()
+
+
+def _selected(output: Output, options: Namespace) -> list[LogDirectory]:
+    """The directories, with their selected partitions. The cluster's metadata is read in any case."""
+    from brokerless.log.names import CLUSTER_METADATA
+
+    found: list[LogDirectory] = []
+    for source in output.sources(options):
+        chosen = {each.path for each in source.partitions}
+        kept = [each for each in source.directory.partitions if each.path in chosen or each.topic == CLUSTER_METADATA]
+        found.append(replace(source.directory, partitions=tuple(kept)))
+    return found
+
+
+async def _serve(server: Server, output: Output, *, as_json: bool) -> None:
+    loop = asyncio.get_running_loop()
+    with suppress(RuntimeError, ValueError, NotImplementedError):  # only the main thread gets signals
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(each, server.stop)
+
+    def ready(server: Server) -> None:
+        output.result([_row(server)], _lines(server), as_json=as_json)
+        output.flush()
+
+    await server.run(ready)
+
+
+def _row(server: Server) -> dict[str, object]:
+    topics = server.topics
+    return {
+        "bootstrapServers": server.bootstrap_servers,
+        "clusterId": topics.cluster_id,
+        "nodeId": topics.node_id,
+        "topics": len(topics.by_name),
+        "partitions": len(topics.partitions),
+        "sizeInBytes": sum(each.paths.size for each in topics.partitions),
+    }
+
+
+def _lines(server: Server) -> Iterator[str]:
+    from brokerless.serving.server import is_loopback
+
+    topics, own = server.topics, [each for each in server.topics.by_name.values() if not each.is_internal]
+    size = format_bytes(sum(each.paths.size for each in topics.partitions))
+    counts = f"{count_of(len(topics.by_name), 'topic')}, {count_of(len(topics.partitions), 'partition')}, {size}"
+    yield f"serving {', '.join(each.path for each in server.directories)} read-only: {counts}"
+    is_own = is_loopback(server.options.listen[0])
+    yield f"to {'programs on this machine' if is_own else 'everybody who reaches this machine, without TLS or logins'}:"
+    yield f"  bootstrap.servers={server.bootstrap_servers}"
+    name = next((each.name for each in own), next(iter(topics.by_name)))
+    command = f"kafka-console-consumer.sh --bootstrap-server {server.bootstrap_servers}"
+    yield f"  {command} --topic {name} --from-beginning"
+    yield "Ctrl-C ends it"

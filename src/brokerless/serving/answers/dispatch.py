@@ -1,0 +1,67 @@
+"""Which function answers which kind of request."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import cache
+from typing import Any
+
+from brokerless.serving.answers.api_versions import answer_api_versions
+from brokerless.serving.answers.cluster import answer_cluster, answer_configs
+from brokerless.serving.answers.fetch import answer_fetch
+from brokerless.serving.answers.group_members import (
+    answer_coordinator,
+    answer_describe_groups,
+    answer_heartbeat,
+    answer_join,
+    answer_leave,
+    answer_list_groups,
+    answer_sync,
+)
+from brokerless.serving.answers.group_offsets import answer_commit, answer_offsets
+from brokerless.serving.answers.leader_epochs import answer_leader_epochs
+from brokerless.serving.answers.list_offsets import answer_list_offsets
+from brokerless.serving.answers.metadata import answer_metadata, answer_topic_partitions
+from brokerless.serving.answers.refusals import REFUSED, refuse
+from brokerless.serving.context import Request, Serving
+from brokerless.serving.protocol.tables import Api, apis
+
+Answer = Callable[[Serving, Request], Awaitable[dict[str, Any] | None]]
+
+
+async def _answer_api_versions(serving: Serving, request: Request) -> dict[str, Any]:
+    return answer_api_versions(serving, request, answered())
+
+
+_ANSWERS: dict[str, Answer] = {
+    "ApiVersions": _answer_api_versions,
+    "Metadata": answer_metadata,
+    "DescribeTopicPartitions": answer_topic_partitions,
+    "DescribeCluster": answer_cluster,
+    "DescribeConfigs": answer_configs,
+    "ListOffsets": answer_list_offsets,
+    "Fetch": answer_fetch,
+    "OffsetForLeaderEpoch": answer_leader_epochs,
+    "FindCoordinator": answer_coordinator,
+    "JoinGroup": answer_join,
+    "SyncGroup": answer_sync,
+    "Heartbeat": answer_heartbeat,
+    "LeaveGroup": answer_leave,
+    "DescribeGroups": answer_describe_groups,
+    "ListGroups": answer_list_groups,
+    "OffsetCommit": answer_commit,
+    "OffsetFetch": answer_offsets,
+    **dict.fromkeys(REFUSED, refuse),
+}
+
+
+@cache
+def answered() -> tuple[Api, ...]:
+    """The kinds of requests that are answered."""
+    return tuple(each for each in apis().values() if each.name in _ANSWERS)
+
+
+@cache
+def answers() -> dict[int, tuple[Api, Answer]]:
+    """The same by their keys, each with the function that answers."""
+    return {each.key: (each, _ANSWERS[each.name]) for each in answered()}

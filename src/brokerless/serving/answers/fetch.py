@@ -1,0 +1,161 @@
+"""Fetch (4 to 18): the batches of partitions, as ranges of files.
+
+- Whole batches, unchanged: those of v0 and v1 too. The first of a response comes however large it is (KIP-74).
+- Where there are fewer than ``minBytes``, the answer waits for ``maxWaitMs``, as a broker may be writing.
+- Sessions (KIP-227) are declined: each answer has session 0 and all partitions.
+- The high watermark is the log's end. read_committed ends at the last stable offset; aborted transactions are those
+  that overlap what is returned. Of a log of more than 1 GiB, the last stable offset is -1 until a consumer of
+  read_committed came.
+- A damaged batch is CORRUPT_MESSAGE where it would come first (see ``batch_finder``).
+
+Left out: replicas that follow (a fetch of one is that of a consumer), preferred read replicas, snapshots.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from brokerless.errors import UnreadableError
+from brokerless.serving.answers.leader_epochs import epoch_error
+from brokerless.serving.context import Request, Serving
+from brokerless.serving.protocol.errors import Error
+from brokerless.serving.source.batch_finder import Want
+from brokerless.serving.source.partition import Offsets, ServedPartition, unreadable
+from brokerless.serving.source.topics import ServedTopic
+
+MOST_BYTES = 55 << 20
+"""Bytes of batches in one response, as ``fetch.max.bytes`` of a broker."""
+WAIT_S = 0.5
+"""How often waiting requests see whether a log has grown."""
+_SINCE_TOPIC_IDS, _SINCE_ENDPOINTS = 13, 16
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Fetch:
+    """One try to answer. ``left``: bytes that may still come; ``size``: of those that do. ``is_final``: whether there
+    is an error, for which nobody waits."""
+
+    serving: Serving
+    request: Request
+    left: int
+    size: int = 0
+    is_final: bool = False
+    fenced: bool = False
+    rows: list[Row] = field(default_factory=list[Row])
+
+    @property
+    def is_committed(self) -> bool:
+        return self.request.body["isolationLevel"] == 1
+
+    def answer(self) -> Row:
+        for topic in self.request.body["topics"]:
+            partitions = [self._partition(topic, each) for each in topic["partitions"]]
+            name = {key: topic[key] for key in ("topic", "topicId") if key in topic}
+            self.rows.append({**name, "partitions": partitions})
+        serving = self.serving
+        node = {"nodeId": serving.node_id, "host": serving.host, "port": serving.port, "rack": None}
+        return {"responses": self.rows, "nodeEndpoints": [node] if self.fenced else []}
+
+    def _topic(self, wanted: Row) -> ServedTopic | None:
+        topics = self.serving.topics
+        if self.request.version >= _SINCE_TOPIC_IDS:
+            return topics.by_id.get(wanted["topicId"])
+        return topics.by_name.get(wanted["topic"])
+
+    def _partition(self, topic: Row, wanted: Row) -> Row:
+        number, served = wanted["partition"], self._topic(topic)
+        if served is None:
+            is_by_id = self.request.version >= _SINCE_TOPIC_IDS
+            return self._unknown(number, Error.UNKNOWN_TOPIC_ID if is_by_id else Error.UNKNOWN_TOPIC_OR_PARTITION)
+        partition = served.partitions.get(number)
+        if partition is None:
+            is_there = 0 <= number < served.count
+            if is_there:
+                return self._error(number, Error.NOT_LEADER_OR_FOLLOWER)
+            return self._unknown(number, Error.UNKNOWN_TOPIC_OR_PARTITION)
+        error = epoch_error(partition, wanted.get("currentLeaderEpoch", -1))
+        if error is not None:
+            return self._epoch_error(partition, error)
+        try:
+            return self._batches(partition, wanted)
+        except UnreadableError as reason:
+            self.serving.report(unreadable(partition, str(reason)))
+            return self._error(number, Error.KAFKA_STORAGE_ERROR)
+
+    def _batches(self, partition: ServedPartition, wanted: Row) -> Row:
+        offset, number = wanted["fetchOffset"], wanted["partition"]
+        offsets = partition.offsets(needs_stable=self.is_committed)
+        fetched_epoch = wanted.get("lastFetchedEpoch", -1)
+        if fetched_epoch != -1:
+            epoch, end = partition.end_of_epoch(fetched_epoch)
+            if epoch == -1:
+                return self._error(number, Error.OFFSET_OUT_OF_RANGE)
+            if epoch < fetched_epoch or end < offset:
+                self.is_final = True
+                diverging = {"epoch": epoch, "endOffset": end}
+                return self._row(number, offsets) | {"divergingEpoch": diverging, "records": []}
+        if not offsets.start <= offset <= offsets.end:
+            return self._error(number, Error.OFFSET_OUT_OF_RANGE)
+        limit = offsets.end if not self.is_committed or offsets.stable is None else offsets.stable
+        row = self._row(number, offsets)
+        if offset >= limit:
+            return row
+        most = max(0, min(wanted["partitionMaxBytes"], self.left))
+        found = partition.find(Want(offset, limit, most, at_least_one=not self.size))
+        if found.is_damaged:
+            self.is_final = True
+            return row | {"errorCode": Error.CORRUPT_MESSAGE}
+        self.size += found.size
+        self.left -= found.used
+        row["records"] = list(found.pieces)
+        if self.is_committed and found.next_offset is not None:
+            ended = partition.aborted(offset, found.next_offset)
+            row["abortedTransactions"] = [{"producerId": each, "firstOffset": first} for each, first in ended]
+        return row
+
+    def _row(self, number: int, offsets: Offsets) -> Row:
+        return {
+            "partitionIndex": number,
+            "highWatermark": offsets.end,
+            "lastStableOffset": -1 if offsets.stable is None else offsets.stable,
+            "logStartOffset": offsets.start,
+            "abortedTransactions": [] if self.is_committed else None,
+            "records": [],
+        }
+
+    def _unknown(self, number: int, error: Error) -> Row:
+        self.is_final = True
+        return {"partitionIndex": number, "errorCode": error, "highWatermark": -1, "records": []}
+
+    def _error(self, number: int, error: Error) -> Row:
+        return self._unknown(number, error) | {"abortedTransactions": None}
+
+    def _epoch_error(self, partition: ServedPartition, error: Error) -> Row:
+        row = self._error(partition.number, error)
+        if error == Error.FENCED_LEADER_EPOCH and self.request.version >= _SINCE_ENDPOINTS:
+            self.fenced = True
+            leader = {"leaderId": self.serving.node_id, "leaderEpoch": partition.announced_epoch()}
+            row["currentLeader"] = leader
+        return row
+
+
+async def answer_fetch(serving: Serving, request: Request) -> Row:
+    """Return batches, at once or when there are enough of them."""
+    await serving.loaded()
+    body = request.body
+    if body.get("sessionEpoch", -1) > 0:
+        return {"errorCode": Error.FETCH_SESSION_ID_NOT_FOUND}
+    loop = asyncio.get_running_loop()
+    until = loop.time() + body["maxWaitMs"] / 1000
+    while True:
+        fetch = _Fetch(serving, request, min(body["maxBytes"], MOST_BYTES))
+        answer = await serving.in_thread(fetch.answer)
+        left = until - loop.time()
+        if fetch.is_final or fetch.size >= body["minBytes"] or left <= 0 or not body["topics"]:
+            return answer
+        del answer
+        await asyncio.sleep(min(left, WAIT_S))

@@ -1,0 +1,150 @@
+"""OffsetCommit (2 to 10) and OffsetFetch (1 to 10): the offsets of groups.
+
+They begin with those of the dead cluster's ``__consumer_offsets``, and are not expired. Offsets of partitions that the
+topic does not have are refused (UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from brokerless.internals.messages import ZERO_UUID
+from brokerless.serving.context import Request, Serving
+from brokerless.serving.groups.errors import GroupError
+from brokerless.serving.groups.offsets import MOST_METADATA, MOST_OFFSETS, Committed, Place, now_ms
+from brokerless.serving.protocol.errors import Error
+from brokerless.serving.source.topics import ServedTopic
+
+_SINCE_GROUPS, _SINCE_NOT_FOUND, _SINCE_TOPIC_IDS = 8, 9, 10
+
+Row = dict[str, Any]
+
+
+async def answer_commit(serving: Serving, request: Request) -> Row:
+    """Take the offsets that a member, or a consumer without a group's protocol, commits."""
+    await serving.loaded()
+    error: Error | None = None
+    taken: dict[Place, Committed] = {}
+    rows: list[Row] = []
+    for topic in request.body["topics"]:
+        served = _topic(serving, topic, request.version)
+        names = {key: topic[key] for key in ("name", "topicId") if key in topic}
+        partitions: list[Row] = []
+        for each in topic["partitions"]:
+            number = each["partitionIndex"]
+            code = _error_of(served, each["partitionIndex"], request.version)
+            if code == Error.NONE:  # only then the group is asked
+                error = _refusal(serving, request) if error is None else error
+                code = error or _error_of_metadata(serving, each)
+            if code == Error.NONE and served is not None:
+                taken[served.name, number] = Committed(
+                    each["committedOffset"],
+                    each.get("committedLeaderEpoch", -1),
+                    each["committedMetadata"] or "",
+                    now_ms(),
+                )
+            partitions.append({"partitionIndex": number, "errorCode": code})
+        rows.append({**names, "partitions": partitions})
+    if taken:
+        await serving.groups.offsets.commit(request.body["groupId"], taken)
+    return {"topics": rows}
+
+
+def _refusal(serving: Serving, request: Request) -> Error:
+    """Why a group does not take a commit."""
+    body = request.body
+    generation, member_id = body["generationIdOrMemberEpoch"], body["memberId"]
+    group = serving.groups.groups.get(body["groupId"])
+    try:
+        if group is None:
+            if generation >= 0:
+                return Error.GROUP_ID_NOT_FOUND if request.version >= _SINCE_NOT_FOUND else Error.ILLEGAL_GENERATION
+            serving.groups.find_or_make(body["groupId"])
+            return Error.NONE
+        if generation < 0 and group.state == "Empty":
+            return Error.NONE
+        if generation < 0 and not member_id and body.get("groupInstanceId") is None:
+            return Error.UNKNOWN_MEMBER_ID
+        member = group.member(member_id, body.get("groupInstanceId"))
+        if generation != group.generation:
+            return Error.ILLEGAL_GENERATION
+        if group.state == "CompletingRebalance":
+            return Error.REBALANCE_IN_PROGRESS
+        group.heartbeat(member, generation)
+    except GroupError as error:
+        return error.error
+    return Error.NONE
+
+
+def _error_of(topic: ServedTopic | None, number: int, version: int) -> Error:
+    if topic is None:
+        return Error.UNKNOWN_TOPIC_ID if version >= _SINCE_TOPIC_IDS else Error.UNKNOWN_TOPIC_OR_PARTITION
+    return Error.NONE if 0 <= number < topic.count else Error.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _error_of_metadata(serving: Serving, wanted: Row) -> Error:
+    if len(wanted["committedMetadata"] or "") > MOST_METADATA:
+        return Error.OFFSET_METADATA_TOO_LARGE
+    return Error.INVALID_COMMIT_OFFSET_SIZE if serving.groups.offsets.count >= MOST_OFFSETS else Error.NONE
+
+
+def _topic(serving: Serving, wanted: Row, version: int) -> ServedTopic | None:
+    topics = serving.topics
+    return topics.by_id.get(wanted["topicId"]) if version >= _SINCE_TOPIC_IDS else topics.by_name.get(wanted["name"])
+
+
+async def answer_offsets(serving: Serving, request: Request) -> Row:
+    """Return what groups have committed, of some partitions or of all."""
+    await serving.loaded()
+    body = request.body
+    if request.version < _SINCE_GROUPS:
+        return {"topics": _committed(serving, body["groupId"], body["topics"], request.version)}
+    return {
+        "groups": [
+            {
+                "groupId": each["groupId"],
+                "topics": _committed(serving, each["groupId"], each["topics"], request.version),
+            }
+            for each in body["groups"]
+        ]
+    }
+
+
+def _committed(serving: Serving, group: str, topics: list[Row] | None, version: int) -> list[Row]:
+    known = serving.groups.offsets.groups.get(group, {})
+    if topics is None:
+        numbers: dict[str, list[int]] = {}
+        for topic, number in sorted(known):
+            numbers.setdefault(topic, []).append(number)
+        topics = [{"name": topic, "partitionIndexes": each} for topic, each in numbers.items()]
+        if version >= _SINCE_TOPIC_IDS:
+            by_name = serving.topics.by_name
+            topics = [{"topicId": by_name[each["name"]].topic_id, **each} for each in topics if each["name"] in by_name]
+    rows: list[Row] = []
+    for topic in topics:
+        served = _topic(serving, topic, version)
+        name = topic["name"] if version < _SINCE_TOPIC_IDS else "" if served is None else served.name
+        is_unknown = version >= _SINCE_TOPIC_IDS and served is None
+        rows.append(
+            {
+                "name": name,
+                "topicId": topic.get("topicId", ZERO_UUID),
+                "partitions": [
+                    _partition(number, known.get((name, number)), is_unknown=is_unknown)
+                    for number in topic["partitionIndexes"]
+                ],
+            }
+        )
+    return rows
+
+
+def _partition(number: int, committed: Committed | None, *, is_unknown: bool) -> Row:
+    if committed is None:
+        error = Error.UNKNOWN_TOPIC_ID if is_unknown else Error.NONE
+        return {"partitionIndex": number, "committedOffset": -1, "metadata": "", "errorCode": error}
+    return {
+        "partitionIndex": number,
+        "committedOffset": committed.offset,
+        "committedLeaderEpoch": committed.epoch,
+        "metadata": committed.metadata,
+    }

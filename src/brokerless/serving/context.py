@@ -1,0 +1,76 @@
+"""What all answers share: the topics, the groups, the advertised address, and the threads in which files are read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
+from brokerless.log.segment import Report
+from brokerless.serving.groups.coordinator import Coordinator
+from brokerless.serving.protocol.tables import Api
+from brokerless.serving.source.topics import Topics
+
+THREADS = 4
+"""Worker threads that read files."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """``host``: the client's address, as ``/127.0.0.1``."""
+
+    api: Api
+    version: int
+    body: dict[str, Any]
+    client_id: str
+    host: str
+
+
+@dataclass(slots=True)
+class Serving:
+    """``host`` and ``port``: the address that clients are to connect to."""
+
+    topics: Topics
+    groups: Coordinator
+    report: Report
+    host: str = ""
+    port: int = 0
+    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "serve"))
+    _loading: asyncio.Task[None] | None = None
+
+    @property
+    def node_id(self) -> int:
+        return self.topics.node_id
+
+    async def in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """Call a function in a worker thread."""
+        return await asyncio.get_running_loop().run_in_executor(self.threads, work, *arguments)
+
+    def start(self) -> None:
+        """Begin to read the cluster's metadata and the committed offsets."""
+        self._loading = asyncio.create_task(self._load())
+
+    async def loaded(self) -> None:
+        """Wait until the cluster's metadata and the committed offsets have been read."""
+        assert self._loading is not None
+        await asyncio.shield(self._loading)
+
+    async def _load(self) -> None:
+        try:
+            await self.in_thread(self.topics.load_cluster)
+            self.groups.take(await self.in_thread(self.groups.offsets.load, self.topics))
+        except UnreadableError as error:
+            self.report(Finding("error", Kind.UNREADABLE_FILE, error.path, None, None, error.reason))
+
+    async def close(self) -> None:
+        """End what is being read, and the threads."""
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.wait([self._loading])
+        self.threads.shutdown(wait=True, cancel_futures=True)

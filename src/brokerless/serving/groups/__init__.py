@@ -1,0 +1,1 @@
+"""Consumer groups in memory: members, generations, and committed offsets."""

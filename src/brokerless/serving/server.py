@@ -1,0 +1,201 @@
+"""Listens, and answers every client in one event loop: in this thread, or in one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from brokerless.errors import BrokerlessError, UsageError
+from brokerless.findings import Finding
+from brokerless.log.directory import LogDirectory
+from brokerless.log.segment import Report
+from brokerless.serving.connection import READ_LIMIT, Budget, Connection
+from brokerless.serving.context import Serving
+from brokerless.serving.groups.coordinator import Coordinator
+from brokerless.serving.groups.offsets import CommittedOffsets, read_file
+from brokerless.serving.source.topics import Topics, load_topics
+
+PORT = 9092
+MOST_CONNECTIONS = 2000
+"""Clients at once; who comes later is closed at once."""
+_ENDS_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """``listen`` and ``advertise``: host and port; what clients are to connect to is what is listened on, where
+    ``advertise`` is None. ``offsets``: a file for committed offsets. ``is_insecure``: anybody who reaches the host may
+    read."""
+
+    listen: tuple[str, int] = ("127.0.0.1", PORT)
+    advertise: tuple[str, int] | None = None
+    offsets: str | None = None
+    skips_damage: bool = False
+    is_insecure: bool = False
+
+
+def parse_address(text: str, default_port: int | None = None) -> tuple[str, int]:
+    """``HOST:PORT``, or ``[::1]:9092``. Raises :class:`UsageError`."""
+    host, colon, port = text.rpartition(":")
+    if not colon and default_port is not None:
+        host, port = text, str(default_port)
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise UsageError(f"{text!r} is not HOST:PORT, as 127.0.0.1:9092 or [::1]:9092")
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only programs of this machine reach an address."""
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def shown_address(host: str, port: int) -> str:
+    """Return an address as clients take it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+@dataclass(slots=True)
+class Server:
+    """Serves log directories. As a context manager it runs in a thread of its own, until the block ends."""
+
+    directories: Sequence[LogDirectory]
+    options: ServeOptions
+    report: Report
+    _serving: Serving | None = None
+    _thread: threading.Thread | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
+    _stop: asyncio.Event | None = None
+    _started: threading.Event = field(default_factory=threading.Event)
+    _failure: BaseException | None = None
+    _reported: set[Finding] = field(default_factory=set[Finding])
+    _connections: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address for clients. Raises :class:`UsageError` before it is served."""
+        if self._serving is None or not self._serving.port:
+            raise UsageError("nothing is served yet: use this in a with statement")
+        return shown_address(self._serving.host, self._serving.port)
+
+    @property
+    def topics(self) -> Topics:
+        """What is served. Raises :class:`UsageError` before it is."""
+        if self._serving is None:
+            raise UsageError("nothing is served yet: use this in a with statement")
+        return self._serving.topics
+
+    def check(self) -> None:
+        """Raise :class:`UsageError` for options that are not allowed."""
+        host, port = self.options.listen
+        if not is_loopback(host) and not self.options.is_insecure:
+            raise UsageError(
+                f"{shown_address(host, port)} can be reached from other machines, and whoever reaches it can read "
+                "everything; listen on 127.0.0.1 (and use an SSH tunnel), or say --insecure"
+            )
+        if self.options.offsets is not None:
+            file = Path(self.options.offsets).resolve()
+            for each in self.directories:
+                if not each.location.is_remote and file.is_relative_to(each.location.local.resolve()):
+                    raise UsageError(
+                        f"{self.options.offsets} is in {each.path}, which is served: nothing is written there"
+                    )
+            read_file(file)
+
+    async def run(self, on_ready: Callable[[Server], None]) -> None:
+        """Serve until :meth:`stop` is called. ``on_ready``: called when clients are served.
+
+        Raises :class:`UsageError` for what cannot be served, or an address that cannot be listened on."""
+        self.check()
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        options = self.options
+        topics = load_topics(self.directories, self._report, skips_damage=options.skips_damage)
+        path = None if options.offsets is None else Path(options.offsets)
+        serving = Serving(topics, Coordinator(CommittedOffsets(self._report, path)), self._report)
+        budget = Budget()
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            if len(self._connections) >= MOST_CONNECTIONS:
+                writer.close()
+                return
+            self._connections.add(task)
+            try:
+                await Connection(serving, reader, writer, budget).run()
+            except asyncio.CancelledError:
+                pass  # the server ends
+            finally:
+                self._connections.discard(task)
+
+        host, port = options.listen
+        try:
+            server = await asyncio.start_server(accept, host, port, limit=READ_LIMIT, backlog=1024)
+        except OSError as error:
+            raise UsageError(f"cannot listen on {shown_address(host, port)}: {error.strerror or error}") from error
+        bound: int = server.sockets[0].getsockname()[1]
+        own = (socket.gethostname(), bound) if host in ("0.0.0.0", "::") else (host, bound)
+        serving.host, serving.port = options.advertise or own
+        if not serving.port:
+            serving.port = bound
+        self._serving = serving
+        serving.start()
+        try:
+            on_ready(self)
+            await self._stop.wait()
+        finally:
+            server.close()
+            await self._end(serving)
+
+    async def _end(self, serving: Serving) -> None:
+        for task in self._connections:
+            task.cancel()
+        if self._connections:
+            await asyncio.wait(self._connections, timeout=_ENDS_WITHIN_S)
+        serving.groups.close()
+        await serving.close()
+
+    def _report(self, finding: Finding) -> None:
+        """Reports each finding once."""
+        if finding not in self._reported:
+            self._reported.add(finding)
+            self.report(finding)
+
+    def stop(self) -> None:
+        """End; may be called from any thread."""
+        if self._loop is not None and self._stop is not None:
+            with suppress(RuntimeError):  # it has ended
+                self._loop.call_soon_threadsafe(self._stop.set)
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._run, name="brokerless serve", daemon=True)
+        self._thread.start()
+        self._started.wait()
+        if self._failure is not None:
+            self._thread.join()
+            raise self._failure
+        return self
+
+    def __exit__(self, type_: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.stop()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self.run(lambda _: self._started.set()))
+        except (BrokerlessError, OSError) as error:
+            self._failure = error
+        finally:
+            self._started.set()

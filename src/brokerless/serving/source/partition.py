@@ -1,0 +1,263 @@
+"""One partition that is served: its offsets, leader epochs and transactions, and its batches.
+
+Offsets are those that all commands report. The high watermark is the log's end, as of a broker that is the only
+replica. A broker may be writing: the partition is listed again where its files have changed, at most every half second.
+All here may wait for a disk; callers are worker threads, one at a time for each partition.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+from brokerless.findings import Finding, Kind
+from brokerless.log.checkpoint.leader_epochs import Epochs, assign, end_offset_for, load_epochs
+from brokerless.log.directory import PartitionPath
+from brokerless.log.live_segments import ReplacedError, list_again, open_listed
+from brokerless.log.names import partition_directory
+from brokerless.log.offset_gaps import check_end, check_head
+from brokerless.log.positions import first_position
+from brokerless.log.seek import log_start_after_end, offset_for_timestamp
+from brokerless.log.segment import Report, ignore, scan_headers
+from brokerless.log.storage.location import DirectoryEntry
+from brokerless.log.tail import Tail, look_committed
+from brokerless.serving.source.batch_finder import NOTHING, BatchFinder, Found, Want
+from brokerless.tables.partition_reader import PartitionReader
+
+REFRESH_S, REMOTE_REFRESH_S = 0.5, 10.0
+"""How often a partition is listed again at most, while consumers wait at its end."""
+_LARGE = 1 << 30
+"""Bytes of a log whose last stable offset is found only for who needs it: all of its headers are read for that."""
+_TRIES = 20
+NO_OFFSET, NO_TIMESTAMP, NO_EPOCH = -1, -1, -1
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """``start``: the log start offset; ``end``: the next offset of the log, and the high watermark; ``stable``: the
+    last stable offset, None where it was not looked for."""
+
+    start: int
+    end: int
+    stable: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """An offset with the timestamp (ms) and leader epoch of its record; -1 where there is none."""
+
+    offset: int = NO_OFFSET
+    timestamp: int = NO_TIMESTAMP
+    epoch: int = NO_EPOCH
+
+
+@dataclass(slots=True)
+class ServedPartition:
+    """``epoch``: the leader epoch that is announced, None before it is known."""
+
+    paths: PartitionPath
+    report: Report
+    skips_damage: bool = False
+    epoch: int | None = None
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _finder: BatchFinder | None = None
+    _bounds: tuple[int, int] | None = None
+    _tail: Tail | None = None
+    _tail_of: PartitionPath | None = None
+    _latest: tuple[PartitionPath, Located] | None = None
+    _epochs: tuple[PartitionPath, Epochs] | None = None
+    _listed_at: float = field(default_factory=time.monotonic)
+    _directory: DirectoryEntry | None = None
+    _is_checked: bool = False
+
+    @property
+    def name(self) -> str:
+        return partition_directory(self.paths.topic or "", self.paths.partition or 0)
+
+    @property
+    def topic(self) -> str:
+        return self.paths.topic or ""
+
+    @property
+    def number(self) -> int:
+        return self.paths.partition or 0
+
+    def offsets(self, *, needs_stable: bool = False) -> Offsets:
+        """Return its offsets. ``needs_stable``: the last stable one in any case.
+
+        Raises :class:`UnreadableError` where its files cannot be read."""
+        with self._lock:
+            self._refresh()
+            start, end = self._start_and_end()
+            stable = None
+            if needs_stable or self._tail is not None or self.paths.size <= _LARGE:
+                stable = self._stable(end)
+            return Offsets(start, end, stable)
+
+    def find(self, want: Want) -> Found:
+        """Return the next range of batches. Raises :class:`UnreadableError`."""
+        with self._lock:
+            if self._finder is None:
+                self._finder = BatchFinder(self.report, self.skips_damage)
+            for _ in range(_TRIES):
+                try:
+                    return self._finder.find(self.paths, want)
+                except ReplacedError:
+                    if not self._list():
+                        raise
+            return NOTHING
+
+    def aborted(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return the aborted transactions with data or a marker in ``start <= offset < end``: the producer's ID and the
+        first offset of each."""
+        with self._lock:
+            transactions = None if self._tail is None else self._tail.transactions
+            ended = [] if transactions is None else transactions.ended
+            return [
+                (each.producer_id, each.first_offset)
+                for each in ended
+                if each.state == "aborted" and each.first_offset is not None
+                if each.last_offset >= start and each.first_offset < end
+            ]
+
+    def epochs(self) -> Epochs:
+        """Return its leader epochs with their first offsets, the announced one last."""
+        with self._lock:
+            return assign(self._recorded_epochs(), self.announced_epoch(), self._start_and_end()[1])
+
+    def announced_epoch(self) -> int:
+        """Return the leader epoch that is announced: that of the cluster's metadata, or else the last one of the
+        log."""
+        with self._lock:
+            if self.epoch is None:
+                epochs = self._recorded_epochs()
+                self.epoch = epochs[-1][0] if epochs else 0
+            return self.epoch
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return the largest epoch up to this one, and where it ended; -1 and -1 where that is not known."""
+        with self._lock:
+            found = end_offset_for(self.epochs(), epoch, self._start_and_end()[1])
+        return (NO_EPOCH, NO_OFFSET) if found is None else found
+
+    def earliest(self) -> Located:
+        """Return the log start offset, with its epoch if that began there or before."""
+        start, epochs = self.offsets().start, self.epochs()
+        epoch = max((epoch for epoch, first in epochs if first <= start), default=NO_EPOCH)
+        return Located(start, NO_TIMESTAMP, epoch)
+
+    def at_time(self, timestamp: int) -> Located:
+        """Return the first record whose timestamp (ms) is at least this."""
+        with self._lock:
+            self._refresh()
+            for _ in range(_TRIES):
+                try:
+                    found = offset_for_timestamp(self.paths, timestamp)
+                    return Located() if found is None else Located(*found, self._epoch_at(found[0]))
+                except ReplacedError:
+                    if not self._list():
+                        raise
+            return Located()
+
+    def latest_time(self) -> Located:
+        """Return the first record with the largest timestamp."""
+        with self._lock:
+            self._refresh()
+            if self._latest is None or self._latest[0] is not self.paths:
+                self._latest = self.paths, self._find_latest_time()
+            return self._latest[1]
+
+    def _find_latest_time(self) -> Located:
+        latest = NO_TIMESTAMP
+        for segment in self.paths.segments:
+            with open_listed(segment, segment is self.paths.segments[-1]) as file:
+                for chunk in scan_headers(file, ignore):
+                    latest = max(latest, int(chunk.batches.max_timestamp.max()))
+        return Located() if latest < 0 else self.at_time(latest)
+
+    def _epoch_at(self, offset: int) -> int:
+        """The leader epoch of the batch with an offset."""
+        for segment in reversed(self.paths.segments):
+            if segment.base_offset <= offset:
+                with open_listed(segment, segment is self.paths.segments[-1]) as file:
+                    position = first_position(file, segment, offset)
+                    for chunk in scan_headers(file, ignore, position, position + 1):
+                        return max(NO_EPOCH, int(chunk.batches.partition_leader_epoch[0]))
+        return NO_EPOCH
+
+    def _recorded_epochs(self) -> Epochs:
+        if self._epochs is None or self._epochs[0] is not self.paths:
+            self._epochs = self.paths, load_epochs(self.paths.leader_epoch_checkpoint)
+        return self._epochs[1]
+
+    def _start_and_end(self) -> tuple[int, int]:
+        if self._bounds is None:
+            start = self.paths.start_offset
+            if start is None:
+                self._bounds = self.paths.log_start_offset, self.paths.log_start_offset
+            else:
+                if not self._is_checked:
+                    self._report_missing()
+                end = PartitionReader(self.paths).end_offset
+                self._bounds = start, max(start, start if end is None else end)
+        return self._bounds
+
+    def _report_missing(self) -> None:
+        self._is_checked = True
+        for finding in self.paths.findings:
+            self.report(finding)
+        check_head(self.paths, self.report)
+        check_end(self.paths, self.report)
+        finding = log_start_after_end(self.paths)
+        if finding is not None:
+            self.report(finding)
+
+    def _stable(self, end: int) -> int:
+        if not self.paths.segments:
+            return end
+        for _ in range(_TRIES):
+            try:
+                if self._tail is None or self._tail_of is not self.paths:
+                    # The announced end may be after the last intact batch, where the rest is damaged.
+                    self._tail = look_committed(self.paths, self._tail, None, self.report)
+                    self._tail_of = self.paths
+                break
+            except ReplacedError:
+                if not self._list():
+                    raise
+        transactions = None if self._tail is None else self._tail.transactions
+        stable = None if transactions is None else transactions.last_stable_offset
+        return end if stable is None else min(end, max(stable, self._start_and_end()[0]))
+
+    def _refresh(self) -> None:
+        """Lists the partition again where its directory or its last segment has changed."""
+        now, location = time.monotonic(), self.paths.location
+        if now - self._listed_at < (REMOTE_REFRESH_S if location.is_remote else REFRESH_S):
+            return
+        self._listed_at = now
+        if location.is_remote:
+            self._list()
+            return
+        above, active = location.containing, self.paths.segments[-1:]
+        if above is None or any(each.log.path == self.paths.path for each in active):
+            return
+        directory = above.find_entry(location.name)
+        is_same = directory is not None and directory == self._directory
+        self._directory = directory
+        if not is_same or any(location.find_entry(each.log.name) != each.log for each in active):
+            self._list()
+
+    def _list(self) -> bool:
+        """Lists it again; whether it is still there."""
+        again = list_again(self.paths, self.report)
+        if again is None:
+            return False
+        if again != self.paths:
+            self.paths, self._bounds = again, None
+        return True
+
+
+def unreadable(partition: ServedPartition, reason: str) -> Finding:
+    """Return the finding for a partition whose files cannot be read."""
+    return Finding("error", Kind.UNREADABLE_FILE, partition.paths.path, None, None, reason)

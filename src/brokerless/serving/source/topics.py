@@ -1,0 +1,180 @@
+"""The topics that are served: their partitions, those that are not on these disks, their IDs and settings.
+
+The number of partitions and the leader epochs are those of the cluster's metadata, where that is on the disks too. A
+topic without an ID (before Kafka 2.8, and without metadata) gets one that is made from its name, so that clients can
+fetch by ID. Of several replicas of a partition, the one whose last leader epoch is greatest is served, or of these the
+longest: ``merge`` would lead with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.internals.cluster import Cluster
+from brokerless.jobs.named_partitions import topic_ids_of
+from brokerless.jobs.restore.source import source_cluster
+from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import load_epochs
+from brokerless.log.checkpoint.meta_properties import load_meta_properties
+from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.segment import Report
+from brokerless.serving.source.partition import ServedPartition, unreadable
+from brokerless.tables.partition_reader import PartitionReader
+
+INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+"""Topics that clients are to take for Kafka's own (``Topic.isInternal``, 4.4.0)."""
+_TOPIC = 2
+_TWO_TOPICS = "serve the directories of one of them"
+
+
+@dataclass(slots=True)
+class ServedTopic:
+    """``partitions``: those on these disks, by number; ``count``: of all that the topic has."""
+
+    name: str
+    topic_id: str
+    partitions: dict[int, ServedPartition]
+    count: int
+    configs: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL
+
+
+@dataclass(slots=True)
+class Topics:
+    """All topics by name and by ID. ``node_id``: that of the only broker that clients see. ``metadata_from``: the
+    partitions among which the cluster's metadata is."""
+
+    cluster_id: str
+    node_id: int
+    by_name: dict[str, ServedTopic]
+    metadata_from: tuple[PartitionPath, ...] = ()
+    by_id: dict[str, ServedTopic] = field(default_factory=dict[str, ServedTopic])
+    cluster: Cluster | None = None
+
+    def __post_init__(self) -> None:
+        self.by_id = {each.topic_id: each for each in self.by_name.values()}
+
+    def partition(self, topic: str, number: int) -> ServedPartition | None:
+        """Return a partition on these disks; None for any other."""
+        found = self.by_name.get(topic)
+        return None if found is None else found.partitions.get(number)
+
+    def has(self, topic: str, number: int) -> bool:
+        """Return whether there is such a partition, be it elsewhere."""
+        found = self.by_name.get(topic)
+        return found is not None and 0 <= number < found.count
+
+    @property
+    def partitions(self) -> list[ServedPartition]:
+        """All partitions on these disks, by topic and number."""
+        return [
+            topic.partitions[number] for _, topic in sorted(self.by_name.items()) for number in sorted(topic.partitions)
+        ]
+
+    def load_cluster(self) -> None:
+        """Read the cluster's metadata, if it is there, and take what it knows of the topics."""
+        self.cluster = source_cluster(self.metadata_from)
+        if self.cluster is None:
+            return
+        for topic_id, name in self.cluster.topics.items():
+            topic = self.by_name.get(name)
+            if topic is None or topic.topic_id not in (topic_id, made_topic_id(name)):
+                continue
+            rows = self.cluster.partitions.get(topic_id, {})
+            topic.topic_id, topic.count = topic_id, max([topic.count, *(number + 1 for number in rows)])
+            topic.configs = self.cluster.configs.get((_TOPIC, name), {})
+            for number, partition in topic.partitions.items():
+                if number in rows:
+                    partition.epoch = max(0, rows[number]["leaderEpoch"])
+        self.by_id = {each.topic_id: each for each in self.by_name.values()}
+
+
+def load_topics(directories: Sequence[LogDirectory], report: Report, *, skips_damage: bool = False) -> Topics:
+    """Return what some log directories hold; of their partitions, only names and sizes are read.
+
+    Raises :class:`UsageError` for a path that does not say which partition it is, and where partitions of one name are
+    of several topics; :class:`UnreadableError` where there is nothing to serve.
+    """
+    replicas: dict[tuple[str, int], list[PartitionPath]] = {}
+    for each in (partition for directory in directories for partition in directory.partitions):
+        if each.topic is None or each.partition is None:
+            text = "the name does not say which partition this is; give its directory, as orders-0"
+            raise UsageError(f"{each.path}: {text}")
+        if not each.is_unfinished:
+            replicas.setdefault((each.topic, each.partition), []).append(each)
+    everything = [each for found in replicas.values() for each in found]
+    metadata = [each for each in everything if each.topic == names.CLUSTER_METADATA]
+    chosen: dict[str, dict[int, ServedPartition]] = {}
+    for (topic, number), found in sorted(replicas.items()):
+        best = None if topic == names.CLUSTER_METADATA else _best(found, report)
+        if best is not None:
+            chosen.setdefault(topic, {})[number] = ServedPartition(best, report, skips_damage)
+    if not chosen:
+        raise UnreadableError(", ".join(each.path for each in directories), "there is no partition to serve")
+    ids = {
+        topic: topic_id for topic, (topic_id, _) in _topic_ids(chosen, everything).items()
+    }  # the metadata log may have others
+    topics = {
+        name: ServedTopic(name, ids.get(name) or made_topic_id(name), partitions, max(partitions) + 1)
+        for name, partitions in chosen.items()
+    }
+    cluster_id, node_id = _identity(directories)
+    return Topics(cluster_id, node_id, topics, tuple(metadata))
+
+
+def made_topic_id(name: str) -> str:
+    """Return an ID for a topic that has none: the same for the same name."""
+    data = bytearray(hashlib.sha256(f"brokerless:{name}".encode()).digest()[:16])
+    data[6], data[8] = (
+        data[6] & 0x0F | 0x80,
+        data[8] & 0x3F | 0x80,
+    )  # a UUID of version 8, as is made by a rule of one's own
+    return urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _topic_ids(
+    chosen: Mapping[str, Mapping[int, ServedPartition]], everything: Iterable[PartitionPath]
+) -> dict[str, tuple[str, str]]:
+    return topic_ids_of((each for each in everything if each.topic in chosen and each.partition_metadata), _TWO_TOPICS)
+
+
+def _best(replicas: Sequence[PartitionPath], report: Report) -> PartitionPath | None:
+    """The replica that is served; None where none can be listed, which is reported."""
+    readable: list[PartitionPath] = []
+    for each in replicas:
+        if each.unreadable is None:
+            readable.append(each)
+        else:
+            report(each.unreadable)
+    if len(readable) < 2:
+        return readable[0] if readable else None
+    best: tuple[tuple[int, int], PartitionPath] | None = None
+    for each in readable:
+        try:
+            epochs, end = load_epochs(each.leader_epoch_checkpoint), PartitionReader(each).end_offset
+        except UnreadableError as error:
+            report(unreadable(ServedPartition(each, report), str(error)))
+            continue
+        rank = (epochs[-1][0] if epochs else -1), -1 if end is None else end
+        if best is None or rank > best[0]:
+            best = rank, each
+    return None if best is None else best[1]
+
+
+def _identity(directories: Sequence[LogDirectory]) -> tuple[str, int]:
+    """The cluster's ID, and the ID of the node: those of the first ``meta.properties``."""
+    for each in directories:
+        entry = each.files.get(names.META_PROPERTIES)
+        if entry is not None:
+            found = load_meta_properties(entry.location)
+            if found.cluster_id is not None and found.node_id is not None:
+                return found.cluster_id, max(0, found.node_id)
+    paths = "\n".join(each.path for each in directories)
+    return made_topic_id(paths), 0

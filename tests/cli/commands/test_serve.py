@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+
+DEMO = Path(__file__).parents[3] / "demo" / "data"
+SERVE = [sys.executable, "-m", "brokerless", "serve"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_until_it_is_ended(number: signal.Signals) -> None:
+    words = [*SERVE, str(DEMO), "--listen", "127.0.0.1:0", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        row = json.loads(process.stdout.readline())
+        host, port = row.pop("bootstrapServers").split(":")
+        assert row.pop("sizeInBytes") > 100_000
+        assert row == {"clusterId": "bdhh6u6GT8yYm_jDxKDkxQ", "nodeId": 1, "topics": 5, "partitions": 7}
+        with socket.create_connection((host, int(port)), 10) as connection:
+            connection.sendall(bytes.fromhex("0000000a0012000000000007ffff"))
+            assert connection.makefile("rb").read(8)[4:] == bytes.fromhex("00000007")
+            process.send_signal(number)
+            out, err = process.communicate(timeout=30)
+        assert (process.returncode, out, err) == (0, b"", b"")
+
+
+def test_it_says_what_it_serves_and_how_to_read_it() -> None:
+    words = [*SERVE, str(DEMO / "orders-0"), str(DEMO / "orders-1"), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline().decode() for _ in range(5)]
+        process.terminate()
+    assert lines[0].startswith(f"serving {DEMO}/orders-0, {DEMO}/orders-1 read-only: 1 topic, 2 partitions, ")
+    assert lines[1] == "to programs on this machine:\n"
+    address = lines[2].partition("bootstrap.servers=")[2].strip()
+    assert lines[3] == f"  kafka-console-consumer.sh --bootstrap-server {address} --topic orders --from-beginning\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--listen", "0.0.0.0:0"], "--insecure"),
+        (["--listen", "nowhere"], "'nowhere' is not HOST:PORT"),
+        (["-t", "none"], "no topic none"),
+        (["--offsets", str(DEMO / "offsets")], "nothing is written there"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(run: Run, words: list[str], text: str) -> None:
+    result = run("serve", DEMO, *words)
+    assert result.exit_code == 2
+    assert text in result.err

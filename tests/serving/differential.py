@@ -1,0 +1,498 @@
+"""The same random requests to a real broker and to ``serve``, on the same files: their answers are equal field by
+field.
+
+``python -m tests.serving.differential 10000 SEED`` sends any number. Requests are encoded and answers decoded by
+Kafka's own classes. What may differ: hosts, ports and throttling, texts of errors, the order of topics, operations that
+are authorized (those of who may only read), and where in a batch a response is cut (ours end with a whole one).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import brokerless
+from brokerless.internals.messages import ZERO_UUID, Field
+from brokerless.serving.answers.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from brokerless.serving.protocol.tables import apis
+from tests.golden import broker_data
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.jars import HELPERS_OF_4, check, run
+
+UNCHANGED = {
+    "log.cleaner.enable": "false",
+    "log.initial.task.delay.ms": "3600000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
+}
+"""A broker that only serves: it compacts nothing, deletes nothing, and aborts nothing."""
+WRITTEN = ("__consumer_offsets", "__transaction_state")
+"""Topics that a broker writes to when it is asked."""
+REVIVED = ("group-static", "group-new")
+"""Groups of the golden broker whose members are still members when it starts again; here, they are gone."""
+NEW_GROUPS = ("no-such-group", "another", "")
+NAMES = {api.name: api for api in apis().values()}
+UNKNOWN_ID = "MAAAAAAAQkyAAAAAAAAAAQ"
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    topic: str
+    topic_id: str
+    partition: int
+    start: int
+    end: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A broker, and ``serve`` on a copy of its directory."""
+
+    bootstraps: tuple[str, str]
+    places: list[Place]
+    groups: list[str]
+
+    @property
+    def compacted(self) -> set[str]:
+        """The names and IDs of compacted topics."""
+        topics = [each for each in self.places if "compacted" in each.topic]
+        return {name for each in topics for name in (each.topic, each.topic_id)}
+
+    @property
+    def known_groups(self) -> set[str]:
+        return {*self.groups, *NEW_GROUPS}
+
+    def exchange(self, requests: list[Row]) -> list[tuple[Any, Any]]:
+        lines = "\n".join(json.dumps(each) for each in requests).encode()
+        done = run("Exchange", *self.bootstraps, stdin=lines, helper=True, sources=HELPERS_OF_4)
+        return [tuple(json.loads(line)) for line in check(done).splitlines()]  # pyright: ignore[reportReturnType]
+
+
+@contextmanager
+def pair(directory: Path, data: Path) -> Iterator[Pair]:
+    """Starts both on copies of a log directory; that of ``serve`` is made when the broker is ready."""
+    broker = KafkaBroker(directory / "broker", UNCHANGED)
+    shutil.copytree(data, broker.log_dir)
+    with broker:
+        wait_for_leaders(broker)
+        log = brokerless.open(copy_of(broker, directory / "copy"))
+        with brokerless.serve(log.path) as server:
+            places = [each for each in places_of(log, server) if each.topic not in WRITTEN]
+            groups = [each for each in groups_of(log) if each not in REVIVED]
+            yield Pair((broker.bootstrap, server.bootstrap_servers), places, groups)
+
+
+def wait_for_leaders(broker: KafkaBroker) -> None:
+    """Until it leads all partitions, and has written their leader epochs."""
+    admin, give_up = broker.admin(), time.monotonic() + 60
+    while time.monotonic() < give_up:
+        topics = admin.list_topics(timeout=10).topics.values()
+        if all(partition.leader >= 0 for topic in topics for partition in topic.partitions.values()):
+            time.sleep(1)
+            return
+        time.sleep(0.2)
+    raise RuntimeError(broker.tail())
+
+
+def copy_of(broker: KafkaBroker, target: Path) -> Path:
+    """A copy of its directory; made again where a file went meanwhile."""
+    for _ in range(20):
+        try:
+            return broker.copy_log_dir(target)
+        except shutil.Error:
+            shutil.rmtree(target)
+            time.sleep(0.5)
+    raise RuntimeError(broker.tail())
+
+
+def places_of(log: brokerless.Log, server: Any) -> Iterator[Place]:
+    asked = {"topics": None, "allowAutoTopicCreation": False, "includeTopicAuthorizedOperations": False}
+    lines = json.dumps(request("Metadata", 13, asked)).encode()
+    done = run("Exchange", server.bootstrap_servers, stdin=lines, helper=True, sources=HELPERS_OF_4)
+    (answer,) = json.loads(check(done))
+    for topic in answer["topics"]:
+        for each in topic["partitions"]:
+            partition = log.partition(topic["name"], each["partitionIndex"])
+            yield Place(
+                topic["name"], topic["topicId"], each["partitionIndex"], partition.start_offset or 0,
+                partition.end_offset or 0, each["leaderEpoch"],
+            )  # fmt: skip
+
+
+def groups_of(log: brokerless.Log) -> list[str]:
+    from brokerless.internals.tables import state_rows
+
+    own = [each for each in log.partitions if each.topic == "__consumer_offsets"]
+    return sorted({row["group"] for row in state_rows(own, ["offsets"], lambda _: None)["offsets"]})
+
+
+def request(name: str, version: int, body: Row) -> Row:
+    api = NAMES[name]
+    return {"key": api.key, "version": version, "body": filled(api.request.fields, version, body)}
+
+
+def filled(fields: tuple[Field, ...], version: int, values: Row) -> Row:
+    """All fields of a version, with defaults for those that are not given."""
+    found: Row = {}
+    for each in fields:
+        if version not in each.versions:
+            continue
+        value = values.get(each.name, each.default)
+        if each.type == "[]struct" and value is not None:
+            value = [filled(each.fields, version, one) for one in value]
+        elif each.type == "struct" and value is not None:
+            value = filled(each.fields, version, value)
+        if version not in each.tagged or value != each.default:
+            found[each.name] = value
+    return found
+
+
+class Requests:
+    """Random requests about what is there, what is near it, and what is not there."""
+
+    def __init__(self, seed: int, pair: Pair) -> None:
+        self.random, self.pair = random.Random(seed), pair
+
+    def next(self) -> Row:
+        name, make = self.random.choice(
+            [
+                *[("Fetch", self.fetch)] * 6,
+                *[("ListOffsets", self.list_offsets)] * 4,
+                *[("OffsetForLeaderEpoch", self.leader_epochs)] * 2,
+                *[("Metadata", self.metadata)] * 2,
+                ("DescribeTopicPartitions", self.topic_partitions),
+                ("DescribeCluster", self.cluster),
+                ("FindCoordinator", self.coordinator),
+                ("OffsetFetch", self.offset_fetch),
+                ("OffsetCommit", self.offset_commit),
+                ("DescribeGroups", self.describe_groups),
+                ("ListGroups", self.list_groups),
+                ("Heartbeat", self.member),
+                ("SyncGroup", self.member),
+                ("LeaveGroup", self.leave),
+                ("JoinGroup", self.join),
+            ]
+        )
+        versions = NAMES[name].versions
+        version = self.random.choice(versions)
+        return request(name, version, make(version))
+
+    def place(self) -> Place:
+        found = self.random.choice(self.pair.places)
+        match self.random.randrange(20):
+            case 0:
+                return Place("no-such-topic", UNKNOWN_ID, found.partition, 0, 100, 0)
+            case 1:
+                return Place(found.topic, found.topic_id, 99, 0, 100, 0)
+            case 2:
+                return Place("not a name", "NAAAAAAAQkyAAAAAAAAAAQ", 0, 0, 0, 0)
+            case _:
+                return found
+
+    def offset(self, place: Place) -> int:
+        inside = self.random.randint(place.start, max(place.start, place.end))
+        return self.random.choice(
+            [inside] * 8 + [place.start, place.end, place.start - 1, place.end + 1, 0, 1 << 40, -1]
+        )
+
+    def epoch(self, place: Place) -> int:
+        return self.random.choice([-1] * 5 + [place.epoch] * 4 + [place.epoch - 1, place.epoch + 1])
+
+    def grouped(self, key: str, count: int, make: Callable[[Place], Row]) -> list[Row]:
+        """Partitions by topic; each partition once."""
+        topics: dict[tuple[str, str], dict[int, Row]] = {}
+        for _ in range(self.random.choice([1, 1, 1, 2, 5, count])):
+            place = self.place()
+            topics.setdefault((place.topic, place.topic_id), {})[place.partition] = make(place)
+        return [
+            {key: name, "topicId": topic_id, "partitions": list(each.values())}
+            for (name, topic_id), each in topics.items()
+        ]
+
+    def fetch(self, version: int) -> Row:
+        most = self.random.choice([0, 1, 100, 1000, 5000, 1 << 20, (1 << 31) - 1])
+
+        def one(place: Place) -> Row:
+            fetched = self.random.choice([-1] * 20 + [0, place.epoch, place.epoch + 1])
+            return {
+                "partition": place.partition,
+                "fetchOffset": self.offset(place),
+                "partitionMaxBytes": self.random.choice([0, 1, 500, 3000, 1 << 20]),
+                "currentLeaderEpoch": self.epoch(place),
+                "lastFetchedEpoch": fetched,
+            }
+
+        return {
+            "maxWaitMs": self.random.choice([0] * 20 + [20]),
+            "minBytes": self.random.choice([0, 1, 1, 1000]),
+            "maxBytes": most,
+            "isolationLevel": self.random.randrange(2),
+            "sessionEpoch": -1,
+            "topics": self.grouped("topic", 20, one),
+        }
+
+    def list_offsets(self, version: int) -> Row:
+        def one(place: Place) -> Row:
+            times = [
+                1_600_000_000_000 + self.random.randrange(1_100_000),
+                1_650_000_000_000 + self.random.randrange(10**9),
+            ]
+            special = [*range(-8, 0), 0, 1, (1 << 63) - 1]
+            timestamp = self.random.choice([*times * 3, *special, 1_795_230_000_000 + self.random.randrange(10**7)])
+            return {
+                "partitionIndex": place.partition,
+                "timestamp": timestamp,
+                "currentLeaderEpoch": self.epoch(place),
+            }
+
+        topics = self.grouped("name", 20, one)
+        if self.random.randrange(20) == 0:
+            topics[0]["partitions"] *= 2
+        return {"isolationLevel": self.random.randrange(2), "topics": topics, "replicaId": -1, "timeoutMs": 1000}
+
+    def leader_epochs(self, version: int) -> Row:
+        def one(place: Place) -> Row:
+            return {
+                "partition": place.partition,
+                "currentLeaderEpoch": self.epoch(place),
+                "leaderEpoch": self.random.choice([-1, 0, 1, 2, 3, place.epoch, place.epoch + 1]),
+            }
+
+        return {"replicaId": -1, "topics": self.grouped("topic", 10, one)}
+
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(self.place().topic for _ in range(self.random.randrange(5))))
+
+    def metadata(self, version: int) -> Row:
+        topics: list[Row] | None = [{"name": each} for each in self.names()]
+        if version >= 12 and self.random.randrange(3) == 0:
+            ids = {self.place().topic_id for _ in range(3)} - {ZERO_UUID}
+            topics = [{"name": None, "topicId": each} for each in sorted(ids)]
+        if version >= 1 and self.random.randrange(5) == 0:
+            topics = None
+        flags = ("allowAutoTopicCreation", "includeTopicAuthorizedOperations", "includeClusterAuthorizedOperations")
+        return {"topics": topics, **{each: bool(self.random.randrange(2)) for each in flags}}
+
+    def topic_partitions(self, version: int) -> Row:
+        names, cursor = self.names(), None
+        if self.random.randrange(3) == 0:
+            cursor = {"topicName": self.place().topic, "partitionIndex": self.random.randrange(4)}
+        limit = self.random.choice([0, 1, 2, 5, 2000, 1 << 30])
+        return {"topics": [{"name": each} for each in names], "responsePartitionLimit": limit, "cursor": cursor}
+
+    def cluster(self, version: int) -> Row:
+        return {
+            "includeClusterAuthorizedOperations": bool(self.random.randrange(2)),
+            "endpointType": self.random.choice([1, 1, 2]),
+            "includeFencedBrokers": bool(self.random.randrange(2)),
+        }
+
+    def group(self) -> str:
+        return self.random.choice([*self.pair.groups, *NEW_GROUPS])
+
+    def coordinator(self, version: int) -> Row:
+        groups = [self.group() or "any" for _ in range(self.random.randrange(1, 4))]
+        keys = {"key": groups[0], "coordinatorKeys": sorted(set(groups))}
+        return {**keys, "keyType": self.random.choice([0, 0, 1])}
+
+    def offset_fetch(self, version: int) -> Row:
+        def topics() -> list[Row] | None:
+            if version >= 2 and self.random.randrange(3) == 0:
+                return None
+            found = self.grouped("name", 5, lambda place: {"partitionIndex": place.partition})
+            return [
+                {"name": each["name"], "topicId": each["topicId"],
+                 "partitionIndexes": [one["partitionIndex"] for one in each["partitions"]]}
+                for each in found
+            ]  # fmt: skip
+
+        groups = [{"groupId": self.group(), "topics": topics()} for _ in range(self.random.randrange(1, 3))]
+        return {**groups[0], "groups": groups, "requireStable": bool(self.random.randrange(2))}
+
+    def offset_commit(self, version: int) -> Row:
+        def one(place: Place) -> Row:
+            return {
+                "partitionIndex": place.partition,
+                "committedOffset": self.random.randrange(100),
+                "committedLeaderEpoch": self.random.choice([-1, 0, 3]),
+                "committedMetadata": self.random.choice([None, "", "text", *largest]),
+            }
+
+        group = self.group()
+        largest = ["x" * 5000] * (group in self.pair.groups)
+        is_member = self.random.randrange(3) == 0
+        return {
+            "groupId": group,
+            "generationIdOrMemberEpoch": self.random.choice([0, 5]) if is_member else -1,
+            "memberId": "somebody" if is_member else "",
+            "topics": self.grouped("name", 3, one),
+        }
+
+    def describe_groups(self, version: int) -> Row:
+        groups = sorted({self.group() for _ in range(self.random.randrange(4))})
+        return {"groups": groups, "includeAuthorizedOperations": bool(self.random.randrange(2))}
+
+    def list_groups(self, version: int) -> Row:
+        states = self.random.choice([[], ["Empty"], ["stable"], ["Dead", "EMPTY"], ["nonsense"]])
+        return {"statesFilter": states, "typesFilter": self.random.choice([[], ["classic"], ["consumer"]])}
+
+    def member(self, version: int) -> Row:
+        instance = self.random.choice([None, "instance"])
+        return {"groupId": self.group(), "generationId": self.random.choice([-1, 0, 1]), "memberId": "somebody",
+                "groupInstanceId": instance, "protocolType": "consumer", "protocolName": "range"}  # fmt: skip
+
+    def leave(self, version: int) -> Row:
+        members = [{"memberId": each} for each in self.random.choice([["a"], ["a", "b"], []])]
+        return {"groupId": self.group(), "memberId": "somebody", "members": members}
+
+    def join(self, version: int) -> Row:
+        """Only what is refused: who is taken in gets a random name. A broker lists a new group later."""
+        group, kind = self.group(), self.random.randrange(3)
+        kind = kind if group in self.pair.groups else max(1, kind)
+        protocols = [{"name": "range", "metadata": ""}] if kind else []
+        return {
+            "groupId": group,
+            "sessionTimeoutMs": 1 if kind == 1 else 10_000,
+            "rebalanceTimeoutMs": 1000,
+            "memberId": "somebody" if kind == 2 else "",
+            "protocolType": "consumer",
+            "protocols": protocols,
+        }
+
+
+def difference(pair: Pair, asked: Row, theirs: Any, ours: Any) -> str | None:
+    """What is not equal, as text; None if all is."""
+    api = apis()[asked["key"]]
+    if theirs is None or ours is None:
+        return None if theirs is ours else f"{api.name}: {theirs} and {ours}"
+    if api.name == "Fetch":
+        compare_records(theirs, ours, pair.compacted)
+    one, other = (comparable(each, pair.known_groups) for each in (theirs, ours))
+    if one == other:
+        return None
+    return "\n".join([f"{api.name} {asked['version']} {asked['body']}", *differing(one, other, "")])
+
+
+def differing(one: Any, other: Any, place: str) -> Iterator[str]:
+    """The places at which two answers differ."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        if any(not isinstance(one[key], dict | list) and one[key] != other[key] for key in one):
+            yield f"  {place} = {shown({key: one[key] for key in one if key != 'records'})}"
+        for key in one:
+            yield from differing(one[key], other[key], f"{place}.{key}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for number, (each, its) in enumerate(zip(one, other, strict=True)):
+            yield from differing(each, its, f"{place}[{number}]")
+    elif one != other:
+        yield f"  {place}: {shown(one)} and {shown(other)}"
+
+
+def shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) < 200 else f"{text[:200]}... ({len(text)} characters)"
+
+
+def comparable(answer: Row, groups: set[str]) -> Row:
+    plain = without(answer, {"throttleTimeMs", "host", "port", "errorMessage", "sessionId"})
+    for row in rows_in(plain):
+        for key, mine in (
+            ("topicAuthorizedOperations", TOPIC_OPERATIONS),
+            ("clusterAuthorizedOperations", CLUSTER_OPERATIONS),
+            ("authorizedOperations", 1 << 3 | 1 << 8),
+        ):
+            if row.get(key, -1) > 0:
+                row[key] &= mine
+        if isinstance(row.get("groups"), list):
+            row["groups"] = [each for each in row["groups"] if each["groupId"] in groups]
+        for key in ("topics", "groups", "partitions", "responses"):
+            if isinstance(row.get(key), list):
+                row[key].sort(key=lambda each: [str(each.get(name)) for name in _NAMES])
+    return plain
+
+
+_NAMES = ("name", "topic", "topicId", "groupId", "partition", "partitionIndex")
+
+
+def without(value: Any, names: set[str]) -> Any:
+    if isinstance(value, dict):
+        return {key: without(each, names) for key, each in value.items() if key not in names}
+    return [without(each, names) for each in value] if isinstance(value, list) else value
+
+
+def rows_in(value: Any) -> Iterator[Row]:
+    if isinstance(value, dict):
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from rows_in(each)
+
+
+def compare_records(theirs: Row, ours: Row, compacted: set[str]) -> None:
+    """Of their records, only whole batches count, and of aborted transactions those with batches among them."""
+    for answer in (theirs, ours):
+        for topic in answer["responses"]:
+            name = {key: topic[key] for key in topic if key != "partitions"}
+            topic["partitions"] = [{**name, **each} for each in topic["partitions"]]
+        partitions = [each for topic in answer["responses"] for each in topic["partitions"]]
+        answer["partitions"] = partitions
+        del answer["responses"]
+        for each, records in zip(partitions, answer.pop("records"), strict=True):
+            whole, producers = whole_batches(records)
+            each["records"] = (whole if answer is theirs else base64.b64decode(records)).hex()
+            aborted = each["abortedTransactions"] or ()
+            found = [one for one in aborted if one["firstOffset"] <= producers.get(one["producerId"], -1)]
+            # Of a compacted transaction, a broker's index has more than is left of its records.
+            if each.get("topic", each.get("topicId")) in compacted:
+                found = []
+            each["abortedTransactions"] = sorted(found, key=lambda one: (one["firstOffset"], one["producerId"]))
+
+
+def whole_batches(text: str) -> tuple[bytes, dict[int, int]]:
+    """The whole batches, and of each producer with transactional records the last of their base offsets."""
+    data, at, producers = base64.b64decode(text), 0, dict[int, int]()
+    while at + 17 <= len(data):
+        size = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+        if at + size > len(data):
+            break
+        if data[at + 16] == 2 and data[at + 22] & 0x30 == 0x10:
+            producers[int.from_bytes(data[at + 43 : at + 51], "big")] = int.from_bytes(data[at : at + 8], "big")
+        at += size
+    return data[:at], producers
+
+
+def differences(pair: Pair, count: int, seed: int) -> Iterator[str]:
+    requests = Requests(seed, pair)
+    while count > 0:
+        asked = [requests.next() for _ in range(min(count, 2000))]
+        for one, (theirs, ours) in zip(asked, pair.exchange(asked), strict=True):
+            text = difference(pair, one, theirs, ours)
+            if text is not None:
+                yield text
+        count -= len(asked)
+
+
+def main(count: int, seed: int) -> None:
+    kinds = Counter[str]()
+    for name in ("clean",):
+        with tempfile.TemporaryDirectory() as directory, pair(Path(directory), broker_data(name)) as both:
+            for text in differences(both, count, seed):
+                kinds[text.partition(" ")[0]] += 1
+                if kinds[text.partition(" ")[0]] <= 5:
+                    print(text, flush=True)
+        print(f"{name}: {count} requests, different: {dict(kinds) or 'none'}", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(1 << 30))

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.serving.differential import NAMES, Pair, Requests, differences, request
+
+pytestmark = pytest.mark.xdist_group("serving")
+
+
+def test_answers_are_those_of_a_broker(both: Pair) -> None:
+    assert list(differences(both, 600, 1)) == []
+
+
+def test_the_requests_have_answers_with_records(both: Pair) -> None:
+    requests = Requests(1, both)
+    asked = [requests.next() for _ in range(600)]
+    names = {api.key: name for name, api in NAMES.items()}
+    assert len(Counter(names[each["key"]] for each in asked)) == 15
+    fetched = [answer for one, (_, answer) in zip(asked, both.exchange(asked), strict=True) if one["key"] == 1]
+    assert sum(bool(any(each["records"])) for each in fetched) > 50
+
+
+def test_what_is_advertised_is_what_a_broker_answers(both: Pair) -> None:
+    asked = request("ApiVersions", 4, {"clientSoftwareName": "any", "clientSoftwareVersion": "1"})
+    ((theirs, ours),) = both.exchange([asked])
+    known = {each["apiKey"]: each for each in theirs["apiKeys"]}
+    assert all(known[each["apiKey"]] == each for each in ours["apiKeys"])
+    assert {each["apiKey"] for each in ours["apiKeys"]} >= {
+        0,
+        1,
+        2,
+        3,
+        8,
+        9,
+        10,
+        11,
+        12,
+        13,
+        14,
+        15,
+        16,
+        18,
+        23,
+        32,
+        60,
+        75,
+    }
+    assert not {71, 72} & {each["apiKey"] for each in ours["apiKeys"]}
+
+
+def test_requests_to_write_are_refused(both: Pair) -> None:
+    topic = both.places[0]
+    asked = [
+        request("CreateTopics", 7, {"topics": [{"name": "new", "numPartitions": 1, "replicationFactor": 1}]}),
+        request("DeleteTopics", 6, {"topics": [{"name": topic.topic}]}),
+        request("InitProducerId", 5, {"transactionalId": "any", "transactionTimeoutMs": 1000}),
+        request("DeleteGroups", 2, {"groupsNames": ["group-admin"]}),
+        request("AddOffsetsToTxn", 3, {"transactionalId": "any", "groupId": "group-admin"}),
+        request("CreatePartitions", 3, {"topics": [{"name": topic.topic, "count": 9, "assignments": None}]}),
+        request("DeleteRecords", 2, {"topics": [{"name": topic.topic, "partitions": [{"partitionIndex": 0}]}]}),
+    ]
+    codes: list[int] = []
+    for one in asked:
+        ((answer,),) = Pair(both.bootstraps[1:], [], []).exchange([one])
+        rows = next((each for each in answer.values() if isinstance(each, list)), [answer])
+        codes.append(rows[0]["partitions"][0]["errorCode"] if "partitions" in rows[0] else rows[0]["errorCode"])
+    assert codes == [44, 44, 31, 30, 31, 44, 29]

@@ -284,6 +284,9 @@ class IcebergTables:
                 properties = {"type": "sql", "uri": f"sqlite:///{root / OWN_CATALOG}", "warehouse": _url(str(root))}
                 properties["py-io-impl"] = _SYNCED
             self._opened = load_catalog(self._catalog.name or _NAME, **properties)
+            place = self._to or self._opened.properties.get("warehouse", "")
+            if place.startswith(("/", "file:")):  # a catalogue's warehouse may be a name
+                self._opened.properties.setdefault("py-io-impl", _SYNCED)
             weakref.finalize(self, self._opened.close)  # or SQLite's file stays open until objects are collected
         return self._opened
 

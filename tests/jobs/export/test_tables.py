@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import json
 import shutil
 import subprocess
@@ -435,6 +436,30 @@ def test_killed_runs_lose_and_duplicate_nothing(form: TableFormat) -> None:
     *wrong, seen = done.stdout.splitlines()
     assert not wrong
     assert json.loads(seen)[f"{form}-killed"] >= 3
+
+
+@pytest.mark.parametrize("is_in_warehouse", [True, False])
+def test_files_of_a_catalogue_of_ones_own_on_this_machine_are_durable(
+    is_in_warehouse: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own file is, so that what it names has to be there after a power failure."""
+    synced: set[int] = set()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.add(os.fstat(descriptor).st_ino))
+    warehouse = tmp_path / "warehouse"
+    properties = {
+        "type": "sql",
+        "uri": f"sqlite:///{tmp_path}/mine.db",
+        "warehouse": warehouse.as_uri(),
+    }
+    log_of(tmp_path / "orders-0", [b"v"])
+    to = None if is_in_warehouse else tmp_path / "to"
+    (result,) = open_log(tmp_path / "orders-0").export(to, as_="iceberg", catalog=Catalog("mine", properties))
+    assert result.records == 1
+    directory = warehouse if is_in_warehouse else tmp_path / "to"
+    written = {each: each.stat().st_ino for each in directory.rglob("*") if each.is_file()}
+    assert {each.suffix for each in written} == {".parquet", ".avro", ".json"}
+    assert {each.name for each, inode in written.items() if inode not in synced} == set()
+
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -8,7 +8,7 @@ Records -> batches: :class:`BatchBuilder` one by one; :func:`columns_of`, :func:
 
 from __future__ import annotations
 
-from brokerless.api.loading import load
+from brokerless.api.loading import PartitionOutput, load
 from brokerless.errors import RefusedError, UnwritableError
 from brokerless.format.append.leader import append
 from brokerless.format.append.types import AppendConfig, AppendResult, Refusal
@@ -18,7 +18,6 @@ from brokerless.format.write.builder import BatchAttributes, BatchBuilder
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 from brokerless.format.write.encoder import Encoder, build_headers, cut_batches
 from brokerless.log.commit.log_opener import open_log
-from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.config import LogConfig
 from brokerless.log.producer.checks import Duplicate
 from brokerless.log.write.leader_append import append_as_leader

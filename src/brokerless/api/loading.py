@@ -1,15 +1,19 @@
-"""Writes Arrow record batches as partitions of a log directory (``brokerless.load``)."""
+"""Writes partitions of a log directory: of Arrow record batches (``brokerless.load``), or of batches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pyarrow as pa
 
 from brokerless.jobs.load.loader import Loaded, Loading, load_into
 from brokerless.jobs.load.routing import Routing
+from brokerless.log.commit import partition_writer
 from brokerless.log.commit.partition_writer import output_directory
-from brokerless.log.config import LogConfig
+from brokerless.log.config import DEFAULTS, LogConfig
+from brokerless.log.producer.state import ProducerState
+from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.tables.batcher import BatchSettings
 
@@ -37,3 +41,42 @@ def load(
     to = output_directory(Location.of(directory, storage_options), ())
     loading = Loading(routing or Routing(), settings or BatchSettings(), config or LogConfig(), dry_run)
     return load_into(to, batches, loading, done)
+
+
+class PartitionOutput(partition_writer.PartitionOutput):
+    """A partition that is being written into a log directory. Leaving it as a context manager, or :meth:`abandon`,
+    removes all that was written, unless :meth:`commit` or :meth:`finish` was called.
+
+    The log directory is locked meanwhile: no broker starts on it, but other outputs may be written into it. One that is
+    a URL is not: the partition is complete in a temporary directory (``TMPDIR``) before any of it is sent.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path | Destination,
+        topic: str,
+        partition: int,
+        config: LogConfig = DEFAULTS,
+        *,
+        start_offset: int = 0,
+        topic_id: str | None = None,
+        owner: str = "",
+        has_offsets: bool = True,
+        is_append: bool = False,
+        base_offsets: Iterable[int] = (),
+        producers: ProducerState | None = None,
+    ) -> None:
+        """``start_offset``: where the log begins. ``topic_id``: as ``partition.metadata`` has it, random by default; a
+        broker takes the partition only if it knows the topic by this ID. ``owner``: a part of the name of the directory
+        that is written before :meth:`commit`. ``has_offsets``: whether batches have their offsets; without, they get
+        the next ones at the commit. ``is_append``: the partition may exist; this is appended to it.
+        ``base_offsets``: where segments begin beside those that ``config`` makes necessary. ``producers``: those that
+        are known where the log begins; it follows what is appended.
+
+        Raises :class:`UsageError` if there is such a partition, if a broker runs on the directory, or for an impossible
+        name; UnwritableError where the disk fails.
+        """
+        place = partition_writer.NewPartition(directory, topic, partition, config, topic_id, owner, is_append)
+        super().__init__(
+            place, start_offset=start_offset, has_offsets=has_offsets, base_offsets=base_offsets, producers=producers
+        )

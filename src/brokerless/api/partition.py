@@ -79,13 +79,61 @@ class Partition(PartitionReader):
         decode: Decode = None,
         jobs: int | None = None,
     ) -> pa.RecordBatchReader:
-        """As :meth:`PartitionReader.records`; with ``decode``, keys and values are typed.
+        """Read the records, in offset order, as Arrow record batches of about 8 MiB (schema :data:`schemas.RECORDS`).
 
-        ``decode``: True or ``"auto"``, a format of values such as ``"json"``, or a :class:`brokerless.Decoding`. The
-        selected records are read twice then: first for the schemas that they name. ``key`` and ``value`` have the
-        topic's types, and columns ``keyRaw``, ``keyError``, ``valueRaw`` and ``valueError`` come after the others: the
-        bytes of what could not be decoded, and why. How many there were is reported to ``on_damage`` at the end, as
-        warnings. A :class:`TopicType` is taken unchanged."""
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns to read, in this order; all by default.
+        start_offset, end_offset : int, optional
+            Only records with ``start_offset <= offset < end_offset``.
+        start_timestamp, end_timestamp : int (ms), datetime or ISO 8601 text, optional
+            Only records with ``start_timestamp <= timestamp < end_timestamp``.
+        isolation : {"read_uncommitted", "read_committed"}
+            ``read_committed`` returns what such a consumer gets: no aborted transactions, nothing from the first open
+            one on, and no control records.
+        control : bool, default False
+            Control records, too; not with ``read_committed``.
+        filter : RecordFilter, optional
+            Only records that it selects, yielded as they are found. Batches that cannot have any are not decoded, so
+            that damage to their records which their checksum does not show is not found.
+        limit : int, optional
+            At most so many records; reading ends there.
+        max_batch_bytes : int, optional
+            Bytes that one batch may inflate to (128 MiB).
+        on_damage : callable, optional
+            Called with each :class:`Finding` after the records that could be read before it, and reading goes on.
+            Without it, the first error is raised.
+        done : callable, optional
+            Called with the bytes of log that were read, or passed over, since the last call.
+        decode : True, "auto", a format of values such as "json", or Decoding, optional
+            Keys and values are typed. The selected records are read twice then: first for the schemas that they name.
+            ``key`` and ``value`` have the topic's types, and columns ``keyRaw``, ``keyError``, ``valueRaw`` and
+            ``valueError`` come after the others: the bytes of what could not be decoded, and why. How many there were
+            is reported to ``on_damage`` at the end, as warnings. A :class:`TopicType` is used unchanged.
+        jobs : int, optional
+            Threads that decode in parallel (1: none beside the caller's); by default one for each processor, where
+            there is much to read. The records and their order are the same; where record batches end may differ.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            One file at a time is open, until the reader is exhausted, raises or is released.
+
+        Raises
+        ------
+        UsageError
+            For an unknown column or another option that cannot be.
+        DamageError, UnreadableError
+            While reading: for the first error without ``on_damage``; for a file that the system does not read.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> partition = brokerless.open("demo/data").partition("orders", 0)
+        >>> partition.records(["offset", "key"], start_offset=10, limit=2).read_all().num_rows
+        2
+        """
         from brokerless.tables.read_options import ReadOptions, range_of
 
         options = ReadOptions(

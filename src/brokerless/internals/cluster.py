@@ -22,6 +22,7 @@ from brokerless.kafka_names import ACL_NAMES
 from brokerless.log import names
 from brokerless.log.storage.location import DirectoryEntry as File
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, open_partitions
+from brokerless.tables.read_options import ReadOptions
 
 Row = dict[str, Any]
 
@@ -107,7 +108,8 @@ def is_complete_snapshot(snapshot: PartitionReader, max_batch_bytes: int | None 
     damage: list[Finding] = []
     last: tuple[bytes | None, bytes | None] | None = None
     columns = ["key", "value", "isControl"]
-    for batch in snapshot.records(columns, control=True, max_batch_bytes=max_batch_bytes, on_damage=damage.append):
+    options = ReadOptions(columns, control=True, max_batch_bytes=max_batch_bytes, on_damage=damage.append)
+    for batch in snapshot.read(options):
         row = arrow.rows(batch.slice(batch.num_rows - 1))[0]
         last = (row["key"], row["value"]) if row["isControl"] else None
     control = None if last is None else decode_control(*last)

@@ -20,8 +20,10 @@ from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TOP
 from brokerless.log import names
 from brokerless.log.partition import transactions_of
 from brokerless.log.producer.transactions import State
+from brokerless.log.ranges import Range
 from brokerless.log.storage.paths import directory_name, parent_directory
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.tables.read_options import ReadOptions
 
 _COLUMNS = ["key", "value", "offset", "timestamp", "file", "batchPosition"]
 
@@ -75,14 +77,10 @@ def read_entries(
     ``end_offset``. ``max_batch_bytes``: what one batch may inflate to."""
     is_transactional = topic == CONSUMER_OFFSETS or topic not in TOPICS  # Connect's, with exactly-once sources
     states = _transaction_states(partition, end_offset) if is_transactional else {}
-    records = partition.records(
-        _COLUMNS,
-        start_offset=start_offset,
-        end_offset=end_offset,
-        max_batch_bytes=max_batch_bytes,
-        on_damage=on_damage,
+    options = ReadOptions(
+        _COLUMNS, Range(start_offset, end_offset), max_batch_bytes=max_batch_bytes, on_damage=on_damage
     )
-    for batch in records:
+    for batch in partition.read(options):
         file: str = batch.column("file")[0].as_py()
         of_file = states.get(file, {})
         keys, values = arrow.values(batch.column("key")), arrow.values(batch.column("value"))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,7 +136,7 @@ def scan(
     breaks, as a broker does.
 
     Raises :class:`UnreadableError` where the system does not read."""
-    return _scan(file, report, start, end, step, windows or _growing_windows(file), chain_only=chain_only)
+    return _scan(file, report, start, end, _Walk(step, windows or _growing_windows(file), chain_only))
 
 
 def scan_headers(
@@ -174,7 +174,7 @@ def scan_headers(
                 at = broken.resume_at
         else:
             return
-    yield from _scan(file, report, at, end, step, _growing_windows(file), WINDOW, chain_only)
+    yield from _scan(file, report, at, end, _Walk(step, _growing_windows(file), chain_only, WINDOW))
 
 
 def _growing_windows(file: File) -> Windows:
@@ -189,16 +189,18 @@ def _growing_windows(file: File) -> Windows:
     return read
 
 
-def _scan(
-    file: File,
-    report: Report,
-    start: int,
-    end: int | None,
-    step: int,
-    windows: Windows,
-    zeros: int | None = None,
-    chain_only: bool = False,
-) -> Generator[Chunk]:
+class _Walk(NamedTuple):
+    """How a file is walked. ``step``: bytes of a chunk. ``zeros``: how many of those at the end are read, None for
+    all."""
+
+    step: int
+    windows: Windows
+    chain_only: bool
+    zeros: int | None = None
+
+
+def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk) -> Generator[Chunk]:
+    step, windows, chain_only, zeros = walk
     at, end = start, file.size if end is None else min(end, file.size)
     needed, before = 0, _NO_BATCHES
     while at < end:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from brokerless.errors import raise_errors
 from brokerless.log.names import is_internal, parse_partition_directory
 from brokerless.log.storage import paths
 from brokerless.tables.partition_reader import PartitionReader, first_rows
+from brokerless.tables.read_options import ReadOptions
 from brokerless.typed.records import Failures, inner_columns
 from brokerless.typed.resolve import WHOLE_BYTES, resolve_topic
 from brokerless.typed.schema_source import TOPIC as SCHEMAS
@@ -36,6 +37,7 @@ class TopicTypes:
         self._registry = load_registry(tables.schemas, tables.partitions)
         self._unknown = {topic for topic in topics_of(tables) if not is_internal(topic) and topic != SCHEMAS}
         self._types: dict[str, TopicType] = {}
+        self._reading = ReadOptions(max_batch_bytes=tables.max_batch_bytes, on_damage=lambda _: None)
         decoding = Decoding(tables.schemas, scan="never")
         for topic in list(self._unknown):
             if any(self._registry.of_topic(topic, side)[1] for side in ("key", "value")):
@@ -64,15 +66,13 @@ class TopicTypes:
             first = resolve_topic(topic, [], decoding, self._registry, batches=self._first(own))
             is_likely = any(use.schema is not None for side in (first.key, first.value) for use in side.schemas)
         if is_likely:
-            found = resolve_topic(topic, own, decoding, self._registry, max_batch_bytes=tables.max_batch_bytes)
+            found = resolve_topic(topic, own, decoding, self._registry, reading=self._reading)
             self._keep(topic, found)
         return is_likely
 
     def _first(self, partitions: Sequence[PartitionReader]) -> Iterator[pa.RecordBatch]:
         for each in partitions:
-            names = ["key", "value", "headers"]
-            read = each.records(names, max_batch_bytes=self._tables.max_batch_bytes, on_damage=lambda _: None)
-            yield from first_rows(read, _FIRST)
+            yield from first_rows(each.read(replace(self._reading, columns=["key", "value", "headers"])), _FIRST)
 
     def _keep(self, topic: str, found: TopicType) -> None:
         sides = [each if each.format == SCHEMA else _BYTES for each in (found.key, found.value)]

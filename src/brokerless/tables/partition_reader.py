@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from brokerless.log.segment import Chunk
     from brokerless.tables.prepared_records import Prepare
     from brokerless.tables.read_options import ReadOptions
-    from brokerless.tables.record_filter import RecordFilter
 
 OnDamage = Callable[[Finding], None]
 OnUnreadable = Callable[[UnreadableError], None]
@@ -63,56 +62,12 @@ class PartitionReader:
         rows = [(each.base_offset, each.size, each.log.path) for each in self.segment_paths]
         return html_table(self.path, ("base offset", "bytes", "segment"), rows)
 
-    def records(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        start_timestamp: Time | None = None,
-        end_timestamp: Time | None = None,
-        isolation: Isolation = "read_uncommitted",
-        control: bool = False,
-        filter: RecordFilter | None = None,
-        limit: int | None = None,
-        max_batch_bytes: int | None = None,
-        on_damage: OnDamage | None = None,
-        done: Done = ignore,
-        jobs: int | None = None,
-    ) -> pa.RecordBatchReader:
-        """The records, in offset order, as Arrow record batches of about 8 MiB (schema :data:`schemas.RECORDS`).
-
-        ``columns``: those to read, in that order; all by default. ``start_offset <= offset < end_offset`` and
-        ``start_timestamp <= timestamp < end_timestamp`` hold for every record. ``isolation="read_committed"``
-        returns what such a consumer gets: no aborted transactions, nothing from the first open one on, and no control
-        records. Otherwise everything from the log start offset on is returned, with ``control`` control records as
-        well. ``filter``: only records that it selects, yielded as they are found; batches that cannot have any are not
-        decoded, so that damage to their records which their checksum does not show is not found. ``limit``: at most so
-        many records; reading ends there. ``max_batch_bytes``: what one batch may inflate to (128 MiB). ``jobs``:
-        threads that decode side by side (1: none); by default one for each processor, where there is much to read. The
-        records and their order are the same; where record batches end may differ.
-
-        ``on_damage`` is called with each :class:`Finding` after the records that could be read before it, and reading
-        goes on. Without it, the first error is raised as :class:`DamageError`. ``done`` is called with the bytes of log
-        that were read, or passed over, since the last call.
+    def read(self, options: ReadOptions) -> pa.RecordBatchReader:
+        """Read the records, in offset order, as Arrow record batches of about 8 MiB (schema :data:`schemas.RECORDS`).
 
         One file at a time is open, until the reader is exhausted, raises or is released. Raises :class:`UsageError` for
-        an unknown column or isolation level; while reading, :class:`DamageError` and :class:`UnreadableError`.
+        options that cannot be; while reading, what :class:`ReadOptions` says.
         """
-        from brokerless.tables.read_options import ReadOptions, range_of
-
-        options = ReadOptions(
-            columns=columns,
-            range=range_of(start_offset, end_offset, start_timestamp, end_timestamp),
-            isolation=isolation,
-            control=control,
-            filter=filter,
-            limit=limit,
-            max_batch_bytes=max_batch_bytes,
-            on_damage=on_damage,
-            done=done,
-            jobs=jobs,
-        )
         return read_records([self], options)
 
     def batches(
@@ -129,8 +84,8 @@ class PartitionReader:
         Only headers are read, unless ``isValid`` (checksums) or ``baseOffset`` (of wrapper messages) is requested. A
         batch whose checksum is wrong is listed all the same, and then ``on_damage`` is called with a :class:`Finding`
         for it; without ``on_damage``, only a batch scan that breaks off, and a wrapper message that inflates past
-        ``max_batch_bytes``, is raised as :class:`DamageError`. ``max_batch_bytes`` and ``done`` as in :meth:`records`,
-        and so are the reader and what is raised.
+        ``max_batch_bytes``, is raised as :class:`DamageError`. ``max_batch_bytes``, ``done``, the reader and what is
+        raised are those of :meth:`read`.
         """
         return read_batches([self], columns, max_batch_bytes, on_damage, done)
 
@@ -167,7 +122,7 @@ class PartitionReader:
 
     def segments(self, *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None) -> pa.Table:
         """One row for each segment, from its batch headers (schema :data:`schemas.SEGMENTS`). Records are counted from
-        the log start offset on, without control records: as many as :meth:`records` gives; offsets and timestamps are
+        the log start offset on, without control records: as many as :meth:`read` gives; offsets and timestamps are
         of what is from there on, too. ``max_batch_bytes``: what a wrapper message may inflate to (128 MiB); its records
         are counted by looking into it."""
         return table_of(list(self.segment_rows(max_batch_bytes=max_batch_bytes, on_damage=on_damage)), SEGMENTS)
@@ -233,7 +188,7 @@ class PartitionReader:
 
     def transactions(self, *, on_damage: OnDamage | None = None) -> pa.Table:
         """One row for each transaction that did not end before the log start offset, in the order in which they ended
-        (schema :data:`schemas.TRANSACTIONS`). ``on_damage`` as in :meth:`records`."""
+        (schema :data:`schemas.TRANSACTIONS`). ``on_damage`` as in :meth:`read`."""
         from brokerless.log.offset_gaps import check_head
         from brokerless.log.partition import transactions_of
         from brokerless.tables.record_batches import RowSource, transactions_table
@@ -249,7 +204,7 @@ class PartitionReader:
         """The offset of the first record whose timestamp is at least this; None if there is none.
 
         As ``KafkaConsumer.offsetsForTimes``: from the log start offset on, and with read_committed only before the
-        last stable offset (``Partition.fetchOffsetForTimestamp``, 4.1.1). ``max_batch_bytes`` as in :meth:`records`."""
+        last stable offset (``Partition.fetchOffsetForTimestamp``, 4.1.1). ``max_batch_bytes`` as in :meth:`read`."""
         from brokerless.log.seek import offset_for_timestamp
 
         at = milliseconds(timestamp)

@@ -28,7 +28,7 @@ def prepared_records(
     paths: PartitionPath, options: ReadOptions, prepare: Prepare | None
 ) -> Iterator[tuple[pa.RecordBatch, Any]]:
     """Record batches, and of each what ``prepare`` made of it in the thread that decoded it; None where none did. See
-    :meth:`brokerless.tables.partition_reader.PartitionReader.records`."""
+    :class:`brokerless.tables.read_options.ReadOptions`."""
     schema, filter, report = options.schema(), options.filter, options.on_damage or raise_errors
     progress = ReadProgress(paths, options.done)
     committed = options.isolation == "read_committed"

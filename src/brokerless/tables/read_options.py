@@ -26,8 +26,11 @@ _MANY_BYTES, _MANY_RECORDS = 32 << 20, 100_000
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What :meth:`brokerless.tables.partition_reader.PartitionReader.records` takes, which says what each means.
-    ``range``: of offsets and of timestamps in ms."""
+    """Which records are read, and how; :meth:`brokerless.Partition.records` says what each option means.
+
+    ``range``: of offsets, and of timestamps in ms. While records are read, :class:`DamageError` is raised for the first
+    error, or ``on_damage`` is called, and :class:`UnreadableError` for a file that the system does not read.
+    """
 
     columns: Sequence[str] | None = None
     range: Range = EVERYTHING

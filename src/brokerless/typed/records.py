@@ -19,7 +19,7 @@ from brokerless.tables.partition_reader import PartitionReader, read_records
 from brokerless.tables.read_options import ReadOptions
 from brokerless.typed.decode import decoder_of
 from brokerless.typed.merge import UNFIT
-from brokerless.typed.resolve import resolve_topic
+from brokerless.typed.resolve import QUIETLY, resolve_topic
 from brokerless.typed.schema_source import load_registry
 from brokerless.typed.times import LEFT_OUT
 from brokerless.typed.topic_type import COLUMNS, Decoding, SideType, TopicType, decoding_of
@@ -45,7 +45,7 @@ def resolve_types(
         topics.setdefault(each.topic, []).append(each)
     return {
         topic: resolve_topic(
-            topic, own, decoding, registry, max_batch_bytes=max_batch_bytes,
+            topic, own, decoding, registry, reading=replace(QUIETLY, max_batch_bytes=max_batch_bytes),
             batches=None if read is None else read(own, ["key", "value", "headers"]),
         )
         for topic, own in topics.items()

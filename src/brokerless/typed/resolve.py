@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from brokerless import arrow
 from brokerless.arrow import Column
-from brokerless.tables.partition_reader import OnDamage, PartitionReader, first_rows
+from brokerless.log.ranges import Range
+from brokerless.tables.partition_reader import PartitionReader, first_rows, read_records
+from brokerless.tables.read_options import ReadOptions
 from brokerless.typed import framing, plain
 from brokerless.typed.framing import CONFLUENT, NULL, UNFRAMED
 from brokerless.typed.json.columns import not_of_type
@@ -28,6 +30,9 @@ WHOLE_BYTES = 64 << 20
 _OF_SEGMENT = 1000
 """Records at the beginning of a segment, and at the end of a partition, that it looks at in a larger one."""
 
+QUIETLY = ReadOptions(on_damage=lambda _: None)
+"""For rows that are read again, and reported then."""
+
 
 def resolve_topic(
     topic: str | None,
@@ -36,14 +41,13 @@ def resolve_topic(
     registry: Registry,
     *,
     batches: Iterable[pa.RecordBatch] | None = None,
-    max_batch_bytes: int | None = None,
-    on_damage: OnDamage = lambda _: None,
+    reading: ReadOptions = QUIETLY,
     known: Mapping[str, pa.DataType] | None = None,
 ) -> TopicType:
     """The types of one topic, by ``decoding``. ``partitions``: all of the topic that will be read. ``batches``: what is
-    read in place of them to find schemas, with the columns ``key``, ``value`` and ``headers``. ``on_damage`` is called
-    with each finding; where the rows are read as well, that reports them. ``known``: the types that ``key`` and
-    ``value`` have already; JSON that is none of these (an array among objects) adds nothing to them, and a field of
+    read in place of them to find schemas, with the columns ``key``, ``value`` and ``headers``. ``reading``: how
+    partitions are read; damage need not be reported where the rows are read as well. ``known``: the types that ``key``
+    and ``value`` have already; JSON that is none of these (an array among objects) adds nothing to them, and a field of
     Avro that they have under one of its aliases has that name."""
     sides = {
         name: SideScan(name, format_, registry, topic, None if known is None else known[name])
@@ -54,10 +58,10 @@ def resolve_topic(
         names = [*(each.name for each in needs), "headers"]
         is_large = decoding.scan == "auto" and sum(each.paths.size for each in partitions) > WHOLE_BYTES
         if is_large and all(each.has_hint() for each in needs):
-            batches = _read_beginnings(partitions, names, max_batch_bytes, on_damage)
+            batches = _read_beginnings(partitions, replace(reading, columns=names))
             for side in needs:
                 side.is_partial = True
-        for batch in _read(partitions, names, max_batch_bytes, on_damage) if batches is None else batches:
+        for batch in read_records(partitions, replace(reading, columns=names)) if batches is None else batches:
             for side in needs:
                 side.add(batch)
     return TopicType(topic, sides["key"].result(), sides["value"].result())
@@ -67,16 +71,7 @@ def _formats(decoding: Decoding) -> tuple[tuple[str, str], tuple[str, str]]:
     return ("key", decoding.key_format), ("value", decoding.value_format)
 
 
-def _read(
-    partitions: Sequence[PartitionReader], names: list[str], max_batch_bytes: int | None, on_damage: OnDamage
-) -> Iterator[pa.RecordBatch]:
-    for partition in partitions:
-        yield from partition.records(names, max_batch_bytes=max_batch_bytes, on_damage=on_damage)
-
-
-def _read_beginnings(
-    partitions: Sequence[PartitionReader], names: list[str], max_batch_bytes: int | None, on_damage: OnDamage
-) -> Iterator[pa.RecordBatch]:
+def _read_beginnings(partitions: Sequence[PartitionReader], options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """The first records of each segment, and the last ones of each partition."""
     for partition in partitions:
         starts = [each.base_offset for each in partition.paths.segments]
@@ -84,8 +79,7 @@ def _read_beginnings(
         if end is not None:
             starts.append(max(end - _OF_SEGMENT, 0))
         for start in starts:
-            read = partition.records(names, start_offset=start, max_batch_bytes=max_batch_bytes, on_damage=on_damage)
-            yield from first_rows(read, _OF_SEGMENT)
+            yield from first_rows(partition.read(replace(options, range=Range(start))), _OF_SEGMENT)
 
 
 def _other_text(column: Column, rows: NDArray[np.int64]) -> NDArray[np.int64]:

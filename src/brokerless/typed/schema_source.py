@@ -19,6 +19,7 @@ from brokerless.findings import Finding
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import PartitionReader
+from brokerless.tables.read_options import ReadOptions
 from brokerless.typed.registry import DEFAULT_CONTEXT, Reference, Registry, Schema, SchemaType, read_registry
 
 TOPIC = "_schemas"
@@ -73,7 +74,7 @@ def _from_logs(location: Location) -> Registry:
     def records() -> Iterator[tuple[bytes | None, bytes | None]]:
         for each in resolve(location, ()).partitions:
             reader = PartitionReader(each)
-            for batch in reader.records(["key", "value"], on_damage=findings.append):
+            for batch in reader.read(ReadOptions(["key", "value"], on_damage=findings.append)):
                 yield from zip(arrow.values(batch.column("key")), arrow.values(batch.column("value")), strict=True)
 
     registry = read_registry(records(), location.path)

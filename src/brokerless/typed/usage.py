@@ -13,6 +13,7 @@ from brokerless import arrow
 from brokerless.findings import Finding, Kind
 from brokerless.log.names import is_internal
 from brokerless.tables.partition_reader import PartitionReader, first_rows
+from brokerless.tables.read_options import ReadOptions
 from brokerless.text import short_html, short_repr
 from brokerless.typed.framing import CONFLUENT
 from brokerless.typed.records import shared_ids
@@ -135,10 +136,9 @@ def report_schemas(
             topics.setdefault(each.topic, []).append(each)
     found: dict[str | None, TopicType] = {}
     findings = list(_undeletable(registry))
+    reading = ReadOptions(max_batch_bytes=max_batch_bytes, on_damage=findings.append)
     for topic, own in topics.items():
-        found[topic] = resolve_topic(
-            topic, own, asked, registry, max_batch_bytes=max_batch_bytes, on_damage=findings.append
-        )
+        found[topic] = resolve_topic(topic, own, asked, registry, reading=reading)
         if _begin_with_times(found[topic].value, own):
             found[topic] = replace(found[topic], value=_without_ids(found[topic].value))
         findings += shared_ids(found[topic], own[0].path)
@@ -167,7 +167,8 @@ def _begin_with_times(side: SideType, partitions: Sequence[PartitionReader]) -> 
         return False
     looked_at = 0
     for each in partitions:
-        for batch in first_rows(each.records(["value", "timestamp"], on_damage=lambda _: None), _LOOKED_AT):
+        options = ReadOptions(["value", "timestamp"], on_damage=lambda _: None)
+        for batch in first_rows(each.read(options), _LOOKED_AT):
             times = arrow.numbers(batch.column("timestamp"), np.int64).tolist()
             for value, time in zip(arrow.values(batch.column("value")), times, strict=True):
                 if value is not None:

@@ -13,14 +13,13 @@ from brokerless.errors import UsageError
 from brokerless.jobs.restore.results import Limits
 from brokerless.jobs.restore.source import Reading, choose_partitions, measure, sizes_of
 from brokerless.log.partition import transactions_of
-from brokerless.tables.partition_reader import PartitionReader
 
 PATH = broker_data("clean")
 
 
-def reader(name: str) -> PartitionReader:
+def reader(name: str) -> brokerless.Partition:
     topic, _, number = name.rpartition("-")
-    return PartitionReader(brokerless.open(PATH).partition(topic, int(number)).paths)
+    return brokerless.open(PATH).partition(topic, int(number))
 
 
 def test_records_that_were_not_committed_are_not_restored() -> None:

@@ -20,7 +20,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import last_batch
 from brokerless.log.commit.commit import discard, settle
 from brokerless.log.commit.job_commit import commit_staged, prepare
-from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
@@ -132,7 +132,9 @@ QUERY = ("a-query", 7)
 def piece(partition: str, first: int, count: int, *, has_offsets: bool = False) -> StagedPartition:
     topic, _, number = partition.partition("-")
     with PartitionOutput(
-        URL, topic, int(number), SMALL, start_offset=first, topic_id=TOPIC_ID, has_offsets=has_offsets, is_append=True
+        NewPartition(URL, topic, int(number), SMALL, topic_id=TOPIC_ID, may_exist=True),
+        start_offset=first,
+        has_offsets=has_offsets,
     ) as output:
         output.append(batches(*(batch(first + offset) for offset in range(count))))
         return output.finish()

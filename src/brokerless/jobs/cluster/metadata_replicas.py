@@ -16,9 +16,11 @@ from brokerless.internals.cluster import is_complete_snapshot
 from brokerless.log import names
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath
+from brokerless.log.ranges import Range
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import join
 from brokerless.tables.partition_reader import PartitionReader, open_partitions
+from brokerless.tables.read_options import ReadOptions
 
 Voter = dict[str, object]
 _COLUMNS = [
@@ -139,10 +141,11 @@ def _quorum(
     version = 0
     logs = [] if snapshot is None else open_partitions(Location(snapshot))
     for log in (*logs, reader):
-        end = end_offset if log is reader else None
-        for batch in log.records(
-            _CONTROL, control=True, end_offset=end, max_batch_bytes=max_batch_bytes, on_damage=lambda _: None
-        ):
+        options = ReadOptions(
+            _CONTROL, Range(None, end_offset if log is reader else None), control=True,
+            max_batch_bytes=max_batch_bytes, on_damage=lambda _: None,
+        )  # fmt: skip
+        for batch in log.read(options):
             for row in arrow.rows(batch):
                 control = decode_control(row["key"], row["value"]) if row["isControl"] else None
                 if control is not None and control.type == "KRAFT_VOTERS" and control.data is not None:

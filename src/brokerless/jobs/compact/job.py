@@ -216,12 +216,8 @@ def run_task(task: CompactTask, done: Done) -> CompactTaskResult:
         producers = cleaner.first_producers
         output = None
         if not settings.dry_run:
-            output = stack.enter_context(
-                PartitionOutput(
-                    task.directory, task.topic, task.partition, UNBOUNDED, start_offset=producers.end_offset,
-                    topic_id=task.topic_id, owner=task.owner, producers=producers,
-                )
-            )  # fmt: skip
+            place = task.place(UNBOUNDED)
+            output = stack.enter_context(PartitionOutput(place, start_offset=producers.end_offset, producers=producers))
         cleaned = cleaner.clean(output, producers, done)
         result = _result(task, cleaned)
         if output is None or cleaned.damages:

@@ -266,13 +266,8 @@ def run_task(task: ConvertTask, done: Done) -> Rewritten:
 
 def _begin(task: ConvertTask) -> PartitionOutput:
     return PartitionOutput(
-        task.directory,
-        task.topic,
-        task.partition,
-        task.conversion.log_config,
+        task.place(task.conversion.log_config),
         start_offset=_first_offset(task.source),
-        topic_id=task.topic_id,
-        owner=task.owner,
         base_offsets=() if task.conversion.config is not None else task.base_offsets[1:],
     )
 

@@ -301,13 +301,8 @@ def _copied(
 def _begin(task: EraseTask) -> PartitionOutput:
     segments = from_log_start(task.source).segments(task.source.segments)
     return PartitionOutput(
-        task.directory,
-        task.topic,
-        task.partition,
-        UNBOUNDED,
+        task.place(UNBOUNDED),
         start_offset=segments[0].base_offset if segments else 0,
-        topic_id=task.topic_id,
-        owner=task.owner,
         base_offsets=[each.base_offset for each in task.source.segments[1:]],
         producers=load_first_state(task.source),
     )

@@ -29,6 +29,7 @@ from brokerless.table_formats.column_types import file_type
 from brokerless.table_formats.export_state import ExportState, RefusedTopicError
 from brokerless.table_formats.store import open_store
 from brokerless.tables.partition_reader import PartitionReader
+from brokerless.tables.read_options import ReadOptions
 from brokerless.typed.resolve import resolve_topic
 from brokerless.typed.schema_source import load_registry
 from brokerless.typed.topic_type import TopicType
@@ -177,9 +178,8 @@ def _typed(
     for topic in topics:
         of_topic = [each for each in readers if (each.topic or "") == topic]
         with refusals.refusing(topic, OF_TOPIC):
-            own = _in_files(
-                resolve_topic(of_topic[0].topic, of_topic, decoding, registry, max_batch_bytes=export.max_batch_bytes)
-            )
+            reading = ReadOptions(max_batch_bytes=export.max_batch_bytes, on_damage=lambda _: None)
+            own = _in_files(resolve_topic(of_topic[0].topic, of_topic, decoding, registry, reading=reading))
             for task in (task for task in tasks if task.topic == topic):
                 layout = replace(task.layout, schema=own.schema(task.layout.schema))
                 typed.append(replace(task, topic_type=own, layout=layout))

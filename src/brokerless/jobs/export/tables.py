@@ -12,6 +12,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.jobs.export.refusals import OF_TOPIC, Refusals, for_topic
 from brokerless.jobs.export.tasks import Export, ExportTask
 from brokerless.log.directory import PartitionPath
+from brokerless.log.ranges import Range
 from brokerless.table_formats.catalog import TableFormat, table_name
 from brokerless.table_formats.column_types import MAX_FIELDS, decoded_type, evolved_type, too_wide
 from brokerless.table_formats.data_files import DataTarget
@@ -22,6 +23,7 @@ from brokerless.table_formats.store import Tables
 from brokerless.table_formats.times_of_day import with_assumed_times
 from brokerless.table_formats.types import AnotherExportError, TableState
 from brokerless.tables.partition_reader import PartitionReader
+from brokerless.tables.read_options import ReadOptions
 from brokerless.typed.registry import Registry
 from brokerless.typed.resolve import resolve_topic
 from brokerless.typed.schema_source import load_registry
@@ -179,9 +181,8 @@ def _new_records(tasks: Sequence[ExportTask], readers: Sequence[PartitionReader]
     for each in readers:
         starts = [task.start for task in tasks if task.partition == each.partition]
         if starts:
-            limit = tasks[0].export.max_batch_bytes
-            names = ["key", "value", "headers"]
-            yield from each.records(names, start_offset=min(starts), max_batch_bytes=limit, on_damage=ignore)
+            limit, columns = tasks[0].export.max_batch_bytes, ["key", "value", "headers"]
+            yield from each.read(ReadOptions(columns, Range(min(starts)), max_batch_bytes=limit, on_damage=ignore))
 
 
 def _with_formats_found(state: ExportState, decoding: Decoding, found: TopicType) -> ExportState:

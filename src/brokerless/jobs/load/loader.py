@@ -31,7 +31,7 @@ from brokerless.jobs.run.encoders import AT_ONCE, Encoders
 from brokerless.log.checkpoint.topic_ids import check_topic_ids
 from brokerless.log.commit.commit import commit, discard
 from brokerless.log.commit.job_commit import owner_of_command, prepare, remove_unused
-from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
@@ -297,15 +297,17 @@ class Loader:
                 prepare(self._directory)
                 self._stack.enter_context(self._directory.hold())  # until all is committed
         output = PartitionOutput(
-            self._directory,
-            topic,
-            partition,
-            self._config,
+            NewPartition(
+                self._directory,
+                topic,
+                partition,
+                self._config,
+                topic_id=topic_id,
+                owner=self._owner,
+                may_exist=self._job is not None,
+            ),
             start_offset=first,
-            topic_id=topic_id,
-            owner=self._owner,
             has_offsets=has_offsets,
-            is_append=self._job is not None,
         )
         return _OpenPartition(batcher, self._stack.enter_context(output), first, first_row)
 

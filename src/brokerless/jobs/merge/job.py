@@ -35,7 +35,7 @@ from brokerless.jobs.recovered.losses import Loss, summed
 from brokerless.jobs.recovered.open_files import OpenFiles, with_open_files
 from brokerless.jobs.recovered.quorum import newest_quorum_files
 from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, find_log, list_files_again
-from brokerless.jobs.recovered.writing import NewPartition, PartitionContents, write_unfinished
+from brokerless.jobs.recovered.writing import PartitionContents, write_unfinished
 from brokerless.jobs.rewrite.plan import OfTarget, Plan, RewriteTask, Source, TargetPartition, plan_target
 from brokerless.jobs.rewrite.run import Rewrite, rewrite
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
@@ -315,7 +315,7 @@ def _write(
 ) -> tuple[MergedBatches, StagedPartition]:
     """Writes the merged log; what it does not take is missing then."""
     begin, start, end = limits
-    place = NewPartition(task.directory, task.topic, task.partition, task.merge.config, task.topic_id, task.owner)
+    place = task.place(task.merge.config)
     contents = PartitionContents(filled.batches, opened, begin, start, end, cleaned_until=_cleaned_until(task))
     epochs = truncate_from_end(recorded, end)
     max_batch_bytes = task.merge.max_batch_bytes

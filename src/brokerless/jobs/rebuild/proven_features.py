@@ -13,6 +13,7 @@ from brokerless.internals.metadata_versions import first_level_of
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, decode_record
 from brokerless.jobs.cluster.disks import Disk
 from brokerless.tables.partition_reader import PartitionReader
+from brokerless.tables.read_options import ReadOptions
 
 TRANSACTIONS, GROUPS, SHARES, STREAMS = "transaction.version", "group.version", "share.version", "streams.version"
 _OF_RECORDS = {"CONSUMER_GROUP_": GROUPS, "SHARE_GROUP_": SHARES, "STREAMS_GROUP_": STREAMS}
@@ -43,7 +44,7 @@ def _proven_by(partition: PartitionReader, topic: str, max_batch_bytes: int | No
         return
     seen: set[bytes] = set()
     columns = ["key", "value"]
-    for batch in partition.records(columns, max_batch_bytes=max_batch_bytes, on_damage=lambda _: None):
+    for batch in partition.read(ReadOptions(columns, max_batch_bytes=max_batch_bytes, on_damage=lambda _: None)):
         for key, value in zip(*(arrow.values(batch.column(name)) for name in columns), strict=True):
             if topic == TRANSACTION_STATE:
                 data = decode_record(topic, key, value).data

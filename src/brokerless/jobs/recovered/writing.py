@@ -15,28 +15,13 @@ from brokerless.format import layouts
 from brokerless.jobs.recovered.open_files import OpenFiles
 from brokerless.jobs.recovered.partial_batches import part_of_batch
 from brokerless.log.checkpoint.leader_epochs import Epochs
-from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
 from brokerless.log.commit.types import StagedPartition
-from brokerless.log.config import LogConfig
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import DirectoryEntry
 
 _GROUP_BYTES = 8 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class NewPartition:
-    """Where a new partition is to be. ``owner``: of :func:`brokerless.log.commit.partition_writer.unfinished_name`."""
-
-    directory: Destination
-    topic: str
-    partition: int
-    config: LogConfig
-    topic_id: str
-    owner: str = ""
-    may_exist: bool = False
-    """Whether a partition may be there, in whose place this one will come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +52,8 @@ def write_unfinished(
     """Writes a partition, and says which of the batches the log took; to give it its name is left to whoever has the
     result. ``epochs``: the first offset of each leader epoch; those of the batches if there are none. ``beside``: files
     that are put beside the segments. Raises what :class:`PartitionOutput` does."""
-    place.directory.make()
-    with PartitionOutput(
-        place.directory,
-        place.topic,
-        place.partition,
-        place.config,
-        start_offset=contents.begin,
-        topic_id=place.topic_id,
-        owner=place.owner,
-        is_append=place.may_exist,
-        base_offsets=contents.base_offsets,
-    ) as output:
+    Destination.of(place.directory).make()
+    with PartitionOutput(place, start_offset=contents.begin, base_offsets=contents.base_offsets) as output:
         taken = write_batches(output, contents.batches, contents.files, report, done, max_batch_bytes)
         output.set_limits(contents.start, contents.end, epochs, cleaned_until=contents.cleaned_until)
         for each in beside:

@@ -27,6 +27,7 @@ from brokerless.log.checkpoint.partition_metadata import PartitionMetadata, load
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.tables.partition_reader import open_partitions
+from brokerless.tables.read_options import ReadOptions
 
 _REMOTE_INDEXES = "remote-log-index-cache"
 """The one directory that a broker passes over, as tiered storage keeps it."""
@@ -120,7 +121,8 @@ def _check_bootstrap(entry: DirectoryEntry, max_batch_bytes: int | None) -> Iter
     """The records of a new cluster; a broker reads them at each start."""
     with suppress(UnreadableError):
         (snapshot,) = open_partitions(entry.location)
-        for batch in snapshot.records(["value"], max_batch_bytes=max_batch_bytes, on_damage=lambda _: None):
+        options = ReadOptions(["value"], max_batch_bytes=max_batch_bytes, on_damage=lambda _: None)
+        for batch in snapshot.read(options):
             for value in arrow.values(batch.column("value")):
                 record = decode_record(names.CLUSTER_METADATA, None, value)
                 if record.type == _FEATURE and record.data is not None and record.data["name"] == "metadata.version":

@@ -23,8 +23,10 @@ from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath
+from brokerless.log.ranges import Range
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.tables.partition_reader import PartitionReader, open_partitions
+from brokerless.tables.read_options import ReadOptions
 
 _NUMBERED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".cleaned", ".swap")
 """Of files that end so, Kafka takes what is before the first dot for an offset."""
@@ -98,7 +100,8 @@ def _is_first(partition: PartitionPath) -> bool:
 def _is_damaged(snapshot: PartitionReader, max_batch_bytes: int | None) -> bool:
     """Whether a batch of it cannot be read; one that is cut off is none."""
     damage: list[Finding] = []
-    for _ in snapshot.records(["offset"], control=True, max_batch_bytes=max_batch_bytes, on_damage=damage.append):
+    options = ReadOptions(["offset"], control=True, max_batch_bytes=max_batch_bytes, on_damage=damage.append)
+    for _ in snapshot.read(options):
         pass
     return any(each.kind != Kind.TRUNCATED_BATCH for each in damage)
 
@@ -122,9 +125,8 @@ def _foreign_batches(
         if len(old):
             yield _foreign(batch, int(old[0]), "position", "baseOffset")
             return
-    for batch in partition.records(
-        columns, start_offset=start_offset, max_batch_bytes=max_batch_bytes, on_damage=lambda _: None
-    ):
+    options = ReadOptions(columns, Range(start_offset), max_batch_bytes=max_batch_bytes, on_damage=lambda _: None)
+    for batch in partition.read(options):
         positions, offsets, times = (numbers(batch.column(name), np.int64) for name in columns[1:4])
         wrong = np.zeros(batch.num_rows, np.bool_)
         wrong[1:] = (np.diff(positions) == 0) & ((np.diff(times) != 0) | (np.diff(offsets) != 1))

@@ -19,7 +19,9 @@ from brokerless.kafka_names import Isolation
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import transactions_of
+from brokerless.log.ranges import Range
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.tables.read_options import ReadOptions
 
 Done = Callable[[int], object]
 Int64s = NDArray[np.int64]
@@ -120,7 +122,7 @@ def end_of(partition: PartitionReader, reading: Reading) -> int:
 def measure(
     partition: PartitionReader, reading: Reading, limits: Limits, on_damage: OnDamage, done: Done
 ) -> SourcePartition:
-    """Reads a partition once, and counts what of it meets the limits. Damage is reported as :meth:`records` does."""
+    """Reads a partition once, and counts what of it meets the limits. Damage is reported."""
     end = end_of(partition, reading)
     found = SourcePartition(
         partition.topic or "", partition.partition or 0, partition.start_offset or 0, end, codec=_codec_of(partition)
@@ -134,11 +136,11 @@ def measure(
         end = end if undecided is None else undecided[0]
         found = replace(found, end_offset=end, undecided=undecided)
     if reading.until is not None:
-        late = partition.records(
-            ["timestamp"], start_offset=end, isolation=reading.isolation, end_timestamp=reading.until,
+        options = ReadOptions(
+            ["timestamp"], Range(end, None, None, reading.until), reading.isolation,
             max_batch_bytes=reading.max_batch_bytes, on_damage=lambda _: None,
         )  # fmt: skip
-        found = replace(found, late=sum(batch.num_rows for batch in late))
+        found = replace(found, late=sum(batch.num_rows for batch in partition.read(options)))
     return found
 
 
@@ -151,11 +153,10 @@ def _undecided(partition: PartitionReader, reading: Reading, end: int) -> tuple[
     if start is None or start >= end:
         return None
     start = max(start, partition.start_offset or 0)
-    rest = partition.records(
-        ["offset"], start_offset=start, end_offset=end, max_batch_bytes=reading.max_batch_bytes,
-        on_damage=lambda _: None,
-    )  # fmt: skip
-    return start, sum(batch.num_rows for batch in rest)
+    options = ReadOptions(
+        ["offset"], Range(start, end), max_batch_bytes=reading.max_batch_bytes, on_damage=lambda _: None
+    )
+    return start, sum(batch.num_rows for batch in partition.read(options))
 
 
 def open_transaction(partition: PartitionReader, end: int) -> int | None:
@@ -167,10 +168,11 @@ def records(
     partition: PartitionReader, reading: Reading, start: int, end: int, on_damage: OnDamage, done: Done
 ) -> Generator[pa.RecordBatch]:
     """The records to restore with ``start <= offset < end``, with :data:`COLUMNS`."""
-    yield from partition.records(
-        COLUMNS, start_offset=start, end_offset=end, isolation=reading.isolation,
-        max_batch_bytes=reading.max_batch_bytes, on_damage=on_damage, done=done,
+    options = ReadOptions(
+        COLUMNS, Range(start, end), reading.isolation, max_batch_bytes=reading.max_batch_bytes, on_damage=on_damage,
+        done=done,
     )  # fmt: skip
+    yield from partition.read(options)
 
 
 def sizes_of(batch: pa.RecordBatch) -> Int64s:

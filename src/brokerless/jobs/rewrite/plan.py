@@ -16,8 +16,9 @@ from brokerless.jobs.named_partitions import by_name, topic_id_of_partition
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import choose_topic_ids
 from brokerless.log.commit.commit import refuse_existing
-from brokerless.log.commit.partition_writer import output_directory
+from brokerless.log.commit.partition_writer import NewPartition, output_directory
 from brokerless.log.commit.run_record import refuse_written, run_of
+from brokerless.log.config import LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
@@ -60,6 +61,10 @@ class RewriteTask(ABC):
     @abstractmethod
     def size(self) -> int:
         """Bytes to read."""
+
+    def place(self, config: LogConfig, topic_id: str | None = None) -> NewPartition:
+        """Where the partition is written. ``topic_id``: where it is not that of the task."""
+        return NewPartition(self.directory, self.topic, self.partition, config, topic_id or self.topic_id, self.owner)
 
     @property
     @abstractmethod

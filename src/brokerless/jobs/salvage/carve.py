@@ -28,7 +28,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import random_id, topic_ids_there
 from brokerless.log.commit.commit import refuse_existing
 from brokerless.log.commit.job_commit import outputs_of_job
-from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
 from brokerless.log.commit.run_record import commit_run, end_run, refuse_written, run_of
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
@@ -214,10 +214,8 @@ class _CarveOutput:
             how = carving.config, self._report, _ignore, max_batch_bytes
             taken, written = write_table(table, contents, *how)
             return taken, self._tables.commit(table, written, end) if taken.any() else ()
-        with PartitionOutput(
-            carving.directory, TOPIC, partition, carving.config,
-            start_offset=first, topic_id=self._topic_id, owner=self._owner,
-        ) as output:  # fmt: skip
+        place = NewPartition(carving.directory, TOPIC, partition, carving.config, self._topic_id, self._owner)
+        with PartitionOutput(place, start_offset=first) as output:
             taken = write_batches(output, batches, self._files, self._report, _ignore, max_batch_bytes)
             if taken.any():
                 output.set_limits(first, end, ())

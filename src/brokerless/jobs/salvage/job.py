@@ -30,7 +30,7 @@ from brokerless.jobs.recovered.reading import (
     list_files_again,
     recorded_epochs,
 )
-from brokerless.jobs.recovered.writing import NewPartition, PartitionContents, write_unfinished
+from brokerless.jobs.recovered.writing import PartitionContents, write_unfinished
 from brokerless.jobs.rewrite.plan import (
     Plan,
     RewriteTask,
@@ -286,8 +286,7 @@ def _write(
     how = task.salvage
     if how.parquet:
         return write_table(_table(task), contents, how.log_config, report, done, how.max_batch_bytes)
-    topic_id = task.topic_id or new_topic_id(task.topic)
-    place = NewPartition(task.directory, task.topic, task.partition, how.log_config, topic_id, task.owner)
+    place = task.place(how.log_config, task.topic_id or new_topic_id(task.topic))
     epochs = recorded_epochs(task.source, contents.end)
     beside = quorum_files(task.paths[0])
     return write_unfinished(place, contents, epochs, report, done, how.max_batch_bytes, beside)

@@ -16,7 +16,7 @@ from brokerless.log.checkpoint.commit_journal import committing, last_batch
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.topic_ids import check_topic_ids
 from brokerless.log.commit.commit import commit_locked, discard, remove_unfinished, settle, settle_locked
-from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
 from brokerless.log.commit.staged_append import append_staged
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import DEFAULTS, LogConfig
@@ -204,12 +204,10 @@ def _put_together(directory: Destination, parts: Sequence[StagedPartition], conf
     first = parts[0]
     metadata = directory.location / first.directory / names.PARTITION_METADATA
     with PartitionOutput(
-        directory,
-        first.topic,
-        first.partition,
-        config,
+        NewPartition(
+            directory, first.topic, first.partition, config, topic_id=load_partition_metadata(metadata).topic_id
+        ),
         start_offset=first.log_start_offset,
-        topic_id=load_partition_metadata(metadata).topic_id,
     ) as output:
         for each in parts:
             append_staged(output, directory, each)

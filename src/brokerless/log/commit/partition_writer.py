@@ -13,6 +13,7 @@ import tempfile
 import uuid
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -76,6 +77,21 @@ def _is_within(path: str, directory: str) -> bool:
     return is_local_within(path, directory)
 
 
+@dataclass(frozen=True, slots=True)
+class NewPartition:
+    """Where a partition is written. ``topic_id``: as ``partition.metadata`` has it, random by default; a broker takes
+    the partition only if it knows the topic by this ID. ``owner``: of :func:`unfinished_name`. ``may_exist``: whether
+    the partition may be there already: this one takes its place, or is appended to it."""
+
+    directory: str | Path | Destination
+    topic: str
+    partition: int
+    config: LogConfig = DEFAULTS
+    topic_id: str | None = None
+    owner: str = ""
+    may_exist: bool = False
+
+
 class PartitionOutput:
     """A partition that is being written into a log directory. Leaving it as a context manager, or :meth:`abandon`,
     takes away all that was written, unless :meth:`commit` or :meth:`finish` was called.
@@ -86,31 +102,23 @@ class PartitionOutput:
 
     def __init__(
         self,
-        directory: str | Path | Destination,
-        topic: str,
-        partition: int,
-        config: LogConfig = DEFAULTS,
+        place: NewPartition,
         *,
         start_offset: int = 0,
-        topic_id: str | None = None,
-        owner: str = "",
         has_offsets: bool = True,
-        is_append: bool = False,
         base_offsets: Iterable[int] = (),
         producers: ProducerState | None = None,
     ) -> None:
-        """``start_offset``: where the log begins. ``topic_id``: as ``partition.metadata`` has it, random by default; a
-        broker takes the partition only if it knows the topic by this ID. ``owner``: of :func:`unfinished_name`.
-        ``has_offsets``: of :class:`StagedPartition`. ``is_append``: the partition may exist; this is appended to it.
-        ``base_offsets``: where segments begin beside those that ``config`` makes necessary. ``producers``: those that
-        are known where the log begins; it follows what is appended.
+        """``start_offset``: where the log begins. ``has_offsets``: of :class:`StagedPartition`. ``base_offsets``: where
+        segments begin beside those that the place's ``config`` makes necessary. ``producers``: those that are known
+        where the log begins; it follows what is appended.
 
         Raises :class:`UsageError` if there is such a partition, if a broker runs on the directory, or for an impossible
         name; UnwritableError where the disk fails.
         """
-        self._to = Destination.of(directory)
-        self._topic, self._partition = topic, partition
-        name = checked_name(topic, partition)
+        self._to = Destination.of(place.directory)
+        self._topic, self._partition = place.topic, place.partition
+        name = checked_name(place.topic, place.partition)
         self._epochs: Epochs = ()
         self._cleaned_until: int | None = None
         self._has_offsets = has_offsets
@@ -121,11 +129,11 @@ class PartitionOutput:
         with ExitStack() as stack, unwritable(self._to):
             log_directory = self._to.local if not self._to.is_remote else scratch_directory(stack)
             stack.enter_context(lock_directory(log_directory, exclusive=False))
-            if not is_append and self._to.exists(name):
+            if not place.may_exist and self._to.exists(name):
                 raise UsageError(f"{self._to.join(name)}: this partition exists already; write to another directory")
-            self._path = log_directory / unfinished_name(topic, partition, owner)
-            contents = create_partition(self._path, start_offset, topic_id, producers)
-            self._writer = LogWriter(self._path, config, contents, is_bulk=True, boundaries=self._boundaries)
+            self._path = log_directory / unfinished_name(place.topic, place.partition, place.owner)
+            contents = create_partition(self._path, start_offset, place.topic_id, producers)
+            self._writer = LogWriter(self._path, place.config, contents, is_bulk=True, boundaries=self._boundaries)
             self._resources = stack.pop_all()
 
     @property

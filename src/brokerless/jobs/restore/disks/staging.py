@@ -29,12 +29,12 @@ from brokerless.jobs.recovered.reading import (
     list_files_again,
     recorded_epochs,
 )
-from brokerless.jobs.recovered.writing import NewPartition, PartitionContents, write_unfinished
+from brokerless.jobs.recovered.writing import PartitionContents, write_unfinished
 from brokerless.jobs.restore.disks.committed_topic_ids import TopicIds, translate
 from brokerless.jobs.restore.disks.targets import Placement
 from brokerless.jobs.run.types import Done
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end
-from brokerless.log.commit.partition_writer import unfinished_name
+from brokerless.log.commit.partition_writer import NewPartition, unfinished_name
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED
 from brokerless.log.directory import resolve

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
-import os
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -459,7 +459,6 @@ def test_files_of_a_catalogue_of_ones_own_on_this_machine_are_durable(
     written = {each: each.stat().st_ino for each in directory.rglob("*") if each.is_file()}
     assert {each.suffix for each in written} == {".parquet", ".avro", ".json"}
     assert {each.name for each, inode in written.items() if inode not in synced} == set()
-
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -183,6 +183,8 @@ class Requests:
                 ("Heartbeat", self.member),
                 ("SyncGroup", self.member),
                 ("LeaveGroup", self.leave),
+                ("ConsumerGroupHeartbeat", self.consumer_heartbeat),
+                ("ConsumerGroupDescribe", self.describe_consumer_groups),
                 ("JoinGroup", self.join),
             ]
         )
@@ -357,6 +359,24 @@ class Requests:
     def leave(self, version: int) -> Row:
         members = [{"memberId": each} for each in self.random.choice([["a"], ["a", "b"], []])]
         return {"groupId": self.group(), "memberId": "somebody", "members": members}
+
+    def consumer_heartbeat(self, version: int) -> Row:
+        """Only what is refused, as that of :meth:`join`."""
+        epoch = self.random.choice([-3, -2, -1, 0, 1, 5])
+        return {
+            "groupId": self.group(),
+            "memberId": self.random.choice(["somebody"] if version == 0 or epoch else ["", "somebody"]),
+            "memberEpoch": epoch,
+            "instanceId": self.random.choice([None, None, "", "instance"]),
+            "rebalanceTimeoutMs": -1 if epoch == 0 else self.random.choice([-1, 1000]),
+            "subscribedTopicNames": self.random.choice([None, ["txn"]]),
+            "serverAssignor": self.random.choice([None, None, "uniform", "range", "none"]),
+            "topicPartitions": self.random.choice([None, []]),
+        }
+
+    def describe_consumer_groups(self, version: int) -> Row:
+        groups = sorted({self.group() for _ in range(self.random.randrange(4))})
+        return {"groupIds": groups, "includeAuthorizedOperations": bool(self.random.randrange(2))}
 
     def join(self, version: int) -> Row:
         """Only what is refused: who is taken in gets a random name. A broker lists a new group later."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,16 +102,51 @@ def test_kafkas_consumer_reads_the_same(both: Pair, place: tuple[str, int]) -> N
     assert len(ours) > 10
 
 
-def test_kafkas_consumer_reads_as_a_group(both: Pair) -> None:
-    lines = check(run("ConsumeGroup", both.bootstraps[1], "codec-lz4", "java", "classic", "604", helper=True))
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_kafkas_consumer_reads_as_a_group(both: Pair, protocol: str) -> None:
+    words = (both.bootstraps[1], "codec-lz4", f"java-{protocol}", protocol)
+    lines = check(run("ConsumeGroup", *words, "604", helper=True))
     assert sorted(lines.split(b"\n")[:-1]) == sorted(
         f"{each.partition} {offset}".encode()
         for each in both.places
         if each.topic == "codec-lz4"
         for offset in range(each.end)
     )
-    again = run("ConsumeGroup", both.bootstraps[1], "codec-lz4", "java", "classic", "0", helper=True)
-    assert check(again) == b""
+    with brokerless.serve(broker_data("clean")) as server:
+        assert by_librdkafka(server.bootstrap_servers, [("codec-lz4", 0)])["codec-lz4", 0]
+    consumer = Consumer({"bootstrap.servers": both.bootstraps[1], "group.id": f"java-{protocol}", "log_level": 3})
+    committed = consumer.committed([TopicPartition("codec-lz4", each) for each in range(4)], timeout=30)
+    consumer.close()
+    assert [each.offset for each in committed] == [148, 152, 152, 152]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_consumers_of_a_group_share_the_partitions(both: Pair, protocol: str) -> None:
+    """One joins after the other, and the first leaves."""
+    settings = {
+        "bootstrap.servers": both.bootstraps[1],
+        "group.id": f"sharing-{protocol}",
+        "group.protocol": protocol,
+        "auto.offset.reset": "earliest",
+        "log_level": 3,
+    }
+    first, second = Consumer(settings), Consumer(settings)
+    first.subscribe(["codec-gzip"])
+    wait_for(first, lambda: len(first.assignment()) == 4)
+    second.subscribe(["codec-gzip"])
+    wait_for(first, lambda: (second.poll(0.05), len(second.assignment()) == len(first.assignment()) == 2)[1])
+    own = {each.partition for consumer in (first, second) for each in consumer.assignment()}
+    assert own == {0, 1, 2, 3}
+    first.close()
+    wait_for(second, lambda: len(second.assignment()) == 4)
+    second.close()
+
+
+def wait_for(consumer: Consumer, is_done: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 40
+    while not is_done():
+        assert time.monotonic() < give_up
+        consumer.poll(0.05)
 
 
 def test_the_console_consumer_reads_the_same(both: Pair) -> None:

@@ -12,6 +12,7 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.log.segment import Report
 from brokerless.serving.groups.coordinator import Coordinator
+from brokerless.serving.groups.subscriptions import ServedTopics
 from brokerless.serving.protocol.tables import Api
 from brokerless.serving.source.topics import Topics
 
@@ -64,7 +65,7 @@ class Serving:
     async def _load(self) -> None:
         try:
             await self.in_thread(self.topics.load_cluster)
-            self.groups.take(await self.in_thread(self.groups.offsets.load, self.topics))
+            self.groups.take(await self.in_thread(self.groups.offsets.load, self.topics), ServedTopics(self.topics))
         except UnreadableError as error:
             self.report(Finding("error", Kind.UNREADABLE_FILE, error.path, None, None, error.reason))
 

@@ -6,13 +6,16 @@ from brokerless.serving.groups import coordinator
 from brokerless.serving.groups.coordinator import Coordinator
 from brokerless.serving.groups.errors import GroupError
 from brokerless.serving.groups.offsets import Committed, CommittedOffsets
+from brokerless.serving.groups.subscriptions import ServedTopics
+from brokerless.serving.source.topics import Topics
 
 
 def test_groups_of_the_dead_cluster_are_empty() -> None:
     offsets = CommittedOffsets(print)
     offsets.groups["simple"] = {("orders", 0): Committed(5, 1, "", 7)}
     groups = Coordinator(offsets)
-    groups.take([{"type": "classic", "group": "old", "epoch": 7, "protocolType": "consumer"}])
+    topics = ServedTopics(Topics("any", 1, {}))
+    groups.take([{"type": "classic", "group": "old", "epoch": 7, "protocolType": "consumer"}], topics)
     assert {name: (each.state, each.generation) for name, each in groups.groups.items()} == {
         "old": ("Empty", 7),
         "simple": ("Empty", 0),

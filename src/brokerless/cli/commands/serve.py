@@ -26,7 +26,7 @@ are listed without a leader. Of several replicas, the one that merge would lead 
 lie in the files; nothing is ever written there, and every request to write is refused. A broker may be running on the
 directory: what it appends is served as well, but no partition that it adds later.
 
-Consumer groups work, by the classic protocol, and begin at the offsets that the dead cluster has committed. New
+Consumer groups work, by both protocols, and begin at the offsets that the dead cluster has committed. New
 commits are in memory, or in a file (--offsets), from which the next run goes on.
 
 Damaged batches are reported here, once, and answered with CORRUPT_MESSAGE, at which consumers stop; with
@@ -34,8 +34,8 @@ Damaged batches are reported here, once, and answered with CORRUPT_MESSAGE, at w
 after it, as with any broker.
 
 It listens on this machine alone (127.0.0.1:9092), without TLS and logins, which are not there yet: listening on any
-other address needs --insecure. Not served: the consumer group protocol of KIP-848 (group.protocol=consumer), share
-and streams groups, records that are in remote storage alone.
+other address needs --insecure. Not served: share and streams groups, and records that are in remote storage
+alone.
 
 It runs until Ctrl-C or SIGTERM. The exit code is 0, 1 if damage was found, and 2 for what cannot be served.
 """

@@ -8,6 +8,7 @@ from typing import Any
 
 from brokerless.serving.answers.api_versions import answer_api_versions
 from brokerless.serving.answers.cluster import answer_cluster, answer_configs
+from brokerless.serving.answers.consumer_groups import answer_consumer_heartbeat, answer_describe_consumer_groups
 from brokerless.serving.answers.fetch import answer_fetch
 from brokerless.serving.answers.group_members import (
     answer_coordinator,
@@ -49,6 +50,8 @@ _ANSWERS: dict[str, Answer] = {
     "LeaveGroup": answer_leave,
     "DescribeGroups": answer_describe_groups,
     "ListGroups": answer_list_groups,
+    "ConsumerGroupHeartbeat": answer_consumer_heartbeat,
+    "ConsumerGroupDescribe": answer_describe_consumer_groups,
     "OffsetCommit": answer_commit,
     "OffsetFetch": answer_offsets,
     **dict.fromkeys(REFUSED, refuse),

@@ -12,7 +12,7 @@ from typing import Any
 
 from brokerless.serving.answers.metadata import DESCRIBE, NOT_REQUESTED, READ
 from brokerless.serving.context import Request, Serving
-from brokerless.serving.groups.classic import Joining, check_session
+from brokerless.serving.groups.classic import ClassicGroup, Joining, check_session
 from brokerless.serving.groups.coordinator import check_id
 from brokerless.serving.groups.errors import GroupError
 from brokerless.serving.protocol.errors import Error
@@ -103,7 +103,8 @@ async def answer_leave(serving: Serving, request: Request) -> Row:
     leaving = body["members"] if "members" in body else [{"memberId": body["memberId"]}]
     if not body["groupId"]:
         return {"errorCode": Error.INVALID_GROUP_ID}
-    group = serving.groups.groups.get(body["groupId"])
+    found = serving.groups.groups.get(body["groupId"])
+    group = found if isinstance(found, ClassicGroup) else None
     rows: list[Row] = []
     for each in leaving:
         instance_id = each.get("groupInstanceId")
@@ -119,11 +120,13 @@ async def answer_describe_groups(serving: Serving, request: Request) -> Row:
     rows: list[Row] = []
     for group_id in request.body["groups"]:
         group = serving.groups.groups.get(group_id)
-        if group is not None:
+        if isinstance(group, ClassicGroup):
             rows.append(group.describe() | {"authorizedOperations": operations})
             continue
-        row: Row = {"groupId": group_id, "groupState": "Dead", "authorizedOperations": operations}
-        if request.version >= _SINCE_NOT_FOUND:
+        row: Row = {"groupId": group_id, "groupState": "Dead"}
+        if request.version < _SINCE_NOT_FOUND:
+            row["authorizedOperations"] = operations
+        else:
             row |= {"errorCode": Error.GROUP_ID_NOT_FOUND, "errorMessage": f"Group {group_id} not found."}
         rows.append(row)
     return {"groups": rows}
@@ -137,14 +140,19 @@ async def answer_list_groups(serving: Serving, request: Request) -> Row:
     rows = [
         {
             "groupId": each.group_id,
-            "protocolType": each.protocol_type or "",
+            "protocolType": (each.protocol_type or "") if isinstance(each, ClassicGroup) else "consumer",
             "groupState": each.state,
-            "groupType": "classic",
+            "groupType": "classic" if isinstance(each, ClassicGroup) else "consumer",
         }
         for each in serving.groups.groups.values()
-        if (not states or each.state.lower() in states) and (not types or "classic" in types)
     ]
-    return {"groups": rows}
+    return {
+        "groups": [
+            each
+            for each in rows
+            if (not states or each["groupState"].lower() in states) and (not types or each["groupType"] in types)
+        ]
+    }
 
 
 def _of_member(error: GroupError) -> Error:

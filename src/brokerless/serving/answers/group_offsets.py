@@ -10,6 +10,7 @@ from typing import Any
 
 from brokerless.internals.messages import ZERO_UUID
 from brokerless.serving.context import Request, Serving
+from brokerless.serving.groups.consumer import ConsumerGroup
 from brokerless.serving.groups.errors import GroupError
 from brokerless.serving.groups.offsets import MOST_METADATA, MOST_OFFSETS, Committed, Place, now_ms
 from brokerless.serving.protocol.errors import Error
@@ -63,6 +64,9 @@ def _refusal(serving: Serving, request: Request) -> Error:
             return Error.NONE
         if generation < 0 and group.state == "Empty":
             return Error.NONE
+        if isinstance(group, ConsumerGroup):
+            group.member(member_id, generation)
+            return Error.NONE if request.version >= _SINCE_NOT_FOUND else Error.UNSUPPORTED_VERSION
         if generation < 0 and not member_id and body.get("groupInstanceId") is None:
             return Error.UNKNOWN_MEMBER_ID
         member = group.member(member_id, body.get("groupInstanceId"))
@@ -99,15 +103,18 @@ async def answer_offsets(serving: Serving, request: Request) -> Row:
     body = request.body
     if request.version < _SINCE_GROUPS:
         return {"topics": _committed(serving, body["groupId"], body["topics"], request.version)}
-    return {
-        "groups": [
-            {
-                "groupId": each["groupId"],
-                "topics": _committed(serving, each["groupId"], each["topics"], request.version),
-            }
-            for each in body["groups"]
-        ]
-    }
+    return {"groups": [_of_group(serving, each, request.version) for each in body["groups"]]}
+
+
+def _of_group(serving: Serving, wanted: Row, version: int) -> Row:
+    group = serving.groups.groups.get(wanted["groupId"])
+    member_id, epoch = wanted.get("memberId"), wanted.get("memberEpoch", -1)
+    if isinstance(group, ConsumerGroup) and (member_id is not None or epoch >= 0):
+        try:
+            group.member(member_id or "", epoch)
+        except GroupError as error:
+            return {"groupId": wanted["groupId"], "errorCode": error.error}
+    return {"groupId": wanted["groupId"], "topics": _committed(serving, wanted["groupId"], wanted["topics"], version)}
 
 
 def _committed(serving: Serving, group: str, topics: list[Row] | None, version: int) -> list[Row]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from brokerless.serving.groups.classic import ClassicGroup
+from brokerless.serving.groups.consumer import ConsumerGroup, KnownTopics
 from brokerless.serving.groups.errors import GroupError
 from brokerless.serving.groups.offsets import CommittedOffsets
 from brokerless.serving.protocol.errors import Error
@@ -28,41 +29,65 @@ class Coordinator:
     """``offsets``: what groups have committed, those of the dead cluster as well."""
 
     offsets: CommittedOffsets
-    groups: dict[str, ClassicGroup] = field(default_factory=dict[str, ClassicGroup])
+    groups: dict[str, ClassicGroup | ConsumerGroup] = field(default_factory=dict[str, ClassicGroup | ConsumerGroup])
 
-    def take(self, rows: Sequence[Row]) -> None:
+    def take(self, rows: Sequence[Row], topics: KnownTopics) -> None:
         """Take the dead cluster's groups: their members are gone."""
         for row in rows:
-            if row["type"] in ("classic", "consumer"):
-                group = ClassicGroup(row["group"], generation=max(0, row["epoch"] or 0))
-                group.protocol_type = row["protocolType"] or ("consumer" if row["type"] == "consumer" else None)
-                self.groups.setdefault(row["group"], group)
+            group_id, epoch = row["group"], max(0, row["epoch"] or 0)
+            if row["type"] == "classic":
+                group = ClassicGroup(group_id, generation=epoch, protocol_type=row["protocolType"])
+                self.groups.setdefault(group_id, group)
+            elif row["type"] == "consumer":
+                self.groups.setdefault(group_id, ConsumerGroup(group_id, topics, epoch, epoch))
         for group_id in self.offsets.groups:
             self.groups.setdefault(group_id, ClassicGroup(group_id))
 
     def find(self, group_id: str) -> ClassicGroup:
-        """Return a group. Raises :class:`GroupError` where there is none."""
+        """Return a classic group. Raises :class:`GroupError` where there is none."""
         check_id(group_id)
         group = self.groups.get(group_id)
-        if group is None:
+        if not isinstance(group, ClassicGroup):
             raise GroupError(Error.GROUP_ID_NOT_FOUND)
         return group
 
-    def find_or_make(self, group_id: str) -> ClassicGroup:
-        """Return a group, a new one where there is none."""
+    def consumer_group(self, group_id: str, topics: KnownTopics, *, is_joining: bool) -> ConsumerGroup:
+        """Return a group of KIP-848, a new one for who joins. Raises :class:`GroupError` where there is none."""
         group = self.groups.get(group_id)
-        if group is None:
-            if len(self.groups) >= MOST_GROUPS + len(self.offsets.groups):
-                self._forget_all_unused()
-            if len(self.groups) >= MOST_GROUPS + len(self.offsets.groups):
-                raise GroupError(Error.GROUP_MAX_SIZE_REACHED)
-            group = self.groups[group_id] = ClassicGroup(group_id)
-        return group
+        if isinstance(group, ConsumerGroup):
+            return group
+        if not is_joining or (group is not None and (group.members or group.pending)):
+            raise GroupError(Error.GROUP_ID_NOT_FOUND)
+        self._make_room(group_id)
+        made = self.groups[group_id] = ConsumerGroup(group_id, topics)
+        return made
+
+    def find_or_make(self, group_id: str) -> ClassicGroup:
+        """Return a classic group, a new one where there is none. Raises :class:`GroupError` for members of the other
+        protocol."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            return group
+        if group is not None and group.members:
+            raise GroupError(Error.INCONSISTENT_GROUP_PROTOCOL)
+        self._make_room(group_id)
+        made = self.groups[group_id] = ClassicGroup(group_id)
+        return made
+
+    def _make_room(self, group_id: str) -> None:
+        """Raises :class:`GroupError` where another group would be too many."""
+        for forget in (self._forget_all_unused, None):
+            if group_id in self.groups or len(self.groups) < MOST_GROUPS + len(self.offsets.groups):
+                return
+            if forget is not None:
+                forget()
+        raise GroupError(Error.GROUP_MAX_SIZE_REACHED)
 
     def forget_unused(self, group_id: str) -> None:
         """Forget a group without members and offsets, as if it had never been."""
         group = self.groups.get(group_id)
-        if group is not None and not group.members and not group.pending and group_id not in self.offsets.groups:
+        is_waited_for = isinstance(group, ClassicGroup) and group.pending
+        if group is not None and not group.members and not is_waited_for and group_id not in self.offsets.groups:
             del self.groups[group_id]
 
     def _forget_all_unused(self) -> None:

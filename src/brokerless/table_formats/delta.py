@@ -92,11 +92,9 @@ class DeltaTables:
             if name.casefold() == _LOG:
                 text = f"{self.describe(topic)}: Delta takes what is above a directory of this name for a table"
                 raise RefusedTopicError(topic, f"{text}; export the topic {topic} to another format")
-            if (cut := self._cut_entry(name)) is not None:
-                text = f"{cut}: the newest entry of the table's log is cut off, as after a power failure"
-                raise RefusedTopicError(
-                    topic, f"{text}; remove this file, and run again: what it added is exported again"
-                )
+            if (lost := self._lost_entry(name)) is not None:
+                entry, text = lost
+                raise RefusedTopicError(topic, f"{entry}: {text}")
             table = self.open_table(name)
             if table is None:
                 return None
@@ -119,8 +117,8 @@ class DeltaTables:
     def open_own_table(self, name: str) -> Any:
         """The same for a table of a pipeline's own, of which a commit that was not durable as the power failed is
         removed: its runs and findings are written again."""
-        if (cut := self._cut_entry(name)) is not None:
-            cut.unlink()
+        if (lost := self._lost_entry(name, is_own=True)) is not None:
+            lost[0].unlink()
         return self.open_table(name)
 
     def prepare(self, state: ExportState, schema: pa.Schema) -> DataTarget:
@@ -250,19 +248,26 @@ class DeltaTables:
             )
             raise AnotherExportError(text) from error
 
-    def _cut_entry(self, name: str) -> Path | None:
-        """The newest commit of a local table where it was not durable as the power failed."""
+    def _lost_entry(self, name: str, *, is_own: bool = False) -> tuple[Path, str] | None:
+        """The newest commit of a local table where it, or a file that deltalake wrote for it, was not durable as the
+        power failed; and what to do. ``is_own``: deltalake writes all files of the table, else merged ones."""
         path = self._path(name)
         log = Path(paths.local(path), _LOG)
         entries = [] if paths.is_remote(path) else sorted(each for each in _names(log) if _ENTRY.fullmatch(each))
         if not entries:
             return None
-        data = read_own(Location(str(log / entries[-1])), _LOG_LIMIT)
-        try:
-            is_whole = bool(data) and all(isinstance(json.loads(each), dict) for each in data.splitlines())
-        except ValueError:
-            is_whole = False
-        return None if is_whole else log / entries[-1]
+        entry = log / entries[-1]
+        newest = "the newest entry of the table's log"
+        actions = _actions(read_own(Location(str(entry)), _LOG_LIMIT))
+        if actions is None:
+            text = f"{newest} is cut off, as after a power failure; remove this file, and run again"
+            return entry, f"{text}: what it added is exported again"
+        added = [each["add"] for each in actions if "add" in each]
+        is_merged = bool(added) and not any(each.get("dataChange", True) for each in added)
+        if (is_own or is_merged) and not all(_is_whole(log.parent, each) for each in added):
+            text = f"{newest} merged files into one that is not there whole, as after a power failure; remove this file"
+            return entry, f"{text}, and run again: what was merged is there still"
+        return None
 
     @contextmanager
     def _durable(self, name: str) -> Generator[None]:
@@ -355,6 +360,25 @@ class DeltaTables:
     def _errors(self, name: str) -> AbstractContextManager[None]:
         """What deltalake and a storage raise, as errors of ours."""
         return library_errors("Delta", "deltalake", self.describe(name))
+
+
+def _actions(data: bytes) -> list[dict[str, Any]] | None:
+    """Of an entry of a table's log; None where it is not whole."""
+    try:
+        found = [json.loads(each) for each in data.splitlines()]
+    except ValueError:
+        return None
+    return found if found and all(isinstance(each, dict) for each in found) else None
+
+
+def _is_whole(directory: Path, added: dict[str, Any]) -> bool:
+    """Whether a file that was added to a table is there as large as it was, and ends as Parquet does."""
+    path = directory / unquote(str(added.get("path")))
+    try:
+        with pq.ParquetFile(path):
+            return path.stat().st_size == added.get("size")
+    except (OSError, pa.ArrowInvalid):
+        return False
 
 
 def _names(directory: Path) -> set[str]:

@@ -423,7 +423,7 @@ def test_tables(recorded_tables: Recorded, choice: int) -> None:
 
 
 def test_what_is_committed_to_tables_is_durable_in_the_end(recorded_tables: Recorded) -> None:
-    """But for the pipeline's own tables of Delta, whose rows deltalake writes: what is not there of them is written again."""
+    """But for the pipeline's own tables of Delta, whose rows deltalake writes."""
     own = "_brokerless-pipeline"
     recorded_tables.end(lambda path: path.name == "_unfinished" or own in path.parts, is_all=False)
 

@@ -52,6 +52,33 @@ PAGES = {
     "SECURITY.md": "security",
 }
 """Files of the repository's root that are pages of the site, too: what their own source has comes after them."""
+SEARCHED = {
+    ("checking", "# Checking"): (
+        "retention does not delete",
+        "disk usage grows",
+        "is my log damaged",
+        "corrupt record",
+    ),
+    ("checking", "## Before a restart"): ("broker does not start", "broker will not start", "broker fails at start"),
+    ("erasing", "# Erasing records"): ("erase a user", "gdpr", "right to be forgotten", "delete personal data"),
+    ("explain", "# Byte by byte"): ("what does this byte mean", "hex dump of a batch"),
+    ("internal-topics", "## Why a consumer is stuck"): (
+        *("consumer stuck", "why is my consumer stuck", "consumer is stuck", "last stable offset does not move"),
+        *("hanging transaction", "open transactions"),
+    ),
+    ("reading", "## Find records"): ("find a message", "find a record", "search messages", "find a key"),
+    ("recovering", "## A disk that is full"): ("disk is full", "disk full", "no space left on device", "free space"),
+    ("restoring", "# Restoring topics"): ("to another cluster", "copy a topic to another cluster", "migrate topics"),
+    ("runbook", "# Runbook: from a dead disk to a broker that serves what was on it"): (
+        *("lost a disk", "i lost a disk", "disk died", "disk failure", "data loss"),
+    ),
+    ("size", "# Sizes"): (
+        *("size with zstd", "how big with zstd", "compression ratio", "who writes most", "largest producers"),
+        *("largest keys", "how large is a topic"),
+    ),
+    ("tables", "# Tables: Iceberg and Delta"): ("iceberg table", "delta table", "data lake", "kafka to iceberg"),
+}
+"""What people search for in their own words, by the page and the heading that answer it."""
 LINK = re.compile(r"\]\((?!\w+:|#)([^)]+)\)")
 
 
@@ -68,6 +95,17 @@ def leave_out_of_search(app: Sphinx, docname: str, content: list[str]) -> None:
     """How it was decided and built is not what a user searches for, and would come before the guides."""
     if docname.startswith("decisions/") or docname in ("architecture", "modules"):
         content[0] = f"---\nnosearch: true\n---\n\n{content[0]}"
+
+
+def add_searched_words(app: Sphinx, docname: str, content: list[str]) -> None:
+    """Put words of people into the index below the headings, where the search finds them first."""
+    for (page, heading), words in SEARCHED.items():
+        if page == docname:
+            above, found, below = content[0].partition(f"{heading}\n")
+            if not found:
+                raise SystemExit(f"docs/{page}.md has no heading {heading!r}, which SEARCHED of docs/conf.py names")
+            entries = "".join(f"\n```{{index}} ! {each}\n```\n" for each in words)
+            content[0] = f"{above}{found}{entries}{below}"
 
 
 def list_modules(app: Sphinx, docname: str, content: list[str]) -> None:
@@ -105,3 +143,4 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", read_root_page)
     app.connect("source-read", list_modules)
     app.connect("source-read", leave_out_of_search)
+    app.connect("source-read", add_searched_words)

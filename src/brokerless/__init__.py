@@ -5,8 +5,16 @@
 >>> for batch in log.partition("orders", 0).records(["offset", "timestamp", "value"]):
 ...     print(batch.num_rows)
 
-This module is the public interface for reading and for :func:`load`; :mod:`brokerless.writing` is the one for programs
-that write logs. All else may change without notice.
+What there is; ``help(brokerless.Log)`` and so on say more:
+
+- read: ``open`` returns a ``Log``, which has ``Topic`` and ``Partition``; ``explain``, ``record_views``
+- check: their methods ``verify``, ``audit``, ``restart``, ``size``, ``report``; ``cluster``, ``prove``
+- repair: their methods ``salvage``, ``trim``; ``merge``, ``carve``, ``rebuild``, ``undo_rebuild``, ``restore``
+- write: their methods ``export``, ``convert``, ``compact``, ``erase``; ``load``, ``pipeline``, ``next_offsets``
+- errors are a ``BrokerlessError``, damage is a ``Finding``
+
+Public are this module, ``brokerless.schemas``, ``brokerless.internals``, ``brokerless.spark``, and for programs that
+write logs ``brokerless.writing``; all other packages may change without notice.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import pydoc
+import re
 import shutil
 import subprocess
 import sys
@@ -498,3 +500,12 @@ def test_results_are_shown_in_a_line_each(tmp_path: Path) -> None:
         assert each._repr_html_().startswith("<table><caption>")
     first, salvaged = log.partitions[0], log.salvage(tmp_path / "to", dry_run=True)[0]
     assert repr(salvaged).startswith(f"SalvageResult({first.topic}-{first.partition}, start_offset=")
+
+
+def test_help_of_the_package_says_what_there_is_before_its_private_packages() -> None:
+    text = pydoc.plain(pydoc.render_doc(brokerless)).partition("PACKAGE CONTENTS")[0]
+    functions = [name for name in brokerless.__all__ if name[0].islower() and name != "schemas"]
+    for name in [*functions, "Log", "Topic", "Partition", "Finding", "brokerless.writing", "brokerless.schemas"]:
+        assert f"``{name}``" in text
+    for name in re.findall(r"``(\w+)``", text.partition("- check:")[2]):
+        assert hasattr(brokerless, name) or hasattr(brokerless.Log, name), name

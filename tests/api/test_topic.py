@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -127,3 +128,23 @@ def test_a_topic_takes_what_a_log_takes() -> None:
     for options, method in ((ReadingOptions, brokerless.Log.records), (BatchOptions, brokerless.Log.batches)):
         taken = inspect.signature(method).parameters.keys() - {"self", "columns", "topics"}
         assert options.__annotations__.keys() == taken
+
+
+@pytest.mark.parametrize(
+    ("called", "said"),
+    [
+        (lambda log: log.partition("orders", "0"), "partition: '0' is not a whole number"),
+        (lambda log: log.partition(5, 0), "topic: 5 is no name of a topic"),
+        (lambda log: log.topic(5), "topic: 5 is no name of a topic"),
+        (lambda log: log.records(topics=5), "topics: 5 is no list of names"),
+        (lambda log: log.records(topics=[5]), "topic: 5 is no name of a topic"),
+        (lambda log: log.topic("orders").records(start_offset="5"), "start_offset: '5' is not a whole number"),
+        (lambda log: log.topic("orders").to_table(limit="3"), "limit: '3' is not a whole number"),
+        (lambda log: log.batches(columns="offset"), "columns: 'offset' is no list of names"),
+        (lambda log: log.partition("orders", 0).batches(max_batch_bytes="5"), "max_batch_bytes: '5' is not a whole"),
+        (lambda log: log.partition("orders", 0).records(end_offset=5.5), "end_offset: 5.5 is not a whole number"),
+    ],
+)
+def test_what_has_a_wrong_type_is_refused_by_name(called: Callable[[brokerless.Log], object], said: str) -> None:
+    with pytest.raises(brokerless.UsageError, match=re.escape(said)):
+        called(brokerless.open("demo/data"))

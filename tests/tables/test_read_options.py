@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 
 from brokerless.errors import UsageError
@@ -30,6 +31,11 @@ def test_columns_come_in_the_order_of_the_request() -> None:
         ("columns", ["offset", "ofset"], "ofset"),
         ("isolation", "committed", "isolation: 'committed' is neither 'read_uncommitted' nor 'read_committed'"),
         ("limit", -1, "limit: -1 is not a number of records"),
+        ("columns", "offset", "columns: 'offset' is no list of names"),
+        ("columns", 5, "columns: 5 is no list of names"),
+        ("limit", "3", "limit: '3' is not a whole number"),
+        ("limit", 3.0, "limit: 3.0 is not a whole number"),
+        ("max_batch_bytes", "1GB", "max_batch_bytes: '1GB' is not a whole number"),
         ("jobs", 0, "jobs: 0 is not a number of threads"),
         ("jobs", "2", "jobs: '2' is not a number of threads"),
         ("filter", "x", r"no brokerless.RecordFilter; .* write filter=brokerless.RecordFilter\(where='x'\)"),
@@ -61,3 +67,15 @@ def test_threads_decode_where_there_is_much_to_read(
 def test_times_of_a_range_are_milliseconds() -> None:
     day = datetime(2026, 1, 2, tzinfo=UTC)
     assert range_of(1, None, day, 1_800_000_000_000) == Range(1, None, 1_767_312_000_000, 1_800_000_000_000)
+
+
+@pytest.mark.parametrize(("name", "value"), [("start_offset", "5"), ("end_offset", 5.5), ("end_offset", b"5")])
+def test_an_offset_is_a_whole_number(name: str, value: Any) -> None:
+    given: dict[str, Any] = {"start_offset": None, "end_offset": None, name: value}
+    with pytest.raises(UsageError, match=f"{name}: {value!r} is not a whole number"):
+        range_of(given["start_offset"], given["end_offset"], None, None)
+
+
+def test_numbers_of_numpy_are_whole_numbers() -> None:
+    assert range_of(np.int64(5), np.uint16(7), None, None) == Range(5, 7)
+    assert ReadOptions(limit=np.int32(3)).schema() == RECORDS  # type: ignore[arg-type]

@@ -164,3 +164,21 @@ def test_headers_of_a_command_line() -> None:
     assert parse_header("user=a=b") == ("user", b"a=b")
     with pytest.raises(UsageError, match="name=value"):
         parse_header("user")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"keys": [5]}, "keys: 5 is not bytes or text"),
+        ({"keys": 5}, "keys: 5 is not a list of keys"),
+        ({"keys": "a"}, "keys: 'a' is one key"),
+        ({"key_regex": 5}, "key_regex: 5 is not text"),
+        ({"grep": 5}, "grep: 5 is not bytes or text"),
+        ({"where": 5}, "where: 5 is not a condition"),
+        ({"header": 5}, "header=5 is no pair"),
+        ({"header": ("a", 5)}, "is no pair"),
+    ],
+)
+def test_what_is_no_filter_is_refused_by_name(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        RecordFilter(**given)

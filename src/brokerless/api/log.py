@@ -19,7 +19,7 @@ from brokerless.api.jobs import records as all_records
 from brokerless.api.partition import Partition
 from brokerless.api.results import LogAudit, LogRestart
 from brokerless.api.topic import Topic
-from brokerless.api.topic_names import hint, select_topics
+from brokerless.api.topic_names import check_name, hint, select_topics
 from brokerless.arrow import table_of
 from brokerless.clock import Time
 from brokerless.errors import UnreadableError, UsageError
@@ -88,7 +88,12 @@ class Log:
         return [Partition(each) for each in self.directory.partitions]
 
     def partition(self, topic: str, partition: int) -> Partition:
-        """One partition. Raises :class:`UnreadableError` if it is not there."""
+        """One partition. Raises :class:`UnreadableError` if it is not there, :class:`UsageError` for what is no name of
+        a topic, or no number."""
+        from brokerless.tables.read_options import whole_number
+
+        check_name(topic)
+        whole_number("partition", partition)
         for each in self.partitions:
             if (each.topic, each.partition) == (topic, partition):
                 return each
@@ -104,6 +109,7 @@ class Log:
     def topic(self, name: str) -> Topic:
         """One topic: its records as tables, its partitions. Raises :class:`UsageError` if it is not there, with the
         nearest name."""
+        check_name(name)
         if name not in self._topic_names:
             raise UsageError(f"there is no topic {name}{hint(name, self._topic_names)}")
         return Topic(self.directory, name, [each for each in self.partitions if each.topic == name])

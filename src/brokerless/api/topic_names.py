@@ -19,12 +19,22 @@ def select_topics(partitions: Sequence[P], topics: Iterable[str] | str | None) -
     :class:`UsageError` for one that there is not, with the nearest name."""
     if topics is None:
         return partitions
+    if not isinstance(topics, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"topics: {topics!r} is no list of names of topics")
     patterns = [topics] if isinstance(topics, str) else list(topics)
+    for each in patterns:
+        check_name(each)
     known = list(dict.fromkeys(each.topic for each in partitions if each.topic is not None))
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in known):
             raise UsageError(f"there is no topic {pattern}{hint(pattern, known)}")
     return [each for each in partitions if any(fnmatchcase(each.topic or "", pattern) for pattern in patterns)]
+
+
+def check_name(topic: object) -> None:
+    """Raises :class:`UsageError` for what is no name of a topic."""
+    if not isinstance(topic, str):
+        raise UsageError(f"topic: {topic!r} is no name of a topic")
 
 
 def hint(name: str, known: Sequence[str]) -> str:

@@ -193,9 +193,11 @@ def _explain_kind(name: str) -> int:
 
 def _unknown(name: str) -> str:
     """What to do about a first argument that is no command."""
-    hint = did_you_mean(name, [*COMMANDS, "help", "--help", "--version"])
-    if not hint and name.startswith("-"):
-        return f"there is no option {name} before the command; write it after (brokerless --help lists commands)"
+    if name.startswith("-"):
+        hint = did_you_mean(name, ["--help", "--version"]) if name[:4] in ("--he", "--ve") else ""
+        more = hint or "write it after (brokerless --help lists commands)"
+        return f"there is no option {name} before the command; {more}"
+    hint = did_you_mean(name, [*COMMANDS, "help"])
     if not hint and ("/" in name or Path(name).exists()):
         return f"{name} is not a command; to list what is there, use: {shlex.join(['brokerless', 'ls', name])}"
     return f"there is no command {name!r}{'; ' + hint if hint else ''} (brokerless --help lists all)"

@@ -25,9 +25,14 @@ def add_paths(parser: ArgumentParser) -> None:
         "a log directory, a partition's directory, or a .log file; local, or a URL such as s3://bucket/orders-0"
     )
     add("paths", nargs="+", metavar="PATH", help=help_of_path)
-    help_of_below = "take all log directories that are in PATH, up to three levels below it, such as a broker's disks"
-    add("--all-below", action="store_true", help=help_of_below)
+    add_all_below(parser)
     add_selection(parser)
+
+
+def add_all_below(parser: ArgumentParser) -> None:
+    """Whether a path may be above the log directories."""
+    help_of_below = "take all log directories that are in PATH, up to three levels below it, such as a broker's disks"
+    parser.add_argument("--all-below", action="store_true", help=help_of_below)
 
 
 def add_selection(parser: ArgumentParser) -> None:

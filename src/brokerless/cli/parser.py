@@ -22,6 +22,9 @@ _PLAINLY = (
     (re.compile(r"argument (\S+): not allowed with argument (\S+)"), r"\1 and \2 exclude each other; use one of them"),
     (re.compile(r"argument (\S+): (.*)", re.DOTALL), r"\1: \2"),
     (re.compile(r"the following arguments are required: (.*)"), r"missing \1"),
+    (re.compile(r"one of the arguments (\S+) (\S+) is required"), r"missing \1 or \2; give one of them"),
+    (re.compile(r"one of the arguments (\S+) (\S+) (\S+) is required"), r"missing \1, \2 or \3; give one of them"),
+    (re.compile(r"unrecognized arguments: ([kKMGT]i?B)"), r"unexpected \1; write a size as one word: 10\1"),
     (re.compile(r"unrecognized arguments: (.*)", re.DOTALL), r"unexpected \1"),
 )
 """argparse's messages, and what they mean."""

@@ -27,7 +27,8 @@ def name_contents(head: bytes, path: str) -> str | None:
     """Return what a file is whose first bytes are ``head``, and what to do; None if that is not known."""
     for magic, text in _OTHER_FILES.items():
         if head.startswith(magic):
-            return text.replace("FILE", shlex.quote(path))
+            return text.replace("FILE", "FILE" if path == "-" else shlex.quote(path))
     if head[_TAR_MAGIC] == b"ustar":
-        return f"this is a tar archive; unpack it (tar -xf {shlex.quote(path)}), and give the directory"
+        unpack = "tar -x" if path == "-" else f"tar -xf {shlex.quote(path)}"
+        return f"this is a tar archive; unpack it ({unpack}), and give the directory"
     return None

@@ -226,7 +226,8 @@ def _row(line: bytes, mode: BytesMode) -> dict[str, Any]:
     except _LineError:
         raise
     except (ValueError, RecursionError) as error:
-        raise _LineError(f"this is not JSON: {error}" if line.strip() else "this line is empty") from None
+        text = f"this is not JSON, of which each line is an object, and no Parquet file: {error}"
+        raise _LineError(text if line.strip() else "this line is empty") from None
     if not isinstance(members, dict):
         text = "; a file that is one array becomes lines by jq -c '.[] | values'" if line[:1] == b"[" else ""
         raise _LineError(f"this is not a JSON object{text}")

@@ -323,12 +323,19 @@ def import_duckdb() -> Any:
     return duckdb
 
 
+_RESERVED = re.compile(r'syntax error at or near "(order|group|table|user|end|all|default|check)"', re.IGNORECASE)
+"""Words of SQL that are names of topics or columns as well."""
+
+
 def explained(error: Exception, sql: str, has_topics: bool = True) -> str:
     """DuckDB's message, and what to do about common mistakes. ``has_topics``: a lone file may lack one."""
     text = " ".join(str(error).strip().partition("\n\nLINE ")[0].split())
     lower = text.lower()
     if "syntax error" in lower and "offset" in sql.lower() and '"offset"' not in sql.lower():
         return f'{text}; offset is a word of SQL: write "offset" in double quotes'
+    word = _RESERVED.search(text)
+    if word is not None:
+        return f'{text}; {word[1]} is a word of SQL: write "{word[1]}" in double quotes, if it is a name'
     if "disabled by configuration" in lower or "has been locked" in lower:
         return f"{text}; queries read the log only; -o FILE writes a result"
     if "table with name" in lower and "does not exist" in lower:

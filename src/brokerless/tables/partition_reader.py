@@ -268,9 +268,11 @@ def read_batches(
     done: Done,
 ) -> pa.RecordBatchReader:
     """The batches of several partitions, one partition after the other; see :meth:`PartitionReader.batches`."""
+    from brokerless.tables.read_options import whole_number
     from brokerless.tables.record_batches import project
 
     schema = project(BATCHES, columns)
+    whole_number("max_batch_bytes", max_batch_bytes)
     of_each = (each._batches(schema, max_batch_bytes, on_damage, done) for each in partitions)  # pyright: ignore[reportPrivateUsage]
     return pa.RecordBatchReader.from_batches(schema, (batch for of_partition in of_each for batch in of_partition))
 

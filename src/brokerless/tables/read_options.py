@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -50,8 +51,9 @@ class ReadOptions:
 
         if self.isolation not in ISOLATION_LEVELS:
             raise UsageError(f"isolation: {self.isolation!r} is neither 'read_uncommitted' nor 'read_committed'")
-        if self.limit is not None and self.limit < 0:
+        if (whole_number("limit", self.limit) or 0) < 0:
             raise UsageError(f"limit: {self.limit} is not a number of records")
+        whole_number("max_batch_bytes", self.max_batch_bytes)
         if self.jobs is not None and (not isinstance(self.jobs, int) or self.jobs < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"jobs: {self.jobs!r} is not a number of threads; 1 is for none beside the caller's")
         if self.filter is not None:
@@ -75,8 +77,20 @@ def _check_filter(given: object) -> None:
     raise UsageError(f"{text}, which has keys, key_regex, grep, header or where; dataset() takes Arrow's expressions")
 
 
+def whole_number(name: str, value: object) -> int | None:
+    """Return the number that a caller gave for ``name``, None for none. Raises :class:`UsageError` for what is none,
+    or not whole."""
+    if value is None:
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    except TypeError as error:
+        raise UsageError(f"{name}: {value!r} is not a whole number") from error
+
+
 def range_of(
     start_offset: int | None, end_offset: int | None, start_timestamp: Time | None, end_timestamp: Time | None
 ) -> Range:
-    """A range as callers give it. Raises :class:`UsageError` for what is no time."""
-    return Range(start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
+    """A range as callers give it. Raises :class:`UsageError` for what is no offset or no time."""
+    first, end = whole_number("start_offset", start_offset), whole_number("end_offset", end_offset)
+    return Range(first, end, milliseconds(start_timestamp), milliseconds(end_timestamp))

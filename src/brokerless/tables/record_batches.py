@@ -5,7 +5,7 @@ Nothing is copied where Arrow can adopt an array.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from operator import itemgetter
@@ -66,9 +66,11 @@ class RowSource:
 
 
 def project(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """The schema of some columns, in the order that is asked for. Raises :class:`UsageError` for an unknown one."""
+    """The schema of some columns, in the requested order. Raises :class:`UsageError` for an unknown one."""
     if columns is None:
         return schema
+    if isinstance(columns, str) or not isinstance(columns, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"columns: {columns!r} is no list of names, such as ['offset', 'value']")
     unknown = [name for name in columns if name not in schema.names]
     if unknown:
         raise UsageError(f"there is no column {unknown[0]!r}; there are {', '.join(schema.names)}")

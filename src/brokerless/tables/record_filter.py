@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import UnionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,14 +51,26 @@ class RecordFilter:
     def __post_init__(self) -> None:
         if all(each is None for each in (self.keys, self.key_regex, self.grep, self.header, self.where)):
             raise UsageError("a filter needs a key, a regular expression, a text, a header or a condition")
+        self._check_types()
         if self.grep is not None and not self.grep:
             raise UsageError("an empty text is in every record; give at least one character")
-        if isinstance(self.keys, bytes | str):
-            raise UsageError("keys are a list, such as [b'user-17']")
         if self.key_regex is not None:
             matches_regex(pa.array([b""], pa.binary()), self.key_regex)
         if self.where is not None:
             condition_match(self.where, "", 0)
+
+    def _check_types(self) -> None:
+        """Python checks none of them, and each would be a TypeError from within."""
+        _check_type("keys", self.keys, Sequence, "a list of keys, such as [b'user-17']")
+        if isinstance(self.keys, bytes | str):
+            raise UsageError(f"keys: {self.keys!r} is one key; write keys=[{self.keys!r}]")
+        for each in self.keys or ():
+            _check_type("keys", each, bytes | str, "bytes or text")
+        _check_type("key_regex", self.key_regex, str, "text")
+        _check_type("grep", self.grep, bytes | str, "bytes or text")
+        _check_type("where", self.where, str, "a condition of SQL, as text")
+        if self.header is not None:
+            given_header(self.header)
 
     @classmethod
     def if_any(cls, **given: Any) -> RecordFilter | None:
@@ -112,6 +125,11 @@ class RecordFilter:
             return found
 
         return match
+
+
+def _check_type(name: str, value: object, types: type | UnionType, what: str) -> None:
+    if value is not None and not isinstance(value, types):
+        raise UsageError(f"{name}: {value!r} is not {what}")
 
 
 def as_bytes(text: bytes | str) -> bytes:

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from brokerless import arrow
-from brokerless.cli.options import add_isolation, add_jobs, add_max_batch_bytes, add_schemas_path, add_selection
+from brokerless.cli.options import (
+    add_all_below,
+    add_isolation,
+    add_jobs,
+    add_max_batch_bytes,
+    add_schemas_path,
+    add_selection,
+)
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.values import count, size
 from brokerless.errors import UsageError
@@ -57,6 +64,7 @@ def add_paths(parser: ArgumentParser) -> None:
     parser.add_argument(
         "paths", nargs=1, metavar="PATH", help="a log directory, a partition's directory, or a .log file"
     )
+    add_all_below(parser)
     add_selection(parser)
 
 
@@ -86,7 +94,9 @@ def run(options: Namespace) -> int:
     if options.output is not None and options.output_format is None:
         options.output_format = format_of(options.output)
     output = Output()
-    for log in output.open(options.paths, options.include):
+    for number, log in enumerate(output.open(options.paths, options.include)):
+        if len(options.paths) > 1 and not (options.json or options.csv):
+            output.line("\n" * bool(number) + f"{show_name(log.path)}:")
         chosen = output.chosen(log, options)
         if output.exit_code == UNUSABLE:
             continue
@@ -116,6 +126,10 @@ def _check(options: Namespace) -> None:
         raise UsageError("write the query, or the file that has it, not both")
     if options.query is not None and options.query.endswith(".sql") and Path(options.query).is_file():
         raise UsageError(f"{options.query} is a file; its statements are read with -f {options.query}")
+    if len(options.paths) > 1 and (options.output is not None or (options.query is None and options.file is None)):
+        raise UsageError("of several log directories, a query has a result each; write the query, and leave out -o")
+    if options.query is not None and Path(options.query).is_dir():
+        raise UsageError(f"{options.query} is a directory; write the query first, and then the path")
     if options.output is not None and options.query is None and options.file is None:
         raise UsageError("-o FILE holds the result of one query; write it before the path")
 

@@ -254,7 +254,7 @@ def _reason(error: Exception) -> str:
         case FileNotFoundError():
             return "there is no such file or directory"
         case IsADirectoryError():
-            return "this is a directory, not a file"
+            return "this is a directory; give a file in it"
         case NotADirectoryError():
             return "this is not a directory"
         case PermissionError():

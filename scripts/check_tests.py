@@ -143,6 +143,7 @@ TESTED_IN = {
     "serving/answers/api_versions": "serving/test_connection.py",
     "serving/answers/cluster": "serving/test_differential.py",
     "serving/answers/consumer_groups": "serving/test_clients.py",
+    "serving/answers/descriptions": "serving/test_differential.py",
     "serving/answers/dispatch": "serving/test_differential.py",
     "serving/answers/fetch": "serving/test_differential.py",
     "serving/answers/group_members": "serving/test_differential.py",

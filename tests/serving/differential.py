@@ -24,6 +24,7 @@ from typing import Any
 
 import brokerless
 from brokerless.internals.messages import ZERO_UUID, Field
+from brokerless.internals.tables import state_rows
 from brokerless.serving.answers.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from brokerless.serving.protocol.tables import apis
 from tests.golden import broker_data
@@ -64,6 +65,7 @@ class Pair:
     bootstraps: tuple[str, str]
     places: list[Place]
     groups: list[str]
+    transactional_ids: list[str]
 
     @property
     def compacted(self) -> set[str]:
@@ -92,7 +94,8 @@ def pair(directory: Path, data: Path) -> Iterator[Pair]:
         with brokerless.serve(log.path) as server:
             places = [each for each in places_of(log, server) if each.topic not in WRITTEN]
             groups = [each for each in groups_of(log) if each not in REVIVED]
-            yield Pair((broker.bootstrap, server.bootstrap_servers), places, groups)
+            names = [row["transactionalId"] for row in rows_of(log, "__transaction_state", "transactionalIds")]
+            yield Pair((broker.bootstrap, server.bootstrap_servers), places, groups, names)
 
 
 def wait_for_leaders(broker: KafkaBroker) -> None:
@@ -133,10 +136,12 @@ def places_of(log: brokerless.Log, server: Any) -> Iterator[Place]:
 
 
 def groups_of(log: brokerless.Log) -> list[str]:
-    from brokerless.internals.tables import state_rows
+    return sorted({row["group"] for row in rows_of(log, "__consumer_offsets", "offsets")})
 
-    own = [each for each in log.partitions if each.topic == "__consumer_offsets"]
-    return sorted({row["group"] for row in state_rows(own, ["offsets"], lambda _: None)["offsets"]})
+
+def rows_of(log: brokerless.Log, topic: str, table: str) -> list[Row]:
+    own = [each for each in log.partitions if each.topic == topic]
+    return state_rows(own, [table], lambda _: None)[table]
 
 
 def request(name: str, version: int, body: Row) -> Row:
@@ -185,6 +190,15 @@ class Requests:
                 ("LeaveGroup", self.leave),
                 ("ConsumerGroupHeartbeat", self.consumer_heartbeat),
                 ("ConsumerGroupDescribe", self.describe_consumer_groups),
+                ("DescribeLogDirs", self.log_dirs),
+                ("DescribeProducers", self.producers),
+                ("ListTransactions", self.list_transactions),
+                ("DescribeTransactions", self.describe_transactions),
+                ("DescribeUserScramCredentials", self.users),
+                ("DescribeClientQuotas", self.quotas),
+                ("DescribeAcls", self.acls),
+                ("ListPartitionReassignments", lambda _: {"timeoutMs": 1000}),
+                ("ListConfigResources", self.config_resources),
                 ("JoinGroup", self.join),
             ]
         )
@@ -378,6 +392,48 @@ class Requests:
         groups = sorted({self.group() for _ in range(self.random.randrange(4))})
         return {"groupIds": groups, "includeAuthorizedOperations": bool(self.random.randrange(2))}
 
+    def log_dirs(self, version: int) -> Row:
+        found = self.grouped("topic", 5, lambda place: {"partition": place.partition})
+        topics = [
+            {"topic": each["topic"], "partitions": [one["partition"] for one in each["partitions"]]} for each in found
+        ]
+        return {"topics": topics}
+
+    def producers(self, version: int) -> Row:
+        found = self.grouped("name", 5, lambda place: {"partition": place.partition})
+        topics = [
+            {"name": each["name"], "partitionIndexes": [one["partition"] for one in each["partitions"]]}
+            for each in found
+        ]
+        return {"topics": topics}
+
+    def list_transactions(self, version: int) -> Row:
+        return {
+            "stateFilters": self.random.choice([[], [], ["Ongoing"], ["CompleteCommit", "CompleteAbort"], ["none"]]),
+            "producerIdFilters": self.random.choice([[], [], [1006, 25]]),
+            "durationFilter": self.random.choice([-1, -1, 0, 1000]),
+            "transactionalIdPattern": self.random.choice([None, None, ".*-1", "t.*", "("]),
+        }
+
+    def describe_transactions(self, version: int) -> Row:
+        return {"transactionalIds": self.random.sample([*self.pair.transactional_ids, "none", ""], 3)}
+
+    def users(self, version: int) -> Row:
+        users = self.random.choice([None, [], [{"name": "nobody"}], [{"name": "nobody"}, {"name": "nobody"}]])
+        return {"users": users}
+
+    def quotas(self, version: int) -> Row:
+        component = {"entityType": "user", "matchType": self.random.randrange(3), "match": None}
+        component["match"] = "anybody" if component["matchType"] == 0 else None
+        return {"components": self.random.choice([[], [component]]), "strict": bool(self.random.randrange(2))}
+
+    def acls(self, version: int) -> Row:
+        return {"resourceTypeFilter": 1, "patternTypeFilter": 1, "operation": 1, "permissionType": 1,
+                "resourceNameFilter": None, "principalFilter": None, "hostFilter": None}  # fmt: skip
+
+    def config_resources(self, version: int) -> Row:
+        return {"resourceTypes": self.random.choice([[], [2], [4, 8], [16, 32], [64]])}
+
     def join(self, version: int) -> Row:
         """Only what is refused: who is taken in gets a random name. A broker lists a new group later."""
         group, kind = self.group(), self.random.randrange(3)
@@ -426,7 +482,9 @@ def shown(value: Any) -> str:
 
 
 def comparable(answer: Row, groups: set[str]) -> Row:
-    plain = without(answer, {"throttleTimeMs", "host", "port", "errorMessage", "sessionId"})
+    plain = without(
+        answer, {"throttleTimeMs", "host", "port", "errorMessage", "sessionId", "logDir", "totalBytes", "usableBytes"}
+    )
     for row in rows_in(plain):
         for key, mine in (
             ("topicAuthorizedOperations", TOPIC_OPERATIONS),
@@ -437,13 +495,18 @@ def comparable(answer: Row, groups: set[str]) -> Row:
                 row[key] &= mine
         if isinstance(row.get("groups"), list):
             row["groups"] = [each for each in row["groups"] if each["groupId"] in groups]
-        for key in ("topics", "groups", "partitions", "responses"):
+        for key in ("topics", "groups", "partitions", "responses", "transactionStates", "configResources"):
             if isinstance(row.get(key), list):
-                row[key].sort(key=lambda each: [str(each.get(name)) for name in _NAMES])
+                row[key].sort(key=order)
     return plain
 
 
-_NAMES = ("name", "topic", "topicId", "groupId", "partition", "partitionIndex")
+_NAMES = ("name", "topic", "topicId", "groupId", "partition", "partitionIndex", "transactionalId",
+          "resourceType", "resourceName")  # fmt: skip
+
+
+def order(row: Any) -> list[str]:
+    return [str(row.get(name)) for name in _NAMES] if isinstance(row, dict) else [f"{row:09}"]
 
 
 def without(value: Any, names: set[str]) -> Any:

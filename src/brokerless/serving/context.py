@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -35,13 +35,15 @@ class Request:
 
 @dataclass(slots=True)
 class Serving:
-    """``host`` and ``port``: the address that clients are to connect to."""
+    """``host`` and ``port``: the address that clients are to connect to. ``transactional_ids``: those of the cluster,
+    None before anybody asked."""
 
     topics: Topics
     groups: Coordinator
     report: Report
     host: str = ""
     port: int = 0
+    transactional_ids: Mapping[str, dict[str, Any]] | None = None
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "serve"))
     _loading: asyncio.Task[None] | None = None
 

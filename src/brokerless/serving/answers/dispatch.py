@@ -9,6 +9,17 @@ from typing import Any
 from brokerless.serving.answers.api_versions import answer_api_versions
 from brokerless.serving.answers.cluster import answer_cluster, answer_configs
 from brokerless.serving.answers.consumer_groups import answer_consumer_heartbeat, answer_describe_consumer_groups
+from brokerless.serving.answers.descriptions import (
+    answer_acls,
+    answer_config_resources,
+    answer_describe_transactions,
+    answer_list_transactions,
+    answer_log_dirs,
+    answer_producers,
+    answer_quotas,
+    answer_reassignments,
+    answer_users,
+)
 from brokerless.serving.answers.fetch import answer_fetch
 from brokerless.serving.answers.group_members import (
     answer_coordinator,
@@ -54,6 +65,15 @@ _ANSWERS: dict[str, Answer] = {
     "ConsumerGroupDescribe": answer_describe_consumer_groups,
     "OffsetCommit": answer_commit,
     "OffsetFetch": answer_offsets,
+    "DescribeLogDirs": answer_log_dirs,
+    "DescribeProducers": answer_producers,
+    "ListTransactions": answer_list_transactions,
+    "DescribeTransactions": answer_describe_transactions,
+    "DescribeUserScramCredentials": answer_users,
+    "DescribeClientQuotas": answer_quotas,
+    "DescribeAcls": answer_acls,
+    "ListPartitionReassignments": answer_reassignments,
+    "ListConfigResources": answer_config_resources,
     **dict.fromkeys(REFUSED, refuse),
 }
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from brokerless import arrow
 from brokerless.serving.groups.errors import GroupError
 from brokerless.serving.protocol.errors import Error
+from brokerless.serving.source.patterns import matching
 from brokerless.serving.source.topics import Topics
-
-MOST_CHARACTERS = 1000
-"""Of a regular expression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,23 +18,12 @@ class ServedTopics:
     topics: Topics
 
     def match(self, names: Set[str], regex: str) -> Set[str]:
-        """Return the IDs of the topics with one of these names, or one that matches, by RE2 as a broker does."""
+        """Return the IDs of the topics with one of these names, or one that matches."""
         by_name = self.topics.by_name
-        found = {by_name[each].topic_id for each in names if each in by_name}
-        if regex:
-            import pyarrow as pa
-            import pyarrow.compute as pc
-
-            if len(regex) > MOST_CHARACTERS:
-                raise GroupError(Error.INVALID_REGULAR_EXPRESSION)
-            try:
-                options = pc.MatchSubstringOptions(f"^(?:{regex})$")
-                matches = pc.call_function("match_substring_regex", [pa.array(list(by_name), pa.string())], options)
-            except pa.ArrowInvalid as error:
-                raise GroupError(Error.INVALID_REGULAR_EXPRESSION) from error
-            pairs = zip(by_name.values(), arrow.values(matches), strict=True)
-            found |= {topic.topic_id for topic, is_match in pairs if is_match}
-        return found
+        found = matching(by_name, regex) if regex else set[str]()
+        if found is None:
+            raise GroupError(Error.INVALID_REGULAR_EXPRESSION)
+        return {by_name[each].topic_id for each in {*names, *found} if each in by_name}
 
     def counts(self) -> Mapping[str, int]:
         """Return how many partitions each topic has."""

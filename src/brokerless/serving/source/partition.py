@@ -12,12 +12,14 @@ import time
 from dataclasses import dataclass, field
 
 from brokerless.findings import Finding, Kind
+from brokerless.format.read.batch_headers import Batches
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, end_offset_for, load_epochs
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import ReplacedError, list_again, open_listed
 from brokerless.log.names import partition_directory
 from brokerless.log.offset_gaps import check_end, check_head
 from brokerless.log.positions import first_position
+from brokerless.log.producer.transactions import Transaction
 from brokerless.log.seek import log_start_after_end, offset_for_timestamp
 from brokerless.log.segment import Report, ignore, scan_headers
 from brokerless.log.storage.location import DirectoryEntry
@@ -30,7 +32,7 @@ REFRESH_S, REMOTE_REFRESH_S = 0.5, 10.0
 _LARGE = 1 << 30
 """Bytes of a log whose last stable offset is found only for who needs it: all of its headers are read for that."""
 _TRIES = 20
-NO_OFFSET, NO_TIMESTAMP, NO_EPOCH = -1, -1, -1
+NO_OFFSET, NO_TIMESTAMP, NO_EPOCH, NO_SEQUENCE = -1, -1, -1, -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,19 @@ class ServedPartition:
                 if each.last_offset >= start and each.first_offset < end
             ]
 
+    def open_transactions(self) -> list[tuple[Transaction, int]]:
+        """Return the transactions that have not ended, each with the last sequence number of its producer.
+
+        Raises :class:`UnreadableError`."""
+        with self._lock:
+            self.offsets(needs_stable=True)
+            transactions = None if self._tail is None else self._tail.transactions
+            found: list[tuple[Transaction, int]] = []
+            for each in () if transactions is None else transactions.open.values():
+                batch = self._batch_at(each.last_offset)
+                found.append((each, NO_SEQUENCE if batch is None else int(batch.last_sequence[0])))
+            return found
+
     def epochs(self) -> Epochs:
         """Return its leader epochs with their first offsets, the announced one last."""
         with self._lock:
@@ -178,13 +193,18 @@ class ServedPartition:
 
     def _epoch_at(self, offset: int) -> int:
         """The leader epoch of the batch with an offset."""
+        batch = self._batch_at(offset)
+        return NO_EPOCH if batch is None else max(NO_EPOCH, int(batch.partition_leader_epoch[0]))
+
+    def _batch_at(self, offset: int) -> Batches | None:
+        """The header of the batch with an offset."""
         for segment in reversed(self.paths.segments):
             if segment.base_offset <= offset:
                 with open_listed(segment, segment is self.paths.segments[-1]) as file:
                     position = first_position(file, segment, offset)
                     for chunk in scan_headers(file, ignore, position, position + 1):
-                        return max(NO_EPOCH, int(chunk.batches.partition_leader_epoch[0]))
-        return NO_EPOCH
+                        return chunk.batches
+        return None
 
     def _recorded_epochs(self) -> Epochs:
         if self._epochs is None or self._epochs[0] is not self.paths:

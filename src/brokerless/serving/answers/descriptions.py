@@ -1,0 +1,243 @@
+"""What is known of disks, transactions, producers, users, quotas and settings; nothing of it can be changed here.
+
+- DescribeLogDirs (1 to 5): the partitions of each directory that is served, and their bytes.
+- DescribeProducers (0): producers whose transaction is open; who is idle is left out.
+- ListTransactions (0 to 2), DescribeTransactions (0): by ``__transaction_state``, where that is on these disks.
+- DescribeUserScramCredentials (0), DescribeClientQuotas (0, 1): by the cluster's metadata. Passwords are not part of
+  it.
+- DescribeAcls (1 to 3): SECURITY_DISABLED, as nobody is kept from reading.
+- ListConfigResources (0, 1), ListPartitionReassignments (0): topics and the only broker; no reassignment.
+
+Left out: the quorum, delegation tokens, features.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from brokerless.errors import UnreadableError
+from brokerless.internals.records import TRANSACTION_STATE
+from brokerless.internals.tables import state_rows
+from brokerless.internals.transactional_ids import STATES
+from brokerless.serving.answers.metadata import is_topic_name
+from brokerless.serving.context import Request, Serving
+from brokerless.serving.protocol.errors import Error
+from brokerless.serving.source.partition import ServedPartition, unreadable
+from brokerless.serving.source.patterns import matching
+from brokerless.tables.partition_reader import PartitionReader
+
+_TOPIC, _BROKER, _BROKER_LOGGER, _METRICS, _GROUP = 2, 4, 8, 16, 32
+_EXACT, _DEFAULT = 0, 1
+"""``matchType`` of a quota's filter; 2 is any that is specified."""
+
+Row = dict[str, Any]
+
+
+async def answer_log_dirs(serving: Serving, request: Request) -> Row:
+    """List the directories that are served, with their partitions."""
+    return await serving.in_thread(_log_dirs, serving, request)
+
+
+def _log_dirs(serving: Serving, request: Request) -> Row:
+    wanted = request.body["topics"]
+    chosen = None if wanted is None else {(each["topic"], number) for each in wanted for number in each["partitions"]}
+    directories: dict[str, dict[str, list[Row]]] = {}
+    for each in serving.topics.partitions:
+        above = each.paths.location.containing
+        topics = directories.setdefault(each.paths.path if above is None else above.path, {})
+        if chosen is None or (each.topic, each.number) in chosen:
+            row = {"partitionIndex": each.number, "partitionSize": each.paths.size, "offsetLag": 0}
+            topics.setdefault(each.topic, []).append(row)
+    return {
+        "results": [
+            {"logDir": path, "topics": [{"name": topic, "partitions": rows} for topic, rows in topics.items()]}
+            for path, topics in directories.items()
+        ]
+    }
+
+
+async def answer_producers(serving: Serving, request: Request) -> Row:
+    """List the producers with open transactions."""
+    await serving.loaded()
+    return await serving.in_thread(_producers, serving, request)
+
+
+def _producers(serving: Serving, request: Request) -> Row:
+    return {
+        "topics": [
+            {
+                "name": topic["name"],
+                "partitions": [
+                    {"partitionIndex": number, **_producers_of(serving, topic["name"], number)}
+                    for number in topic["partitionIndexes"]
+                ],
+            }
+            for topic in request.body["topics"]
+        ]
+    }
+
+
+def _producers_of(serving: Serving, topic: str, number: int) -> Row:
+    partition = serving.topics.partition(topic, number)
+    if not is_topic_name(topic):
+        return {"errorCode": Error.INVALID_TOPIC_EXCEPTION}
+    if partition is None:
+        is_elsewhere = serving.topics.has(topic, number)
+        return {"errorCode": Error.NOT_LEADER_OR_FOLLOWER if is_elsewhere else Error.UNKNOWN_TOPIC_OR_PARTITION}
+    try:
+        return {"activeProducers": list(_open(partition))}
+    except UnreadableError as reason:
+        serving.report(unreadable(partition, str(reason)))
+        return {"errorCode": Error.KAFKA_STORAGE_ERROR}
+
+
+def _open(partition: ServedPartition) -> Iterable[Row]:
+    for each, last_sequence in partition.open_transactions():
+        yield {
+            "producerId": each.producer_id,
+            "producerEpoch": each.producer_epoch,
+            "lastSequence": last_sequence,
+            "lastTimestamp": -1 if each.last_timestamp is None else each.last_timestamp,
+            "coordinatorEpoch": -1,
+            "currentTxnStartOffset": -1 if each.first_offset is None else each.first_offset,
+        }
+
+
+async def answer_list_transactions(serving: Serving, request: Request) -> Row:
+    """List transactional ids, all or some."""
+    await serving.loaded()
+    body, rows = request.body, await serving.in_thread(_transactions, serving)
+    states, producers = set(body["stateFilters"]), set(body["producerIdFilters"])
+    least = body.get("durationFilter", -1)
+    now = time.time_ns() // 1_000_000
+    pattern = body.get("transactionalIdPattern")
+    names = None if not pattern else matching(rows, pattern)
+    if pattern and names is None:
+        return {"errorCode": Error.INVALID_REGULAR_EXPRESSION}
+    return {
+        "unknownStateFilters": [each for each in body["stateFilters"] if each not in STATES],
+        "transactionStates": [
+            {"transactionalId": name, "producerId": row["producerId"], "transactionState": row["state"]}
+            for name, row in rows.items()
+            if row["state"] != "Dead"
+            if not states or row["state"] in states
+            if not producers or row["producerId"] in producers
+            if least < 0 or _duration(row, now) > least
+            if names is None or name in names
+        ],
+    }
+
+
+def _duration(row: Row, now: int) -> int:
+    start = row["transactionStartTimestamp"]
+    return -1 if row["state"] == "Empty" or start is None else now - start
+
+
+async def answer_describe_transactions(serving: Serving, request: Request) -> Row:
+    """Describe transactional ids."""
+    await serving.loaded()
+    rows = await serving.in_thread(_transactions, serving)
+    return {"transactionStates": [_transaction(each, rows.get(each)) for each in request.body["transactionalIds"]]}
+
+
+def _transaction(name: str, row: Row | None) -> Row:
+    if row is None or row["state"] == "Dead":
+        error = Error.TRANSACTIONAL_ID_NOT_FOUND if name else Error.INVALID_REQUEST
+        return {"transactionalId": name, "errorCode": error}
+    start = row["transactionStartTimestamp"]
+    partitions = row["transactionPartitions"]
+    return {
+        "transactionalId": name,
+        "transactionState": row["state"],
+        "transactionTimeoutMs": row["transactionTimeoutMs"],
+        "transactionStartTimeMs": -1 if start is None else start,
+        "producerId": row["producerId"],
+        "producerEpoch": row["producerEpoch"],
+        "topics": [{"topic": each["topic"], "partitions": each["partitionIds"]} for each in partitions],
+    }
+
+
+def _transactions(serving: Serving) -> Mapping[str, Row]:
+    """The transactional ids of the cluster, by name; read once."""
+    if serving.transactional_ids is None:
+        topic = serving.topics.by_name.get(TRANSACTION_STATE)
+        readers = [] if topic is None else [PartitionReader(each.paths) for each in topic.partitions.values()]
+        rows = state_rows(readers, ["transactionalIds"], serving.report)["transactionalIds"] if readers else []
+        serving.transactional_ids = {row["transactionalId"]: row for row in rows}
+    return serving.transactional_ids
+
+
+async def answer_users(serving: Serving, request: Request) -> Row:
+    """List the users who have a password of SCRAM."""
+    await serving.loaded()
+    cluster, wanted = serving.topics.cluster, request.body["users"]
+    known: dict[str, list[Row]] = {}
+    for (user, mechanism), row in sorted({} if cluster is None else cluster.users.items()):
+        known.setdefault(user, []).append({"mechanism": mechanism, "iterations": row["iterations"]})
+    names = [each["name"] for each in wanted] if wanted else list(known)
+    rows: list[Row] = []
+    for name in dict.fromkeys(names):
+        row: Row = {"user": name, "credentialInfos": known.get(name, [])}
+        if names.count(name) > 1:
+            row = {"user": name, "errorCode": Error.DUPLICATE_RESOURCE}
+        elif name not in known:
+            row["errorCode"] = Error.RESOURCE_NOT_FOUND
+        rows.append(row)
+    return {"results": rows}
+
+
+async def answer_quotas(serving: Serving, request: Request) -> Row:
+    """List quotas, those of some entities or all."""
+    await serving.loaded()
+    cluster, body = serving.topics.cluster, request.body
+    values: dict[tuple[tuple[str, str | None], ...], list[Row]] = {}
+    for row in [] if cluster is None else cluster.quotas.values():
+        entity = tuple((each["entityType"], each["entityName"]) for each in row["entity"])
+        if _is_of(dict(entity), body["components"], is_strict=body["strict"]):
+            values.setdefault(entity, []).append({"key": row["key"], "value": row["value"]})
+    return {
+        "entries": [
+            {"entity": [{"entityType": type_, "entityName": name} for type_, name in entity], "values": rows}
+            for entity, rows in values.items()
+        ]
+    }
+
+
+def _is_of(entity: Mapping[str, str | None], components: Iterable[Row], *, is_strict: bool) -> bool:
+    wanted = list(components)
+    for each in wanted:
+        type_ = each["entityType"]
+        if type_ not in entity:
+            return False
+        if each["matchType"] == _EXACT and entity[type_] != each["match"]:
+            return False
+        if each["matchType"] == _DEFAULT and entity[type_] is not None:
+            return False
+    return not is_strict or len(entity) == len(wanted)
+
+
+async def answer_acls(serving: Serving, request: Request) -> Row:
+    """Answer that there is no authorizer."""
+    return {"errorCode": Error.SECURITY_DISABLED, "errorMessage": "No Authorizer is configured."}
+
+
+async def answer_reassignments(serving: Serving, request: Request) -> Row:
+    """Answer that nothing moves."""
+    return {}
+
+
+async def answer_config_resources(serving: Serving, request: Request) -> Row:
+    """List what has settings."""
+    await serving.loaded()
+    all_types = (_TOPIC, _BROKER, _BROKER_LOGGER, _METRICS, _GROUP)
+    types = set(request.body.get("resourceTypes", (_METRICS,))) or set(all_types)
+    if not types <= set(all_types):
+        return {"errorCode": Error.UNSUPPORTED_VERSION}
+    cluster, node = serving.topics.cluster, str(serving.node_id)
+    known = [] if cluster is None else [(type_, name) for type_, name in cluster.configs if type_ in (_METRICS, _GROUP)]
+    found = [*((_TOPIC, name) for name in serving.topics.by_name), (_BROKER, node), (_BROKER_LOGGER, node), *known]
+    return {
+        "configResources": [{"resourceName": name, "resourceType": type_} for type_, name in found if type_ in types]
+    }

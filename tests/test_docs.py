@@ -353,3 +353,8 @@ def test_the_demo_says_which_kafka_wrote_its_data() -> None:
     features = state(brokerless.open(ROOT / "demo" / "data").partitions, ["features"])["features"].to_pylist()
     level = next(each["featureLevel"] for each in features if each["name"] == "metadata.version")
     assert METADATA_VERSIONS[level] == version.rpartition(".")[0]
+
+
+def test_the_cookbook_lists_all_its_tasks() -> None:
+    text = (ROOT / "docs" / "cookbook.md").read_text()
+    assert re.findall(r"^- \[(.*?)\]\(#", text, re.MULTILINE) == re.findall(r"^## (.*)$", text, re.MULTILINE)

@@ -28,6 +28,7 @@ MISTAKES = {
     "ls nowhere": "nowhere: there is no such file or directory",
     "ls demo": "give one of them, or --all-below for all",
     "ls": "missing PATH",
+    f"ls {DEMO} --version": "write: brokerless --version",
     f"cat {DEMO} --limt 5": "did you mean --limit?",
     f"cat {DEMO} -t order": "no topic order (did you mean orders?)",
     f"cat {DEMO} -t": "-t/--topic needs a value",

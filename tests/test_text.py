@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import base64
+import pickle
 import random
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from brokerless.text import html_table, java_text, readable, show, show_name
+from brokerless.text import ShownList, html_table, java_text, readable, show, show_name
 from tests.kafka.jars import check, run
 
 
@@ -57,3 +59,28 @@ def test_tables_for_notebooks_escape_all_text():
     assert "&lt;script&gt;" in html
     assert "1,234,567" in html
     assert "and 940 more" in html_table("many", ("n",), [(at,) for at in range(1000)])
+
+
+@dataclass
+class Found:
+    topic: str
+    partition: int
+    bytes: int
+    damages: tuple[int, ...] = ()
+
+
+def test_a_list_has_a_line_for_each_of_the_first_items_and_is_a_table() -> None:
+    items = ShownList(Found(f"<b>{number}", 0, number) for number in range(100))
+    assert items == list(items)
+    assert isinstance(items, list)
+    lines = repr(items).splitlines()
+    assert (len(lines), lines[-1]) == (21, " ... and 80 more]")
+    html = items._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    assert html.startswith("<table><caption>Found, 100 of them</caption>")
+    assert html.count("<tr>") == 62
+    assert "and 40 more" in html
+    assert "<b>" not in html
+    assert '<td style="text-align: left">&lt;b&gt;3-0</td><td style="text-align: right">3</td>' in html
+    assert repr(ShownList([])) == "[]"
+    assert "nothing" in ShownList([])._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    assert pickle.loads(pickle.dumps(ShownList([1, 2]))) == [1, 2]

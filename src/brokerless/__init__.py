@@ -9,6 +9,7 @@ What there is; ``help(brokerless.Log)`` and so on say more:
 
 - read: ``open`` returns a ``Log``, which has ``Topic`` and ``Partition``; ``explain``, ``record_views``
 - check: their methods ``verify``, ``audit``, ``restart``, ``size``, ``report``; ``cluster``, ``prove``
+- serve to Kafka clients: ``serve``
 - repair: their methods ``salvage``, ``trim``; ``merge``, ``carve``, ``rebuild``, ``undo_rebuild``, ``restore``
 - write: their methods ``export``, ``convert``, ``compact``, ``erase``; ``load``, ``pipeline``, ``next_offsets``
 - errors are a ``BrokerlessError``, damage is a ``Finding``

@@ -7,16 +7,18 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from html import escape
-from typing import Any
+from typing import Any, TypeVar
 
 _CONTROLS = re.compile("[\x00-\x1f\x7f]+")
 _MOST_ESCAPES = 1 << 14
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT = "\ufffd".encode()
 
+Item = TypeVar("Item")
 _MOST_ROWS = 60
+_MOST_LINES = 20
 _SHOWN = 60
 _LEFT, _RIGHT = ' style="text-align: left"', ' style="text-align: right"'
 
@@ -116,6 +118,40 @@ def short_html(self: Any) -> str:
         (field, found if isinstance(found, str | int | float) else len(found)) for field, found in _short_fields(self)
     ]
     return html_table(type(self).__name__, ("field", "value"), rows)
+
+
+class ShownList(list[Item]):
+    """A list whose ``repr`` has a line for each of the first items, and which a notebook shows as a table, with
+    ``name`` above it."""
+
+    name: str | None = None
+
+    def __repr__(self) -> str:
+        lines = [repr(each) for each in self[:_MOST_LINES]]
+        if len(self) > _MOST_LINES:
+            lines.append(f"... and {len(self) - _MOST_LINES:,} more")
+        return "[" + ",\n ".join(lines) + "]"
+
+    def _repr_html_(self) -> str:
+        rows = [_row_of(each) for each in self[: _MOST_ROWS + 1]]
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        cells = [[row.get(name) for name in columns] for row in rows]
+        cells += [[] for _ in self[_MOST_ROWS + 1 :]]  # which are counted
+        name = f"{type(self[0]).__name__}, {len(self):,} of them" if self else "nothing"
+        return html_table(self.name or name, columns, cells)
+
+
+def _row_of(item: Any) -> dict[str, Any]:
+    """What a table has of one item: its own row, else what :func:`short_repr` shows."""
+    own_row = getattr(item, "_table_row", None)
+    if own_row is not None:
+        return own_row()
+    if not is_dataclass(item):
+        return {"": repr(item)}
+    partition = {} if (name := _partition_of(item)) is None else {"partition": name}
+    return partition | {
+        field: found if isinstance(found, str | int | float) else len(found) for field, found in _short_fields(item)
+    }
 
 
 def _short_fields(value: Any) -> Iterator[tuple[str, Any]]:

@@ -475,7 +475,7 @@ def test_a_repr_is_a_line_that_says_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "empty-0" / f"{7:020}.log").write_bytes(b"")
     log = brokerless.open(tmp_path)
     assert repr(log) == f"Log('{tmp_path}', 2 partitions, {len(data)} B)"
-    assert repr(log.partitions) == "[Partition(empty-0, empty, 1 segment), Partition(orders-0, 0..0, 1 segment)]"
+    assert repr(log.partitions) == "[Partition(empty-0, empty, 1 segment),\n Partition(orders-0, 0..0, 1 segment)]"
     (directory / f"{0:020}.log").unlink()
     assert repr(log.partition("orders", 0)) == "Partition(orders-0, 1 segment)"
     alone = tmp_path / "copy.log"
@@ -509,3 +509,19 @@ def test_help_of_the_package_says_what_there_is_before_its_private_packages() ->
         assert f"``{name}``" in text
     for name in re.findall(r"``(\w+)``", text.partition("- check:")[2]):
         assert hasattr(brokerless, name) or hasattr(brokerless.Log, name), name
+
+
+def test_lists_are_tables_in_notebooks_and_a_line_each_elsewhere(tmp_path: Path) -> None:
+    log = brokerless.open("demo/data")
+    for found, column in (
+        (log.partitions, "segments"),
+        (log.topics, "partitions"),
+        (log.salvage(tmp_path / "a", dry_run=True), "records"),
+        (log.convert(tmp_path / "b", codec="zstd"), "partition"),
+        (log.compact(dry_run=True), "partition"),
+        (log.export(tmp_path / "c"), "partition"),
+        (log.size(), "bytes"),
+    ):
+        assert isinstance(found, list)
+        assert f">{column}</th>" in found._repr_html_()  # type: ignore[attr-defined]
+        assert repr(found).count("\n") == len(found) - 1

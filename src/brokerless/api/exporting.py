@@ -12,6 +12,7 @@ from brokerless.log.directory import LogDirectory
 from brokerless.log.names import is_internal
 from brokerless.log.storage.location import StorageOptions
 from brokerless.tables.partition_reader import OnDamage
+from brokerless.text import ShownList
 
 if TYPE_CHECKING:
     from brokerless.jobs.export.job import ExportedPartition
@@ -58,4 +59,4 @@ def export(
         planned = plan(partitions, paths, to, settings, storage_options)
     else:
         planned = plan_topics(partitions, paths, to, settings, on_damage, storage_options)
-    return list(export(planned, on_damage or raise_errors, spark=spark, processes=1))
+    return ShownList(export(planned, on_damage or raise_errors, spark=spark, processes=1))

@@ -19,7 +19,7 @@ from brokerless.log.names import Include
 from brokerless.log.read_progress import ignore
 from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_records
-from brokerless.text import parse_bytes
+from brokerless.text import ShownList, parse_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -201,7 +201,7 @@ def salvage(
     config = None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
     settings = Salvage(config, bound(max_batch_bytes), dry_run, partial, as_ == "parquet")
     planned = plan(list(map(Source.all_of, directories)), to, settings, include)
-    return list(salvage(planned, on_damage or ignore, spark=spark, processes=1))
+    return ShownList(salvage(planned, on_damage or ignore, spark=spark, processes=1))
 
 
 def convert(
@@ -229,7 +229,7 @@ def convert(
     config = None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
     conversion = Conversion(target, config, isolation, bound(max_batch_bytes), dry_run)
     planned = plan(list(map(Source.all_of, directories)), to, conversion)
-    return list(convert(planned, on_damage or raise_damage, spark=spark, processes=1))
+    return ShownList(convert(planned, on_damage or raise_damage, spark=spark, processes=1))
 
 
 def trim(
@@ -277,7 +277,7 @@ def size(
         raise UsageError("full and sample exclude each other; use one of them")
     choices = choices_of(tuple(message_formats), tuple(codecs), tuple(levels), tuple(batch_records), tuple(batch_sizes))
     settings = SizeSettings(tuple(choices), sample, full, bound(max_batch_bytes))
-    return list(size(directory.partitions, settings, spark=spark, processes=1))
+    return ShownList(size(directory.partitions, settings, spark=spark, processes=1))
 
 
 def explain(
@@ -324,4 +324,4 @@ def compact(
         bound(max_batch_bytes), dry_run or to is None, 10 if dry_run or to is None else 0,
     )  # fmt: skip
     planned = plan(list(map(Source.all_of, directories)), to, options, topics, on_damage or ignore)
-    return list(compact(planned, on_damage or raise_damage, spark=spark, processes=1))
+    return ShownList(compact(planned, on_damage or raise_damage, spark=spark, processes=1))

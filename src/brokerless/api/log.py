@@ -31,7 +31,7 @@ from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.schemas import SEGMENTS, TRANSACTIONS
 from brokerless.tables.partition_reader import OnDamage, read_batches
-from brokerless.text import format_bytes, html_table
+from brokerless.text import ShownList, format_bytes
 
 if TYPE_CHECKING:
     from brokerless.api.erasing import ErasedPartition
@@ -85,7 +85,7 @@ class Log:
 
     @cached_property
     def partitions(self) -> list[Partition]:
-        return [Partition(each) for each in self.directory.partitions]
+        return ShownList(Partition(each) for each in self.directory.partitions)
 
     def partition(self, topic: str, partition: int) -> Partition:
         """One partition. Raises :class:`UnreadableError` if it is not there, :class:`UsageError` for what is no name of
@@ -104,7 +104,7 @@ class Log:
     @property
     def topics(self) -> list[Topic]:
         """Its topics, by name."""
-        return [self.topic(each) for each in self._topic_names]
+        return ShownList(self.topic(each) for each in self._topic_names)
 
     def topic(self, name: str) -> Topic:
         """One topic: its records as tables, its partitions. Raises :class:`UsageError` if it is not there, with the
@@ -234,9 +234,9 @@ class Log:
         return f"Log({self.path!r}, {len(found):,} partition{'' if len(found) == 1 else 's'}, {size})"
 
     def _repr_html_(self) -> str:
-        paths = [each.paths for each in self.partitions]
-        rows = [(each.topic, each.partition, each.state, len(each.segments), each.size, each.path) for each in paths]
-        return html_table(self.path, ("topic", "partition", "state", "segments", "bytes", "path"), rows)
+        partitions = ShownList(self.partitions)
+        partitions.name = self.path
+        return partitions._repr_html_()  # pyright: ignore[reportPrivateUsage]
 
     def verify(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> Generator[Finding]:
         """As :meth:`Partition.verify`, of all partitions, in this process. ``spark``: a session (or SparkContext) to

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from brokerless.api import erasing, exporting, jobs
 from brokerless.api.jobs import records as all_records
@@ -43,6 +43,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Partition(PartitionReader):
     """One partition's log: its segments, in order. ``topic`` and ``partition`` are None for a lone file."""
+
+    def _table_row(self) -> dict[str, Any]:
+        """What a table of partitions shows of it, by the listing; nothing is read."""
+        paths = self.paths
+        place = {"topic": paths.topic, "partition": paths.partition, "state": paths.state}
+        return place | {"segments": len(paths.segments), "bytes": paths.size, "path": paths.path}
 
     def __repr__(self) -> str:
         """``Partition(orders-0, 0..1264, 4 segments)``. The last offset is read from the last segment, but not of what

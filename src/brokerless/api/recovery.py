@@ -13,6 +13,7 @@ from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.tables.partition_reader import OnDamage
+from brokerless.text import ShownList
 
 if TYPE_CHECKING:
     from brokerless.jobs.merge.job import MergeResult
@@ -58,7 +59,7 @@ def merge(
         raise UsageError(f"there is no topic {missing[0]!r}; topics: {', '.join(sorted(filter(None, there)))}")
     settings = Merge(_config(segment_bytes), bound(max_batch_bytes), dry_run, committed_only)
     sources = [Source(log, [each for each in log.partitions if topics is None or each.topic in topics]) for log in logs]
-    return list(merge(plan(sources, to, settings), on_damage or (lambda _: None), done, spark=spark, processes=1))
+    return ShownList(merge(plan(sources, to, settings), on_damage or (lambda _: None), done, spark=spark, processes=1))
 
 
 def carve(
@@ -97,7 +98,7 @@ def carve(
     for each in carvings:
         open_lone(each.location).close()  # one that is not there is a mistake, not damage
     check(carvings)
-    return list(carve(carvings, on_damage or (lambda _: None), done))
+    return ShownList(carve(carvings, on_damage or (lambda _: None), done))
 
 
 def _config(segment_bytes: int | None) -> LogConfig:

@@ -130,6 +130,12 @@ class Topic:
     def __len__(self) -> int:
         return len(self.partitions)
 
+    def _table_row(self) -> dict[str, Any]:
+        """What a table of topics shows of it, by the listing; nothing is read."""
+        segments = sum(len(each.paths.segments) for each in self.partitions)
+        size = sum(each.paths.size for each in self.partitions)
+        return {"topic": self.name, "partitions": len(self.partitions), "segments": segments, "bytes": size}
+
     def __repr__(self) -> str:
         """``Topic(orders, 3 partitions, 378.3 KB)``, by the listing; nothing is read."""
         own = self.partitions

@@ -92,6 +92,8 @@ class Parser(ArgumentParser):
             known = [
                 each for each in self._option_string_actions if each.startswith("--") and each not in self._old_names
             ]
+            if name == "--version":
+                self.error("it has the version of brokerless; write: brokerless --version")
             hint = "" if len(name) == 2 else did_you_mean(f"--{name.lstrip('-')}", known)
             if not hint and len(name) > 2 and not name.startswith("--"):
                 hint = f"write a path that begins with a dash as ./{name}"

@@ -107,19 +107,29 @@ def serve(
 ) -> Server:
     """Serve log directories to every Kafka client, read-only, as ``brokerless serve``.
 
+    Parameters
+    ----------
+    paths : path or list of paths
+        Log directories or partitions' directories, local or URLs; several disks of one broker, or of several.
+    listen, advertise : str
+        ``HOST:PORT``; port 0 is any free one. ``advertise``: what clients are to connect to, if that is another
+        address.
+    offsets : path, optional
+        A file in which offsets that groups commit are kept, too.
+    skip_damaged : bool
+        Whether consumers go on at the next intact batch where one is damaged.
+    insecure : bool
+        Whether an address may be listened on that other machines reach.
+    include, storage_options
+        As :func:`brokerless.open` takes them.
+    on_damage : callable, optional
+        Called with each :class:`Finding`, once, in a thread of the server. Without it findings are only answered to
+        clients (CORRUPT_MESSAGE).
+
     Returns
     -------
     Server
         A context manager: within its block a thread answers clients at its ``bootstrap_servers``.
-
-    Parameters ---------- paths : path or list of paths Log directories or partitions' directories, local or URLs;
-    several disks of one broker, or of several. listen, advertise : str ``HOST:PORT``; port 0 is any free one.
-    ``advertise``: what clients are to connect to, if that is another address. offsets : path, optional A file in which
-    offsets that groups commit are kept, too. skip_damaged : bool Whether consumers go on at the next intact batch where
-    one is damaged. insecure : bool Whether an address may be listened on that other machines reach. include,
-    storage_options As :func:`brokerless.open` takes them. on_damage : callable, optional Called with each
-    :class:`Finding`, once, in a thread of the server. Without it findings are only answered to clients
-    (CORRUPT_MESSAGE).
 
     Raises
     ------
@@ -128,8 +138,10 @@ def serve(
 
     Examples
     --------
-    >>> with brokerless.serve("/var/lib/kafka") as server:
-    ...     consumer = Consumer({"bootstrap.servers": server.bootstrap_servers, "group.id": "any"})
+    >>> import brokerless
+    >>> with brokerless.serve("demo/data") as server:  # give bootstrap_servers to any client
+    ...     print(server.bootstrap_servers)
+    127.0.0.1:...
     """
     from brokerless.serving.server import ServeOptions, Server, parse_address
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+import brokerless
 from brokerless.bounds import MAX_INT64
 from brokerless.format.read.batch_headers import read_headers
 from brokerless.format.read.batch_scan import ScanStop, scan_batches
@@ -89,9 +90,21 @@ def consume_cases(
         broker.wait_for_leaders(TOPIC, len(cases))
         broker.watermarks(TOPIC, range(len(cases)))  # the broker itself leads them
         assert "metadata publishing fault" not in broker.output.read_text(errors="replace")
-        pairs = [str(each) for number, offsets in (starts or {}).items() for at in offsets for each in (number, at)]
-        text = check(run("ConsumeCases", broker.bootstrap, TOPIC, str(len(cases)), *pairs, helper=True))
-    found: list[dict[str, ConsumedCase]] = [{} for _ in cases]
+        return _consume(broker.bootstrap, len(cases), starts)
+
+
+def consume_served(
+    directory: Path, count: int, starts: Mapping[int, Sequence[int]] | None = None
+) -> list[dict[str, ConsumedCase]]:
+    """The same of the files that the broker of :func:`consume_cases` left there, as brokerless serves them."""
+    with brokerless.serve(KafkaBroker(directory).log_dir) as server:
+        return _consume(server.bootstrap_servers, count, starts)
+
+
+def _consume(bootstrap: str, count: int, starts: Mapping[int, Sequence[int]] | None) -> list[dict[str, ConsumedCase]]:
+    pairs = [str(each) for number, offsets in (starts or {}).items() for at in offsets for each in (number, at)]
+    text = check(run("ConsumeCases", bootstrap, TOPIC, str(count), *pairs, helper=True))
+    found: list[dict[str, ConsumedCase]] = [{} for _ in range(count)]
     for line in map(json.loads, text.splitlines()):
         records = [_consumed(each) for each in line["records"]]
         passed = bool(records) and records[-1].value == LAST

@@ -17,7 +17,7 @@ import pytest
 import brokerless
 from brokerless.cli import main
 from tests.golden import Case, cases
-from tests.kafka.consumed_cases import ConsumedCase, consume_cases, is_served
+from tests.kafka.consumed_cases import ConsumedCase, consume_cases, consume_served, is_served
 from tests.kafka.producers import Consumed, Isolation
 from tests.log.awkward_logs import AWKWARD_LOGS
 from tests.log.odd_logs import ODD_LOGS, Files
@@ -30,6 +30,8 @@ class Judged:
     files: Files
     found: dict[str, ConsumedCase]
     is_recovered: bool
+    served: dict[str, ConsumedCase]
+    """What the consumer got of the same files from ``brokerless serve``."""
 
 
 def golden_cases() -> Iterator[Case]:
@@ -133,10 +135,12 @@ def judged(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
             files[f"{writer} {name}"] = of_writer
             recovered.append(True)
     starts = {number: range(SINCE[name]) for number, name in enumerate(files) if name in SINCE}
-    found = consume_cases(tmp_path_factory.mktemp("consumed") / "broker", list(files.values()), recovered, starts)
+    directory = tmp_path_factory.mktemp("consumed") / "broker"
+    found = consume_cases(directory, list(files.values()), recovered, starts)
+    served = consume_served(directory, len(files), starts)
     return {
-        name: Judged(files[name], each, is_recovered)
-        for name, each, is_recovered in zip(files, found, recovered, strict=True)
+        name: Judged(files[name], each, is_recovered, of_served)
+        for name, each, is_recovered, of_served in zip(files, found, recovered, served, strict=True)
     }
 
 
@@ -171,6 +175,17 @@ def test_each_record_of_a_consumer_is_read_once(name: str, judged: dict[str, Jud
         assert [ours.get(each.offset) for each in theirs.records] == [[each] for each in theirs.records]
         if theirs.passed:
             assert len(ours) >= len(theirs.records)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_consumer_gets_the_same_from_brokerless_serve(name: str, judged: dict[str, Judged]) -> None:
+    """From each offset on. Where it throws, it does so too: a damaged batch is not sent, but answered with an error."""
+    case = judged[name]
+    for isolation in ("read_uncommitted", "read_committed") if case.is_recovered else ("read_uncommitted",):
+        theirs, ours = case.found[isolation], case.served[isolation]
+        assert ours.records == theirs.records
+        assert (ours.passed, ours.error is None) == (theirs.passed, theirs.error is None)
+        assert ours.since == theirs.since
 
 
 @pytest.mark.parametrize("name", SINCE)

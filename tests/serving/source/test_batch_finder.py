@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.format.twin import write_batch, write_record
+from tests.log import odd_logs
 
 from brokerless.findings import Finding, Kind
 from brokerless.log.directory import PartitionPath, resolve
@@ -132,3 +133,21 @@ def test_a_missing_segment_is_reported_and_passed(partition: Path) -> None:
     assert content(finder.find(paths, want(40))) == batch(base)
     assert content(finder.find(paths, want(41))) == batch(base)
     assert [each.kind for each in findings] == [Kind.MISSING_SEGMENT]
+
+
+OVERLAPPING = [
+    # What is requested, and the offset with which the batch begins that a broker of 4.4 sends first.
+    (0, 0), (5, 5), (7, 5), (10, 16), (16, 16), (17, 17), (20, 25), (24, 25), (25, 25),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("offset", "first"), OVERLAPPING)
+def test_of_overlapping_batches_the_one_comes_that_a_broker_finds(offset: int, first: int, tmp_path: Path) -> None:
+    """After the last one of a response, whatever is before it: else a consumer would get these for ever."""
+    directory = tmp_path / "odd-0"
+    directory.mkdir()
+    data = [odd_logs.batch(base, odd_logs.numbered(base, end)) for base, end in ((0, 15), (5, 8), (16, 25), (17, 20))]
+    (directory / odd_logs.log_name(0)).write_bytes(b"".join(data))
+    (directory / odd_logs.log_name(25)).write_bytes(odd_logs.batch(25, odd_logs.numbered(25, 26)))
+    found = BatchFinder(pytest.fail).find(listed(directory), want(offset))
+    assert int.from_bytes(content(found)[:8], "big") == first

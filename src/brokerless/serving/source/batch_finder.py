@@ -1,6 +1,6 @@
 """Finds the ranges of files that hold the next batches of a partition, whole and intact.
 
-A range begins with the first batch that has the requested offset or a later one, ends with a whole batch, and lies in
+A range begins with the batch that has the requested offset or the next one, ends with a whole batch, and lies in
 one segment. Checksums are compared when a range is found for the first time; where it is found again, headers are read.
 What is damaged is reported, and ends the range before it; a range that would begin with it is damaged itself, unless
 damage is skipped. Kafka's own broker sends damaged batches, at which consumers throw (``LogSegment.read``, 4.4.0).
@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.findings import Finding, Kind
-from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import open_listed
+from brokerless.log.offset_checks import first_offsets
 from brokerless.log.offset_gaps import check_following
 from brokerless.log.positions import position_of_offset
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan, scan_headers, within_log
@@ -231,21 +231,26 @@ def _count_taken(
 
 
 def _locate(file: File, segment: SegmentPaths, offset: int) -> int:
-    """The position (bytes) of the first batch that ends, or begins, at ``offset`` or later; where damage lies between
-    it and the one before, and the batch begins after ``offset``, that of the damage."""
+    """The position (bytes) of the batch with an offset, or of the next one; where damage lies between it and the one
+    before, and the batch begins after ``offset``, that of the damage.
+
+    Where batches overlap, it is the one that a broker finds, as else a consumer could get the same for ever: the first
+    that begins there, or the one before the first that begins later (``FileRecords.searchForOffsetFromPosition``,
+    4.4.0).
+    """
     end = position_of_offset(file, segment, offset)
+    before, last = end, -1  # where the batch before begins, and its last offset
     for chunk in scan_headers(file, ignore, end, step=_STEP if file.is_local else 8 << 20):
-        batches = chunk.batches
-        rows = np.flatnonzero((batches.end_of_records >= offset) | (batches.entry_offset >= offset))
+        batches, firsts = chunk.batches, first_offsets(chunk)
+        rows = np.flatnonzero(firsts >= offset)
         if len(rows):
             row = int(rows[0])
-            before = chunk.base + int(batches.ends[row - 1]) if row else end
-            position = int(chunk.positions[row])
-            return position if _first_offset(batches, row) <= offset else before
+            if row:
+                before, last = int(chunk.positions[row - 1]), int(batches.last_offset[row - 1])
+                end = chunk.base + int(batches.ends[row - 1])
+            if int(firsts[row]) > offset:
+                return before if last >= offset else end
+            return int(chunk.positions[row])
+        before, last = int(chunk.positions[-1]), int(batches.last_offset[-1])
         end = chunk.base + int(batches.ends[-1])
-    return end
-
-
-def _first_offset(batches: Batches, row: int) -> int:
-    """The first offset of a batch; of a wrapper message, which has its last one, one that is not after any."""
-    return -1 if batches.is_wrapper[row] else int(batches.entry_offset[row])
+    return before if last >= offset else end

@@ -79,17 +79,22 @@ class Topics:
         ]
 
     def load_cluster(self) -> None:
-        """Read the cluster's metadata, if it is there, and take what it knows of the topics."""
+        """Read the cluster's metadata, if it is there, and take what it knows of the topics; else their leader epochs
+        are read from their partitions."""
         self.cluster = source_cluster(self.metadata_from)
-        if self.cluster is None:
-            return
-        for topic_id, name in self.cluster.topics.items():
+        if self.cluster is not None:
+            self._take(self.cluster)
+        for each in self.partitions:
+            each.announced_epoch()
+
+    def _take(self, cluster: Cluster) -> None:
+        for topic_id, name in cluster.topics.items():
             topic = self.by_name.get(name)
             if topic is None or topic.topic_id not in (topic_id, made_topic_id(name)):
                 continue
-            rows = self.cluster.partitions.get(topic_id, {})
+            rows = cluster.partitions.get(topic_id, {})
             topic.topic_id, topic.count = topic_id, max([topic.count, *(number + 1 for number in rows)])
-            topic.configs = self.cluster.configs.get((_TOPIC, name), {})
+            topic.configs = cluster.configs.get((_TOPIC, name), {})
             for number, partition in topic.partitions.items():
                 if number in rows:
                     partition.epoch = max(0, rows[number]["leaderEpoch"])

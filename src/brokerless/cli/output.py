@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from brokerless.cli.progress import above_bar, progress
@@ -206,6 +207,7 @@ def first_line(error: UnreadableError) -> str:
 
 def abandon_stdout() -> None:
     """After a broken pipe: what is still buffered goes nowhere, so that Python does not complain of it at its end."""
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())
-    os.close(devnull)
+    with suppress(OSError):  # not even that can be opened, as in a container without devices
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
+        os.close(devnull)

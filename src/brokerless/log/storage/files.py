@@ -258,7 +258,7 @@ def _reason(error: Exception) -> str:
         case NotADirectoryError():
             return "this is not a directory"
         case PermissionError():
-            return "reading it is not permitted"
+            return "Permission denied"
         case OSError(strerror=str() as text) if text:
             return text
         case _:

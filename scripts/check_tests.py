@@ -120,7 +120,6 @@ TESTED_IN = {
     "log/write": "log/write/test_log_writer.py",
     "api": "api/test_log.py",
     "api/exporting": "jobs/export/test_tables.py",
-    "api/results": "jobs/audit/test_job.py",
     "spark": "spark/test_plan.py",
     "spark/row_order": "spark/test_sink.py",
     "spark/stream": "spark/stream/test_log_tracker.py",

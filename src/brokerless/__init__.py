@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from brokerless import schemas
     from brokerless.api.cluster import cluster, rebuild, serve, undo_rebuild
+    from brokerless.api.jobs import LogAudit, LogRestart
     from brokerless.api.loading import load
     from brokerless.api.log import Log, open
     from brokerless.api.partition import Partition
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from brokerless.api.proving import prove
     from brokerless.api.recovery import carve, merge
     from brokerless.api.restore import restore
-    from brokerless.api.results import LogAudit, LogRestart
     from brokerless.api.topic import Topic
     from brokerless.errors import (
         BrokerlessError,
@@ -111,7 +111,7 @@ _MODULES = {
     "brokerless.api.proving": ("prove",),
     "brokerless.api.recovery": ("carve", "merge"),
     "brokerless.api.restore": ("restore",),
-    "brokerless.api.results": ("LogAudit", "LogRestart"),
+    "brokerless.api.jobs": ("LogAudit", "LogRestart"),
     "brokerless.api.topic": ("Topic",),
     "brokerless.errors": (
         *("BrokerlessError", "ClusterError", "DamageError", "JobError"),

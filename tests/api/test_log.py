@@ -433,8 +433,9 @@ def test_jobs_is_a_number_of_threads(jobs: Any) -> None:
 ONLY_OF_A_LOG = {
     *((name, "topics") for name in ("compact", "records", "batches", "transactions")),
     *((name, "others") for name in ("compact", "convert", "erase", "salvage")),
+    ("convert", "manifest"),
 }
-"""Which of its topics, and more log directories."""
+"""Which of its topics, more log directories, and which partitions an earlier run has converted."""
 
 
 def test_a_partition_takes_what_a_log_takes_with_the_same_defaults() -> None:

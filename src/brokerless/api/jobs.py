@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Generator, Iterable, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from brokerless.api.results import LogAudit, LogRestart
 from brokerless.api.topic_names import hint
 from brokerless.clock import Time, milliseconds
 from brokerless.errors import UnreadableError, UsageError
@@ -19,7 +18,7 @@ from brokerless.log.names import Include
 from brokerless.log.read_progress import ignore
 from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_records
-from brokerless.text import ShownList, parse_bytes
+from brokerless.text import ShownList, parse_bytes, short_html, short_repr
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,15 +28,49 @@ if TYPE_CHECKING:
     from brokerless.explanation.files import Explanation
     from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.compact.job import CompactResult
-    from brokerless.jobs.convert.job import ConvertResult
+    from brokerless.jobs.compact.settings import CompactOptions
+    from brokerless.jobs.convert.job import Conversion, ConvertResult
+    from brokerless.jobs.restart.results import DirectoryRestart, Restart
     from brokerless.jobs.run.types import Spark
-    from brokerless.jobs.salvage.job import SalvageResult
+    from brokerless.jobs.salvage.job import Salvage, SalvageResult
+    from brokerless.jobs.size.choices import Choice
     from brokerless.jobs.size.result import TopicSize
     from brokerless.jobs.trim.job import Trim
+    from brokerless.log.config import LogConfig
     from brokerless.tables.read_options import ReadOptions
     from brokerless.typed.records import Decode
     from brokerless.typed.topic_type import Decoding
     from brokerless.typed.usage import SchemaReport
+
+
+@dataclass(frozen=True, slots=True)
+class LogAudit:
+    """What ``Log.audit()`` found: in each partition, and in the log directory as a whole (``findings``)."""
+
+    partitions: tuple[PartitionAudit, ...]
+    findings: tuple[Finding, ...]
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
+
+
+@dataclass(frozen=True, slots=True)
+class LogRestart:
+    """What ``Log.restart()`` expects of each partition, and of the log directory as a whole; ``directory`` is None
+    for the path of a partition or a file."""
+
+    partitions: tuple[Restart, ...]
+    directory: DirectoryRestart | None
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether all that can be read now is served afterwards."""
+        return all(each.is_harmless for each in self.partitions) and (
+            self.directory is None or self.directory.is_harmless
+        )
 
 
 def open_directory(location: Location, include: Collection[Include] | Include) -> LogDirectory:
@@ -105,11 +138,15 @@ def topic_dataset(
 
 
 def sql(
-    directory: LogDirectory, of: Sequence[PartitionReader], query: str, options: TableOptions
+    directory: LogDirectory,
+    of: Sequence[PartitionReader],
+    query: str,
+    options: TableOptions,
+    memory_limit: int | None = None,
 ) -> pa.RecordBatchReader:
     from brokerless.sql.session import query_once
 
-    return query_once(tables(directory, of, options), query)
+    return query_once(tables(directory, of, options), query, memory_limit)
 
 
 Paths = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
@@ -169,14 +206,15 @@ def audit(directory: LogDirectory, max_batch_bytes: int | None, spark: Spark) ->
     return LogAudit(tuple(audits), tuple(audit_directory(directory, state, audits)))
 
 
-def restart(directory: LogDirectory, kafka: str | None = None) -> LogRestart:
+def restart(directory: LogDirectory, kafka: str | None, max_batch_bytes: int | None) -> LogRestart:
     from brokerless.jobs.directory_state import load_directory_state
     from brokerless.jobs.restart.job import plan_directories, plan_restart
 
     state = load_directory_state(directory)
-    start = next(iter(plan_directories([directory], version=kafka)), None)
+    start = next(iter(plan_directories([directory], None, max_batch_bytes, kafka)), None)
     restarts = (
-        plan_restart(each, state.of(each), clean=state.was_clean, directory=start) for each in directory.partitions
+        plan_restart(each, state.of(each), clean=state.was_clean, directory=start, max_batch_bytes=max_batch_bytes)
+        for each in directory.partitions
     )
     return LogRestart(tuple(restarts), start)
 
@@ -184,52 +222,61 @@ def restart(directory: LogDirectory, kafka: str | None = None) -> LogRestart:
 def salvage(
     directories: Sequence[LogDirectory],
     to: Location,
-    *,
+    settings: Salvage,
+    include: Collection[Include],
+    on_damage: OnDamage | None,
+    spark: Spark,
+) -> list[SalvageResult]:
+    from brokerless.jobs.rewrite.plan import Source
+    from brokerless.jobs.salvage.job import plan, salvage
+
+    planned = plan(list(map(Source.all_of, directories)), to, settings, include)
+    return ShownList(salvage(planned, on_damage or ignore, spark=spark, processes=1))
+
+
+def salvage_settings(
     as_: Literal["segments", "parquet"],
     segment_bytes: int | None,
     partial: bool,
     dry_run: bool,
-    include: Collection[Include],
     max_batch_bytes: int | None,
-    on_damage: OnDamage | None,
-    spark: Spark = "none",
-) -> list[SalvageResult]:
-    from brokerless.jobs.rewrite.plan import Source
-    from brokerless.jobs.salvage.job import Salvage, plan, salvage
-    from brokerless.log.config import LogConfig
+) -> Salvage:
+    from brokerless.jobs.salvage.job import Salvage
 
-    config = None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
-    settings = Salvage(config, bound(max_batch_bytes), dry_run, partial, as_ == "parquet")
-    planned = plan(list(map(Source.all_of, directories)), to, settings, include)
-    return ShownList(salvage(planned, on_damage or ignore, spark=spark, processes=1))
+    return Salvage(log_config(segment_bytes), bound(max_batch_bytes), dry_run, partial, as_ == "parquet")
 
 
 def convert(
     directories: Sequence[LogDirectory],
     to: Location,
-    *,
-    message_format: int | None,
-    codec: str | None,
-    level: int | None,
-    batch_size: int | None,
-    segment_bytes: int | None,
-    isolation: Isolation,
-    dry_run: bool,
-    max_batch_bytes: int | None,
+    conversion: Conversion,
+    manifest: str | os.PathLike[str] | None,
     on_damage: OnDamage | None,
-    spark: Spark = "none",
+    spark: Spark,
 ) -> list[ConvertResult]:
-    from brokerless.format.convert import ConversionTarget
-    from brokerless.jobs.convert.job import Conversion, convert, plan
+    """``manifest``: by which a later run goes on; what an earlier one has converted is not in the result."""
+    from brokerless.jobs.convert.job import ConvertSettings, convert, plan
+    from brokerless.jobs.manifest import Manifest
     from brokerless.jobs.rewrite.plan import Source
     from brokerless.jobs.rewrite.reading import raise_damage
+    from brokerless.log.storage.paths import full_path
+
+    with ExitStack() as stack:
+        journal = None
+        if manifest is not None:
+            settings = ConvertSettings(full_path(to.path), replace(conversion, dry_run=False))
+            opened = Manifest.open(os.fspath(manifest), "convert", settings, dry_run=conversion.dry_run)
+            journal = stack.enter_context(opened)
+        planned = plan(list(map(Source.all_of, directories)), to, conversion, manifest=journal)
+        results = convert(planned, on_damage or raise_damage, spark=spark, manifest=journal, processes=1)
+        return ShownList(results)
+
+
+def log_config(segment_bytes: int | None) -> LogConfig | None:
+    """None where segments end as in the source."""
     from brokerless.log.config import LogConfig
 
-    target = ConversionTarget(message_format, codec, level, batch_size)
-    config = None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
-    conversion = Conversion(target, config, isolation, bound(max_batch_bytes), dry_run)
-    planned = plan(list(map(Source.all_of, directories)), to, conversion)
-    return ShownList(convert(planned, on_damage or raise_damage, spark=spark, processes=1))
+    return None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
 
 
 def trim(
@@ -259,23 +306,16 @@ def trim(
 
 def size(
     directory: LogDirectory,
-    *,
+    choices: Iterable[Choice],
     sample: float | None,
     full: bool,
-    message_formats: Collection[int],
-    codecs: Collection[str],
-    levels: Collection[int],
-    batch_sizes: Collection[int],
-    batch_records: Collection[int],
     max_batch_bytes: int | None,
-    spark: Spark = "none",
+    spark: Spark,
 ) -> list[TopicSize]:
-    from brokerless.jobs.size.choices import choices_of
     from brokerless.jobs.size.job import SizeSettings, size
 
     if full and sample is not None:
         raise UsageError("full and sample exclude each other; use one of them")
-    choices = choices_of(tuple(message_formats), tuple(codecs), tuple(levels), tuple(batch_records), tuple(batch_sizes))
     settings = SizeSettings(tuple(choices), sample, full, bound(max_batch_bytes))
     return ShownList(size(directory.partitions, settings, spark=spark, processes=1))
 
@@ -300,28 +340,14 @@ def explain(
 def compact(
     directories: Sequence[LogDirectory],
     to: Location | None,
-    *,
-    delete_retention_ms: int | None,
-    min_compaction_lag_ms: int | None,
-    segment_bytes: int | None,
-    now: Time | None,
-    keep_active: bool,
-    from_start: bool,
-    kafka: Literal["3.9", "4.4"],
-    dry_run: bool,
-    max_batch_bytes: int | None,
+    options: CompactOptions,
+    topics: Collection[str],
     on_damage: OnDamage | None,
-    topics: Collection[str] = (),
-    spark: Spark = "none",
+    spark: Spark,
 ) -> list[CompactResult]:
     from brokerless.jobs.compact.job import compact, plan
-    from brokerless.jobs.compact.settings import CompactOptions
     from brokerless.jobs.rewrite.plan import Source
     from brokerless.jobs.rewrite.reading import raise_damage
 
-    options = CompactOptions(
-        milliseconds(now), delete_retention_ms, min_compaction_lag_ms, segment_bytes, keep_active, from_start, kafka,
-        bound(max_batch_bytes), dry_run or to is None, 10 if dry_run or to is None else 0,
-    )  # fmt: skip
     planned = plan(list(map(Source.all_of, directories)), to, options, topics, on_damage or ignore)
     return ShownList(compact(planned, on_damage or raise_damage, spark=spark, processes=1))

@@ -12,39 +12,29 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-import pyarrow as pa
-
 from brokerless.api import erasing, exporting, jobs
-from brokerless.api.jobs import records as all_records
+from brokerless.api.jobs import LogAudit, LogRestart
+from brokerless.api.log_tables import LogTables
 from brokerless.api.partition import Partition
-from brokerless.api.results import LogAudit, LogRestart
 from brokerless.api.topic import Topic
-from brokerless.api.topic_names import check_name, hint, select_topics
-from brokerless.arrow import table_of
-from brokerless.clock import Time
+from brokerless.api.topic_names import check_name, hint
+from brokerless.clock import Time, milliseconds
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
-from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.location import Location, StorageOptions
-from brokerless.schemas import SEGMENTS, TRANSACTIONS
-from brokerless.tables.partition_reader import OnDamage, read_batches
+from brokerless.tables.partition_reader import OnDamage
 from brokerless.text import ShownList, format_bytes
 
 if TYPE_CHECKING:
-    from brokerless.api.erasing import ErasedPartition
+    from brokerless.api.erasing import ErasedLogs
     from brokerless.api.exporting import Catalog, ExportedPartition, ExportForm
     from brokerless.api.jobs import CompactResult, ConvertResult, SalvageResult, TopicSize, Trim
-    from brokerless.dataset.table_dataset import TableDataset
-    from brokerless.dataset.tables import TableName
     from brokerless.jobs.report.plots import Plots
     from brokerless.jobs.run.types import Spark
-    from brokerless.tables.record_filter import RecordFilter
-    from brokerless.typed.records import Decode
     from brokerless.typed.topic_type import Decoding
-    from brokerless.typed.usage import SchemaReport
 
 
 def open(
@@ -66,26 +56,12 @@ def open(
 
 
 @dataclass(frozen=True)
-class Log:
+class Log(LogTables):
     """What is in a path: ``partitions``, by topic and partition."""
-
-    directory: LogDirectory
-
-    @property
-    def _source(self) -> LogDirectory:
-        return self.directory
 
     def _with(self, others: Sequence[Log] | Log) -> list[LogDirectory]:
         listed = [others] if isinstance(others, Log) else others
         return [self.directory, *(each.directory for each in listed)]
-
-    @property
-    def path(self) -> str:
-        return self.directory.path
-
-    @cached_property
-    def partitions(self) -> list[Partition]:
-        return ShownList(Partition(each) for each in self.directory.partitions)
 
     def partition(self, topic: str, partition: int) -> Partition:
         """One partition. Raises :class:`UnreadableError` if it is not there, :class:`UsageError` for what is no name of
@@ -130,89 +106,6 @@ class Log:
         """A log without partitions is a log."""
         return True
 
-    def records(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        topics: Iterable[str] | str | None = None,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        start_timestamp: Time | None = None,
-        end_timestamp: Time | None = None,
-        isolation: Isolation = "read_uncommitted",
-        control: bool = False,
-        filter: RecordFilter | None = None,
-        limit: int | None = None,
-        max_batch_bytes: int | None = None,
-        on_damage: OnDamage | None = None,
-        done: Done = ignore,
-        decode: Decode = None,
-        jobs: int | None = None,
-    ) -> pa.RecordBatchReader:
-        """As :meth:`Partition.records`, of all partitions; a range applies to each of them, ``limit`` to all.
-        ``topics``: only those with these names or patterns (``"click*"``). With
-        ``decode``, topics whose types differ are a :class:`UsageError`: read one at a time."""
-        from brokerless.tables.read_options import ReadOptions, range_of
-
-        options = ReadOptions(
-            columns=columns,
-            range=range_of(start_offset, end_offset, start_timestamp, end_timestamp),
-            isolation=isolation,
-            control=control,
-            filter=filter,
-            limit=limit,
-            max_batch_bytes=max_batch_bytes,
-            on_damage=on_damage,
-            done=done,
-            jobs=jobs,
-        )
-        return all_records(select_topics(self.partitions, topics), options, decode)
-
-    def batches(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        topics: Iterable[str] | str | None = None,
-        max_batch_bytes: int | None = None,
-        on_damage: OnDamage | None = None,
-        done: Done = ignore,
-    ) -> pa.RecordBatchReader:
-        """As :meth:`Partition.batches`, of all partitions, or of ``topics`` as in :meth:`records`."""
-        return read_batches(select_topics(self.partitions, topics), columns, max_batch_bytes, on_damage, done)
-
-    def segments(self, *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None) -> pa.Table:
-        """As :meth:`Partition.segments`, of all partitions."""
-        rows = (each.segment_rows(max_batch_bytes=max_batch_bytes, on_damage=on_damage) for each in self.partitions)
-        return table_of([row for of_partition in rows for row in of_partition], SEGMENTS)
-
-    def transactions(self, *, topics: Iterable[str] | str | None = None, on_damage: OnDamage | None = None) -> pa.Table:
-        """As :meth:`Partition.transactions`, of all partitions, or of ``topics`` as in :meth:`records`."""
-        found = (each.transactions(on_damage=on_damage) for each in select_topics(self.partitions, topics))
-        return pa.concat_tables([table_of([], TRANSACTIONS), *found])
-
-    def dataset(
-        self,
-        table: TableName | str,
-        *,
-        isolation: Isolation = "read_uncommitted",
-        control: bool = False,
-        max_batch_bytes: int | None = None,
-        on_damage: OnDamage | None = None,
-    ) -> TableDataset:
-        """A table as a ``pyarrow.dataset.Dataset``, whose scanner reads only what columns and filter need, each time
-        again: for DuckDB, Polars, pandas and Arrow. ``table``: a table's name, or that of a topic, whose keys and
-        values are typed as in :meth:`sql`. Others as in :meth:`records`."""
-        how = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage)
-        return jobs.dataset(self._source, self.partitions, table, how)
-
-    def schema(self, decode: Decoding | None = None, *, max_batch_bytes: int | None = None) -> SchemaReport:
-        """Lists schemas and which topics use them, as ``brokerless schema``; all records are read."""
-        return jobs.schema(self.partitions, decode, max_batch_bytes)
-
-    def sql(self, query: str, *, schemas: str | None = None, on_damage: OnDamage | None = None) -> pa.RecordBatchReader:
-        """Streams what SQL has on the tables of :meth:`dataset` and a view for each topic, as ``brokerless sql``."""
-        return jobs.sql(self._source, self.partitions, query, jobs.TableOptions(on_damage=on_damage, schemas=schemas))
-
     @cached_property
     def plot(self) -> Plots:
         """Charts for notebooks: ``log.plot.timeline()``, ``.sizes()``, ``.throughput()`` and more; of headers alone."""
@@ -248,10 +141,11 @@ class Log:
         Kafka's own topics in it say of its partitions. ``spark`` as in :meth:`verify`."""
         return jobs.audit(self._source, max_batch_bytes, spark)
 
-    def restart(self, kafka: str | None = None) -> LogRestart:
+    def restart(self, kafka: str | None = None, *, max_batch_bytes: int | None = None) -> LogRestart:
         """As :meth:`Partition.restart`, of all partitions and of the directory: whether a broker starts on it, what is
-        stray, which transactions are ended. ``kafka``: the version that starts, ``"4.4"`` (default) or ``"3.9"``."""
-        return jobs.restart(self._source, kafka)
+        stray, which transactions are ended. ``kafka``: the version that starts, ``"4.4"`` (default) or ``"3.9"``.
+        ``max_batch_bytes`` as in :meth:`verify`."""
+        return jobs.restart(self._source, kafka, max_batch_bytes)
 
     def salvage(
         self,
@@ -278,8 +172,7 @@ class Log:
         what cannot be written."""
         return jobs.salvage(
             self._with(others), Location.of(to, storage_options),
-            as_=as_, segment_bytes=segment_bytes, partial=partial, dry_run=dry_run, include=include,
-            max_batch_bytes=max_batch_bytes, on_damage=on_damage, spark=spark,
+            jobs.salvage_settings(as_, segment_bytes, partial, dry_run, max_batch_bytes), include, on_damage, spark,
         )  # fmt: skip
 
     def convert(
@@ -293,6 +186,7 @@ class Log:
         batch_size: int | None = None,
         segment_bytes: int | None = None,
         isolation: Isolation = "read_uncommitted",
+        manifest: str | os.PathLike[str] | None = None,
         dry_run: bool = False,
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
@@ -307,18 +201,24 @@ class Log:
         is counted in ``totals.lost`` of a result. ``isolation="read_committed"`` leaves out what a consumer would not
         get. ``storage_options``: those of ``to``, where it is a URL. ``max_batch_bytes`` and ``spark`` as in
         :meth:`verify`. ``others``: another log or several, such as those of other brokers; each log directory is
-        written to one of its own name in ``to`` then.
+        written to one of its own name in ``to`` then. ``manifest``: a file in which the partitions that were written
+        are recorded, each committed by itself; the same call goes on after a stop, and returns what it converted
+        itself.
 
         A damaged partition is not written: the first error is raised as :class:`DamageError`, or with ``on_damage``
         all damage is reported, and is in the result. Raises :class:`UsageError` for what cannot be written, such as a
         partition that exists.
         """
-        return jobs.convert(
-            self._with(others), Location.of(to, storage_options),
-            message_format=message_format, codec=codec, level=level, batch_size=batch_size,
-            segment_bytes=segment_bytes, isolation=isolation, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
-            on_damage=on_damage, spark=spark,
+        from brokerless.format.convert import ConversionTarget
+        from brokerless.jobs.convert.job import Conversion
+
+        conversion = Conversion(
+            ConversionTarget(message_format, codec, level, batch_size), jobs.log_config(segment_bytes), isolation,
+            jobs.bound(max_batch_bytes), dry_run,
         )  # fmt: skip
+        return jobs.convert(
+            self._with(others), Location.of(to, storage_options), conversion, manifest, on_damage, spark
+        )
 
     def trim(
         self,
@@ -359,7 +259,7 @@ class Log:
         storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
         spark: Spark = "none",
-    ) -> list[ErasedPartition]:
+    ) -> ErasedLogs:
         """Removes records, or blanks their values, and writes all others to partitions of the log directory ``to``, at
         their offsets; only batches with such records are rebuilt. Kafka's own topics are copied unchanged.
 
@@ -370,7 +270,10 @@ class Log:
         that held each, and those that lack it, which go to ``on_damage``, too. ``schemas``: where those of Avro,
         Protobuf and JSON Schema are (else the topic ``_schemas`` beside them); ``value_format``: ``auto``, ``json``, or
         that of values that name no schema. ``manifest``: a file for :func:`brokerless.prove`, signed with ``sign_key``
-        (Ed25519 in PEM); the same call completes a stopped run. Others as in :meth:`convert`."""
+        (Ed25519 in PEM); the same call completes a stopped run. Others as in :meth:`convert`.
+
+        The list that is returned also has ``copies`` (places that hold such records, or may hold some), ``replicas``
+        (comparisons of those that were written) and ``fields``."""
         return erasing.erase(
             self._with(others), Location.of(to, storage_options),
             keys=keys, where=where, header=header, blank=blank, blank_fields=blank_fields,
@@ -391,6 +294,8 @@ class Log:
         keep_active: bool = False,
         from_start: bool = False,
         kafka: Literal["3.9", "4.4"] = "4.4",
+        key_memory: int | None = None,
+        top: int = 10,
         dry_run: bool = False,
         what_if: bool = False,
         max_batch_bytes: int | None = None,
@@ -403,18 +308,28 @@ class Log:
         is the same), or no ``to``: writes nothing; each result has ``totals``, ``removed``, ``tombstones`` and
         ``frequent_keys``.
 
-        ``delete_retention_ms``, ``min_compaction_lag_ms``, ``segment_bytes``: instead of the topic's settings.
-        ``now``: for delete horizons and lags. ``keep_active``: the last segment stays. ``from_start``: what was
-        cleaned before is looked at again. ``kafka``: whose rules; those of 3.9 keep v0 and v1. Others, and errors, as
-        in :meth:`convert`.
+        ``delete_retention_ms``, ``min_compaction_lag_ms``, ``segment_bytes``: instead of the topic's settings. ``now``:
+        for delete horizons and lags. ``keep_active``: the last segment stays. ``from_start``: what was cleaned before
+        is looked at again. ``key_memory``: bytes for keys, 32 each (256 MB); where that is not enough, keys are read
+        again. ``top``: how many frequent keys a dry run returns. ``kafka``: whose rules; those of 3.9 keep v0 and v1.
+        Others, and errors, as in :meth:`convert`.
         """
-        return jobs.compact(
-            self._with(others), None if to is None else Location.of(to, storage_options),
-            topics=topics, delete_retention_ms=delete_retention_ms,
-            min_compaction_lag_ms=min_compaction_lag_ms, segment_bytes=segment_bytes, now=now, keep_active=keep_active,
-            from_start=from_start, kafka=kafka, dry_run=dry_run or what_if, max_batch_bytes=max_batch_bytes,
-            on_damage=on_damage, spark=spark,
+        from brokerless.jobs.compact.settings import KEY_BYTES, CompactOptions
+
+        is_dry = dry_run or what_if or to is None
+        options = CompactOptions(
+            milliseconds(now), delete_retention_ms, min_compaction_lag_ms, segment_bytes, keep_active, from_start,
+            kafka, jobs.bound(max_batch_bytes), is_dry, top if is_dry else 0,
+            KEY_BYTES if key_memory is None else key_memory,
         )  # fmt: skip
+        return jobs.compact(
+            self._with(others),
+            None if to is None else Location.of(to, storage_options),
+            options,
+            topics,
+            on_damage,
+            spark,
+        )
 
     def size(
         self,
@@ -438,10 +353,12 @@ class Log:
         of a batch. ``max_batch_bytes`` and ``spark`` as in :meth:`verify`. Damage is in ``findings`` of a result.
         Raises :class:`UsageError` where nothing is left to compare.
         """
-        return jobs.size(
-            self._source, sample=sample, full=full, message_formats=message_formats, codecs=codecs, levels=levels,
-            batch_sizes=batch_sizes, batch_records=batch_records, max_batch_bytes=max_batch_bytes, spark=spark,
-        )  # fmt: skip
+        from brokerless.jobs.size.choices import choices_of
+
+        choices = choices_of(
+            tuple(message_formats), tuple(codecs), tuple(levels), tuple(batch_records), tuple(batch_sizes)
+        )
+        return jobs.size(self._source, choices, sample, full, max_batch_bytes, spark)
 
     def export(
         self,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from brokerless.api import erasing, exporting, jobs
 from brokerless.api.jobs import records as all_records
-from brokerless.clock import Time
+from brokerless.clock import Time, milliseconds
 from brokerless.errors import BrokerlessError
 from brokerless.findings import Finding
 from brokerless.kafka_names import Isolation
@@ -178,14 +178,14 @@ class Partition(PartitionReader):
         """
         return jobs.audit(self._source, max_batch_bytes, spark).partitions[0]
 
-    def restart(self, kafka: str | None = None) -> Restart:
+    def restart(self, kafka: str | None = None, *, max_batch_bytes: int | None = None) -> Restart:
         """Returns what a broker's next start would make of the partition, as ``brokerless restart`` of its directory:
         files it cuts and deletes, indexes it rebuilds, and records that are lost. Nothing is changed. ``kafka``: the
-        version that starts, ``"4.4"`` (default) or ``"3.9"``.
+        version that starts, ``"4.4"`` (default) or ``"3.9"``. ``max_batch_bytes`` as in :meth:`verify`.
 
         Raises :class:`UnreadableError` for anything but a local directory.
         """
-        return jobs.restart(self._source, kafka).partitions[0]
+        return jobs.restart(self._source, kafka, max_batch_bytes).partitions[0]
 
     def salvage(
         self,
@@ -205,9 +205,7 @@ class Partition(PartitionReader):
         salvage``; see :meth:`Log.salvage`."""
         (result,) = jobs.salvage(
             [self._source], Location.of(to, storage_options),
-            as_=as_, segment_bytes=segment_bytes, partial=partial, dry_run=dry_run, include=include,
-            max_batch_bytes=max_batch_bytes, on_damage=on_damage,
-            spark=spark,
+            jobs.salvage_settings(as_, segment_bytes, partial, dry_run, max_batch_bytes), include, on_damage, spark,
         )  # fmt: skip
         return result
 
@@ -229,13 +227,14 @@ class Partition(PartitionReader):
     ) -> ConvertResult:
         """Rewrites the partition as part of the log directory ``to``, as ``brokerless convert``; see
         :meth:`Log.convert`."""
-        (result,) = jobs.convert(
-            [self._source], Location.of(to, storage_options),
-            message_format=message_format, codec=codec, level=level, batch_size=batch_size,
-            segment_bytes=segment_bytes, isolation=isolation, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
-            on_damage=on_damage,
-            spark=spark,
+        from brokerless.format.convert import ConversionTarget
+        from brokerless.jobs.convert.job import Conversion
+
+        conversion = Conversion(
+            ConversionTarget(message_format, codec, level, batch_size), jobs.log_config(segment_bytes), isolation,
+            jobs.bound(max_batch_bytes), dry_run,
         )  # fmt: skip
+        (result,) = jobs.convert([self._source], Location.of(to, storage_options), conversion, None, on_damage, spark)
         return result
 
     def erase(
@@ -279,6 +278,8 @@ class Partition(PartitionReader):
         keep_active: bool = False,
         from_start: bool = False,
         kafka: Literal["3.9", "4.4"] = "4.4",
+        key_memory: int | None = None,
+        top: int = 10,
         dry_run: bool = False,
         what_if: bool = False,
         max_batch_bytes: int | None = None,
@@ -288,14 +289,22 @@ class Partition(PartitionReader):
     ) -> CompactResult:
         """Compacts the partition, whatever its ``cleanup.policy``, as ``brokerless compact``; see
         :meth:`Log.compact`."""
-        (result,) = jobs.compact(
-            [self._source], None if to is None else Location.of(to, storage_options),
-            delete_retention_ms=delete_retention_ms, min_compaction_lag_ms=min_compaction_lag_ms,
-            segment_bytes=segment_bytes, now=now, keep_active=keep_active, from_start=from_start, kafka=kafka,
-            dry_run=dry_run or what_if, max_batch_bytes=max_batch_bytes,
-            on_damage=on_damage, topics=() if self.topic is None else (self.topic,),
-            spark=spark,
+        from brokerless.jobs.compact.settings import KEY_BYTES, CompactOptions
+
+        is_dry = dry_run or what_if or to is None
+        options = CompactOptions(
+            milliseconds(now), delete_retention_ms, min_compaction_lag_ms, segment_bytes, keep_active, from_start,
+            kafka, jobs.bound(max_batch_bytes), is_dry, top if is_dry else 0,
+            KEY_BYTES if key_memory is None else key_memory,
         )  # fmt: skip
+        (result,) = jobs.compact(
+            [self._source],
+            None if to is None else Location.of(to, storage_options),
+            options,
+            () if self.topic is None else (self.topic,),
+            on_damage,
+            spark,
+        )
         return result
 
     def size(
@@ -313,11 +322,12 @@ class Partition(PartitionReader):
     ) -> TopicSize:
         """Estimates what the partition takes, and would take otherwise, as ``brokerless size``; see
         :meth:`Log.size`."""
-        (result,) = jobs.size(
-            self._source, sample=sample, full=full, message_formats=message_formats, codecs=codecs, levels=levels,
-            batch_sizes=batch_sizes, batch_records=batch_records, max_batch_bytes=max_batch_bytes,
-            spark=spark,
-        )  # fmt: skip
+        from brokerless.jobs.size.choices import choices_of
+
+        choices = choices_of(
+            tuple(message_formats), tuple(codecs), tuple(levels), tuple(batch_records), tuple(batch_sizes)
+        )
+        (result,) = jobs.size(self._source, choices, sample, full, max_batch_bytes, spark)
         return result
 
     def explain(

@@ -250,10 +250,10 @@ def _spill_directory() -> str:
         return ""
 
 
-def query_once(tables: Tables, sql: str) -> pa.RecordBatchReader:
+def query_once(tables: Tables, sql: str, memory_limit: int | None = None) -> pa.RecordBatchReader:
     """The result of one query, whose session ends with it. Raises as :meth:`Session.query`, and :class:`UsageError`
     for a statement without a result."""
-    session = Session(tables)
+    session = Session(tables, memory_limit)
     try:
         result = session.query(sql)
         if result is None:

@@ -11,7 +11,6 @@ from brokerless.cli.progress import progress
 from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
 from brokerless.findings import Kind
-from brokerless.log.read_progress import ignore
 from brokerless.text import format_bytes
 from brokerless.views.table import count_of, format_number, table
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from brokerless.jobs.erase.copies import Copy
     from brokerless.jobs.erase.field_counts import TopicField
     from brokerless.jobs.erase.job import ErasedPartition, Erasure
-    from brokerless.jobs.erase.replicas import ReplicaComparison
     from brokerless.log.directory import PartitionPath
 
 DESCRIPTION = """\
@@ -89,10 +87,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.jobs.erase.copies import find_copies
-    from brokerless.jobs.erase.job import erase, plan, settle_targets
-    from brokerless.jobs.erase.recording import ManifestWriter, topic_fields
-    from brokerless.jobs.erase.replicas import compare_replicas
+    from brokerless.jobs.erase.erased_logs import ErasureRequest, ManifestFile, erase_logs
     from brokerless.log.storage.location import Location
 
     output = Output()
@@ -102,35 +97,22 @@ def run(options: Namespace) -> int:
         return output.end()
     partitions = [each for source in sources for each in source.partitions]
     erasure = _erasure(options, partitions)
-    named, to = named_topics(partitions, options), Location(options.to)
-    writer = None
-    if not erasure.dry_run:
-        settle_targets([each.directory for each in sources], to)
-        path = options.manifest or f"{options.to.rstrip('/')}.erasure.json"
-        writer = ManifestWriter(path, [each.directory.path for each in sources], to, erasure, options.sign_key)
-    finished = {} if writer is None else writer.finished
-    planned = plan(sources, to, erasure, named, finished, is_hashed=writer is not None)
-    with progress("looking for copies") as done:
-        copies = find_copies(sources, erasure, done, named=named)
-    with progress("reading", planned.size) as done:
-        write = ignore if writer is None else lambda partitions: writer.write(partitions, copies)
-        results = erase(planned, output.damage, done, spark=options.spark, say=output.say, write_manifest=write)
-    replicas: list[ReplicaComparison] = []
-    if not erasure.dry_run and not any(each.damages for each in results):
-        replicas = list(compare_replicas(results))
-    if writer is not None:
-        writer.complete([each.directory for each in planned.targets], copies)
-    if writer is not None and finished:
-        output.say(f"{count_of(len(finished), 'partition')} done before, as {writer.path} says")
-    fields = topic_fields(results, writer)
+    path = options.manifest or f"{options.to.rstrip('/')}.erasure.json"
+    request = ErasureRequest(
+        sources, Location(options.to), erasure, named_topics(partitions, options), ManifestFile(path, options.sign_key)
+    )
+    results = erase_logs(request, output.damage, progress, spark=options.spark, say=output.say)
+    fields, copies, replicas = results.fields, results.copies, results.replicas
+    if results.finished:
+        output.say(f"{count_of(results.finished, 'partition')} done before, as {path} says")
     if options.json:
         output.objects([each.as_dict() for each in results])
         output.objects([{"field": each.as_dict()} for each in fields])
         output.objects([{"copy": each.as_dict()} for each in copies])
         output.objects([{"replica": each.as_dict()} for each in replicas])
     else:
-        _show(output, results, fields, copies, options, None if writer is None else writer.path)
-    if not any(each.totals.selected or each.damages for each in results) and not finished:
+        _show(output, results, fields, copies, options, None if erasure.dry_run else path)
+    if not any(each.totals.selected or each.damages for each in results) and not results.finished:
         output.say(
             "no record has any of these keys" if erasure.selection.keys is not None else "no record was selected"
         )

@@ -1,0 +1,173 @@
+"""The tables of a log: records, batches, segments and transactions, and SQL on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from brokerless.api import jobs
+from brokerless.api.jobs import records as all_records
+from brokerless.api.partition import Partition
+from brokerless.api.topic_names import select_topics
+from brokerless.arrow import table_of
+from brokerless.clock import Time
+from brokerless.kafka_names import Isolation
+from brokerless.log.directory import LogDirectory
+from brokerless.log.read_progress import Done, ignore
+from brokerless.schemas import SEGMENTS, TRANSACTIONS
+from brokerless.tables.partition_reader import OnDamage, read_batches
+from brokerless.text import ShownList
+
+if TYPE_CHECKING:
+    from brokerless.dataset.table_dataset import TableDataset
+    from brokerless.dataset.tables import TableName
+    from brokerless.tables.record_filter import RecordFilter
+    from brokerless.typed.records import Decode
+    from brokerless.typed.topic_type import Decoding
+    from brokerless.typed.usage import SchemaReport
+
+
+@dataclass(frozen=True)
+class LogTables:
+    """A log as tables; all of its partitions, one after the other."""
+
+    directory: LogDirectory
+
+    @property
+    def _source(self) -> LogDirectory:
+        return self.directory
+
+    @property
+    def path(self) -> str:
+        return self.directory.path
+
+    @cached_property
+    def partitions(self) -> list[Partition]:
+        return ShownList(Partition(each) for each in self.directory.partitions)
+
+    def records(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        topics: Iterable[str] | str | None = None,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        start_timestamp: Time | None = None,
+        end_timestamp: Time | None = None,
+        isolation: Isolation = "read_uncommitted",
+        control: bool = False,
+        filter: RecordFilter | None = None,
+        limit: int | None = None,
+        max_batch_bytes: int | None = None,
+        on_damage: OnDamage | None = None,
+        done: Done = ignore,
+        decode: Decode = None,
+        jobs: int | None = None,
+    ) -> pa.RecordBatchReader:
+        """As :meth:`Partition.records`, of all partitions; a range applies to each of them, ``limit`` to all.
+        ``topics``: only those with these names or patterns (``"click*"``). With
+        ``decode``, topics whose types differ are a :class:`UsageError`: read one at a time."""
+        from brokerless.tables.read_options import ReadOptions, range_of
+
+        options = ReadOptions(
+            columns=columns,
+            range=range_of(start_offset, end_offset, start_timestamp, end_timestamp),
+            isolation=isolation,
+            control=control,
+            filter=filter,
+            limit=limit,
+            max_batch_bytes=max_batch_bytes,
+            on_damage=on_damage,
+            done=done,
+            jobs=jobs,
+        )
+        return all_records(select_topics(self.partitions, topics), options, decode)
+
+    def batches(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        topics: Iterable[str] | str | None = None,
+        max_batch_bytes: int | None = None,
+        on_damage: OnDamage | None = None,
+        done: Done = ignore,
+    ) -> pa.RecordBatchReader:
+        """As :meth:`Partition.batches`, of all partitions, or of ``topics`` as in :meth:`records`."""
+        return read_batches(select_topics(self.partitions, topics), columns, max_batch_bytes, on_damage, done)
+
+    def segments(self, *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None) -> pa.Table:
+        """As :meth:`Partition.segments`, of all partitions."""
+        rows = (each.segment_rows(max_batch_bytes=max_batch_bytes, on_damage=on_damage) for each in self.partitions)
+        return table_of([row for of_partition in rows for row in of_partition], SEGMENTS)
+
+    def transactions(self, *, topics: Iterable[str] | str | None = None, on_damage: OnDamage | None = None) -> pa.Table:
+        """As :meth:`Partition.transactions`, of all partitions, or of ``topics`` as in :meth:`records`."""
+        found = (each.transactions(on_damage=on_damage) for each in select_topics(self.partitions, topics))
+        return pa.concat_tables([table_of([], TRANSACTIONS), *found])
+
+    def dataset(
+        self,
+        table: TableName | str,
+        *,
+        isolation: Isolation = "read_uncommitted",
+        control: bool = False,
+        max_batch_bytes: int | None = None,
+        on_damage: OnDamage | None = None,
+    ) -> TableDataset:
+        """A table as a ``pyarrow.dataset.Dataset``, whose scanner reads only what columns and filter need, each time
+        again: for DuckDB, Polars, pandas and Arrow. ``table``: a table's name, or that of a topic, whose keys and
+        values are typed as in :meth:`sql`. Others as in :meth:`records`."""
+        how = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage)
+        return jobs.dataset(self._source, self.partitions, table, how)
+
+    def schema(self, decode: Decoding | None = None, *, max_batch_bytes: int | None = None) -> SchemaReport:
+        """Lists schemas and which topics use them, as ``brokerless schema``; all records are read."""
+        return jobs.schema(self.partitions, decode, max_batch_bytes)
+
+    def sql(
+        self,
+        query: str,
+        *,
+        schemas: str | None = None,
+        isolation: Isolation = "read_uncommitted",
+        control: bool = False,
+        memory_limit: int | None = None,
+        max_batch_bytes: int | None = None,
+        on_damage: OnDamage | None = None,
+    ) -> pa.RecordBatchReader:
+        """Run a query of SQL on the tables of :meth:`dataset` and a view for each topic, as ``brokerless sql``.
+
+        Parameters
+        ----------
+        query : str
+            A statement of DuckDB's SQL that has a result.
+        schemas : str, optional
+            Where schemas are by which the topics' views are typed; by default the topic ``_schemas`` beside them.
+        isolation, control, max_batch_bytes, on_damage
+            As in :meth:`records`, for the tables that the query reads.
+        memory_limit : int, optional
+            Bytes that DuckDB may take before it spills to disk (2 GiB).
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            The result, as a stream.
+
+        Raises
+        ------
+        UsageError
+            For a query that DuckDB refuses, and one without a result.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> log = brokerless.open("demo/data")
+        >>> log.sql("SELECT count(*) AS records FROM records WHERE topic = 'orders'").read_all().column_names
+        ['records']
+        """
+        options = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage, schemas)
+        return jobs.sql(self._source, self.partitions, query, options, memory_limit)

@@ -1,0 +1,58 @@
+"""Options of methods that the commands have as well."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import brokerless
+from brokerless.errors import UsageError
+from tests.golden import broker_data
+
+DEMO = "demo/data"
+
+
+def test_a_conversion_goes_on_by_its_manifest(tmp_path: Path) -> None:
+    log, manifest = brokerless.open(DEMO), tmp_path / "converted.json"
+    first = log.convert(tmp_path / "to", codec="zstd", manifest=manifest)
+    assert len(first) == len(log)
+    assert log.convert(tmp_path / "to", codec="zstd", manifest=manifest) == []
+    shutil.rmtree(tmp_path / "to" / "orders-0")
+    (again,) = log.convert(tmp_path / "to", codec="zstd", manifest=manifest)
+    assert again.task.name == "orders-0"
+    with pytest.raises(UsageError, match="another"):
+        log.convert(tmp_path / "to", codec="lz4", manifest=manifest)
+
+
+def test_frequent_keys_are_as_many_as_requested() -> None:
+    partition = brokerless.open(DEMO).partition("orders", 0)
+    assert [len(partition.compact(top=top).frequent_keys) for top in (0, 2)] == [0, 2]
+    assert partition.compact(key_memory=64).totals == partition.compact().totals
+
+
+def test_a_query_takes_the_options_of_its_tables() -> None:
+    log = brokerless.open(broker_data("clean"))
+    query = "SELECT count(*) AS n FROM records WHERE topic = 'txn'"
+    counts = [
+        log.sql(query, **options).read_all()["n"][0].as_py()  # type: ignore[arg-type]
+        for options in ({}, {"isolation": "read_committed"}, {"control": True})
+    ]
+    records = log.topic("txn").records
+    assert counts == [
+        records().read_all().num_rows,
+        records(isolation="read_committed").read_all().num_rows,
+        records(control=True).read_all().num_rows,
+    ]
+    assert len({*counts}) == 3
+    limit = log.sql("SELECT current_setting('memory_limit') AS size", memory_limit=64 << 20).read_all()
+    assert limit["size"][0].as_py().startswith("64")
+
+
+def test_a_restart_takes_the_bound_of_batches() -> None:
+    log = brokerless.open(broker_data("clean"))
+    assert log.restart(max_batch_bytes=1 << 20).is_harmless == log.restart().is_harmless
+    bounded = log.restart(max_batch_bytes=1)
+    assert bounded.directory is not None
+    assert log.partition("txn", 0).restart(max_batch_bytes=1 << 20).is_harmless

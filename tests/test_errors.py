@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import brokerless
-from brokerless.errors import DamageError, RefusedError, raise_errors, renamed
+from brokerless.errors import DamageError, RefusedError, install_command, missing_libraries, raise_errors, renamed
 from brokerless.findings import Finding
 
 FOUND = Finding("error", "checksum-mismatch", "a.log", 61, 7, "the checksum does not match", "1", "2")
@@ -33,6 +35,26 @@ def test_by_default_only_errors_are_raised() -> None:
     raise_errors(Finding("warning", "kind", "a.log", None, None, "a message"))
     with pytest.raises(DamageError, match="checksum"):
         raise_errors(FOUND)
+
+
+EXTRAS = ["spark", "s3", "report", "erase", "sql", "decode", "restore", "iceberg", "delta", "pipeline"]
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_what_is_missing_is_named_by_its_libraries_and_by_no_project_of_an_index(extra: str) -> None:
+    """Whoever takes the name brokerless there would get a command of ours to install it."""
+    command = install_command(extra)
+    assert command.startswith("pip install ")
+    assert len(command.split()) > 2
+    assert "brokerless" not in command
+    assert str(missing_libraries("this needs more", extra)) == f"this needs more: {command}"
+
+
+def test_no_text_installs_a_project_of_this_name_from_an_index() -> None:
+    root = Path(brokerless.__file__).parents[2]
+    texts = [*root.joinpath("src").rglob("*.py"), *root.joinpath("docs").glob("*.md"), root / "README.md"]
+    found = re.compile(r"""(pip|pipx|uv tool) install ['"]?brokerless""")
+    assert [path.name for path in texts if found.search(path.read_text())] == []
 
 
 @renamed(old="new")

@@ -6,9 +6,12 @@ that they could not. Only what stops a whole call (a path that is not there, a w
 
 from __future__ import annotations
 
+import re
+import shlex
 import warnings
 from collections.abc import Callable
 from functools import wraps
+from importlib.metadata import requires
 from os import PathLike, fspath
 from typing import ParamSpec, TypeVar
 
@@ -70,6 +73,23 @@ class DamageError(BrokerlessError):
 
     def __reduce__(self) -> tuple[type[DamageError], tuple[Finding]]:
         return type(self), (self.finding,)
+
+
+def missing_libraries(what: str, extra: str) -> UsageError:
+    """Return the error of what cannot be done without the libraries of an extra, such as "SQL needs DuckDB".
+
+    The command that installs them names these libraries alone: a project called brokerless on an index may be a
+    stranger's.
+    """
+    return UsageError(f"{what}: {install_command(extra)}")
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs the libraries of an extra, by what was declared when this was installed."""
+    marked = (each.partition(";") for each in requires("brokerless") or ())
+    is_own = re.compile(rf"""extra\s*==\s*['"]{re.escape(extra)}['"]""")
+    own = [name.strip() for name, _, marker in marked if is_own.search(marker)]
+    return shlex.join(["pip", "install", *(each if "<" in each else each.split(">=")[0] for each in own)])
 
 
 def raise_errors(finding: Finding) -> None:

@@ -17,7 +17,7 @@ def add_filters(parser: ArgumentParser) -> None:
     add("--header", metavar="NAME=VALUE", help="only records with this header")
     help_of_where = (
         "only records for which this condition of DuckDB's SQL holds, on the columns offset, timestamp, key, value, "
-        "headers, key_text, value_text, key_json, value_json ... (needs brokerless[sql])"
+        "headers, key_text, value_text, key_json, value_json ... (needs the extra sql)"
     )
     add("--where", metavar="SQL", help=help_of_where)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from brokerless import arrow
 from brokerless.cli.output import Output
-from brokerless.errors import BrokerlessError, UsageError
+from brokerless.errors import BrokerlessError, UsageError, missing_libraries
 from brokerless.sql.session import name_of
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _prompt(session: Session) -> Any:
         from prompt_toolkit.history import FileHistory, InMemoryHistory
         from prompt_toolkit.key_binding import KeyBindings
     except ImportError as error:
-        raise UsageError("the shell needs prompt-toolkit: pip install 'brokerless[sql]'; or write a query") from error
+        raise missing_libraries("without a query, a shell opens, which needs prompt-toolkit", "sql") from error
     columns = session.columns()
     names = {*_WORDS, ".tables", ".schema", ".mode", ".read", ".help", ".quit", *map(quoted, columns)}
     names.update(quoted(each) for own in columns.values() for each in own)

@@ -24,7 +24,7 @@ import pyarrow as pa
 from brokerless import arrow
 from brokerless.dataset.table_dataset import TableDataset
 from brokerless.dataset.tables import TABLES, Tables, once
-from brokerless.errors import BrokerlessError, UsageError, raise_errors
+from brokerless.errors import BrokerlessError, UsageError, missing_libraries, raise_errors
 from brokerless.findings import Finding, Kind
 from brokerless.ordered_threads import processors
 from brokerless.sql.topics import TopicTypes, topic_dataset, topics_of
@@ -319,7 +319,7 @@ def import_duckdb() -> Any:
     try:
         import duckdb
     except ImportError as error:
-        raise UsageError("SQL needs DuckDB: pip install 'brokerless[sql]'") from error
+        raise missing_libraries("SQL needs DuckDB", "sql") from error
     return duckdb
 
 

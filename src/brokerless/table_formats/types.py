@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from brokerless.errors import BrokerlessError, UnwritableError, UsageError
+from brokerless.errors import BrokerlessError, UnwritableError, UsageError, missing_libraries
 from brokerless.table_formats.export_state import ExportState, RefusedTopicError
 
 TOPIC, EXPORT, COMMIT = "brokerless.topic", "brokerless.export", "brokerless.commit"
@@ -52,8 +52,7 @@ def library_errors(form: str, library: str, where: str) -> Generator[None]:
     except BrokerlessError:
         raise
     except ModuleNotFoundError as error:
-        text = f"{form} needs {library}: pip install 'brokerless[{form.lower()}]' ({error})"
-        raise UsageError(text) from error
+        raise missing_libraries(f"{form} needs {library} ({error})", form.lower()) from error
     except Exception as error:
         raise UnwritableError(f"{where}: {reason_of_library(error)}") from error
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from brokerless.errors import UsageError
+from brokerless.errors import UsageError, missing_libraries
 from brokerless.schemas import RECORDS
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class SqlCondition:
         try:
             import duckdb
         except ImportError as error:
-            raise UsageError("--where needs DuckDB: pip install 'brokerless[sql]'") from error
+            raise missing_libraries("--where needs DuckDB", "sql") from error
         try:
             self._connection.register("batch", pa.Table.from_batches([batch]))
             return np.asarray(self._connection.execute(query).fetchnumpy()["selected"])

@@ -16,7 +16,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from brokerless.errors import UsageError
+from brokerless.errors import missing_libraries
 from brokerless.typed.json.column_rules import NotByColumnsError, Rule, rule_of
 from brokerless.typed.json.columns import by_columns
 from brokerless.typed.merge import merge_types
@@ -123,7 +123,7 @@ class JsonValidator:
             from jsonschema.validators import validator_for
             from referencing.jsonschema import DRAFT7, specification_with
         except ImportError:
-            raise UsageError("decoding by JSON Schema needs more: pip install 'brokerless[decode]'") from None
+            raise missing_libraries("decoding by JSON Schema needs more", "decode") from None
         self._documents = documents = _documents(schema)
         resources: list[Any] = []
         for name, each in documents.items():

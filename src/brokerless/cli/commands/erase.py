@@ -63,7 +63,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--keys", metavar="FILE", help=help_of_keys)
     help_of_form = 'how keys are written: text, base64, or JSON as cat --json prints them ("..." or {"base64": "..."})'
     add("--keys-format", choices=_KEYS_FORMATS, default=_KEYS_FORMATS[0], help=help_of_form)
-    add("--where", metavar="SQL", help="erase records for which this condition holds (needs brokerless[erase])")
+    add("--where", metavar="SQL", help="erase records for which this condition holds (needs the extra erase)")
     add("--header", metavar="NAME=VALUE", help="erase records with this header")
     help_of_blank = "keep the selected records, but make their values null (a tombstone in a compacted topic)"
     add("--blank", choices=("value",), help=help_of_blank)
@@ -80,7 +80,7 @@ def add_options(parser: ArgumentParser) -> None:
     help_of_format = "what these values are: auto, schema, avro, protobuf, json-schema, json, connect-json (auto)"
     add("--value-format", metavar="FORMAT", default="auto", help=help_of_format)
     add("--manifest", metavar="FILE", help="where the manifest is written (DIRECTORY.erasure.json)")
-    add("--sign-key", metavar="FILE", help="sign the manifest with this Ed25519 key (PEM; needs brokerless[erase])")
+    add("--sign-key", metavar="FILE", help="sign the manifest with this Ed25519 key (PEM; needs the extra erase)")
     add_dry_run(parser)
     add_spark(parser)
     add_max_batch_bytes(parser)

@@ -19,7 +19,7 @@ brokerless audit finds, and what the largest topics would take in other formats 
 are the commands that explain their bytes. Headers are read once for all figures, all data once by the audit. --json
 prints the rows of all tables instead, each with its table's name.
 
-Charts need the extra report: pip install 'brokerless[report]'. Without it, the page has all but the charts.
+Charts need the extra report: pip install altair vl-convert-python. Without it, the page has all but the charts.
 
 The exit code is that of brokerless audit: 0 if there are only infos, 1 if there are warnings or errors, and 2 for a
 path that cannot be opened or written.

@@ -42,7 +42,7 @@ and json_of(value) are null for bytes that are not UTF-8, or not JSON. Keys and 
 the registry's topic _schemas, or --schemas, has the subjects orders-key and orders-value. A query reads the log and
 nothing else, and changes nothing.
 
-This needs the extra sql: pip install 'brokerless[sql]'.
+This needs the extra sql: pip install duckdb prompt-toolkit.
 
 The exit code is 0, 1 if there is damage or a log ends within a batch, and 2 for a mistake in SQL or a path that cannot
 be opened. Records after damage are in the result as well.

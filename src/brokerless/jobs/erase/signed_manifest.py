@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import UnreadableError, UsageError, missing_libraries
 from brokerless.jobs.erase.job import ErasedPartition, Erasure
 from brokerless.jobs.erase.selection import SCRYPT, Selection
 from brokerless.jobs.manifest import describe_file
@@ -304,5 +304,5 @@ def _cryptography() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
-        raise UsageError("signatures need the library cryptography: pip install 'brokerless[erase]'") from error
+        raise missing_libraries("signatures need the library cryptography", "erase") from error
     return serialization, ed25519

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any, NoReturn, cast
 
-from brokerless.errors import UsageError
+from brokerless.errors import UsageError, missing_libraries
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.pipeline.forms import FORMS, Form
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS, Isolation
@@ -69,8 +69,7 @@ def load_settings(path: str, storage_options: StorageOptions | None = None) -> d
     try:
         import yaml
     except ImportError as error:
-        text = "a file of settings needs PyYAML: pip install 'brokerless[pipeline]'"
-        raise UsageError(text) from error
+        raise missing_libraries("a file of settings needs PyYAML", "pipeline") from error
     data = Location(path, storage_options).read(_LIMIT)
     try:
         root: Any = yaml.compose(data, Loader=yaml.SafeLoader)

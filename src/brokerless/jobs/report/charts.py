@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from brokerless.errors import UsageError
+from brokerless.errors import missing_libraries
 from brokerless.jobs.report.chart_rows import (
     OTHERS,
     batch_size_rows,
@@ -45,7 +45,7 @@ def vega_altair() -> Any:
     try:
         import altair
     except ImportError as error:
-        raise UsageError("charts need Vega-Altair: pip install 'brokerless[report]'") from error
+        raise missing_libraries("charts need Vega-Altair", "report") from error
     return altair
 
 

@@ -18,7 +18,7 @@ from string import Template
 from typing import Any
 
 from brokerless import clock
-from brokerless.errors import UsageError
+from brokerless.errors import UsageError, missing_libraries
 from brokerless.findings import SEVERITIES
 from brokerless.jobs.report.chart_rows import rows_of
 from brokerless.jobs.report.charts import CHARTS, vega_altair
@@ -118,7 +118,7 @@ def charts_script() -> str:
     try:
         import vl_convert
     except ImportError as error:
-        raise UsageError("a report needs vl-convert: pip install 'brokerless[report]'") from error
+        raise missing_libraries("a report needs vl-convert", "report") from error
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
 
 

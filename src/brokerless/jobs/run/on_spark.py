@@ -25,7 +25,7 @@ from threading import Thread, current_thread, main_thread
 from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
 
-from brokerless.errors import BrokerlessError, JobError, UsageError
+from brokerless.errors import BrokerlessError, JobError, UsageError, install_command
 from brokerless.jobs.run.spark_worker import keep_what_is_loaded
 from brokerless.jobs.run.types import Done, Say, TaskT, ValueT, Work, ignore
 
@@ -47,7 +47,7 @@ _STOPPING = 30.0
 def what_is_missing() -> str | None:
     """Why Spark cannot be started here, if it cannot."""
     if find_spec("pyspark") is None:
-        return "PySpark is not installed (pip install 'brokerless[spark]')"
+        return f"PySpark is not installed ({install_command('spark')})"
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
         return "there is no Java (Spark needs 17 or newer)"
     return None

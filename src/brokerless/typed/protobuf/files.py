@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from brokerless.errors import UsageError
+from brokerless.errors import missing_libraries
 from brokerless.typed.registry import Schema
 
 _MAIN = "brokerless_schema.proto"
@@ -71,7 +71,7 @@ def message_types(schema: Schema) -> MessageTypes:
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool
     except ImportError:
-        raise UsageError("decoding Protobuf needs more: pip install 'brokerless[decode]'") from None
+        raise missing_libraries("decoding Protobuf needs more", "decode") from None
     serialized = _serialized(schema)
     files: list[Any] = []
     if serialized is not None:
@@ -160,7 +160,7 @@ def _compile(schema: Schema) -> bytes:
     try:
         import grpc_tools
     except ImportError:
-        raise UsageError("decoding Protobuf needs more: pip install 'brokerless[decode]'") from None
+        raise missing_libraries("decoding Protobuf needs more", "decode") from None
     with tempfile.TemporaryDirectory(prefix="brokerless-proto-") as directory:
         root = Path(directory) / "in"
         for name, each in [*_imports(schema), (_MAIN, schema)]:

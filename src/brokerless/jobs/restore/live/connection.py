@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from brokerless.errors import ClusterError, UsageError
+from brokerless.errors import ClusterError, UsageError, missing_libraries
 from brokerless.log.checkpoint.meta_properties import parse_properties
 from brokerless.log.storage.location import Location
 
@@ -84,8 +84,7 @@ def load_library() -> Any:
         confluent_kafka = import_module("confluent_kafka")
         import_module("confluent_kafka.admin")
     except ImportError as error:
-        text = 'to restore into a running cluster, install confluent-kafka: pip install "brokerless[restore]"'
-        raise UsageError(text) from error
+        raise missing_libraries("restoring into a running cluster needs confluent-kafka", "restore") from error
     return confluent_kafka
 
 

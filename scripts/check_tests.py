@@ -149,6 +149,7 @@ TESTED_IN = {
     "serving/answers/group_offsets": "serving/test_differential.py",
     "serving/answers/leader_epochs": "serving/test_differential.py",
     "serving/answers/list_offsets": "serving/test_differential.py",
+    "serving/answers/logins": "serving/test_login.py",
     "serving/answers/metadata": "serving/test_differential.py",
     "serving/answers/refusals": "serving/test_differential.py",
     "serving/context": "serving/test_server.py",

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
 import brokerless
 from brokerless.internals.messages import ZERO_UUID, Field
 from brokerless.internals.tables import state_rows
@@ -39,6 +41,7 @@ UNCHANGED = {
 """A broker that only serves: it compacts nothing, deletes nothing, and aborts nothing."""
 WRITTEN = ("__consumer_offsets", "__transaction_state")
 """Topics that a broker writes to when it is asked."""
+USER, PASSWORD = "reader", "old password"
 REVIVED = ("group-static", "group-new")
 """Groups of the golden broker whose members are still members when it starts again; here, they are gone."""
 NEW_GROUPS = ("no-such-group", "another", "")
@@ -62,6 +65,8 @@ class Place:
 class Pair:
     """A broker, and ``serve`` on a copy of its directory."""
 
+    copy: Path
+    """What is served."""
     bootstraps: tuple[str, str]
     places: list[Place]
     groups: list[str]
@@ -90,12 +95,21 @@ def pair(directory: Path, data: Path) -> Iterator[Pair]:
     shutil.copytree(data, broker.log_dir)
     with broker:
         wait_for_leaders(broker)
+        add_user(broker)
         log = brokerless.open(copy_of(broker, directory / "copy"))
         with brokerless.serve(log.path) as server:
             places = [each for each in places_of(log, server) if each.topic not in WRITTEN]
             groups = [each for each in groups_of(log) if each not in REVIVED]
             names = [row["transactionalId"] for row in rows_of(log, "__transaction_state", "transactionalIds")]
-            yield Pair((broker.bootstrap, server.bootstrap_servers), places, groups, names)
+            yield Pair(Path(log.path), (broker.bootstrap, server.bootstrap_servers), places, groups, names)
+
+
+def add_user(broker: KafkaBroker) -> None:
+    credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    user = UserScramCredentialUpsertion(USER, credential, PASSWORD.encode())
+    admin = broker.admin()  # kept alive until its future is done
+    (future,) = admin.alter_user_scram_credentials([user]).values()
+    future.result(30)
 
 
 def wait_for_leaders(broker: KafkaBroker) -> None:
@@ -419,7 +433,7 @@ class Requests:
         return {"transactionalIds": self.random.sample([*self.pair.transactional_ids, "none", ""], 3)}
 
     def users(self, version: int) -> Row:
-        users = self.random.choice([None, [], [{"name": "nobody"}], [{"name": "nobody"}, {"name": "nobody"}]])
+        users = self.random.choice([None, [], [{"name": "nobody"}, {"name": USER}], [{"name": USER}, {"name": USER}]])
         return {"users": users}
 
     def quotas(self, version: int) -> Row:
@@ -495,14 +509,14 @@ def comparable(answer: Row, groups: set[str]) -> Row:
                 row[key] &= mine
         if isinstance(row.get("groups"), list):
             row["groups"] = [each for each in row["groups"] if each["groupId"] in groups]
-        for key in ("topics", "groups", "partitions", "responses", "transactionStates", "configResources"):
+        for key in ("topics", "groups", "partitions", "responses", "transactionStates", "configResources", "results"):
             if isinstance(row.get(key), list):
                 row[key].sort(key=order)
     return plain
 
 
 _NAMES = ("name", "topic", "topicId", "groupId", "partition", "partitionIndex", "transactionalId",
-          "resourceType", "resourceName")  # fmt: skip
+          "resourceType", "resourceName", "user")  # fmt: skip
 
 
 def order(row: Any) -> list[str]:

@@ -26,7 +26,9 @@ DEMO = Path(__file__).parents[2] / "demo" / "data"
 Read = dict[tuple[str, int], list[tuple[Any, ...]]]
 
 
-def by_librdkafka(bootstrap: str, places: list[tuple[str, int]], isolation: str = "read_uncommitted") -> Read:
+def by_librdkafka(
+    bootstrap: str, places: list[tuple[str, int]], isolation: str = "read_uncommitted", **others: str
+) -> Read:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -36,6 +38,7 @@ def by_librdkafka(bootstrap: str, places: list[tuple[str, int]], isolation: str 
             "isolation.level": isolation,
             "fetch.wait.max.ms": 10,
             "log_level": 3,
+            **{name.replace("_", "."): value for name, value in others.items()},
         }
     )
     found: Read = {place: [] for place in places}

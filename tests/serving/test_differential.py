@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_requests_to_write_are_refused(both: Pair) -> None:
     ]
     codes: list[int] = []
     for one in asked:
-        ((answer,),) = Pair(both.bootstraps[1:], [], [], []).exchange([one])
+        ((answer,),) = replace(both, bootstraps=both.bootstraps[1:]).exchange([one])
         rows = next((each for each in answer.values() if isinstance(each, list)), [answer])
         codes.append(rows[0]["partitions"][0]["errorCode"] if "partitions" in rows[0] else rows[0]["errorCode"])
     assert codes == [44, 44, 31, 30, 31, 44, 29]

@@ -101,6 +101,10 @@ def serve(
     offsets: str | os.PathLike[str] | None = None,
     skip_damaged: bool = False,
     insecure: bool = False,
+    tls_cert: str | os.PathLike[str] | None = None,
+    tls_key: str | os.PathLike[str] | None = None,
+    users: str | os.PathLike[str] | None = None,
+    cluster_users: bool = False,
     include: Collection[Include] | Include = (),
     storage_options: StorageOptions | None = None,
     on_damage: OnDamage | None = None,
@@ -120,6 +124,12 @@ def serve(
         Whether consumers go on at the next intact batch where one is damaged.
     insecure : bool
         Whether an address may be listened on that other machines reach.
+    tls_cert, tls_key : path, optional
+        Files in PEM, to listen over TLS; the key may be in the first.
+    users : path, optional
+        A file of users (``name:password`` a line): only these may read, by SCRAM.
+    cluster_users : bool
+        Whether the cluster's own users may read, and nobody else, by SCRAM with their passwords.
     include, storage_options
         As :func:`brokerless.open` takes them.
     on_damage : callable, optional
@@ -149,10 +159,18 @@ def serve(
         open_directory(Location(path, storage_options), include) for path in list_paths(paths, "give at least one path")
     ]
     options = ServeOptions(
-        parse_address(listen),
-        None if advertise is None else parse_address(advertise),
-        None if offsets is None else os.fspath(offsets),
-        skip_damaged,
-        insecure,
+        listen=parse_address(listen),
+        advertise=None if advertise is None else parse_address(advertise),
+        offsets=_path(offsets),
+        skips_damage=skip_damaged,
+        is_insecure=insecure,
+        tls_cert=_path(tls_cert),
+        tls_key=_path(tls_key),
+        users=_path(users),
+        cluster_users=cluster_users,
     )
     return Server(directories, options, on_damage or (lambda _: None))
+
+
+def _path(path: str | os.PathLike[str] | None) -> str | None:
+    return None if path is None else os.fspath(path)

@@ -16,15 +16,20 @@ from brokerless.internals.messages import UnreadableMessageError
 from brokerless.log.live_segments import open_listed
 from brokerless.log.storage.files import File, LocalFile
 from brokerless.serving.answers.api_versions import API_VERSIONS, unknown_version
-from brokerless.serving.answers.dispatch import answered, answers
+from brokerless.serving.answers.dispatch import answered, answers, logins
+from brokerless.serving.answers.logins import HANDSHAKE, answer_authenticate, answer_handshake
 from brokerless.serving.context import Request, Serving
-from brokerless.serving.protocol.tables import Head, decode_body, decode_head
+from brokerless.serving.login import Login
+from brokerless.serving.protocol.tables import Api, Head, decode_body, decode_head
 from brokerless.serving.protocol.writer import FileRange, Piece, encode, response_head
 
 LARGEST_REQUEST = 16 << 20
 """Bytes; a broker takes 100 MiB, for what producers send."""
 BUDGET = 32 << 20
 """Bytes of all requests together that are larger than :data:`_FREE`."""
+LARGEST_BEFORE_LOGIN = 64 << 10
+FAILURE_DELAY_S = 0.1
+"""``connection.failed.authentication.delay.ms``."""
 READ_LIMIT = 8 << 10
 """Bytes that a connection holds before anybody asked for them."""
 _FREE, _STEP = 8 << 10, 64 << 10
@@ -61,6 +66,8 @@ class Connection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     budget: Budget
+    login: Login | None = None
+    _ends: bool = False
 
     async def run(self) -> None:
         """Answer requests until the client is gone, or sends what is no request."""
@@ -82,7 +89,7 @@ class Connection:
         try:
             async with asyncio.timeout(WHOLE_WITHIN_S):
                 size = int.from_bytes(announced + await self.reader.readexactly(3), "big", signed=True)
-                if not 0 <= size <= LARGEST_REQUEST:
+                if not 0 <= size <= (LARGEST_REQUEST if self._is_logged_in else LARGEST_BEFORE_LOGIN):
                     raise EndedError(f"a request of {size} bytes")
                 data = bytearray()
                 while len(data) < size:
@@ -97,10 +104,14 @@ class Connection:
             if taken:
                 await self.budget.give(taken)
         await self._send(pieces)
-        return True
+        return not self._ends
 
     async def _answer(self, head: Head, data: bytes) -> list[Piece]:
+        if self.login is not None and head.key in logins():
+            return await self._log_in(self.login, logins()[head.key], head, data)
         found = answers().get(head.key)
+        if not self._is_logged_in and head.key != API_VERSIONS:
+            raise EndedError("a request before the login")
         if found is None:
             raise EndedError(f"a request of kind {head.key}")
         api, answer = found
@@ -114,6 +125,21 @@ class Connection:
         if row is None:
             raise EndedError("a producer that waits for no response")
         is_flexible = head.version in api.response.flexible and head.key != API_VERSIONS
+        return [response_head(head.correlation_id, is_flexible=is_flexible), *encode(api.response, head.version, row)]
+
+    @property
+    def _is_logged_in(self) -> bool:
+        return self.login is None or self.login.user is not None
+
+    async def _log_in(self, login: Login, api: Api, head: Head, data: bytes) -> list[Piece]:
+        if head.version not in api.versions or (head.key == HANDSHAKE and head.version == 0):
+            raise EndedError(f"{api.name} of version {head.version}")
+        body = decode_body(api, head, data)
+        row = answer_handshake(login, body) if head.key == HANDSHAKE else answer_authenticate(login, body)
+        if row.get("errorCode"):
+            self._ends = True
+            await asyncio.sleep(FAILURE_DELAY_S)
+        is_flexible = head.version in api.response.flexible
         return [response_head(head.correlation_id, is_flexible=is_flexible), *encode(api.response, head.version, row)]
 
     def _host(self) -> str:

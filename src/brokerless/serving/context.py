@@ -13,6 +13,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.log.segment import Report
 from brokerless.serving.groups.coordinator import Coordinator
 from brokerless.serving.groups.subscriptions import ServedTopics
+from brokerless.serving.login import Users
 from brokerless.serving.protocol.tables import Api
 from brokerless.serving.source.topics import Topics
 
@@ -35,12 +36,13 @@ class Request:
 
 @dataclass(slots=True)
 class Serving:
-    """``host`` and ``port``: the address that clients are to connect to. ``transactional_ids``: those of the cluster,
-    None before anybody asked."""
+    """``host`` and ``port``: the address that clients are to connect to. ``users``: who may log in, None where nobody
+    has to. ``transactional_ids``: those of the cluster, None before anybody asked."""
 
     topics: Topics
     groups: Coordinator
     report: Report
+    users: Users | None = None
     host: str = ""
     port: int = 0
     transactional_ids: Mapping[str, dict[str, Any]] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,12 +16,14 @@ from typing import Self
 
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.findings import Finding
+from brokerless.jobs.restore.source import source_cluster
 from brokerless.log.directory import LogDirectory
 from brokerless.log.segment import Report
 from brokerless.serving.connection import READ_LIMIT, Budget, Connection
 from brokerless.serving.context import Serving
 from brokerless.serving.groups.coordinator import Coordinator
 from brokerless.serving.groups.offsets import CommittedOffsets, read_file
+from brokerless.serving.login import Login, Users, read_users, users_of_cluster
 from brokerless.serving.source.topics import Topics, load_topics
 
 PORT = 9092
@@ -33,13 +36,22 @@ _ENDS_WITHIN_S = 5.0
 class ServeOptions:
     """``listen`` and ``advertise``: host and port; what clients are to connect to is what is listened on, where
     ``advertise`` is None. ``offsets``: a file for committed offsets. ``is_insecure``: anybody who reaches the host may
-    read."""
+    read. ``tls_cert`` and ``tls_key``: files in PEM; the key may be in the first. ``users``: a file of those who may
+    log in; ``cluster_users``: those of the cluster that is served may."""
 
     listen: tuple[str, int] = ("127.0.0.1", PORT)
     advertise: tuple[str, int] | None = None
     offsets: str | None = None
     skips_damage: bool = False
     is_insecure: bool = False
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    users: str | None = None
+    cluster_users: bool = False
+
+    @property
+    def has_logins(self) -> bool:
+        return self.users is not None or self.cluster_users
 
 
 def parse_address(text: str, default_port: int | None = None) -> tuple[str, int]:
@@ -64,6 +76,26 @@ def is_loopback(host: str) -> bool:
 def shown_address(host: str, port: int) -> str:
     """Return an address as clients take it."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _users(options: ServeOptions, topics: Topics) -> Users | None:
+    """Who may log in; None where nobody has to."""
+    if options.users is not None:
+        return read_users(options.users)
+    return users_of_cluster(source_cluster(topics.metadata_from)) if options.cluster_users else None
+
+
+def _tls(options: ServeOptions) -> ssl.SSLContext | None:
+    if options.tls_cert is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(options.tls_cert, options.tls_key)
+    except (OSError, ValueError) as error:  # SSLError is an OSError
+        files = " and ".join(each for each in (options.tls_cert, options.tls_key) if each is not None)
+        raise UsageError(f"no certificate with its key can be read of {files}: {error}") from error
+    return context
 
 
 @dataclass(slots=True)
@@ -96,14 +128,27 @@ class Server:
             raise UsageError("nothing is served yet: use this in a with statement")
         return self._serving.topics
 
+    @property
+    def mechanisms(self) -> list[str]:
+        """The mechanisms by which users log in; none where nobody has to."""
+        users = None if self._serving is None else self._serving.users
+        return [] if users is None else Login(users).mechanisms
+
     def check(self) -> None:
         """Raise :class:`UsageError` for options that are not allowed."""
         host, port = self.options.listen
-        if not is_loopback(host) and not self.options.is_insecure:
+        options = self.options
+        is_safe = options.tls_cert is not None and options.has_logins
+        if not is_loopback(host) and not is_safe and not options.is_insecure:
             raise UsageError(
                 f"{shown_address(host, port)} can be reached from other machines, and whoever reaches it can read "
-                "everything; listen on 127.0.0.1 (and use an SSH tunnel), or say --insecure"
+                "everything; give --tls-cert and --users, or listen on 127.0.0.1 (an SSH tunnel leads there), or say "
+                "--insecure"
             )
+        if options.users is not None and options.cluster_users:
+            raise UsageError("--users and --cluster-users exclude each other; use one of them")
+        if options.tls_key is not None and options.tls_cert is None:
+            raise UsageError("--tls-key needs --tls-cert")
         if self.options.offsets is not None:
             file = Path(self.options.offsets).resolve()
             for each in self.directories:
@@ -122,7 +167,8 @@ class Server:
         options = self.options
         topics = load_topics(self.directories, self._report, skips_damage=options.skips_damage)
         path = None if options.offsets is None else Path(options.offsets)
-        serving = Serving(topics, Coordinator(CommittedOffsets(self._report, path)), self._report)
+        users, context = _users(options, topics), _tls(options)
+        serving = Serving(topics, Coordinator(CommittedOffsets(self._report, path)), self._report, users)
         budget = Budget()
 
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -133,7 +179,8 @@ class Server:
                 return
             self._connections.add(task)
             try:
-                await Connection(serving, reader, writer, budget).run()
+                login = None if users is None else Login(users)
+                await Connection(serving, reader, writer, budget, login).run()
             except asyncio.CancelledError:
                 pass  # the server ends
             finally:
@@ -141,7 +188,7 @@ class Server:
 
         host, port = options.listen
         try:
-            server = await asyncio.start_server(accept, host, port, limit=READ_LIMIT, backlog=1024)
+            server = await asyncio.start_server(accept, host, port, limit=READ_LIMIT, backlog=1024, ssl=context)
         except OSError as error:
             raise UsageError(f"cannot listen on {shown_address(host, port)}: {error.strerror or error}") from error
         bound: int = server.sockets[0].getsockname()[1]

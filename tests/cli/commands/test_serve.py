@@ -38,7 +38,7 @@ def test_it_says_what_it_serves_and_how_to_read_it() -> None:
         lines = [process.stdout.readline().decode() for _ in range(5)]
         process.terminate()
     assert lines[0].startswith(f"serving {DEMO}/orders-0, {DEMO}/orders-1 read-only: 1 topic, 2 partitions, ")
-    assert lines[1] == "to programs on this machine:\n"
+    assert lines[1] == "to programs on this machine, without logins, without TLS:\n"
     address = lines[2].partition("bootstrap.servers=")[2].strip()
     assert lines[3] == f"  kafka-console-consumer.sh --bootstrap-server {address} --topic orders --from-beginning\n"
 

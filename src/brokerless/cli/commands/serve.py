@@ -33,15 +33,16 @@ Damaged batches are reported here, once, and answered with CORRUPT_MESSAGE, at w
 --skip-damaged they go on at the next intact batch. A gap where a segment is missing is reported, and consumers go on
 after it, as with any broker.
 
-It listens on this machine alone (127.0.0.1:9092), without TLS and logins, which are not there yet: listening on any
-other address needs --insecure. Not served: share and streams groups, and records that are in remote storage
-alone.
+It listens on this machine alone (127.0.0.1:9092); any other address needs TLS (--tls-cert) and logins by SCRAM
+(--users, or --cluster-users with the cluster's own users and passwords), or --insecure. The cluster's ACLs are not
+applied. Not served: share and streams groups, and records that are in remote storage alone.
 
 It runs until Ctrl-C or SIGTERM. The exit code is 0, 1 if damage was found, and 2 for what cannot be served.
 """
 EXAMPLES = """\
   brokerless serve /var/lib/kafka
   brokerless serve /mnt/disk1 /mnt/disk2 --listen 127.0.0.1:0 -t 'orders*'
+  brokerless serve /mnt/disk1 --listen 0.0.0.0:9093 --tls-cert server.pem --users users
   brokerless serve /backup/kafka --offsets offsets.jsonl --skip-damaged
 """
 HAS_TABLES = False
@@ -58,6 +59,13 @@ def add_options(parser: ArgumentParser) -> None:
     add("--skip-damaged", action="store_true", help="go on at the next intact batch where one is damaged")
     help_of_insecure = "listen on an address that other machines reach: whoever reaches it can read everything"
     add("--insecure", action="store_true", help=help_of_insecure)
+    add("--tls-cert", metavar="FILE", help="listen over TLS, with this certificate (PEM, with its chain)")
+    add("--tls-key", metavar="FILE", help="its key (PEM), if it is not in the same file")
+    add("--users", metavar="FILE", help="only these users may read (name:password a line), by SCRAM")
+    help_of_cluster_users = (
+        "only the cluster's own users may read, by SCRAM with their passwords (not where it has ACLs)"
+    )
+    add("--cluster-users", action="store_true", help=help_of_cluster_users)
 
 
 def run(options: Namespace) -> int:
@@ -66,7 +74,15 @@ def run(options: Namespace) -> int:
     output = Output()
     advertise = None if options.advertise is None else parse_address(options.advertise)
     serve = ServeOptions(
-        parse_address(options.listen), advertise, options.offsets, options.skip_damaged, options.insecure
+        listen=parse_address(options.listen),
+        advertise=advertise,
+        offsets=options.offsets,
+        skips_damage=options.skip_damaged,
+        is_insecure=options.insecure,
+        tls_cert=options.tls_cert,
+        tls_key=options.tls_key,
+        users=options.users,
+        cluster_users=options.cluster_users,
     )
     directories = _selected(output, options)
     if output.exit_code == UNUSABLE:
@@ -121,9 +137,16 @@ def _lines(server: Server) -> Iterator[str]:
     size = format_bytes(sum(each.paths.size for each in topics.partitions))
     counts = f"{count_of(len(topics.by_name), 'topic')}, {count_of(len(topics.partitions), 'partition')}, {size}"
     yield f"serving {', '.join(each.path for each in server.directories)} read-only: {counts}"
-    is_own = is_loopback(server.options.listen[0])
-    yield f"to {'programs on this machine' if is_own else 'everybody who reaches this machine, without TLS or logins'}:"
+    options = server.options
+    who = "programs on this machine" if is_loopback(options.listen[0]) else "everybody who reaches this machine"
+    logins = "who log in by SCRAM" if options.has_logins else "without logins"
+    yield f"to {who}, {logins}, {'over TLS' if options.tls_cert is not None else 'without TLS'}:"
     yield f"  bootstrap.servers={server.bootstrap_servers}"
+    protocol = ("SASL_" if options.has_logins else "") + ("SSL" if options.tls_cert is not None else "PLAINTEXT")
+    if protocol != "PLAINTEXT":
+        yield f"  security.protocol={protocol}"
+    if options.has_logins:
+        yield f"  sasl.mechanism={server.mechanisms[0]}"
     name = next((each.name for each in own), next(iter(topics.by_name)))
     command = f"kafka-console-consumer.sh --bootstrap-server {server.bootstrap_servers}"
     yield f"  {command} --topic {name} --from-beginning"

@@ -14,7 +14,9 @@ from brokerless.serving.context import Request, Serving
 from brokerless.serving.protocol.errors import Error
 from brokerless.serving.protocol.tables import Api
 
-PRODUCE, API_VERSIONS = 0, 18
+PRODUCE, HANDSHAKE, API_VERSIONS = 0, 17, 18
+_FIRST = {PRODUCE: 0, HANDSHAKE: 1}
+"""The first version that is listed, where it is not the first that is known."""
 _SINCE_CLUSTER_ID = 5
 
 Row = dict[str, Any]
@@ -25,7 +27,7 @@ def versions_of(answered: Iterable[Api]) -> list[Row]:
     return [
         {
             "apiKey": each.key,
-            "minVersion": 0 if each.key == PRODUCE else each.versions[0],
+            "minVersion": _FIRST.get(each.key, each.versions[0]),
             "maxVersion": each.versions[-1],
         }
         for each in sorted(answered, key=lambda each: each.key)

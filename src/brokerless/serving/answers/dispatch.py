@@ -33,6 +33,7 @@ from brokerless.serving.answers.group_members import (
 from brokerless.serving.answers.group_offsets import answer_commit, answer_offsets
 from brokerless.serving.answers.leader_epochs import answer_leader_epochs
 from brokerless.serving.answers.list_offsets import answer_list_offsets
+from brokerless.serving.answers.logins import AUTHENTICATE, HANDSHAKE
 from brokerless.serving.answers.metadata import answer_metadata, answer_topic_partitions
 from brokerless.serving.answers.refusals import REFUSED, refuse
 from brokerless.serving.context import Request, Serving
@@ -42,7 +43,7 @@ Answer = Callable[[Serving, Request], Awaitable[dict[str, Any] | None]]
 
 
 async def _answer_api_versions(serving: Serving, request: Request) -> dict[str, Any]:
-    return answer_api_versions(serving, request, answered())
+    return answer_api_versions(serving, request, (*answered(), *(logins().values() if serving.users else ())))
 
 
 _ANSWERS: dict[str, Answer] = {
@@ -82,6 +83,12 @@ _ANSWERS: dict[str, Answer] = {
 def answered() -> tuple[Api, ...]:
     """The kinds of requests that are answered."""
     return tuple(each for each in apis().values() if each.name in _ANSWERS)
+
+
+@cache
+def logins() -> dict[int, Api]:
+    """The kinds of requests by which clients log in; a connection answers them itself."""
+    return {key: apis()[key] for key in (HANDSHAKE, AUTHENTICATE)}
 
 
 @cache

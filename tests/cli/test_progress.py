@@ -70,7 +70,7 @@ def test_a_bar_is_on_stderr_wherever_stdout_goes_and_no_trace_of_it_stays(
     run: Run, name: str, logs: Path, lines: Path, tmp_path: Path
 ) -> None:
     plain = run(*arguments_of(name, logs, lines, tmp_path / "plain"))
-    shared = on_terminal(*arguments_of(name, logs, lines, tmp_path / "shared"), stdout_too=True, columns=250)
+    shared = on_terminal(*arguments_of(name, logs, lines, tmp_path / "shared"), stdout_too=True, columns=600)
     apart = on_terminal(*arguments_of(name, logs, lines, tmp_path / "apart"), stdout_too=False)
 
     for session in (shared, apart):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.texts import TEXTS, WIDTHS, texts
+from tests.cli.texts import TEXTS, WIDTHS, logs, text_of_table, texts
 
 COMMANDS_TO_COPY = ("brokerless ", "kafka-", "$ ")
 
@@ -48,3 +48,12 @@ def test_no_name_of_this_machine_is_in_them() -> None:
     for path in TEXTS.rglob("*.txt"):
         assert str(Path.cwd()) not in path.read_text()
         assert "/tmp" not in path.read_text().replace("read-only", "")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["internals kafka --history", "ls kafka --json", "audit damaged --json", "cat kafka -n 2", "restart kafka --json"],
+)
+def test_data_is_the_same_however_narrow_the_terminal(line: str) -> None:
+    with logs():
+        assert text_of_table(line, 60) == text_of_table(line, None)

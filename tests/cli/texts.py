@@ -93,15 +93,16 @@ def _damage(path: Path) -> None:
     (path / "lost+found").mkdir()
 
 
-def text_of_table(name: str, width: int) -> str:
-    """What a command line of :data:`TABLES` prints, and its exit code; within :func:`logs`."""
+def text_of_table(name: str, width: int | None) -> str:
+    """What a command line of :data:`TABLES` (or any other one) prints, and its exit code; within :func:`logs`."""
+    line = TABLES.get(name, name)
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
     shown = mock.patch("brokerless.cli.screen", lambda *, is_wide: Screen(None if is_wide else width))
     with shown, redirect_stdout(out), redirect_stderr(err):
-        code = main(TABLES[name].split())
+        code = main(line.split())
         out.flush()
     text = out.buffer.getvalue().decode()  # type: ignore[attr-defined]
-    return f"$ brokerless {TABLES[name]}\n{text}" + f"[stderr]\n{err.getvalue()}" * bool(err.getvalue()) + f"[{code}]\n"
+    return f"$ brokerless {line}\n{text}" + f"[stderr]\n{err.getvalue()}" * bool(err.getvalue()) + f"[{code}]\n"
 
 
 def texts() -> Iterator[tuple[str, str]]:

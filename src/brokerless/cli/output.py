@@ -50,18 +50,23 @@ class Output:
                     self._stdout.flush()
 
     def line(self, text: str) -> None:
+        """A line of data, unchanged."""
+        self.write([readable(text).encode() + b"\n"])
+
+    def prose(self, text: str) -> None:
         """A line for people, wrapped to the terminal."""
         from brokerless.views.screen import hang
 
         for each in text.split("\n"):
-            self.write([readable(line).encode() + b"\n" for line in hang(each)])
+            for line in hang(each):
+                self.line(line)
 
     def objects(self, values: Iterable[Any]) -> None:
         """JSON Lines."""
         from brokerless.interchange.jsonl_writer import dumps
 
         for value in values:
-            self.write([readable(dumps(value)).encode() + b"\n"])
+            self.line(dumps(value))
 
     def found(self, finding: Finding, show: bool) -> None:
         """A finding as the result of a command. With JSON, warnings and errors go to stderr for people as well."""
@@ -100,7 +105,7 @@ class Output:
             self.objects(rows)
             return
         for each in lines:
-            self.line(each)
+            self.prose(each)
 
     def problems(self, texts: Iterable[str], is_incomplete: bool) -> None:
         """What a command passed over, a line on stderr each; and whether something that was requested is missing."""

@@ -60,7 +60,7 @@ def run(options: Namespace) -> int:
         if not chosen and is_narrowed(options):
             continue
         if number and not options.json:
-            output.line("")
+            output.prose("")
         is_found |= _audit(log, chosen, starts, options, output)
     if is_found:
         output.exit_code = max(output.exit_code, FINDINGS)
@@ -124,9 +124,9 @@ def _audit(
     if not options.json:
         is_whole = not is_narrowed(options)
         for line in summary_lines(audits, found, starts.get(log.path), log.path, is_whole=is_whole):
-            output.line(line)
+            output.prose(line)
         for line in () if options.quiet else partition_lines(audits, all_of_them=options.all):
-            output.line(line)
+            output.prose(line)
         for line in shown.lines(f"{log.path.rstrip('/')}/", has_advice=True):
-            output.line(line)
+            output.prose(line)
     return not found.is_clean

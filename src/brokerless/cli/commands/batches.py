@@ -43,12 +43,12 @@ def run(options: Namespace) -> int:
                 ):
                     if not options.json and batch["file"][0].as_py() != file:
                         file = batch["file"][0].as_py()
-                        output.line(f"{show_name(file)}:")
+                        output.prose(f"{show_name(file)}:")
                         output.write([headers.names()])
                     output.write(jsonl_writer.rows(batch) if options.json else headers.lines(batch))
             except UnreadableError as error:
                 output.unreadable(error)
     spare = headers.left_out()
     if spare and not options.json:
-        output.line(f"(--wide shows {', '.join(spare)} as well)")
+        output.prose(f"(--wide shows {', '.join(spare)} as well)")
     return output.end()

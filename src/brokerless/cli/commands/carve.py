@@ -71,11 +71,11 @@ def run(options: Namespace) -> int:
                 output.objects([carved_row(carved)])
     if not options.json:
         for line in carved_lines(found) if found else ():
-            output.line(line)
+            output.prose(line)
         what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
         carved_bytes = format_bytes(sum(each.bytes for each in found))
         ending = what if found else "no batches were found"
-        output.line(
+        output.prose(
             "\n" * bool(found) + f"{count_of(len(found), 'group')}, {carved_bytes} of {format_bytes(total)}: {ending}"
         )
     return output.end()

@@ -54,5 +54,5 @@ def run(options: Namespace) -> int:
         output.objects({"table": "findings", **each.as_dict()} for each in description.findings)
     else:
         for line in cluster_lines(description):
-            output.line(line)
+            output.prose(line)
     return output.end()

@@ -159,16 +159,16 @@ def _show(output: Output, results: Sequence[CompactResult], options: Namespace) 
 
     done = [each for each in results if not each.damages]
     for line in table(_NAMES, [_cells(each) for each in done], right=_NAMES[2:]):
-        output.line(line)
+        output.prose(line)
     removed = [
         [each.task.name, format_number(number), REMOVED[name]]
         for each in done
         for name, number in sorted(each.removed.items())
     ]
     if removed:
-        output.line("")
+        output.prose("")
         for line in table(("partition", "count", "removed"), removed, right=("count",)):
-            output.line(line)
+            output.prose(line)
     if options.dry_run:
         _show_dry_run(output, done)
     for each in results:
@@ -180,8 +180,8 @@ def _show(output: Output, results: Sequence[CompactResult], options: Namespace) 
     if options.dry_run:
         what = "nothing was written, as in a dry run"
     before, after = sum(each.totals.bytes_in for each in done), sum(each.totals.bytes_out for each in done)
-    output.line("")
-    output.line(f"{count_of(len(done), 'partition')}, {format_bytes(before)} to {format_bytes(after)}: {what}")
+    output.prose("")
+    output.prose(f"{count_of(len(done), 'partition')}, {format_bytes(before)} to {format_bytes(after)}: {what}")
 
 
 def _show_dry_run(output: Output, results: Sequence[CompactResult]) -> None:
@@ -189,23 +189,23 @@ def _show_dry_run(output: Output, results: Sequence[CompactResult]) -> None:
         if each.open_transaction is not None and not each.task.is_copied:
             producer_id, offset = each.open_transaction
             text = f"the transaction of producer {producer_id} is open since offset {offset}"
-            output.line("")
-            output.line(f"{each.task.name}: {text}; its segment, and what follows, is not compacted until it ends")
+            output.prose("")
+            output.prose(f"{each.task.name}: {text}; its segment, and what follows, is not compacted until it ends")
     stones = [each for each in results if each.tombstones.count]
     if stones:
         names = ("partition", "tombstones left", "oldest", "newest", "batches with a horizon")
-        output.line("")
+        output.prose("")
         for line in table(names, [_tombstones(each) for each in stones], right=names[1:]):
-            output.line(line)
+            output.prose(line)
     keys = [
         [each.task.name, format_number(key.records), str(key.last_offset), show(_text(key.key))]
         for each in results
         for key in each.frequent_keys
     ]
     if keys:
-        output.line("")
+        output.prose("")
         for line in table(("partition", "records", "last offset", "key"), keys, right=("records", "last offset")):
-            output.line(line)
+            output.prose(line)
 
 
 def _tombstones(each: CompactResult) -> list[str]:

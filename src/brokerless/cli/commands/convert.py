@@ -106,7 +106,7 @@ def run(options: Namespace) -> int:
                 if options.json:
                     output.objects([result.as_dict()])
     if not options.json and planned.finished and not planned.tasks:
-        output.line("nothing is left to do")
+        output.prose("nothing is left to do")
     elif not options.json:
         _show(output, results, options)
     return output.end()
@@ -128,16 +128,16 @@ def _show(output: Output, results: list[ConvertResult], options: Namespace) -> N
 
     written = [each for each in results if not each.damages]
     for line in table(_NAMES, [_cells(each) for each in written], right=_NAMES[2:]):
-        output.line(line)
+        output.prose(line)
     lost = [
         [each.task.name, format_number(count), LEFT_OUT[name]]
         for each in written
         for name, count in each.totals.lost.items()
     ]
     if lost:
-        output.line("")
+        output.prose("")
         for line in table(("partition", "count", "not carried over"), lost, right=("count",)):
-            output.line(line)
+            output.prose(line)
     if options.isolation != "read_committed" and any(each.totals.lost["transactions"] for each in written):
         output.say("aborted records, if any, are included; --isolation read_committed leaves them out")
     for each in results:
@@ -151,9 +151,9 @@ def _show(output: Output, results: list[ConvertResult], options: Namespace) -> N
         what = "nothing was written, as in a dry run"
     before = sum(each.totals.bytes_in for each in written)
     after = sum(each.totals.bytes_out for each in written)
-    output.line("")
+    output.prose("")
     partitions = count_of(len(written), "partition")
-    output.line(f"{partitions}, {format_bytes(before)} to {format_bytes(after)}: {what}")
+    output.prose(f"{partitions}, {format_bytes(before)} to {format_bytes(after)}: {what}")
 
 
 def _cells(each: ConvertResult) -> list[str]:

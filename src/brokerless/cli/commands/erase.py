@@ -162,33 +162,33 @@ def _show(
 ) -> None:
     written = [each for each in results if not each.damages]
     for line in table(_NAMES, [_cells(each) for each in written], right=_NAMES[2:]):
-        output.line(line)
+        output.prose(line)
     for each in results:
         if each.damages:
             path = each.task.source.path
             advice = "" if each.damages[0].kind == Kind.NOT_BLANKED else f"; see brokerless verify {path}"
             output.say(f"{each.task.name} was not written: {each.damages[0].message}{advice}")
     if fields:
-        output.line("")
+        output.prose("")
         for line in table(_FIELDS, [_field_cells(each) for each in fields], right=_FIELDS[2:]):
-            output.line(line)
+            output.prose(line)
     if copies:
-        output.line("")
-        output.line("copies may still be in:")
+        output.prose("")
+        output.prose("copies may still be in:")
         rows = [[each.path, each.what, format_number(each.selected)] for each in copies]
         for line in table(("path", "what", "selected records"), rows, right=("selected records",)):
-            output.line(line)
+            output.prose(line)
     selected = sum(each.totals.selected for each in written)
     action = "blanked" if options.blank or options.blank_fields is not None else "removed"
     what = f"written to {options.to}" if written else "nothing was written"
     if options.dry_run:
         what = "nothing was written, as in a dry run"
-    output.line("")
+    output.prose("")
     size = format_bytes(sum(each.totals.bytes_out for each in written))
     partitions = count_of(len(written), "partition")
-    output.line(f"{partitions}, {count_of(selected, 'record')} {action}, {size}: {what}")
+    output.prose(f"{partitions}, {count_of(selected, 'record')} {action}, {size}: {what}")
     if manifest is not None and results and not options.dry_run:
-        output.line(f"manifest: {manifest}" + (f", signed in {manifest}.sig" if options.sign_key else ", not signed"))
+        output.prose(f"manifest: {manifest}" + (f", signed in {manifest}.sig" if options.sign_key else ", not signed"))
 
 
 def _cells(each: ErasedPartition) -> list[Any]:

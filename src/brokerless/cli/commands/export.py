@@ -151,18 +151,18 @@ def _offsets(first: int, last: int) -> str:
 def _show(output: Output, exported: list[ExportedPartition], unchanged: int, options: Namespace) -> None:
     if new := [each for each in exported if each.has_more or each.left_out]:
         for line in table(_NAMES, list(map(_cells, new)), right=_NAMES[2:]):
-            output.line(line)
-        output.line("")
+            output.prose(line)
+        output.prose("")
     records, files = sum(each.records for each in exported), sum(len(each.files) for each in exported)
     if not files:
-        output.line(f"nothing new in {count_of(unchanged + len(exported), 'partition')}, so nothing was written")
+        output.prose(f"nothing new in {count_of(unchanged + len(exported), 'partition')}, so nothing was written")
         return
     to = options.to or ", ".join(dict.fromkeys(each.table or "" for each in exported))
     what = "nothing was written, as in a dry run" if options.dry_run else f"written to {to}"
     also = f", nothing new in {count_of(unchanged, 'partition')}" if unchanged else ""
     size_text = format_bytes(sum(each.size for each in exported))
     counts = f"{count_of(records, 'record')} of {count_of(len(exported), 'partition')} in {count_of(files, 'file')}"
-    output.line(f"{counts}, {size_text}{also}: {what}")
+    output.prose(f"{counts}, {size_text}{also}: {what}")
 
 
 def _cells(each: ExportedPartition) -> list[str]:

@@ -178,9 +178,9 @@ def _open_transactions(log: Log, chosen: Sequence[Partition], options: Namespace
     if options.json:
         output.objects({"table": OPEN_TRANSACTIONS, **row} for row in rows)
         return
-    output.line(f"{above}{OPEN_TRANSACTIONS}:")
+    output.prose(f"{above}{OPEN_TRANSACTIONS}:")
     for line in open_transaction_lines(rows):
-        output.line(f"  {line}")
+        output.prose(f"  {line}")
 
 
 def _history(partitions: Iterable[Partition], given: Mapping[str, str], options: Namespace, output: Output) -> None:

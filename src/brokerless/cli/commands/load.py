@@ -170,15 +170,15 @@ def run(options: Namespace) -> int:
 def _show(output: Output, loaded: Loaded, options: Namespace) -> None:
     rows = [_cells(each) for each in loaded.partitions]
     for line in table(_COLUMNS, rows, right=("records", "size")):
-        output.line(line)
+        output.prose(line)
     if options.dry_run:
         what = "nothing was written, as in a dry run"
     else:
         what = f"written to {options.to}" if rows else "nothing was written"
     records, partitions = sum(each.records for each in loaded.partitions), len(loaded.partitions)
-    output.line(f"{count_of(records, 'record')} in {count_of(partitions, 'partition')}: {what}")
+    output.prose(f"{count_of(records, 'record')} in {count_of(partitions, 'partition')}: {what}")
     if rows and _is_of_no_broker(options):
-        output.line(f"{options.to} {_OF_NO_BROKER}")
+        output.prose(f"{options.to} {_OF_NO_BROKER}")
 
 
 def _is_of_no_broker(options: Namespace) -> bool:
@@ -190,7 +190,7 @@ def _report_finished(output: Output, partitions: list[dict[str, Any]], as_json: 
     if as_json:
         output.objects({**each, "isFinished": True} for each in partitions)
     else:
-        output.line("nothing is left to do")
+        output.prose("nothing is left to do")
     return output.end()
 
 

@@ -59,11 +59,11 @@ def run(options: Namespace) -> int:
                 output.objects(rows)
                 continue
             if len(options.paths) > 1:
-                output.line(f"{above}{show_name(log.path)}:")
+                output.prose(f"{above}{show_name(log.path)}:")
                 above = "\n"
             for line in listing.lines(rows, options.by):
-                output.line(line)
+                output.prose(line)
             if not is_narrowed(options):
                 for line in listing.left_out_lines(log.directory):
-                    output.line(line)
+                    output.prose(line)
     return output.end()

@@ -86,7 +86,7 @@ def _show(output: Output, results: list[MergeResult], options: Namespace) -> Non
     for lines in (partition_lines(results), replica_lines(results), divergence_lines(results), loss_lines(losses)):
         shown = list(lines)
         for line in [*shown, ""] if shown else []:
-            output.line(line)
+            output.prose(line)
     what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
     partitions = count_of(len(results), "partition")
-    output.line(f"{partitions}, {format_bytes(sum(each.bytes for each in results))}: {what}")
+    output.prose(f"{partitions}, {format_bytes(sum(each.bytes for each in results))}: {what}")

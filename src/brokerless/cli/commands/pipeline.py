@@ -66,7 +66,6 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    pass
     from brokerless.jobs.pipeline.job import follow, run_pipeline
     from brokerless.jobs.pipeline.settings import load_settings, make_settings
     from brokerless.views.jobs.pipeline import run_lines, run_objects
@@ -84,7 +83,7 @@ def run(options: Namespace) -> int:
             output.objects(run_objects(each))
         elif every_s is None or each.is_new:
             for line in run_lines(each, settings.to):
-                output.line(line)
+                output.prose(line)
         if each.counts["error"] or each.ranges or any(found.kind == Kind.REMOTE_OFFSETS for found in each.findings):
             output.exit_code = max(output.exit_code, FINDINGS)
         output.flush()

@@ -86,17 +86,17 @@ def run(options: Namespace) -> int:
     else:
         for each in shown:
             for line in marked(colored(each.severity, 7), show_name(str(each))):
-                output.line(line)
+                output.prose(line)
         signature = {"valid": f"valid, by key {proof.signer}", "none": "none", "wrong": "wrong"}[proof.signature]
-        output.line(f"signature: {signature}")
+        output.prose(f"signature: {signature}")
         if proof.searched or proof.unsearched:
             left_out = f", {proof.unsearched:,} not (too short or too many)" if proof.unsearched else ""
-            output.line(f"searched for {count_of(proof.searched, 'byte string')}{left_out}")
+            output.prose(f"searched for {count_of(proof.searched, 'byte string')}{left_out}")
         selected = sum(each.selected for each in proof.claims)
         if proof.copied:
-            output.line(f"Kafka's own topics were copied unchanged: {copied_text(proof)}")
+            output.prose(f"Kafka's own topics were copied unchanged: {copied_text(proof)}")
         verdict = "the proof holds" if proof.holds else "the proof does NOT hold"
         counts = f"{count_of(len(proof.claims), 'partition')}, {count_of(selected, 'erased record')}"
-        output.line(f"{verdict}: {counts}, {scope_text(proof)}")
+        output.prose(f"{verdict}: {counts}, {scope_text(proof)}")
     output.exit_code = max(output.exit_code, 0 if proof.holds else FINDINGS)
     return output.end()

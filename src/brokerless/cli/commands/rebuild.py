@@ -92,7 +92,7 @@ def run(options: Namespace) -> int:
     if options.undo:
         for each in undo(options.paths, options.to, force=options.force):
             locks = f"{names.LOCK} and {names.COMMIT_LOCK}"
-            output.line(f"{each}: what was replaced is put back; the lock files {locks} stay, and may be removed")
+            output.prose(f"{each}: what was replaced is put back; the lock files {locks} stay, and may be removed")
         return output.end()
     directories = [log.directory for log in output.open(options.paths, options.include)]
     if len(directories) < len(options.paths):

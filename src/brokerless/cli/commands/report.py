@@ -61,7 +61,7 @@ def run(options: Namespace) -> int:
                     log.directory, chosen, options.output, max_batch_bytes=bound, processes=None, done=done, say=say
                 )
         if not options.json:
-            output.line(f"written to {show_name(options.output)}")
+            output.prose(f"written to {show_name(options.output)}")
         if set(arrow.values(figures["findings"]["severity"])) - {"info"}:
             output.exit_code = max(output.exit_code, FINDINGS)
     return output.end()

@@ -74,7 +74,7 @@ def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bo
     directories = {each.path: each for each in planned}
     remote = [each for directory in planned for each in directory.remote_deletions]
     if remote and not options.json:
-        output.line(f"{show_name(deletion_line(remote))}\n")
+        output.prose(f"{show_name(deletion_line(remote))}\n")
     is_whole = not is_narrowed(options)
     is_changed = False
     for number, log in enumerate(logs):
@@ -82,7 +82,7 @@ def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bo
         if not chosen and not is_whole:
             continue
         if number and not options.json:
-            output.line("")
+            output.prose("")
         directory = directories.get(log.path)
         changed, total, ends = _show_partitions(chosen, directory, load_directory_state(log.directory), options, output)
         is_changed |= changed > 0
@@ -92,12 +92,12 @@ def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bo
                 output.objects([directory_row(directory)])
             elif not options.json and _is_shown(directory.is_harmless, options):
                 for line in directory_lines(directory, {each.paths.path for each in chosen}):
-                    output.line(line)
+                    output.prose(line)
         if not options.json:
             ends |= directory is not None and bool(directory.refused)
             refused = "; a broker does not start on this directory" if ends else ""
             verdict = f"{count_of(total, 'partition')}, {changed:,} of them changed{refused}"
-            output.line(verdict if options.quiet else f"\n{verdict}")
+            output.prose(verdict if options.quiet else f"\n{verdict}")
     return is_changed
 
 
@@ -144,16 +144,16 @@ def _show_partitions(
         alike = [restarts[number] for number in harmless if first and number not in first]
         shown = [each for number, each in enumerate(restarts) if not each.is_harmless or number in first]
         for line in partition_lines(shown):
-            output.line(line)
+            output.prose(line)
         if alike:
             rebuilt = sum(len(each.rebuilt) for each in alike)
-            output.line(f"... and {len(alike):,} more partitions that lose nothing; indexes rebuilt: {rebuilt:,}")
+            output.prose(f"... and {len(alike):,} more partitions that lose nothing; indexes rebuilt: {rebuilt:,}")
             expiring = sum(each.retention is not None for each in alike)
             if expiring:
-                output.line(f"... of {expiring:,} of them, retention deletes segments some minutes later")
+                output.prose(f"... of {expiring:,} of them, retention deletes segments some minutes later")
         for restart in shown:
             for line in detail_lines(restart):
-                output.line(line)
+                output.prose(line)
     changed = sum(not restart.is_harmless for restart in restarts)
     return changed, len(restarts), any(restart.is_fatal for restart in restarts)
 

@@ -131,7 +131,7 @@ def _show_and_apply(options: Namespace, output: Output, job: _Job[Planned]) -> i
     output.shown(result.findings)
     if not options.json:
         for line in job.plan_lines(result):
-            output.line(line)
+            output.prose(line)
     if options.apply:
         with progress("restoring", job.size) as done:
             result = job.apply(done)

@@ -94,13 +94,13 @@ def _show(output: Output, results: list[SalvageResult], options: Namespace) -> N
     from brokerless.views.salvage import loss_lines, partition_lines
 
     for line in partition_lines(results):
-        output.line(line)
+        output.prose(line)
     losses = list(loss_lines([(each.task.name, loss) for each in results for loss in each.losses]))
     for line in ["", *losses] if losses else []:
-        output.line(line)
+        output.prose(line)
     partial = sum(each.partial for each in results)
     if partial:
         output.say(f"batches of which only some records were saved: {partial:,}")
     what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
     partitions = count_of(len(results), "partition")
-    output.line(f"\n{partitions}, {format_bytes(sum(each.bytes for each in results))}: {what}")
+    output.prose(f"\n{partitions}, {format_bytes(sum(each.bytes for each in results))}: {what}")

@@ -48,7 +48,7 @@ def run(options: Namespace) -> int:
         output.objects(report_rows(report))
     else:
         for line in report_lines(report):
-            output.line(line)
+            output.prose(line)
     for finding in report.findings:
         output.damage(finding)
     output.problems(report.problems, any(each["subject"] is None for each in report.uses()))

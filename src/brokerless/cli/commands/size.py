@@ -84,15 +84,15 @@ def run(options: Namespace) -> int:
                 output.objects(topic.as_dicts(options.price_per_gb))
                 continue
             for line in [*([""] if len(topics) > 1 else []), *view.lines(topic, options.price_per_gb)]:
-                output.line(line)
+                output.prose(line)
     of_all = topics[0] if len(topics) == 1 else total(topics)
     if options.json and len(topics) > 1:
         output.objects(of_all.as_dicts(options.price_per_gb))
     elif not options.json:
         for line in [*(view.totals(of_all, options.price_per_gb) if len(topics) > 1 else ())]:
-            output.line(line)
+            output.prose(line)
         for line in view.advice(of_all, options.paths, _selection(options)):
-            output.line(line)
+            output.prose(line)
     return output.end()
 
 

@@ -83,7 +83,7 @@ def run(options: Namespace) -> int:
         output.objects(rows(trimmed))
     else:
         for line in lines(trimmed):
-            output.line(line)
+            output.prose(line)
     if trimmed.missing:
         output.exit_code = max(output.exit_code, FINDINGS)
     return output.end()

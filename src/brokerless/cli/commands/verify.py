@@ -60,10 +60,10 @@ def run(options: Namespace) -> int:
                 if is_shown:
                     shown.add(finding)
     if not options.json and partitions:
-        output.line(counted.verdict())
+        output.prose(counted.verdict())
         if counted.places:
             for line in summary_line("records", f"damaged or missing in {damaged_places(counted.places)}"):
-                output.line(line)
+                output.prose(line)
         for line in shown.lines():
-            output.line(line)
+            output.prose(line)
     return output.end()

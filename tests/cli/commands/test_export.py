@@ -38,7 +38,7 @@ def test_json_says_the_same(run: Run, tmp_path: Path) -> None:
     (row,) = run(
         "export", DATA / "txn-1", "--to", tmp_path, "--by-date", "--isolation", "read_committed", "--json"
     ).json
-    size = row.pop("bytes")
+    size = row.pop("sizeInBytes")
     assert row == {
         "topic": "txn", "partition": 1, "source": str(DATA / "txn-1"), "startOffset": 0, "nextOffset": 200,
         "endOffset": 202, "records": 96, "leftOut": [], "missing": [], "filled": [],

@@ -18,7 +18,7 @@ def test_json_has_a_line_for_what_is_there_and_one_for_each_choice(run: Run) -> 
     assert result.exit_code == 0
     now, *choices = result.json
     size = sum(path.stat().st_size for path in DATA.glob("txn-*/*.log"))
-    assert (now["topic"], now["isCurrent"], now["bytes"], now["partitions"]) == ("txn", True, size, 2)
+    assert (now["topic"], now["isCurrent"], now["sizeInBytes"], now["partitions"]) == ("txn", True, size, 2)
     assert now["contents"]["values"] > now["contents"]["keys"] > 0
     assert [(each["format"], each["compression"], each["batchBytes"]) for each in choices] == [
         ("v1", "none", None),
@@ -28,9 +28,9 @@ def test_json_has_a_line_for_what_is_there_and_one_for_each_choice(run: Run) -> 
         ("v2", "zstd", 16384),
     ]
     for each in choices:
-        assert each["low"] <= each["bytes"] <= each["high"]
-        assert each["bytesPerRecord"] == pytest.approx(each["bytes"] / now["records"], abs=0.01)
-        assert each["monthlyCost"] == pytest.approx(each["bytes"] / 1000)
+        assert each["low"] <= each["sizeInBytes"] <= each["high"]
+        assert each["bytesPerRecord"] == pytest.approx(each["sizeInBytes"] / now["records"], abs=0.01)
+        assert each["monthlyCost"] == pytest.approx(each["sizeInBytes"] / 1000)
     assert [each["isBest"] for each in choices].count(True) == 1
 
 

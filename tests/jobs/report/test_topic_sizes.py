@@ -39,7 +39,7 @@ def test_the_command_of_a_topic_writes_the_size_that_is_beside_it(
         words[words.index("--to") + 1] = str(tmp_path / str(row["topic"]))
         assert (program, main([*words, "--json"])) == ("brokerless", 0)
         written = [json.loads(line)["sizeInBytes"] for line in capfd.readouterr().out.splitlines()]
-        assert row["bytes"] == sum(written)
+        assert row["sizeInBytes"] == sum(written)
         assert row["isExact"]
 
 
@@ -50,7 +50,11 @@ def test_each_format_and_codec_has_its_smallest_batches(monkeypatch: pytest.Monk
         ("v2", "none", True), ("v2", "zstd", False), ("v2", "none", False),
     ]  # fmt: skip
     now, smallest, _ = rows
-    assert now["bytes"] == now["currentBytes"] == sum(path.stat().st_size for path in (DEMO / "users-0").glob("*.log"))
+    assert (
+        now["sizeInBytes"]
+        == now["currentSizeInBytes"]
+        == sum(path.stat().st_size for path in (DEMO / "users-0").glob("*.log"))
+    )
     assert (smallest["batchBytes"], smallest["isBest"]) == (16384, True)
     assert " -t " not in str(smallest["command"])  # a partition's directory has no other topic
 
@@ -67,7 +71,7 @@ def test_only_the_largest_topics_are_sampled(tmp_path: Path, monkeypatch: pytest
     assert list(dict.fromkeys(row["topic"] for row in rows)) == ["two", "three"]
     assert [row["isExact"] for row in rows] == [False, False, True, True]
     (_, estimate) = rows[:2]
-    assert estimate["low"] < estimate["bytes"] < estimate["high"]  # type: ignore[operator]
+    assert estimate["low"] < estimate["sizeInBytes"] < estimate["high"]  # type: ignore[operator]
 
 
 def test_a_log_without_records_has_no_sizes(tmp_path: Path):

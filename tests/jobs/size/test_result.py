@@ -36,11 +36,11 @@ def test_other_batches_are_compared_where_nearly_all_is_of_one_kind() -> None:
 def test_each_line_says_what_it_is_of() -> None:
     now, *choices = topic({(2, 3): 200}).as_dicts(price_per_gb=1e9)
     assert (now["format"], now["compression"], now["batchRecords"], now["monthlyCost"]) == ("v2", "lz4", 5, 200)
-    assert now["heaviest"]["hours"] == [{"name": 7_200_000, "bytes": 200}]
-    assert now["heaviest"]["keys"] == [{"name": {"base64": "/w=="}, "bytes": 200}]
+    assert now["heaviest"]["hours"] == [{"name": 7_200_000, "sizeInBytes": 200}]
+    assert now["heaviest"]["keys"] == [{"name": {"base64": "/w=="}, "sizeInBytes": 200}]
     assert now["smallerFrom"] == [{"format": "v1", "compression": "none", "records": 3}]
-    assert [each["bytes"] for each in choices] == [*SIZES.values()]
-    assert all(each["low"] < each["bytes"] < each["high"] for each in choices)
+    assert [each["sizeInBytes"] for each in choices] == [*SIZES.values()]
+    assert all(each["low"] < each["sizeInBytes"] < each["high"] for each in choices)
     assert [each["isBest"] for each in choices] == [False, False, True, False, False]
 
 

@@ -454,18 +454,20 @@ def test_a_key_or_password_of_a_url_is_an_option_that_is_not_shown(
     assert (given["username"], given["key"]) == ("other", "other")  # what is said by name counts
 
 
-def test_a_server_gets_the_signature_that_nothing_shows(capfd: pytest.CaptureFixture[str]) -> None:
-    seen: list[str] = []
-    data = next(Path("demo/data").glob("users-0/*.log")).read_bytes()
+@contextmanager
+def web_server(data: bytes | None) -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
+    """A server that answers each request with ``data``, or that there is nothing; its place (``127.0.0.1:PORT``), and
+    the path and authorization of the requests."""
+    seen: list[tuple[str, str | None]] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
-            seen.append(self.path)
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(data)))
+            seen.append((self.path, self.headers["Authorization"]))
+            self.send_response(404 if data is None else 200)
+            self.send_header("Content-Length", str(len(data or b"")))
             self.end_headers()
             if self.command == "GET":
-                self.wfile.write(data)
+                self.wfile.write(data or b"")
 
         do_GET = do_HEAD  # noqa: N815 - as the module calls it
 
@@ -474,42 +476,33 @@ def test_a_server_gets_the_signature_that_nothing_shows(capfd: pytest.CaptureFix
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        place = f"http://127.0.0.1:{server.server_port}/{0:020}.log"
-        assert main(["cat", f"{place}?X-Amz-Signature=hidd%2Ben&X-Amz-Date=today", "--json"]) == 0
-        assert main(["export", "demo/data", "--topic", "users", "--to", f"{place}?sig=hidden"]) > 0
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"127.0.0.1:{server.server_port}", seen
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_server_gets_the_signature_that_nothing_shows(capfd: pytest.CaptureFixture[str]) -> None:
+    with web_server(next(Path("demo/data").glob("users-0/*.log")).read_bytes()) as (place, seen):
+        url = f"http://{place}/{0:020}.log"
+        assert main(["cat", f"{url}?X-Amz-Signature=hidd%2Ben&X-Amz-Date=today", "--json"]) == 0
+        assert main(["export", "demo/data", "--topic", "users", "--to", f"{url}?sig=hidden"]) > 0
     printed = capfd.readouterr()
     assert "hidd" not in printed.out + printed.err
     assert printed.out.count("\n") > 0
-    assert {each.partition("?")[2] for each in seen} == {"X-Amz-Signature=hidd%2Ben&X-Amz-Date=today", "sig=hidden"}
+    queries = {path.partition("?")[2] for path, _ in seen}
+    assert queries == {"X-Amz-Signature=hidd%2Ben&X-Amz-Date=today", "sig=hidden"}
 
 
 def test_a_server_gets_the_password_that_nothing_shows(capfd: pytest.CaptureFixture[str]) -> None:
-    seen: list[str | None] = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            seen.append(self.headers["Authorization"])
-            self.send_response(404)
-            self.end_headers()
-
-        do_GET = do_HEAD  # noqa: N815 - as the module calls it
-
-        def log_message(self, format: str, *args: Any) -> None: ...
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        url = f"http://someone:hidden@127.0.0.1:{server.server_port}/logs"
+    with web_server(None) as (place, seen):
         for arguments in (["ls"], ["verify"], ["export", "demo/data", "--topic", "users", "--to"]):
-            assert main([*arguments, url]) > 0
-        server.shutdown()
-        thread.join()
+            assert main([*arguments, f"http://someone:hidden@{place}/logs"]) > 0
     printed = capfd.readouterr()
     assert "hidden" not in printed.out + printed.err
     assert "127.0.0.1" in printed.err
-    assert set(seen) == {"Basic " + b64encode(b"someone:hidden").decode()}
+    assert {authorization for _, authorization in seen} == {"Basic " + b64encode(b"someone:hidden").decode()}
 
 
 @pytest.mark.parametrize(

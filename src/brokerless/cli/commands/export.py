@@ -186,7 +186,7 @@ def _as_dict(each: ExportedPartition, dry_run: bool) -> dict[str, Any]:
         "nextOffset": each.next_offset,
         "endOffset": each.end_offset,
         "records": each.records,
-        "bytes": each.size,
+        "sizeInBytes": each.size,
         "files": [] if dry_run else [_path(each, file.name) for file in each.files],
         "leftOut": [list(offsets) for offsets in each.left_out],
         "missing": [[first, after - 1] for first, after in each.missing],

@@ -62,10 +62,10 @@ FIGURES = {
             pa.field("format", NAME),
             pa.field("compression", NAME),
             pa.field("batchBytes", pa.int64()),
-            pa.field("bytes", pa.int64(), nullable=False),
+            pa.field("sizeInBytes", pa.int64(), nullable=False),
             pa.field("low", pa.int64(), nullable=False),
             pa.field("high", pa.int64(), nullable=False),
-            pa.field("currentBytes", pa.int64(), nullable=False),
+            pa.field("currentSizeInBytes", pa.int64(), nullable=False),
             pa.field("isCurrent", pa.bool_(), nullable=False),
             pa.field("isBest", pa.bool_(), nullable=False),
             pa.field("isExact", pa.bool_(), nullable=False),
@@ -127,8 +127,8 @@ is, in an hour, or a longer time where a topic has more than 5000 hours; both ti
 timestamp, or with one before 1970 or after 2199. ``batchSizes``: by powers of two. ``topicSizes``: of the largest
 topics, what is there (``isCurrent``; ``batchBytes`` is then the mean, and ``format`` and ``compression`` are null if
 several are mixed), and what each format and codec would make of it, with the batch size that makes it smallest (null:
-the batches that are there). From ``low`` to ``high`` is the 95 % interval, ``currentBytes`` is what the topic takes
-now, and ``command`` writes the best choice where that is smaller. ``producers``: ``producerId`` is
+the batches that are there). From ``low`` to ``high`` is the 95 % interval, ``currentSizeInBytes`` is what the topic
+takes now, and ``command`` writes the best choice where that is smaller. ``producers``: ``producerId`` is
 -1 for batches of producers without idempotence, and null for all producers of a partition after the first 1000;
 ``producerEpoch`` is the largest. ``lag``: ``endOffset`` and ``lag`` are null for a partition that is not there.
 """

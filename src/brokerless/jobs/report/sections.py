@@ -180,10 +180,12 @@ TOPIC_SIZES = TableView(
         TableColumn("format", "format", "text", lambda row: row["format"] or "several"),
         TableColumn("compression", "codec", "text", lambda row: row["compression"] or "several"),
         TableColumn("batchBytes", "batches", "text", _batches),
-        TableColumn("bytes", "size", "bytes"),
+        TableColumn("sizeInBytes", "size", "bytes"),
         TableColumn("low", "at least", "bytes", lambda row: None if row["isExact"] else row["low"]),
         TableColumn("high", "at most", "bytes", lambda row: None if row["isExact"] else row["high"]),
-        TableColumn("currentBytes", "of now", "share", lambda row: row["bytes"] / max(1, row["currentBytes"])),
+        TableColumn(
+            "currentSizeInBytes", "of now", "share", lambda row: row["sizeInBytes"] / max(1, row["currentSizeInBytes"])
+        ),
         TableColumn("command", "to convert", "command"),
     ),
 )

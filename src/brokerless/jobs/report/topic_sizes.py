@@ -65,18 +65,18 @@ def _rows(directory: LogDirectory, topic: TopicSize) -> Iterator[Row]:
         now |= {"format": None, "compression": None}
     yield _row(now, topic)
     smallest: dict[tuple[str, str], Row] = {}
-    for row, choice in sorted(zip(choices, topic.sizes, strict=True), key=lambda each: each[0]["bytes"]):
+    for row, choice in sorted(zip(choices, topic.sizes, strict=True), key=lambda each: each[0]["sizeInBytes"]):
         kind = (row["format"], row["compression"])
         if kind not in smallest:
             selected = ("-t", topic.topic) if topic.topic is not None and directory.kind == "log-directory" else ()
-            is_better = row["isBest"] and row["bytes"] < topic.bytes
+            is_better = row["isBest"] and row["sizeInBytes"] < topic.bytes
             command = choice.command([directory.path], selected) if is_better else None
             smallest[kind] = {**_row(row, topic), "command": command}
     yield from smallest.values()
 
 
 def _row(row: Row, topic: TopicSize) -> Row:
-    names = ("topic", "format", "compression", "bytes", "low", "high", "isCurrent", "isBest", "isExact")
+    names = ("topic", "format", "compression", "sizeInBytes", "low", "high", "isCurrent", "isBest", "isExact")
     batch = None if row["batchBytes"] is None else round(row["batchBytes"])
-    more = {"batchBytes": batch, "currentBytes": topic.bytes, "command": None}
+    more = {"batchBytes": batch, "currentSizeInBytes": topic.bytes, "command": None}
     return {name: row[name] for name in names} | more

@@ -115,14 +115,15 @@ class TopicSize:
     def _repr_html_(self) -> str:
         """For notebooks: what is there, then the smallest choices."""
         now, *choices = self.as_dicts()
-        names = ("format", "compression", "level", "batchRecords", "batchBytes", "bytes", "low", "high")
-        rows = [tuple(row[name] for name in names) for row in [now, *sorted(choices, key=lambda row: row["bytes"])]]
+        names = ("format", "compression", "level", "batchRecords", "batchBytes", "sizeInBytes", "low", "high")
+        by_size = sorted(choices, key=lambda row: row["sizeInBytes"])
+        rows = [tuple(row[name] for name in names) for row in [now, *by_size]]
         return html_table(f"{self.topic or 'file'}: {format_bytes(self.bytes)}; first what is there now", names, rows)
 
     def _costs(self, size: Estimate, price_per_gb: float | None) -> dict[str, Any]:
         records = self.records.bytes
         costs = {
-            "bytes": round(size.bytes),
+            "sizeInBytes": round(size.bytes),
             "bytesPerRecord": round(size.bytes / records, 2) if records else None,
             "low": int(size.low),
             "high": -int(-size.high // 1),
@@ -157,7 +158,7 @@ class TopicSize:
             "hours": hours,
         }
         return {
-            name: [{"name": as_json(key), "bytes": round(value)} for key, value in counts.most_common(most)]
+            name: [{"name": as_json(key), "sizeInBytes": round(value)} for key, value in counts.most_common(most)]
             for name, counts in names.items()
         }
 

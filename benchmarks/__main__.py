@@ -27,13 +27,28 @@ from benchmarks import (
     loading,
     page,
     reading,
+    serving,
     spark,
     writing,
 )
 from benchmarks.data import RECORDS, events
 from benchmarks.measure import ROOT, BenchmarkError, Clock, Result, Workload, measure
 
-FAMILIES = (reading, finding, writing, loading, commands, spark, ceilings, jobs, compacting, erasing, decoding, asking)
+FAMILIES = (
+    reading,
+    finding,
+    writing,
+    loading,
+    commands,
+    spark,
+    ceilings,
+    jobs,
+    compacting,
+    erasing,
+    decoding,
+    asking,
+    serving,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

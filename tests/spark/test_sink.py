@@ -419,4 +419,4 @@ def test_a_killed_driver_leaves_nothing_that_is_seen_and_the_job_can_run_again(
     save(df, directory)
     assert offsets(directory) == {"old-0": [0, 1]}
     assert errors(directory) == []
-    shutil.rmtree(directory)
+    shutil.rmtree(directory, ignore_errors=True)  # a worker of the killed driver may not have ended yet

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 import threading
@@ -105,6 +106,8 @@ class Server:
     directories: Sequence[LogDirectory]
     options: ServeOptions
     report: Report
+    hidden: frozenset[str] = frozenset()
+    """Paths of partitions that are read and not served."""
     _serving: Serving | None = None
     _thread: threading.Thread | None = None
     _loop: asyncio.AbstractEventLoop | None = None
@@ -156,6 +159,10 @@ class Server:
                     raise UsageError(
                         f"{self.options.offsets} is in {each.path}, which is served: nothing is written there"
                     )
+            if not os.access(file.parent, os.W_OK):
+                raise UsageError(
+                    f"{self.options.offsets}: nothing can be written there; give another file for --offsets"
+                )
             read_file(file)
 
     async def run(self, on_ready: Callable[[Server], None]) -> None:
@@ -165,7 +172,7 @@ class Server:
         self.check()
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         options = self.options
-        topics = load_topics(self.directories, self._report, skips_damage=options.skips_damage)
+        topics = load_topics(self.directories, self._report, skips_damage=options.skips_damage, hidden=self.hidden)
         path = None if options.offsets is None else Path(options.offsets)
         users, context = _users(options, topics), _tls(options)
         serving = Serving(topics, Coordinator(CommittedOffsets(self._report, path)), self._report, users)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from tests.cli.conftest import Run
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
@@ -40,7 +41,24 @@ def test_it_says_what_it_serves_and_how_to_read_it() -> None:
     assert lines[0].startswith(f"serving {DEMO}/orders-0, {DEMO}/orders-1 read-only: 1 topic, 2 partitions, ")
     assert lines[1] == "to programs on this machine, without logins, without TLS:\n"
     address = lines[2].partition("bootstrap.servers=")[2].strip()
+    assert lines[4] == "groups have no committed offsets: __consumer_offsets is not on these disks\n"
     assert lines[3] == f"  kafka-console-consumer.sh --bootstrap-server {address} --topic orders --from-beginning\n"
+
+
+@pytest.mark.parametrize("words", [["-t", "orders"], ["-t", "orders", "-p", "2"], ["--exclude-internal"], []])
+def test_groups_go_on_whatever_topics_are_served(words: list[str]) -> None:
+    """What they have committed is read, but its topic is served only if it is selected."""
+    with subprocess.Popen([*SERVE, str(DEMO), "--listen", "127.0.0.1:0", *words], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        printed = [process.stdout.readline().decode() for _ in range(3)]
+        address = printed[2].partition("bootstrap.servers=")[2].strip()
+        consumer = Consumer({"bootstrap.servers": address, "group.id": "shipping"})
+        (committed,) = consumer.committed([TopicPartition("orders", 2)], timeout=60)
+        topics = consumer.list_topics(timeout=60).topics
+        consumer.close()
+        process.terminate()
+    assert committed.offset == 500
+    assert ("__consumer_offsets" in topics) == (not words)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +68,7 @@ def test_it_says_what_it_serves_and_how_to_read_it() -> None:
         (["--listen", "nowhere"], "'nowhere' is not HOST:PORT"),
         (["-t", "none"], "no topic none"),
         (["--offsets", str(DEMO / "offsets")], "nothing is written there"),
+        (["--offsets", "/nowhere/offsets"], "nothing can be written there; give another file for --offsets"),
     ],
 )
 def test_what_cannot_be_served_is_refused(run: Run, words: list[str], text: str) -> None:

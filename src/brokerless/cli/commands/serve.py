@@ -84,25 +84,31 @@ def run(options: Namespace) -> int:
         users=options.users,
         cluster_users=options.cluster_users,
     )
-    directories = _selected(output, options)
+    directories, hidden = _selected(output, options)
     if output.exit_code == UNUSABLE:
         output.say("nothing is served")
         return output.end()
-    server = Server(directories, serve, output.damage)
+    server = Server(directories, serve, output.damage, hidden)
     asyncio.run(_serve(server, output, as_json=options.json))
     return output.end()
 
 
-def _selected(output: Output, options: Namespace) -> list[LogDirectory]:
-    """The directories, with their selected partitions. The cluster's metadata is read in any case."""
+def _selected(output: Output, options: Namespace) -> tuple[list[LogDirectory], frozenset[str]]:
+    """The directories with their selected partitions; and the paths of others that are read all the same: the cluster's
+    metadata, and the offsets that groups have committed."""
+    from brokerless.internals.records import CONSUMER_OFFSETS
     from brokerless.log.names import CLUSTER_METADATA
 
     found: list[LogDirectory] = []
+    hidden: set[str] = set()
     for source in output.sources(options):
         chosen = {each.path for each in source.partitions}
-        kept = [each for each in source.directory.partitions if each.path in chosen or each.topic == CLUSTER_METADATA]
-        found.append(replace(source.directory, partitions=tuple(kept)))
-    return found
+        own = [each for each in source.directory.partitions if each.topic in (CLUSTER_METADATA, CONSUMER_OFFSETS)]
+        hidden |= {each.path for each in own} - chosen
+        kept = chosen | hidden
+        partitions = tuple(each for each in source.directory.partitions if each.path in kept)
+        found.append(replace(source.directory, partitions=partitions))
+    return found, frozenset(hidden)
 
 
 async def _serve(server: Server, output: Output, *, as_json: bool) -> None:
@@ -150,4 +156,6 @@ def _lines(server: Server) -> Iterator[str]:
     name = next((each.name for each in own), next(iter(topics.by_name)))
     command = f"kafka-console-consumer.sh --bootstrap-server {server.bootstrap_servers}"
     yield f"  {command} --topic {name} --from-beginning"
+    if not topics.offsets_from:
+        yield "groups have no committed offsets: __consumer_offsets is not on these disks"
     yield "Ctrl-C ends it"

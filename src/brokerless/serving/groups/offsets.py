@@ -16,7 +16,6 @@ from typing import Any
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.internals.groups.positions import read_positions
-from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.internals.tables import state_rows
 from brokerless.log.segment import Report
 from brokerless.log.storage.atomic import write_file
@@ -61,8 +60,7 @@ class CommittedOffsets:
         groups.
 
         Raises :class:`UsageError` for a file of another form."""
-        served = topics.by_name.get(CONSUMER_OFFSETS)
-        readers = [PartitionReader(each.paths) for each in served.partitions.values()] if served is not None else []
+        readers = [PartitionReader(each) for each in topics.offsets_from]
         names = {topic_id: each.name for topic_id, each in topics.by_id.items()}
         if topics.cluster is not None:
             names |= topics.cluster.topics

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.internals.cluster import Cluster
+from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.jobs.named_partitions import topic_ids_of
 from brokerless.jobs.restore.source import source_cluster
 from brokerless.log import names
@@ -25,7 +26,7 @@ from brokerless.log.segment import Report
 from brokerless.serving.source.partition import ServedPartition, unreadable
 from brokerless.tables.partition_reader import PartitionReader
 
-INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+INTERNAL = (CONSUMER_OFFSETS, "__transaction_state", "__share_group_state")
 """Topics that clients are to take for Kafka's own (``Topic.isInternal``, 4.4.0)."""
 _TOPIC = 2
 _TWO_TOPICS = "serve the directories of one of them"
@@ -49,12 +50,14 @@ class ServedTopic:
 @dataclass(slots=True)
 class Topics:
     """All topics by name and by ID. ``node_id``: that of the only broker that clients see. ``metadata_from``: the
-    partitions among which the cluster's metadata is."""
+    partitions among which the cluster's metadata is; ``offsets_from``: those of ``__consumer_offsets``, served or
+    not."""
 
     cluster_id: str
     node_id: int
     by_name: dict[str, ServedTopic]
     metadata_from: tuple[PartitionPath, ...] = ()
+    offsets_from: tuple[PartitionPath, ...] = ()
     by_id: dict[str, ServedTopic] = field(default_factory=dict[str, ServedTopic])
     cluster: Cluster | None = None
 
@@ -101,8 +104,15 @@ class Topics:
         self.by_id = {each.topic_id: each for each in self.by_name.values()}
 
 
-def load_topics(directories: Sequence[LogDirectory], report: Report, *, skips_damage: bool = False) -> Topics:
-    """Return what some log directories hold; of their partitions, only names and sizes are read.
+def load_topics(
+    directories: Sequence[LogDirectory],
+    report: Report,
+    *,
+    skips_damage: bool = False,
+    hidden: Collection[str] = (),
+) -> Topics:
+    """Return what some log directories hold; of their partitions, only names and sizes are read. ``hidden``: paths of
+    partitions that are read and not served.
 
     Raises :class:`UsageError` for a path that does not say which partition it is, and where partitions of one name are
     of several topics; :class:`UnreadableError` where there is nothing to serve.
@@ -117,9 +127,12 @@ def load_topics(directories: Sequence[LogDirectory], report: Report, *, skips_da
     everything = [each for found in replicas.values() for each in found]
     metadata = [each for each in everything if each.topic == names.CLUSTER_METADATA]
     chosen: dict[str, dict[int, ServedPartition]] = {}
+    offsets: list[PartitionPath] = []
     for (topic, number), found in sorted(replicas.items()):
         best = None if topic == names.CLUSTER_METADATA else _best(found, report)
-        if best is not None:
+        if best is not None and topic == CONSUMER_OFFSETS:
+            offsets.append(best)
+        if best is not None and best.path not in hidden:
             chosen.setdefault(topic, {})[number] = ServedPartition(best, report, skips_damage)
     if not chosen:
         raise UnreadableError(", ".join(each.path for each in directories), "there is no partition to serve")
@@ -131,7 +144,7 @@ def load_topics(directories: Sequence[LogDirectory], report: Report, *, skips_da
         for name, partitions in chosen.items()
     }
     cluster_id, node_id = _identity(directories)
-    return Topics(cluster_id, node_id, topics, tuple(metadata))
+    return Topics(cluster_id, node_id, topics, tuple(metadata), tuple(offsets))
 
 
 def made_topic_id(name: str) -> str:

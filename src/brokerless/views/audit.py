@@ -94,6 +94,8 @@ def _start(start: StartOutcome | None, path: str) -> str:
     found = [
         f"{format_bytes(start.lost_bytes)} are cut off, with {count_of(start.lost_records, 'record')}"
         * bool(start.lost_bytes),
+        f"{count_of(start.lost_records, 'record')} not seen any more"
+        * bool(start.lost_records and not start.lost_bytes),
         f"{count_of(start.not_served, 'partition')} not served" * bool(start.not_served),
         f"{count_of(start.created, 'partition')} begun empty" * bool(start.created),
         "not all is known" * bool(start.unknown),

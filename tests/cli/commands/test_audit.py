@@ -7,6 +7,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.golden import broker_data
 
+DEMO = Path(__file__).parents[3] / "demo" / "data"
+
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
@@ -109,6 +111,21 @@ def test_a_start_is_foreseen_of_a_brokers_own_directory(run: Run, tmp_path: Path
     assert start().startswith("a broker does not start here: ")
     assert "lost+found" in start()
     assert not [line for line in run("audit", tmp_path / "disk", "-t", "segments").lines if line.startswith("start ")]
+
+
+def test_records_that_a_start_does_not_see_any_more_are_named_though_nothing_is_cut_off(
+    run: Run, tmp_path: Path
+) -> None:
+    """After a clean stop a broker takes the end without recovery, here for empty, as ``restart`` says."""
+    disk = tmp_path / "disk"
+    shutil.copytree(DEMO, disk)
+    log = max((disk / "payments-0").glob("*.log"))
+    log.chmod(0o644)
+    log.write_bytes(log.read_bytes()[:-30])
+    (line,) = [each for each in run("audit", disk).lines if each.startswith("start ")]
+    assert "a broker starts: 1,553 records not seen any more" in line
+    (payments,) = [each for each in run("restart", "--json", disk).json if each["topic"] == "payments"]
+    assert payments["logEndOffset"] == 0
 
 
 def test_partitions_are_chosen_as_elsewhere(run: Run, damaged: Path) -> None:

@@ -223,6 +223,7 @@ def _start(start: StartOutcome | None) -> tuple[str, str]:
         return '<span class="error">no</span>', escape(show_name(start.first_refusal or ""))
     harms = [
         f"{format_bytes(start.lost_bytes)} cut off" * bool(start.lost_bytes),
+        f"{start.lost_records:,} records not seen any more" * bool(start.lost_records and not start.lost_bytes),
         f"{start.not_served:,} partitions not served" * bool(start.not_served),
         f"{start.created:,} partitions begun empty" * bool(start.created),
         "this directory is offline" * start.offline,

@@ -20,8 +20,9 @@ from brokerless.log.storage.paths import is_remote
 class StartOutcome:
     """What a start comes to for one log directory. ``refused``: how many causes there are why a broker does not start,
     and ``first_refusal`` one of them; ``offline``: it starts with its other directories only. ``lost_bytes`` of log are
-    cut or deleted, with ``lost_records``; ``not_served`` partitions are stray, not loaded or not served, ``created``
-    ones begin empty. ``unknown``: how many partitions could not be read, or whether they are stray is not known."""
+    cut or deleted; ``lost_records``: those that clients do not get any more; ``not_served`` partitions are stray, not
+    loaded or not served, ``created`` ones begin empty. ``unknown``: how many partitions could not be read, or whether
+    they are stray is not known."""
 
     refused: int
     first_refusal: str | None

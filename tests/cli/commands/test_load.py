@@ -240,7 +240,7 @@ def test_lines_without_a_timestamp_get_the_one_that_is_given(run: Run, tmp_path:
 
 
 REFUSED_FILES: list[tuple[str, str | bytes | dict[str, Any], list[str], str]] = [
-    ("no-json.jsonl", GOOD + "\n{", [], "no-json.jsonl, line 2: this is not JSON: "),
+    ("no-json.jsonl", GOOD + "\n{", [], "no-json.jsonl, line 2: this is not JSON"),
     ("no-value.jsonl", '{"topic":"t"}', [], "no-value.jsonl, line 1: there is no 'value'"),
     ("no-topic.jsonl", '{"value":"a"}', [], "there is no column 'topic'; say which topic it is (--topic)"),
     ("twice.jsonl", f"{GOOD}\n{GOOD}", [], "twice.jsonl, line 2, offset: is 5 and follows 5 in its partition"),

@@ -68,7 +68,7 @@ def test_free_is_text_in_python_as_well(logs: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ([], "one of the arguments --free --retention --before is required"),
+        ([], "missing --free, --retention or --before; give one of them"),
         (["--free", "1GB", "--retention"], "exclude each other"),
         (["--free", "much"], "is not a number of bytes"),
         (["--before", "soon"], "is not a time"),

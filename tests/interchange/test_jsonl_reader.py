@@ -223,7 +223,7 @@ REFUSED = [
     (b'{"value":"a"} {"value":"b"}', "this is not JSON"),
     (b'{"value":"\xff"}', "this is not JSON"),
     (b'{"value":"a\tb"}', "this is not JSON"),
-    (b'{"value":NaN}', "this is not JSONNaN"),
+    (b'{"value":NaN}', "this is not JSON"),
     (b'{"value":' + b"[" * 100_000, "this is not JSON"),
     (b'{"offset":' + b"9" * 10_000 + b"}", "this is not JSON"),
     (b"null", "this is not a JSON object"),

@@ -31,7 +31,7 @@ LARGEST_BEFORE_LOGIN = 64 << 10
 FAILURE_DELAY_S = 0.1
 """``connection.failed.authentication.delay.ms``."""
 READ_LIMIT = 8 << 10
-"""Bytes that a connection holds before anybody asked for them."""
+"""Bytes that a connection holds before they are read."""
 _FREE, _STEP = 8 << 10, 64 << 10
 WHOLE_WITHIN_S, IDLE_S = 30.0, 600.0
 _SENT_AT_ONCE = 1 << 20

@@ -291,9 +291,7 @@ def plan_restart(
     if (emptied := emptied_at(partition, plan)) is not None:
         return _emptied(place, plan, files, emptied)
     end, unclosed, trusted = plan.log_end_offset, list[Finding](), list[tuple[str, int]]()
-    last_recovered = max(
-        (base for each in plan.recovered for base in (each.base_offset, *each.result.parts)), default=-1
-    )
+    last_recovered = max((each.last_base_offset for each in plan.recovered), default=-1)
     if clean and plan.segments and plan.segments[-1] > last_recovered:
         broken: list[Finding] = []
         end = files.trusted_end(broken.append, unclosed.append)

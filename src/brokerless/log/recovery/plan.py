@@ -64,6 +64,11 @@ class RecoveredSegment:
     reason: Reason
     result: SegmentRecovery
 
+    @property
+    def last_base_offset(self) -> int:
+        """The base offset of the last segment that comes of it: a broker may split it."""
+        return max((self.base_offset, *self.result.parts))
+
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
@@ -298,10 +303,8 @@ def _recover(
 def _last_recovered(recovered: Sequence[RecoveredSegment], last_base: int) -> RecoveredSegment | None:
     """The recovered segment with which the log ends, of which the last one that was there begins at ``last_base``: what
     a broker splits may go on after it."""
-    begins = [max((each.base_offset, *each.result.parts)) for each in recovered]
-    if not begins or max(begins) < last_base:
-        return None
-    return recovered[begins.index(max(begins))]
+    found = max(recovered, key=lambda each: each.last_base_offset, default=None)
+    return None if found is None or found.last_base_offset < last_base else found
 
 
 def _rewrite(directory: Path, segment: RecoveredSegment) -> None:

@@ -304,7 +304,7 @@ class ClassicGroup:
         return {"protocolType": self.protocol_type, "protocolName": self.protocol, "assignment": member.assignment}
 
     def _expire_unsynced(self) -> None:
-        """Members that have not asked for their assignment within their rebalance timeout are gone."""
+        """Removes members that have not synced within their rebalance timeout."""
         self.timer = None
         gone = [self.members[each] for each in self.unsynced if each in self.members]
         for member in gone:

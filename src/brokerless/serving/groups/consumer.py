@@ -96,7 +96,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> str:
-        """Its state, as it is listed."""
+        """The name of its state in lists of groups."""
         if not self.members:
             return "Empty"
         if self.epoch > self.target_epoch:

@@ -18,7 +18,7 @@ from brokerless.log.index.readers import load_time_index
 from brokerless.log.live_segments import open_segments
 from brokerless.log.positions import last_indexed, position_of_offset
 from brokerless.log.ranges import Range, from_log_start
-from brokerless.log.segment import Report, ignore, scan, scan_headers
+from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan, scan_headers
 from brokerless.log.storage.files import File
 
 
@@ -29,13 +29,30 @@ def last_offset(file: File, segment: SegmentPaths, report: Report = ignore) -> i
     Source: ``LogSegment.readNextOffset`` (4.1.1). A batch before it at a larger offset is damaged. Where the last one
     has a wrong size that leads over intact batches to the end of the file, the last of these counts.
     """
-    last, position = None, 0
-    for chunk in scan_headers(file, report, last_indexed(file, segment)):
-        last, position = int(chunk.batches.end_of_records[-1]), int(chunk.positions[-1])
-    if last is not None:
-        for chunk in scan(file, ignore, position):
-            last = int(chunk.batches.end_of_records[-1])
+    last = None
+    for chunk in scan_headers_to_end(file, report, last_indexed(file, segment)):
+        last = int(chunk.batches.end_of_records[-1])
     return last
+
+
+def scan_headers_to_end(file: File, report: Report, start: int = 0) -> Iterator[Chunk]:
+    """The batches of a log's last segment by their headers, as :func:`scan_headers` gives them from a position (bytes)
+    on; and where the last one ends with the file as its size is wrong, the intact ones that it leads over."""
+    last = None
+    for chunk in scan_headers(file, report, start):
+        yield chunk
+        last = int(chunk.positions[-1]), chunk.base + int(chunk.batches.ends[-1])
+    if last is None or last[1] != file.size:
+        return
+    found: list[Finding] = []
+    for chunk in scan(file, found.append, last[0]):
+        check_checksums(chunk, file.path, found.append)
+        others = chunk.take(chunk.positions != last[0])
+        if len(others.batches):
+            for finding in found:
+                report(finding)
+            found.clear()
+            yield others
 
 
 def log_start_after_end(partition: PartitionPath) -> Finding | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.findings import Finding
 from brokerless.format import layouts
 from brokerless.log.offset_checks import (
     RepeatedOffsets,
@@ -16,14 +15,13 @@ from brokerless.log.offset_checks import (
     repeats_within,
     report_past_last,
 )
+from brokerless.log.seek import scan_headers_to_end
 from brokerless.log.segment import (
     Chunk,
     Report,
     all_decoded,
-    check_checksums,
     ignore,
     report_damages,
-    scan,
     scan_headers,
 )
 from brokerless.log.storage.files import File
@@ -69,8 +67,7 @@ def summarize(
     ``seen`` passes over. ``watch`` is called with each chunk of headers. ``is_last``: of the log; then its last batch
     is checked, as one with a wrong size may lead over intact batches to the end of the file."""
     summary = SegmentSummary(file.size)
-    chunks = _chunks(file, report) if is_last else scan_headers(file, report)
-    for chunk in chunks:
+    for chunk in (scan_headers_to_end if is_last else scan_headers)(file, report):
         if watch is not None:
             watch(chunk)
         report_past_last(chunk, file.path, report)
@@ -89,25 +86,6 @@ def summarize(
         report(finding)
         summary.records -= records
     return summary
-
-
-def _chunks(file: File, report: Report) -> Iterator[Chunk]:
-    """The chunks of headers, and what the last batch may lead over."""
-    position = None
-    for chunk in scan_headers(file, report):
-        yield chunk
-        position = int(chunk.positions[-1])
-    if position is None:
-        return
-    found: list[Finding] = []
-    for chunk in scan(file, found.append, position):
-        check_checksums(chunk, file.path, found.append)
-        others = chunk.take(chunk.positions != position)
-        if len(others.batches):
-            for finding in found:
-                report(finding)
-            found.clear()
-            yield others
 
 
 def _report_repeated(seen: RepeatedOffsets, path: str, position: int, first: int, report: Report) -> None:

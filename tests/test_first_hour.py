@@ -55,6 +55,11 @@ MISTAKES = {
     f"export {DEMO} --to out --as ice": "did you mean iceberg?",
     f"load {LOG} --to out": "not JSON, of which each line is an object, and no Parquet file",
     f"pipeline {DEMO}": "give --to",
+    f"cat {DEMO} -t orders,users": "repeat the option for each of several: -t orders -t users",
+    f"cat {DEMO}/ord*": "a pattern is for the shell, which expands it where it is not quoted",
+    f"export {DEMO} --to out --iceberg": "did you mean --as iceberg?",
+    f"sql {DEMO} {DEMO} SELECT+1": "unexpected SELECT 1; write: brokerless sql [OPTIONS] QUERY PATH",
+    f"report {DEMO} -o demo": "demo: this is a directory; name a file in it, such as report.html",
     "help segment-overlp": "did you mean segment-overlap?",
 }
 """Command lines (+ is a space within an argument), and what to do next."""

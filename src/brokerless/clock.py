@@ -32,7 +32,8 @@ def milliseconds(at: Time | None) -> int | None:
             text = "is not a time; give milliseconds since the epoch, or a datetime with a time zone"
             raise UsageError(f"{at!r} {text}") from error
     if at.tzinfo is None:
-        raise UsageError(f"{at.isoformat()}: a time needs a time zone")
+        text = "a time needs a time zone, such as datetime(2026, 1, 31, 12, tzinfo=timezone.utc)"
+        raise UsageError(f"{at.isoformat()}: {text}")
     return epoch_ms(at)
 
 

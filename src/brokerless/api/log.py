@@ -52,6 +52,8 @@ def open(
 
     Raises :class:`UnreadableError` if there is nothing at this path or nothing that is a log.
     """
+    if not isinstance(path, (str, os.PathLike, Location)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"path: {path!r} is no path; open takes one, and each of several is opened by itself")
     return Log(jobs.open_directory(Location.of(path, storage_options), include))
 
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol, cast
 from brokerless.cli.help_pages import print_help
 from brokerless.cli.options import add_paths
 from brokerless.cli.output import UNUSABLE, complain
-from brokerless.cli.suggestions import did_you_mean, old_names
+from brokerless.cli.suggestions import did_you_mean, meant, old_names
 
 _MAY_BEGIN_WITH_DASH = ("--from", "--until", "--before")
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
@@ -95,6 +95,7 @@ class Parser(ArgumentParser):
             if name == "--version":
                 self.error("it has the version of brokerless; write: brokerless --version")
             hint = "" if len(name) == 2 else did_you_mean(f"--{name.lstrip('-')}", known)
+            hint = meant(self.prog.rpartition(" ")[2], name) or hint
             if not hint and len(name) > 2 and not name.startswith("--"):
                 hint = f"write a path that begins with a dash as ./{name}"
             self.error(f"there is no option {name}" + (f"; {hint}" if hint else ""))
@@ -117,7 +118,8 @@ class Parser(ArgumentParser):
             if pattern.fullmatch(message):
                 message = pattern.sub(plain, message)
                 break
-        complain(f"{self.prog}: {message}")
+        form = f"; write: {self.usage}" if message.startswith("unexpected") else ""
+        complain(f"{self.prog}: {message}{form}")
         complain(f"{self.prog} --help lists all options, with examples")
         sys.exit(UNUSABLE)
 

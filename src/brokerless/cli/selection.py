@@ -80,6 +80,8 @@ def _matches(partition: Partition, pattern: str) -> bool:
 
 def _hint(pattern: str, topics: Sequence[str]) -> str:
     """The names that are most like one that is not there; or some of those that are."""
+    if "," in pattern:
+        return f"repeat the option for each of several: {' '.join(f'-t {each.strip()}' for each in pattern.split(','))}"
     by_lower = {topic.lower(): topic for topic in reversed(topics)}
     near = [by_lower[name] for name in get_close_matches(pattern.strip("*").lower(), by_lower, 3)]
     if near:

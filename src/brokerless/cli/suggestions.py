@@ -52,6 +52,20 @@ def old_names(command: str) -> dict[str, str]:
     return {old: new for (name, old), new in _OLD_NAMES.items() if name == command}
 
 
+_MEANT = {
+    ("export", "--iceberg"): "--as iceberg",
+    ("export", "--delta"): "--as delta",
+    ("export", "--parquet"): "--as parquet",
+}
+"""What people write for options that there are."""
+
+
+def meant(command: str, option: str) -> str:
+    """``did you mean --as iceberg?`` for an option that other tools may have, or an empty string."""
+    found = _MEANT.get((command, option))
+    return "" if found is None else f"did you mean {found}?"
+
+
 def new_spelling(command: str, arguments: Sequence[str]) -> str | None:
     """The command line that replaces one of the old spellings; None if this is none of them."""
     end = arguments.index("--") if "--" in arguments else len(arguments)

@@ -15,6 +15,7 @@ import pyarrow.fs as fs
 
 from brokerless.dataset.pruning import Expression, both, columns_of
 from brokerless.errors import UsageError
+from brokerless.tables.read_options import whole_number
 
 BATCH_ROWS = 1 << 17
 _ELSEWHERE = "/a table of brokerless is read by the methods of its dataset only/"
@@ -201,6 +202,7 @@ class TableScanner:
 
     def head(self, num_rows: int) -> pa.Table:
         """The first rows; nothing more is read."""
+        num_rows = whole_number("num_rows", num_rows) or 0
         found: list[pa.RecordBatch] = []
         with closing(cast("Generator[pa.RecordBatch]", self.to_batches())) as batches:
             while num_rows > 0 and (batch := next(batches, None)) is not None:

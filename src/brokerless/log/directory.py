@@ -384,7 +384,9 @@ def _lone_file(location: Location) -> PartitionPath:
     if names.is_partition_file(name) or (names.is_log_directory_file(name) and name != names.BOOTSTRAP_CHECKPOINT):
         raise UnreadableError(location.path, f"this is one of Kafka's metadata files, not a log; {WHAT_TO_GIVE}")
     if not location.exists():
-        raise UnreadableError(location.path, "there is no such file or directory")
+        is_pattern = any(each in location.path for each in "*?[")
+        hint = "; a pattern is for the shell, which expands it where it is not quoted" if is_pattern else ""
+        raise UnreadableError(location.path, f"there is no such file or directory{hint}")
     with location.open() as opened:
         size = opened.size
     base_offset = file.offset if file is not None and file.kind == "log" else 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -87,10 +88,12 @@ class Session(AbstractContextManager["Session"]):
         Raises :class:`UsageError` without DuckDB."""
         duckdb = import_duckdb()
         self._errors: list[BrokerlessError] = []
-        self._tables = replace(tables, on_damage=once(self._report(tables)))
+        self._tables = replace(tables, on_damage=once(_kept(tables, self._errors)))
         self._spill = _spill_directory()
         self._connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:")
         self._worker = ThreadPoolExecutor(1, "brokerless-sql")
+        self.close = weakref.finalize(self, _end, self._worker, self._connection, self._spill)
+        """Ends the session; so does Python where nobody does, at the latest at its own end."""
         execute = self._connection.execute
         execute("SET temp_directory = " + literal(self._spill))
         execute(f"SET memory_limit = '{memory_bytes or MEMORY_BYTES}B'")
@@ -107,16 +110,6 @@ class Session(AbstractContextManager["Session"]):
             execute(_NO_PROGRESS)
         for each in _SETTINGS:
             execute(each)
-
-    def _report(self, tables: Tables) -> Any:
-        def report(finding: Finding) -> None:
-            try:
-                (tables.on_damage or raise_errors)(finding)
-            except BrokerlessError as error:
-                self._errors.append(error)
-                raise
-
-        return report
 
     def _create_views(self) -> None:
         for table in TABLES:
@@ -230,16 +223,30 @@ class Session(AbstractContextManager["Session"]):
             found.setdefault(topic, list(topic_dataset(self._tables, topic, self._types.get(topic)).schema.names))
         return found
 
-    def close(self) -> None:
-        self._worker.shutdown()
-        self._connection.close()
-        if self._spill:
-            shutil.rmtree(self._spill, ignore_errors=True)
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _kept(tables: Tables, errors: list[BrokerlessError]) -> Any:
+    """What is called with findings: an error that it raises is kept, as DuckDB gives its text alone."""
+
+    def report(finding: Finding) -> None:
+        try:
+            (tables.on_damage or raise_errors)(finding)
+        except BrokerlessError as error:
+            errors.append(error)
+            raise
+
+    return report
+
+
+def _end(worker: ThreadPoolExecutor, connection: duckdb.DuckDBPyConnection, spill: str) -> None:
+    worker.shutdown()
+    connection.close()
+    if spill:
+        shutil.rmtree(spill, ignore_errors=True)
 
 
 def _spill_directory() -> str:

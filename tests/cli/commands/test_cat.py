@@ -269,6 +269,13 @@ def test_nothing_found_is_said_and_is_no_error(run: Run) -> None:
     assert run("cat", "demo/data", "-t", "nosuch", "--key", "a").err.count("\n") == 1
 
 
+@pytest.mark.parametrize("options", [("--offset", "99999"), ("--offset", "3:20"), ("--from", "2040-01-01")])
+def test_a_range_without_a_record_is_said_and_is_no_error(run: Run, options: tuple[str, str]) -> None:
+    result = run("cat", DEMO, "-t", "users", *options)
+    assert (result.lines, result.exit_code) == ([], 0)
+    assert "no record was found in this range; brokerless ls shows" in result.err
+
+
 @pytest.mark.parametrize(
     "options", [("--grep", ""), ("--key-regex", "("), ("--header", "nothing"), ("--where", "no such"), ("--jobs", "0")]
 )

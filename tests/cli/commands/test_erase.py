@@ -59,6 +59,16 @@ def test_the_manifest_is_signed_and_says_nothing_of_what_was_erased(run: Run, tm
     assert (other.exit_code, "is of another erasure" in other.err) == (2, True)
 
 
+def test_keys_may_be_in_values_and_the_command_that_looks_is_said(run: Run, tmp_path: Path) -> None:
+    options = ("demo/data", "-t", "users", "--to", tmp_path / "to", "--key", "u-0048")
+    assert "values may hold" not in run("erase", *options, "--dry-run").err
+    said = run("erase", *options).err
+    assert f"brokerless prove {tmp_path / 'to'}.erasure.json --source demo/data --keys FILE" in said
+    (tmp_path / "keys").write_text("u-0048\n")
+    proof = ("prove", f"{tmp_path / 'to'}.erasure.json", "--source", "demo/data", "--keys", tmp_path / "keys")
+    assert run(*proof, "--only", "users").exit_code == 0
+
+
 def test_that_nothing_was_selected_is_said(run: Run, tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("nobody")
     for selected, text in (

@@ -38,6 +38,11 @@ def test_a_table_that_is_asked_for_is_shown_though_it_is_empty(run: Run) -> None
     assert [line for line in result.lines if not line.startswith(" ")] == ["features:", "", "acls:"]
 
 
+def test_that_no_transaction_is_open_is_said(run: Run) -> None:
+    result = run("internals", "demo/data", "-t", "orders", "--table", "open-transactions")
+    assert (result.lines, result.exit_code) == (["no transaction is open"], 0)
+
+
 def test_open_transactions_have_their_place_age_name_and_the_command_that_ends_them(run: Run) -> None:
     result = run("internals", CLEAN, "--table", "open-transactions")
     assert result.exit_code == 0

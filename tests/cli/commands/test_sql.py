@@ -231,6 +231,15 @@ def test_topics_whose_names_differ_in_case_only_are_asked_for_by_a_condition(tmp
         assert found.read_all().to_pylist() == [{"topic": "caps"}]
 
 
+def test_a_result_that_nobody_reads_leaves_nothing(tmp_path: Path) -> None:
+    """Neither a directory for what spills, nor DuckDB's complaint of what it still holds at Python's end."""
+    program = f"import brokerless; brokerless.open({DEMO!r}).sql('SELECT 1')"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE
+    )
+    assert (ran.returncode, ran.stderr, list(tmp_path.iterdir())) == (0, b"", [])
+
+
 def test_python(run: Run) -> None:
     assert brokerless.open(DEMO).sql(COUNT).read_all().to_pylist() == wanted()
     with pytest.raises(UsageError, match=r'write "offset" in double quotes'):

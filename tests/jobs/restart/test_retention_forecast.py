@@ -10,7 +10,6 @@ from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
 from tests.golden import broker_data
 
 from brokerless.jobs.restart.job import plan_restart
-from brokerless.jobs.restart.results import DirectoryRestart
 from brokerless.jobs.restart.retention_forecast import Retention
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
@@ -28,8 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 def retention(path: Path, now_ms: int = NEVER, settings: dict[str, str] | None = None) -> Retention | None:
     (partition,) = resolve(Location(str(path))).partitions
-    directory = None if settings is None else DirectoryRestart(str(path.parent), settings={"segments": settings})
-    return plan_restart(partition, {}, now_ms, clean=True, directory=directory).retention
+    return plan_restart(partition, {}, now_ms, clean=True, settings=settings).retention
 
 
 def test_all_that_is_older_than_kafkas_default_goes(path: Path) -> None:
@@ -72,6 +70,16 @@ def test_what_is_young_stays_and_so_do_kafkas_own_topics(path: Path) -> None:
     assert retention(path, now_ms=0) is None
     own = Path(shutil.copytree(path, path.with_name("__consumer_offsets-0")))
     assert retention(own) is None
+
+
+@pytest.mark.parametrize("name", ["users-0", "orders-1"])
+def test_of_a_partition_alone_the_settings_are_in_the_metadata_beside_it(run: Run, tmp_path: Path, name: str) -> None:
+    of_directory, *_ = run("restart", "--json", "demo/data", "-t", name[:-2], "-p", name[-1]).json
+    (alone,) = run("restart", "--json", f"demo/data/{name}").json
+    assert alone["retention"] == of_directory["retention"] is None
+    shutil.copytree(f"demo/data/{name}", tmp_path / name)
+    (elsewhere,) = run("restart", "--json", tmp_path / name).json
+    assert elsewhere["retention"]["settings"]["retention.ms"] == "604800000"
 
 
 def test_it_is_said_and_does_no_harm(run: Run, path: Path) -> None:

@@ -19,7 +19,7 @@ from brokerless.cli.options import (
     add_redact,
     decoding,
 )
-from brokerless.cli.output import Output
+from brokerless.cli.output import CLEAN, Output
 from brokerless.cli.progress import Done, progress
 from brokerless.cli.ranges import TIME, parse_offsets, parse_time
 from brokerless.cli.values import count
@@ -127,8 +127,11 @@ def run(options: Namespace) -> int:
                     shown += rows
                     output.write(blocks)
             del item  # a huge one is not to stay beside the next
-    if selection is not None and partitions and not shown:
-        output.say("no record was found")
+    if partitions and not shown and output.exit_code == CLEAN:
+        if selection is not None:
+            output.say("no record was found")
+        elif (options.offset, options.start, options.end) != (None, None, None):
+            output.say("no record was found in this range; brokerless ls shows which offsets and times there are")
     return output.end()
 
 

@@ -116,6 +116,10 @@ def run(options: Namespace) -> int:
         output.say(
             "no record has any of these keys" if erasure.selection.keys is not None else "no record was selected"
         )
+    if erasure.selection.keys is not None and not options.dry_run and any(each.totals.selected for each in results):
+        keys = f"--keys {options.keys}" if options.keys not in (None, "-") else "--keys FILE"
+        sources = " ".join(f"--source {each}" for each in options.paths)
+        output.say(f"values may hold these keys as well; to search for them: brokerless prove {path} {sources} {keys}")
     for each in fields:
         finding = each.finding()
         if finding is not None:

@@ -178,6 +178,9 @@ def _open_transactions(log: Log, chosen: Sequence[Partition], options: Namespace
     if options.json:
         output.objects({"table": OPEN_TRANSACTIONS, **row} for row in rows)
         return
+    if not rows:
+        output.prose(f"{above}no transaction is open")
+        return
     output.prose(f"{above}{OPEN_TRANSACTIONS}:")
     for line in open_transaction_lines(rows):
         output.prose(f"  {line}")

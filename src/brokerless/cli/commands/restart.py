@@ -110,7 +110,7 @@ def _show_partitions(
 ) -> tuple[int, int, bool]:
     """Shows partitions; returns how many a start would change, of how many, and whether a broker ends at one."""
     from brokerless.jobs.directory_state import running_broker
-    from brokerless.jobs.restart.job import plan_restart
+    from brokerless.jobs.restart.job import known_settings, plan_restart
     from brokerless.jobs.restart.results import Restart
     from brokerless.views.restart import detail_lines, partition_lines, row
 
@@ -128,6 +128,7 @@ def _show_partitions(
                     state.of(paths),
                     clean=state.was_clean,
                     directory=directory,
+                    settings=known_settings(directory, paths),
                     max_batch_bytes=options.max_batch_bytes,
                 )
             except UnreadableError as error:

@@ -221,7 +221,8 @@ def finished_partitions(path: str, request: Request, to: Location) -> dict[str, 
     is_same = manifest["sources"] == list(request.sources) and manifest.get("to") == request.to
     is_same = is_same and manifest["action"] == request.action()
     if not is_same or not is_selection(manifest["selection"], request.erasure.selection):
-        raise UsageError(f"{path}: this manifest is of another erasure; give another file")
+        advice = "name another file with --manifest, or another directory with --to"
+        raise UsageError(f"{path}: this manifest is of another erasure; {advice}")
     found: dict[str, dict[str, Any]] = {}
     for each in manifest["partitions"]:
         target = each["target"]

@@ -7,6 +7,7 @@ no request.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -52,6 +54,9 @@ def write_report(
 ) -> Figures:
     """Writes the page about some partitions of a log directory to the file ``to``, and returns its figures. See
     :func:`brokerless.jobs.report.job.gather`. Raises :class:`UnwritableError`, with ``to`` unchanged."""
+    with unwritable(to):
+        if Path(to).is_dir():
+            raise IsADirectoryError(errno.EISDIR, "this is a directory; name a file in it, such as report.html")
     figures, audits = gather_audited(
         directory, partitions, max_batch_bytes=max_batch_bytes, processes=processes, done=done, say=say,
     )  # fmt: skip

@@ -22,6 +22,7 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition
 from brokerless.internals.remote.storage import read_remote_storage
+from brokerless.internals.topic_settings import is_in_metadata, read_topic_setting
 from brokerless.jobs.directory_state import DirectoryState, Lines, load_directory_state
 from brokerless.jobs.restart import directory_files, replicas
 from brokerless.jobs.restart.group_positions import positions_past_end
@@ -30,7 +31,7 @@ from brokerless.jobs.restart.partition_files import unloadable
 from brokerless.jobs.restart.refused_settings import refused_settings
 from brokerless.jobs.restart.remote_deletions import RemoteDeletion, remote_deletions
 from brokerless.jobs.restart.results import DirectoryRestart, LostRecords, Place, Restart, Truncation
-from brokerless.jobs.restart.retention_forecast import Settings, expiring
+from brokerless.jobs.restart.retention_forecast import RETENTION_SETTINGS, Settings, expiring
 from brokerless.jobs.restart.transactions import completions
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import MetaProperties
@@ -255,10 +256,12 @@ def plan_restart(
     *,
     clean: bool,
     directory: DirectoryRestart | None = None,
+    settings: Settings | None = None,
     max_batch_bytes: int | None = None,
 ) -> Restart:
     """The dry run for one partition of a local directory. ``lines`` are its own in its log directory's checkpoints, and
     ``clean`` whether that has the mark of a clean stop. ``directory``: of its log directory, if that is known.
+    ``settings``: the topic's, as far as they are known (:func:`known_settings`), for what retention deletes.
     ``max_batch_bytes``: what one batch of KRaft's own log may inflate to (128 MiB).
 
     Raises :class:`UnreadableError` for a directory or file that cannot be opened.
@@ -320,7 +323,7 @@ def plan_restart(
         stray=_without_id(partition) if directory is None else directory.stray.get(partition.path),
         unserved=None if directory is None else directory.unserved.get(partition.path),
         markers=0 if directory is None else _markers(directory, partition),
-        retention=expiring(plan, partition.topic, _settings(directory, partition), now_ms),
+        retention=expiring(plan, partition.topic, settings, now_ms),
     )
 
 
@@ -338,8 +341,16 @@ def _emptied(place: tuple[str | None, int | None, str], plan: RecoveryPlan, file
     )
 
 
-def _settings(directory: DirectoryRestart | None, partition: PartitionPath) -> Settings | None:
-    return None if directory is None else directory.settings.get(partition.topic or "")
+def known_settings(directory: DirectoryRestart | None, partition: PartitionPath) -> Settings | None:
+    """The settings of a partition's topic for retention. ``directory``: of its log directory; where only the partition
+    was opened, they are read from the metadata beside it. None where these do not know the topic."""
+    topic = partition.topic or ""
+    if directory is not None:
+        return directory.settings.get(topic)
+    if not is_in_metadata(partition.location, topic):
+        return None
+    found = {name: read_topic_setting(partition.location, topic, name) for name in RETENTION_SETTINGS}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _without_id(partition: PartitionPath) -> Finding | None:
@@ -406,7 +417,10 @@ class _PlannedFiles:
                 is_found = is_found or bool((chunk.batches.last_offset >= last).any())
                 end = int(chunk.batches.last_offset[-1]) + 1
         if not is_found:
-            text = "the last entry points after the end of the log: a broker takes the segment for empty"
+            text = (
+                "the last entry points after the end of the log: a broker takes the segment for empty; delete its "
+                ".index and .timeindex files before the start, and it reads the segment and rebuilds both"
+            )
             report_index(
                 Finding("error", Kind.OFFSET_INDEX_MISMATCH, self._path(base_offset, "offset-index"), None, last, text)
             )

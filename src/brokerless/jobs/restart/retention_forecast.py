@@ -33,6 +33,8 @@ _POLICIES: Mapping[str, CleanupPolicy] = {
     "delete": "delete", "compact": "compact", "compact,delete": "compact,delete", "delete,compact": "compact,delete",
 }  # fmt: skip
 Settings = Mapping[str, str]
+RETENTION_SETTINGS = ("cleanup.policy", "retention.bytes", "retention.ms")
+"""Settings of topics that retention goes by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,7 @@ def expiring(plan: RecoveryPlan, topic: str | None, own: Settings | None, now_ms
     None if nothing goes; of Kafka's own topics nothing does by default."""
     if topic == names.CLUSTER_METADATA or (own is None and names.is_internal(topic)) or not plan.segments:
         return None
-    found = {
-        name: (own or {})[name] for name in ("cleanup.policy", "retention.bytes", "retention.ms") if name in (own or {})
-    }
+    found = {name: (own or {})[name] for name in RETENTION_SETTINGS if name in (own or {})}
     config = config_of(found)
     if config is None:
         return None

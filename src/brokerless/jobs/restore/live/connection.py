@@ -117,7 +117,13 @@ class Connection:
         setting that librdkafka does not know."""
         library = load_library()
         self._admin = self.create(lambda: library.admin.AdminClient(self.settings()))
-        metadata = self.ask(lambda left: self._admin.list_topics(timeout=left))
+        try:
+            metadata = self.ask(lambda left: self._admin.list_topics(timeout=left))
+        except ClusterError as error:
+            if self.denied is not None or not _is_silence(library, error):
+                raise
+            advice = "check --bootstrap-servers, and whether it needs TLS or a login (--command-config)"
+            raise ClusterError(f"{self.bootstrap}: no broker answers here{self._last_problem()}; {advice}") from error
         self.cluster_id, self.brokers = str(metadata.cluster_id), tuple(sorted(metadata.brokers))
 
     def create(self, make: Callable[[], Any]) -> Any:
@@ -147,8 +153,12 @@ class Connection:
     def failure(self, error: Any) -> ClusterError:
         """What to raise where the cluster does not do as it should."""
         text = self.denied or describe(error)
-        last = f" ({self.problems[-1]})" if self.problems and self.problems[-1] not in text else ""
+        last = "" if self.problems and self.problems[-1] in text else self._last_problem()
         return ClusterError(f"{self.bootstrap}: {text}{last}")
+
+    def _last_problem(self) -> str:
+        """What librdkafka said last, without its name of the connection, in brackets."""
+        return f" ({self.problems[-1].rpartition('/bootstrap: ')[2]})" if self.problems else ""
 
     def _note(self, error: Any) -> None:
         text = str(error.str()).partition(" (after ")[0]
@@ -161,6 +171,12 @@ def describe(error: Any) -> str:
     """An exception of librdkafka in its own words."""
     inner = error.args[0] if error.args else error
     return str(inner.str()) if hasattr(inner, "str") else str(inner)
+
+
+def _is_silence(library: Any, error: ClusterError) -> bool:
+    cause, kinds = error.__cause__, library.KafkaError
+    code = cause.args[0].code() if cause is not None and cause.args else None
+    return code in (kinds._TRANSPORT, kinds._TIMED_OUT, kinds._ALL_BROKERS_DOWN)
 
 
 def _passing(library: Any) -> tuple[int, ...]:

@@ -42,6 +42,7 @@ class Kind(StrEnum):
     BATCH_REFUSED = "batch-refused"
     NOT_BLANKED = "not-blanked"
     DAMAGE_SKIPPED = "damage-skipped"
+    OFFSETS_NOT_WRITTEN = "offsets-not-written"
 
     # Offsets, leader epochs and producers
     OFFSET_ORDER = "offset-order"

@@ -193,7 +193,7 @@ def test_what_can_be_reached_needs_tls_and_logins(users: Path, certificate: Path
         assert server.mechanisms == ["SCRAM-SHA-256", "SCRAM-SHA-512"]
     for words, text in (
         (("--tls-key", certificate), "needs --tls-cert"),
-        (("--tls-cert", users), "no certificate with its key"),
+        (("--tls-cert", users), "no certificate with its key: there is none in PEM; give the key with --tls-key"),
         (("--tls-cert", "/none"), "no certificate with its key"),
         (("--cluster-users",), "no users with a password of SCRAM"),
         (("--users", users, "--cluster-users"), "exclude each other"),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from brokerless.api.jobs import Paths, list_paths, open_directory
+from brokerless.api.topic_names import select_topics
 from brokerless.errors import renamed
+from brokerless.findings import Finding
 from brokerless.log.directory import LogDirectory, resolve
 from brokerless.log.names import Include
 from brokerless.log.storage.location import Location, StorageOptions
-from brokerless.tables.partition_reader import OnDamage
+from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 if TYPE_CHECKING:
     from brokerless.internals.groups.positions import ResetTo
@@ -96,6 +99,7 @@ def _directories(paths: Paths) -> list[LogDirectory]:
 def serve(
     paths: Paths,
     *,
+    topics: Collection[str] | str | None = None,
     listen: str = "127.0.0.1:0",
     advertise: str | None = None,
     offsets: str | os.PathLike[str] | None = None,
@@ -115,6 +119,8 @@ def serve(
     ----------
     paths : path or list of paths
         Log directories or partitions' directories, local or URLs; several disks of one broker, or of several.
+    topics : str or list of str, optional
+        Only these topics, by names or patterns (``orders*``); groups go on where they stopped all the same.
     listen, advertise : str
         ``HOST:PORT``; port 0 is any free one. ``advertise``: what clients are to connect to, if that is another
         address.
@@ -133,13 +139,14 @@ def serve(
     include, storage_options
         As :func:`brokerless.open` takes them.
     on_damage : callable, optional
-        Called with each :class:`Finding`, once, in a thread of the server. Without it findings are only answered to
-        clients (CORRUPT_MESSAGE).
+        Called with each :class:`Finding`, once, in a thread of the server. Without it they are logged
+        (``brokerless.serve``); either way clients get an error (CORRUPT_MESSAGE).
 
     Returns
     -------
     Server
-        A context manager: within its block a thread answers clients at its ``bootstrap_servers``.
+        A context manager: within its block, or between ``start()`` and ``close()``, a thread answers clients at its
+        ``bootstrap_servers``.
 
     Raises
     ------
@@ -154,10 +161,17 @@ def serve(
     127.0.0.1:...
     """
     from brokerless.serving.server import ServeOptions, Server, parse_address
+    from brokerless.serving.source.topics import only
 
     directories = [
         open_directory(Location(path, storage_options), include) for path in list_paths(paths, "give at least one path")
     ]
+    readers = [PartitionReader(each) for log in directories for each in log.partitions]
+    chosen = {each.paths.path for each in select_topics(readers, topics)}
+    hidden: frozenset[str] = frozenset()
+    for at, each in enumerate(directories):
+        directories[at], others = only(each, chosen)
+        hidden |= others
     options = ServeOptions(
         listen=parse_address(listen),
         advertise=None if advertise is None else parse_address(advertise),
@@ -169,7 +183,12 @@ def serve(
         users=_path(users),
         cluster_users=cluster_users,
     )
-    return Server(directories, options, on_damage or (lambda _: None))
+    return Server(directories, options, on_damage or _log, hidden)
+
+
+def _log(finding: Finding) -> None:
+    levels = {"error": logging.ERROR, "warning": logging.WARNING}
+    logging.getLogger("brokerless.serve").log(levels.get(finding.severity, logging.INFO), "%s", finding)
 
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:

@@ -56,6 +56,12 @@ _MEANT = {
     ("export", "--iceberg"): "--as iceberg",
     ("export", "--delta"): "--as delta",
     ("export", "--parquet"): "--as parquet",
+    ("serve", "--address"): "--listen HOST:PORT",
+    ("serve", "--bind"): "--listen HOST:PORT",
+    ("serve", "--host"): "--listen HOST:PORT",
+    ("serve", "--password"): "--users FILE",
+    ("serve", "--port"): "--listen 127.0.0.1:PORT",
+    ("serve", "--username"): "--users FILE",
 }
 """What people write for options that there are."""
 

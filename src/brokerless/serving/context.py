@@ -48,6 +48,7 @@ class Serving:
     transactional_ids: Mapping[str, dict[str, Any]] | None = None
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "serve"))
     _loading: asyncio.Task[None] | None = None
+    _surveying: asyncio.Task[None] | None = None
 
     @property
     def node_id(self) -> int:
@@ -58,8 +59,9 @@ class Serving:
         return await asyncio.get_running_loop().run_in_executor(self.threads, work, *arguments)
 
     def start(self) -> None:
-        """Begin to read the cluster's metadata and the committed offsets."""
+        """Begin to read the cluster's metadata and the committed offsets, then to look for what cannot be served."""
         self._loading = asyncio.create_task(self._load())
+        self._surveying = asyncio.create_task(self._survey())
 
     async def loaded(self) -> None:
         """Wait until the cluster's metadata and the committed offsets have been read."""
@@ -73,9 +75,21 @@ class Serving:
         except UnreadableError as error:
             self.report(Finding("error", Kind.UNREADABLE_FILE, error.path, None, None, error.reason))
 
+    async def _survey(self) -> None:
+        await self.loaded()
+        for each in self.topics.partitions:
+            await self.in_thread(each.survey)
+
+    async def surveyed(self) -> None:
+        """Wait until all partitions have been looked at."""
+        assert self._surveying is not None
+        await asyncio.shield(self._surveying)
+
     async def close(self) -> None:
         """End what is being read, and the threads."""
-        if self._loading is not None:
-            self._loading.cancel()
-            await asyncio.wait([self._loading])
+        tasks = [each for each in (self._loading, self._surveying) if each is not None]
+        for each in tasks:
+            each.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         self.threads.shutdown(wait=True, cancel_futures=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import ssl
@@ -28,9 +29,11 @@ from brokerless.serving.login import Login, Users, read_users, users_of_cluster
 from brokerless.serving.source.topics import Topics, load_topics
 
 PORT = 9092
+_LAST_PORT = 65535
 MOST_CONNECTIONS = 2000
 """Clients at once; who comes later is closed at once."""
 _ENDS_WITHIN_S = 5.0
+_NOT_STARTED = "nothing is served yet: use this in a with statement, or call start()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +58,35 @@ class ServeOptions:
         return self.users is not None or self.cluster_users
 
 
-def parse_address(text: str, default_port: int | None = None) -> tuple[str, int]:
+def parse_address(text: str) -> tuple[str, int]:
     """``HOST:PORT``, or ``[::1]:9092``. Raises :class:`UsageError`."""
     host, colon, port = text.rpartition(":")
-    if not colon and default_port is not None:
-        host, port = text, str(default_port)
+    if colon and not host.startswith("[") and ":" in host:
+        raise UsageError(f"{text!r} is not HOST:PORT; write an IPv6 address in brackets, as [::1]:{PORT}")
+    if text.isdigit():
+        raise UsageError(f"{text!r} has no host; write 127.0.0.1:{text}")
+    if text and (not colon or text.endswith("]")):
+        raise UsageError(f"{text!r} has no port; write {text}:{PORT}, or {text}:0 for any free port")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise UsageError(f"{text!r} is not HOST:PORT, as 127.0.0.1:9092 or [::1]:9092")
+    if not host or not port.isascii() or not port.isdigit():
+        raise UsageError(f"{text!r} is not HOST:PORT, as 127.0.0.1:{PORT} or [::1]:{PORT}")
+    if int(port) > _LAST_PORT:
+        raise UsageError(f"{text!r}: ports are 0 (any free one) to {_LAST_PORT}")
     return host, int(port)
+
+
+def _cannot_listen(address: tuple[str, int], error: OSError) -> UsageError:
+    shown = shown_address(*address)
+    if error.errno == errno.EADDRINUSE:
+        host = address[0]
+        text = f"{shown} is in use by another program; give another port, or any free one: --listen "
+        return UsageError(text + shown_address(host, 0))
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return UsageError(f"cannot listen on {shown}: not permitted; ports from 1024 on are for everybody")
+    if error.errno == errno.EADDRNOTAVAIL:
+        return UsageError(f"cannot listen on {shown}: this machine has no such address; 0.0.0.0 is all that it has")
+    return UsageError(f"cannot listen on {shown}: {error.strerror or error}")
 
 
 def is_loopback(host: str) -> bool:
@@ -94,14 +116,28 @@ def _tls(options: ServeOptions) -> ssl.SSLContext | None:
     try:
         context.load_cert_chain(options.tls_cert, options.tls_key)
     except (OSError, ValueError) as error:  # SSLError is an OSError
-        files = " and ".join(each for each in (options.tls_cert, options.tls_key) if each is not None)
-        raise UsageError(f"no certificate with its key can be read of {files}: {error}") from error
+        if options.tls_key is not None:
+            text = f"{options.tls_cert} and {options.tls_key} have no certificate with its key: {_plain(error)}"
+        else:
+            text = f"{options.tls_cert} has no certificate with its key: {_plain(error)}; give the key with --tls-key "
+            text += "FILE, or put it into the same file"
+        raise UsageError(text) from error
     return context
 
 
-@dataclass(slots=True)
+def _plain(error: Exception) -> str:
+    """Why ``ssl`` does not take files."""
+    if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
+        return "the key is that of another certificate"
+    if isinstance(error, ssl.SSLError):
+        return "there is none in PEM"
+    return str(error.strerror if isinstance(error, OSError) else error)
+
+
+@dataclass(slots=True, repr=False)
 class Server:
-    """Serves log directories. As a context manager it runs in a thread of its own, until the block ends."""
+    """Serves log directories. It runs in a thread of its own within a with statement, or between :meth:`start` and
+    :meth:`close`."""
 
     directories: Sequence[LogDirectory]
     options: ServeOptions
@@ -117,18 +153,24 @@ class Server:
     _reported: set[Finding] = field(default_factory=set[Finding])
     _connections: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
+    def __repr__(self) -> str:
+        if self._serving is None or not self._serving.port:
+            return f"Server({', '.join(each.path for each in self.directories)}; not started)"
+        topics = self._serving.topics
+        return f"Server({self.bootstrap_servers}: {len(topics.by_name)} topics, {len(topics.partitions)} partitions)"
+
     @property
     def bootstrap_servers(self) -> str:
         """The address for clients. Raises :class:`UsageError` before it is served."""
         if self._serving is None or not self._serving.port:
-            raise UsageError("nothing is served yet: use this in a with statement")
+            raise UsageError(_NOT_STARTED)
         return shown_address(self._serving.host, self._serving.port)
 
     @property
     def topics(self) -> Topics:
         """What is served. Raises :class:`UsageError` before it is."""
         if self._serving is None:
-            raise UsageError("nothing is served yet: use this in a with statement")
+            raise UsageError(_NOT_STARTED)
         return self._serving.topics
 
     @property
@@ -197,7 +239,7 @@ class Server:
         try:
             server = await asyncio.start_server(accept, host, port, limit=READ_LIMIT, backlog=1024, ssl=context)
         except OSError as error:
-            raise UsageError(f"cannot listen on {shown_address(host, port)}: {error.strerror or error}") from error
+            raise _cannot_listen(options.listen, error) from error
         bound: int = server.sockets[0].getsockname()[1]
         own = (socket.gethostname(), bound) if host in ("0.0.0.0", "::") else (host, bound)
         serving.host, serving.port = options.advertise or own
@@ -232,7 +274,18 @@ class Server:
             with suppress(RuntimeError):  # it has ended
                 self._loop.call_soon_threadsafe(self._stop.set)
 
-    def __enter__(self) -> Self:
+    def wait_for_survey(self) -> None:
+        """Wait until what cannot be served has been looked for in all partitions, and reported; from another thread
+        than that of the server."""
+        if self._loop is not None and self._serving is not None:
+            asyncio.run_coroutine_threadsafe(self._serving.surveyed(), self._loop).result()
+
+    def start(self) -> Self:
+        """Serve in a thread of its own until :meth:`close` is called; return when clients are served.
+
+        Raises :class:`UsageError` for what cannot be served, or an address that cannot be listened on."""
+        if self._thread is not None:
+            raise UsageError("it was started before; make another one with brokerless.serve()")
         self._thread = threading.Thread(target=self._run, name="brokerless serve", daemon=True)
         self._thread.start()
         self._started.wait()
@@ -241,10 +294,17 @@ class Server:
             raise self._failure
         return self
 
-    def __exit__(self, type_: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def close(self) -> None:
+        """End; clients are disconnected. It may be called again."""
         self.stop()
         if self._thread is not None:
             self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, type_: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
 
     def _run(self) -> None:
         try:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from tests.cli.conftest import Run
+from tests.kafka.jars import check
+from tests.kafka.jars import run as java
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 SERVE = [sys.executable, "-m", "brokerless", "serve"]
@@ -45,6 +47,28 @@ def test_it_says_what_it_serves_and_how_to_read_it() -> None:
     assert lines[3] == f"  kafka-console-consumer.sh --bootstrap-server {address} --topic orders --from-beginning\n"
 
 
+def test_the_lines_to_paste_work_with_logins(tmp_path: Path, kafka_jars: Path) -> None:
+    """Its lines, saved as client.properties with a name and a password, and its command, by Kafka's own tool."""
+    (tmp_path / "users").write_text("alice:secret\n")
+    words = [*SERVE, str(DEMO), "--listen", "127.0.0.1:0", "--users", str(tmp_path / "users")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline().decode().strip() for _ in range(8)]
+        settings = [each for each in lines if "=" in each.partition(" ")[0]]
+        assert [each.partition("=")[0] for each in settings] == [
+            "bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.jaas.config"
+        ]  # fmt: skip
+        assert "sasl.mechanism=SCRAM-SHA-512" in settings
+        client = tmp_path / "client.properties"
+        client.write_text("\n".join(settings).replace("NAME", "alice").replace("PASSWORD", "secret"))
+        (command,) = [each for each in lines if each.startswith("kafka-console-consumer.sh ")]
+        options = command.replace("client.properties", str(client)).split()[1:]
+        main = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+        read = check(java(main, *options, "--max-messages", "10", "--timeout-ms", "30000", alone=True))
+        process.terminate()
+    assert len(read.splitlines()) >= 10
+
+
 @pytest.mark.parametrize("words", [["-t", "orders"], ["-t", "orders", "-p", "2"], ["--exclude-internal"], []])
 def test_groups_go_on_whatever_topics_are_served(words: list[str]) -> None:
     """What they have committed is read, but its topic is served only if it is selected."""
@@ -65,7 +89,8 @@ def test_groups_go_on_whatever_topics_are_served(words: list[str]) -> None:
     ("words", "text"),
     [
         (["--listen", "0.0.0.0:0"], "--insecure"),
-        (["--listen", "nowhere"], "'nowhere' is not HOST:PORT"),
+        (["--listen", "nowhere"], "'nowhere' has no port; write nowhere:9092"),
+        (["--port", "9092"], "there is no option --port; did you mean --listen 127.0.0.1:PORT"),
         (["-t", "none"], "no topic none"),
         (["--offsets", str(DEMO / "offsets")], "nothing is written there"),
         (["--offsets", "/nowhere/offsets"], "nothing can be written there; give another file for --offsets"),

@@ -50,7 +50,7 @@ def test_what_is_appended_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     partition = served(directory)
     assert partition.offsets().end == 1
     log.write_bytes(batch(0) + batch(1, 5000))
-    assert partition.offsets(needs_stable=True) == module.Offsets(0, 2, 2)
+    assert partition.offsets(needs_stable=True) == module.Offsets(0, 2, 2, 2)
     assert partition.latest_time() == Located(1, 5000, 2)
     (directory / f"{2:020}.log").write_bytes(batch(2))
     assert partition.offsets().end == 3
@@ -77,7 +77,7 @@ def test_an_empty_partition_has_offsets(tmp_path: Path) -> None:
     directory.mkdir()
     (directory / f"{7:020}.log").write_bytes(b"")
     partition = served(directory)
-    assert partition.offsets() == module.Offsets(7, 7, 7)
+    assert partition.offsets() == module.Offsets(7, 7, 7, 7)
     assert partition.latest_time() == Located()
 
 
@@ -89,6 +89,9 @@ def test_a_damaged_end_is_part_of_the_log(tmp_path: Path) -> None:
     (directory / f"{0:020}.log").write_bytes(data)
     findings: list[Finding] = []
     partition = served(directory, findings)
-    assert partition.offsets(needs_stable=True) == module.Offsets(0, 2, 2)
+    assert partition.offsets(needs_stable=True) == module.Offsets(0, 2, 2, 2)
     assert partition.find(Want(1, 2, 100, at_least_one=True)).is_damaged
     assert [each.kind.value for each in findings] == ["checksum-mismatch"]
+    again = served(directory, findings)
+    again.skips_damage = True
+    assert again.offsets(needs_stable=True) == module.Offsets(0, 1, 1, 2)

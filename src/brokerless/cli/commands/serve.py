@@ -7,7 +7,6 @@ import signal
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from brokerless.cli.output import UNUSABLE, Output
@@ -94,21 +93,16 @@ def run(options: Namespace) -> int:
 
 
 def _selected(output: Output, options: Namespace) -> tuple[list[LogDirectory], frozenset[str]]:
-    """The directories with their selected partitions; and the paths of others that are read all the same: the cluster's
-    metadata, and the offsets that groups have committed."""
-    from brokerless.internals.records import CONSUMER_OFFSETS
-    from brokerless.log.names import CLUSTER_METADATA
+    """The directories with their selected partitions; and the paths of others that are read all the same."""
+    from brokerless.serving.source.topics import only
 
     found: list[LogDirectory] = []
-    hidden: set[str] = set()
+    hidden: frozenset[str] = frozenset()
     for source in output.sources(options):
-        chosen = {each.path for each in source.partitions}
-        own = [each for each in source.directory.partitions if each.topic in (CLUSTER_METADATA, CONSUMER_OFFSETS)]
-        hidden |= {each.path for each in own} - chosen
-        kept = chosen | hidden
-        partitions = tuple(each for each in source.directory.partitions if each.path in kept)
-        found.append(replace(source.directory, partitions=partitions))
-    return found, frozenset(hidden)
+        directory, others = only(source.directory, {each.path for each in source.partitions})
+        found.append(directory)
+        hidden |= others
+    return found, hidden
 
 
 async def _serve(server: Server, output: Output, *, as_json: bool) -> None:
@@ -152,9 +146,14 @@ def _lines(server: Server) -> Iterator[str]:
     if protocol != "PLAINTEXT":
         yield f"  security.protocol={protocol}"
     if options.has_logins:
-        yield f"  sasl.mechanism={server.mechanisms[0]}"
+        yield f"  sasl.mechanism={server.mechanisms[-1]}"
+        module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+        yield f'  sasl.jaas.config={module} required username="NAME" password="PASSWORD";'
     name = next((each.name for each in own), next(iter(topics.by_name)))
     command = f"kafka-console-consumer.sh --bootstrap-server {server.bootstrap_servers}"
+    if protocol != "PLAINTEXT":
+        yield "with these lines in a file client.properties (before Kafka 4.2: --consumer.config):"
+        command += " --command-config client.properties"
     yield f"  {command} --topic {name} --from-beginning"
     if not topics.offsets_from:
         yield "groups have no committed offsets: __consumer_offsets is not on these disks"

@@ -14,7 +14,7 @@ Left out: replicas that follow (a fetch of one is that of a consumer), preferred
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from brokerless.errors import UnreadableError
@@ -98,8 +98,10 @@ class _Fetch:
                 self.is_final = True
                 diverging = {"epoch": epoch, "endOffset": end}
                 return self._row(number, offsets) | {"divergingEpoch": diverging, "records": []}
-        if not offsets.start <= offset <= offsets.end:
+        if not offsets.start <= offset <= max(offsets.end, offsets.reach):
             return self._error(number, Error.OFFSET_OUT_OF_RANGE)
+        if offset > offsets.end:  # who has read what is damaged now
+            offsets = replace(offsets, end=offset)
         limit = offsets.end if not self.is_committed or offsets.stable is None else offsets.stable
         row = self._row(number, offsets)
         if offset >= limit:

@@ -1,13 +1,15 @@
 """OffsetCommit (2 to 10) and OffsetFetch (1 to 10): the offsets of groups.
 
 They begin with those of the dead cluster's ``__consumer_offsets``, and are not expired. Offsets of partitions that the
-topic does not have are refused (UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID).
+topic does not have are refused (UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID). What cannot be written to the file
+(``--offsets``) is not committed (KAFKA_STORAGE_ERROR).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from brokerless.errors import UnwritableError
 from brokerless.internals.messages import ZERO_UUID
 from brokerless.serving.context import Request, Serving
 from brokerless.serving.groups.consumer import ConsumerGroup
@@ -46,8 +48,11 @@ async def answer_commit(serving: Serving, request: Request) -> Row:
                 )
             partitions.append({"partitionIndex": number, "errorCode": code})
         rows.append({**names, "partitions": partitions})
-    if taken:
+    try:
         await serving.groups.offsets.commit(request.body["groupId"], taken)
+    except UnwritableError:
+        for each in (partition for row in rows for partition in row["partitions"]):
+            each["errorCode"] = each["errorCode"] or Error.KAFKA_STORAGE_ERROR
     return {"topics": rows}
 
 

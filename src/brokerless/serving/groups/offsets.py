@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import UnreadableError, UnwritableError, UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import read_positions
 from brokerless.internals.tables import state_rows
 from brokerless.log.segment import Report
@@ -81,11 +82,34 @@ class CommittedOffsets:
         of_group[place] = committed
 
     async def commit(self, group: str, offsets: Mapping[Place, Committed]) -> None:
-        """Take offsets that a group commits."""
+        """Take offsets that a group commits. Raises :class:`UnwritableError` where they cannot be written to the file,
+        which is reported; then the group has those from before."""
+        before = {place: self.groups.get(group, {}).get(place) for place in offsets}
         for place, committed in offsets.items():
             self._set(group, place, committed)
-        if self.path is not None and offsets:
+        if self.path is None or not offsets:
+            return
+        try:
             await self._written()
+        except (OSError, UnwritableError) as error:
+            for place, committed in offsets.items():
+                self._restore(group, place, committed, before[place])
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            text = f"commits are refused, as they cannot be written: {reason}"
+            self.report(Finding("error", Kind.OFFSETS_NOT_WRITTEN, str(self.path), None, None, text))
+            raise UnwritableError(text) from error
+
+    def _restore(self, group: str, place: Place, committed: Committed, before: Committed | None) -> None:
+        of_group = self.groups.get(group, {})
+        if of_group.get(place) is not committed:
+            return  # committed again meanwhile
+        if before is not None:
+            of_group[place] = before
+            return
+        del of_group[place]
+        self.count -= 1
+        if not of_group:
+            del self.groups[group]
 
     async def _written(self) -> None:
         """Wait until the file has what was committed before."""

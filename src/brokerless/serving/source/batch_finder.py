@@ -4,27 +4,31 @@ A range begins with the batch that has the requested offset or the next one, end
 one segment. Checksums are compared when a range is found for the first time; where it is found again, headers are read.
 What is damaged is reported, and ends the range before it; a range that would begin with it is damaged itself, unless
 damage is skipped. Kafka's own broker sends damaged batches, at which consumers throw (``LogSegment.read``, 4.4.0).
+A segment that the system does not read is damaged from the requested offset on. Where another replica has the same
+history, its batches are served in the place of damaged ones.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.live_segments import open_listed
+from brokerless.log.live_segments import ReplacedError, open_listed
 from brokerless.log.offset_checks import first_offsets
 from brokerless.log.offset_gaps import check_following
 from brokerless.log.positions import position_of_offset
-from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan, scan_headers, within_log
+from brokerless.log.segment import Chunk, Report, check_checksums, graded_within_log, ignore, scan, scan_headers
 from brokerless.log.storage.files import File
 from brokerless.serving.protocol.writer import FileRange, Piece
+from brokerless.serving.source.bad_sectors import readable_batches, readable_start
 
 INLINE = 1 << 16
 """Bytes of a range that are read when it is found; more are sent from the file."""
@@ -59,15 +63,24 @@ class Want:
 
 
 NOTHING = Found()
-_DAMAGED = Found(is_damaged=True)
+DAMAGED = Found(is_damaged=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Spare:
+    """Another replica, which has the same history before the offset ``until``."""
+
+    paths: PartitionPath
+    until: int
 
 
 @dataclass(slots=True)
 class BatchFinder:
-    """Finds batches of one partition, for one thread at a time."""
+    """Finds batches of one partition, for one thread at a time. ``spares``: where those are that are damaged here."""
 
     report: Report
     skips_damage: bool = False
+    spares: Sequence[Spare] = ()
     _hints: OrderedDict[int, tuple[SegmentPaths, int]] = field(
         default_factory=OrderedDict[int, tuple[SegmentPaths, int]]
     )
@@ -85,14 +98,51 @@ class BatchFinder:
         first = max(0, bisect_right([each.base_offset for each in segments], want.offset) - 1)
         for at, segment in enumerate(segments[first:], first):
             is_last = at == len(segments) - 1
-            with open_listed(segment, is_last) as file:
-                found = _InSegment(self, file, segment, is_last, want).find()
-                if found is not None:
-                    return found
-                if not is_last and segment.base_offset not in self._passed:
-                    self._passed.add(segment.base_offset)
-                    check_following(paths, segment, file, self.report)
+            try:
+                with open_listed(segment, is_last) as file:
+                    found = _InSegment(self, file, segment, is_last, want).find()
+                    if found is None and not is_last and segment.base_offset not in self._passed:
+                        self._passed.add(segment.base_offset)
+                        check_following(paths, segment, file, self.report)
+            except ReplacedError:
+                raise
+            except UnreadableError as error:
+                following = None if is_last else segments[at + 1].base_offset
+                found = self.beside(want, [unreadable_segment(segment, error)], following)
+                if found is None and self.skips_damage:
+                    self.report_skipped(segment.log.path, None, want.offset, following)
+                elif found is None:
+                    found = DAMAGED
+            if found is not None:
+                return found
         return NOTHING
+
+    def beside(self, want: Want, findings: Sequence[Finding], until: int | None) -> Found | None:
+        """What another replica has of the batches that are damaged here, before the offset ``until``. Reports the
+        damage."""
+        for each in self.spares:
+            limit = min([want.limit, each.until, *(() if until is None else (until,))])
+            if want.offset >= limit:
+                continue
+            finder = BatchFinder(ignore)
+            try:
+                found = finder.find(each.paths, replace(want, limit=limit))
+            except UnreadableError:
+                continue
+            if found.pieces:
+                for finding in findings:
+                    text = f"{finding.message}; what another replica has there is served: {each.paths.path}"
+                    self.report(replace(finding, message=text))
+                return found
+        for finding in findings:
+            self.report(finding)
+        return None
+
+    def report_skipped(self, path: str, position: int | None, offset: int, next_offset: int | None) -> None:
+        """Report that consumers go on after damage."""
+        until = "the end of this segment" if next_offset is None else f"offset {max(offset, next_offset)}"
+        text = f"damaged batches are not served: consumers go on from offset {offset} at {until}"
+        self.report(Finding("warning", Kind.DAMAGE_SKIPPED, path, position, offset, text))
 
     def position(self, file: File, segment: SegmentPaths, offset: int) -> int:
         """Where the batch with an offset begins (bytes), or the damage in its place."""
@@ -102,7 +152,13 @@ class BatchFinder:
                 self._hints.move_to_end(offset)
                 return hint[1]
             del self._hints[offset]
-        return _locate(file, segment, offset)
+        try:
+            start = position_of_offset(file, segment, offset)
+            step = _STEP if file.is_local else _MOST_REMOTE
+            return _locate(scan_headers(file, ignore, start, step=step), offset, start)
+        except UnreadableError:
+            start = readable_start(lambda: position_of_offset(file, segment, offset))
+            return _locate(readable_batches(file, ignore, start), offset, start)
 
     def remember(self, offset: int, segment: SegmentPaths, position: int) -> None:
         """A batch with this offset, or a later one, begins at ``position`` (bytes)."""
@@ -138,15 +194,18 @@ class _InSegment:
         """The range in this segment; None where it has no batch with the offset or a later one."""
         start = self.finder.position(self.file, self.segment, self.want.offset)
         found, findings = self._from(start)
-        if found is not _DAMAGED:
+        if found is not DAMAGED:
             return found
-        report = self.finder.report if self.is_last else within_log(self.finder.report)
-        for finding in findings:
-            report(finding)
-        if not self.finder.skips_damage:
+        finder = self.finder
+        if not self.is_last:
+            findings = list(map(graded_within_log, findings))
+        position, offset = self._next_intact(start) if finder.spares or finder.skips_damage else (None, None)
+        found = finder.beside(self.want, findings, offset)
+        if found is not None:
             return found
-        position, offset = self._next_intact(start)
-        self._report_skipped(start, offset)
+        if not finder.skips_damage:
+            return DAMAGED
+        finder.report_skipped(self.file.path, start, self.want.offset, offset)
         if position is None:
             return None
         self.finder.remember(self.want.offset, self.segment, position)
@@ -176,16 +235,16 @@ class _InSegment:
             used = max(size, most) if stop == "size" else size
             return Found((self._piece(start, end),), size, used, next_offset), []
         if stop == "damage":
-            return _DAMAGED, findings
+            return DAMAGED, findings
         if stop != "end":
             return NOTHING, []
         is_broken = not self.is_last and any(each.severity != "info" for each in findings)
-        return (_DAMAGED, findings) if is_broken else (None, [])
+        return (DAMAGED, findings) if is_broken else (None, [])
 
     def _chunks(self, start: int, most: int, known: int, findings: list[Finding]) -> Iterator[Chunk]:
         if known > start:
             return scan_headers(self.file, ignore, start, min(known, start + max(most, 1)))
-        return scan(self.file, findings.append, start, start + max(most, 1))
+        return readable_batches(self.file, findings.append, start, start + max(most, 1))
 
     def _piece(self, start: int, end: int) -> Piece:
         if end - start <= INLINE or not self.file.is_local:
@@ -201,11 +260,11 @@ class _InSegment:
                 return int(chunk.positions[rows[0]]), int(chunk.batches.entry_offset[rows[0]])
         return None, None
 
-    def _report_skipped(self, position: int, next_offset: int | None) -> None:
-        offset = self.want.offset
-        until = "the end of this segment" if next_offset is None else f"offset {max(offset, next_offset)}"
-        text = f"damaged batches are not served: consumers go on from offset {offset} at {until}"
-        self.finder.report(Finding("warning", Kind.DAMAGE_SKIPPED, self.file.path, position, offset, text))
+
+def unreadable_segment(segment: SegmentPaths, error: UnreadableError) -> Finding:
+    """Return the finding for a segment that cannot be read."""
+    path = segment.log.path
+    return Finding("error", Kind.UNREADABLE_FILE, path, None, segment.base_offset, error.reason_for(path))
 
 
 def _count_taken(
@@ -230,17 +289,17 @@ def _count_taken(
     return row, "limit" if is_past[row] else "size"
 
 
-def _locate(file: File, segment: SegmentPaths, offset: int) -> int:
+def _locate(chunks: Iterable[Chunk], offset: int, end: int) -> int:
     """The position (bytes) of the batch with an offset, or of the next one; where damage lies between it and the one
-    before, and the batch begins after ``offset``, that of the damage.
+    before, and the batch begins after ``offset``, that of the damage. ``chunks``: from a batch before it on, which
+    is at ``end`` (bytes).
 
     Where batches overlap, it is the one that a broker finds, as else a consumer could get the same for ever: the first
     that begins there, or the one before the first that begins later (``FileRecords.searchForOffsetFromPosition``,
     4.4.0).
     """
-    end = position_of_offset(file, segment, offset)
     before, last = end, -1  # where the batch before begins, and its last offset
-    for chunk in scan_headers(file, ignore, end, step=_STEP if file.is_local else 8 << 20):
+    for chunk in chunks:
         batches, firsts = chunk.batches, first_offsets(chunk)
         rows = np.flatnonzero(firsts >= offset)
         if len(rows):

@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
+from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, end_offset_for, load_epochs
 from brokerless.log.directory import PartitionPath
-from brokerless.log.live_segments import ReplacedError, list_again, open_listed
+from brokerless.log.live_segments import ReplacedError, list_again, open_listed, open_segments
 from brokerless.log.names import partition_directory
 from brokerless.log.offset_gaps import check_end, check_head
 from brokerless.log.positions import first_position
 from brokerless.log.producer.transactions import Transaction
-from brokerless.log.seek import log_start_after_end, offset_for_timestamp
+from brokerless.log.seek import last_offset, log_start_after_end, offset_for_timestamp
 from brokerless.log.segment import Report, ignore, scan_headers
 from brokerless.log.storage.location import DirectoryEntry
-from brokerless.log.tail import Tail, look_committed
-from brokerless.serving.source.batch_finder import NOTHING, BatchFinder, Found, Want
+from brokerless.log.tail import Tail, look, look_committed
+from brokerless.serving.source.bad_sectors import readable_end
+from brokerless.serving.source.batch_finder import NOTHING, BatchFinder, Found, Spare, Want, unreadable_segment
 from brokerless.tables.partition_reader import PartitionReader
 
 REFRESH_S, REMOTE_REFRESH_S = 0.5, 10.0
@@ -32,17 +36,20 @@ REFRESH_S, REMOTE_REFRESH_S = 0.5, 10.0
 _LARGE = 1 << 30
 """Bytes of a log whose last stable offset is found only for who needs it: all of its headers are read for that."""
 _TRIES = 20
+_WRITTEN_WITHIN_S = 0.2
 NO_OFFSET, NO_TIMESTAMP, NO_EPOCH, NO_SEQUENCE = -1, -1, -1, -1
 
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
     """``start``: the log start offset; ``end``: the next offset of the log, and the high watermark; ``stable``: the
-    last stable offset, None where it was not looked for."""
+    last stable offset, None where it was not looked for. ``reach``: where the log ended before damage at its end, which
+    consumers may have read then."""
 
     start: int
     end: int
     stable: int | None
+    reach: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +63,16 @@ class Located:
 
 @dataclass(slots=True)
 class ServedPartition:
-    """``epoch``: the leader epoch that is announced, None before it is known."""
+    """``epoch``: the leader epoch that is announced, None before it is known. ``spares``: other replicas of it."""
 
     paths: PartitionPath
     report: Report
     skips_damage: bool = False
     epoch: int | None = None
+    spares: Sequence[Spare] = ()
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _finder: BatchFinder | None = None
-    _bounds: tuple[int, int] | None = None
+    _bounds: tuple[int, int, int] | None = None
     _tail: Tail | None = None
     _tail_of: PartitionPath | None = None
     _latest: tuple[PartitionPath, Located] | None = None
@@ -72,6 +80,7 @@ class ServedPartition:
     _listed_at: float = field(default_factory=time.monotonic)
     _directory: DirectoryEntry | None = None
     _is_checked: bool = False
+    _unreadable: set[str] = field(default_factory=set[str])
 
     @property
     def name(self) -> str:
@@ -91,17 +100,17 @@ class ServedPartition:
         Raises :class:`UnreadableError` where its files cannot be read."""
         with self._lock:
             self._refresh()
-            start, end = self._start_and_end()
+            start, end, reach = self._found_bounds()
             stable = None
             if needs_stable or self._tail is not None or self.paths.size <= _LARGE:
                 stable = self._stable(end)
-            return Offsets(start, end, stable)
+            return Offsets(start, end, stable, reach)
 
     def find(self, want: Want) -> Found:
         """Return the next range of batches. Raises :class:`UnreadableError`."""
         with self._lock:
             if self._finder is None:
-                self._finder = BatchFinder(self.report, self.skips_damage)
+                self._finder = BatchFinder(self.report, self.skips_damage, self.spares)
             for _ in range(_TRIES):
                 try:
                     return self._finder.find(self.paths, want)
@@ -185,10 +194,9 @@ class ServedPartition:
 
     def _find_latest_time(self) -> Located:
         latest = NO_TIMESTAMP
-        for segment in self.paths.segments:
-            with open_listed(segment, segment is self.paths.segments[-1]) as file:
-                for chunk in scan_headers(file, ignore):
-                    latest = max(latest, int(chunk.batches.max_timestamp.max()))
+        for each in open_segments(self.paths, self.report):
+            for chunk in scan_headers(each.file, ignore):
+                latest = max(latest, int(chunk.batches.max_timestamp.max()))
         return Located() if latest < 0 else self.at_time(latest)
 
     def _epoch_at(self, offset: int) -> int:
@@ -212,16 +220,37 @@ class ServedPartition:
         return self._epochs[1]
 
     def _start_and_end(self) -> tuple[int, int]:
+        return self._found_bounds()[:2]
+
+    def _found_bounds(self) -> tuple[int, int, int]:
         if self._bounds is None:
             start = self.paths.start_offset
             if start is None:
-                self._bounds = self.paths.log_start_offset, self.paths.log_start_offset
+                start = self.paths.log_start_offset
+                self._bounds = start, start, start
             else:
                 if not self._is_checked:
                     self._report_missing()
-                end = PartitionReader(self.paths).end_offset
-                self._bounds = start, max(start, start if end is None else end)
+                end, reach = self._end()
+                self._bounds = start, max(start, end), max(start, reach)
         return self._bounds
+
+    def _end(self) -> tuple[int, int]:
+        """Where the log ends: where damage is skipped, without that at its end, so that consumers come to the end; and
+        with it. Of a last segment that is not read to its end, it is only known that it goes on, so that
+        consumers get an error there, unless damage is skipped."""
+        last = self.paths.segments[-1]
+        try:
+            reach = PartitionReader(self.paths).end_offset or 0
+            return (look(self.paths).end_offset if self.skips_damage and not self.spares else reach), reach
+        except ReplacedError:
+            raise
+        except UnreadableError as error:
+            self.report(unreadable_segment(last, error))
+        end = last.base_offset
+        with suppress(UnreadableError), open_listed(last, True) as file:
+            end = readable_end(file, last)
+        return end if self.skips_damage else end + 1, end + 1
 
     def _report_missing(self) -> None:
         self._is_checked = True
@@ -234,21 +263,76 @@ class ServedPartition:
             self.report(finding)
 
     def _stable(self, end: int) -> int:
-        if not self.paths.segments:
-            return end
-        for _ in range(_TRIES):
+        for _ in range(_TRIES + len(self.paths.segments)):
+            readable = tuple(each for each in self.paths.segments if each.log.path not in self._unreadable)
+            if not readable:
+                return end
             try:
                 if self._tail is None or self._tail_of is not self.paths:
                     # The announced end may be after the last intact batch, where the rest is damaged.
-                    self._tail = look_committed(self.paths, self._tail, None, self.report)
+                    paths = replace(self.paths, segments=readable)
+                    self._tail = look_committed(paths, self._tail, None, self.report)
                     self._tail_of = self.paths
                 break
             except ReplacedError:
                 if not self._list():
                     raise
+            except UnreadableError as error:
+                failed = [each for each in readable if each.log.path == error.path]
+                if not failed:
+                    raise
+                self.report(unreadable_segment(failed[0], error))
+                self._unreadable.add(error.path)
         transactions = None if self._tail is None else self._tail.transactions
         stable = None if transactions is None else transactions.last_stable_offset
         return end if stable is None else min(end, max(stable, self._start_and_end()[0]))
+
+    def survey(self) -> None:
+        """Report what consumers will not get, as far as that is seen without reading all: files that cannot be opened,
+        an end that is cut off, and open transactions. Of a log that is elsewhere, nothing is looked at before anybody
+        reads it."""
+        if self.paths.location.is_remote:
+            return
+        try:
+            self.offsets()
+            with self._lock:
+                self._report_unreadable()
+                self._report_cut_end()
+                self._report_open()
+        except UnreadableError as error:
+            self.report(unreadable(self, str(error)))
+
+    def _report_unreadable(self) -> None:
+        for segment in self.paths.segments[:-1]:
+            try:
+                open_listed(segment, False).close()
+            except ReplacedError:
+                pass
+            except UnreadableError as error:
+                self.report(unreadable_segment(segment, error))
+
+    def _report_cut_end(self) -> None:
+        found: list[Finding] | None = None
+        for pause_s in (0.0, _WRITTEN_WITHIN_S):  # a broker may be writing its last batch
+            time.sleep(pause_s)
+            again: list[Finding] = []
+            for segment in self.paths.segments[-1:]:
+                with suppress(UnreadableError), open_listed(segment, True) as file:
+                    last_offset(file, segment, again.append)
+            found = again if found is None else [each for each in again if each in found]
+            if not found:
+                return
+        for finding in found or ():
+            self.report(finding)
+
+    def _report_open(self) -> None:
+        transactions = None if self._tail is None else self._tail.transactions
+        first = None if transactions is None else transactions.last_stable_offset
+        if transactions is None or first is None:
+            return
+        text = f"transactions without an end: {len(transactions.open)}, the first from offset {first} on; consumers "
+        text += "with read_committed stop there, those with read_uncommitted go on"
+        self.report(Finding("warning", Kind.TRANSACTION_OPEN, self.paths.path, None, first, text))
 
     def _refresh(self) -> None:
         """Lists the partition again where its directory or its last segment has changed."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.internals.cluster import Cluster
@@ -19,10 +19,11 @@ from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.jobs.named_partitions import topic_ids_of
 from brokerless.jobs.restore.source import source_cluster
 from brokerless.log import names
-from brokerless.log.checkpoint.leader_epochs import load_epochs
+from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs, truncation_offset
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.segment import Report
+from brokerless.serving.source.batch_finder import Spare
 from brokerless.serving.source.partition import ServedPartition, unreadable
 from brokerless.tables.partition_reader import PartitionReader
 
@@ -104,6 +105,15 @@ class Topics:
         self.by_id = {each.topic_id: each for each in self.by_name.values()}
 
 
+def only(directory: LogDirectory, chosen: Collection[str]) -> tuple[LogDirectory, frozenset[str]]:
+    """Return a directory with the partitions of some paths; and the paths of others that are read all the same: the
+    cluster's metadata, and the offsets that groups have committed."""
+    own = (each.path for each in directory.partitions if each.topic in (names.CLUSTER_METADATA, CONSUMER_OFFSETS))
+    hidden = frozenset(own) - set(chosen)
+    kept = tuple(each for each in directory.partitions if each.path in chosen or each.path in hidden)
+    return replace(directory, partitions=kept), hidden
+
+
 def load_topics(
     directories: Sequence[LogDirectory],
     report: Report,
@@ -128,20 +138,24 @@ def load_topics(
     metadata = [each for each in everything if each.topic == names.CLUSTER_METADATA]
     chosen: dict[str, dict[int, ServedPartition]] = {}
     offsets: list[PartitionPath] = []
+    counts: dict[str, int] = {}
     for (topic, number), found in sorted(replicas.items()):
         best = None if topic == names.CLUSTER_METADATA else _best(found, report)
         if best is not None and topic == CONSUMER_OFFSETS:
-            offsets.append(best)
-        if best is not None and best.path not in hidden:
-            chosen.setdefault(topic, {})[number] = ServedPartition(best, report, skips_damage)
+            offsets.append(best[0])
+        if topic == names.CLUSTER_METADATA or not any(each.path not in hidden for each in found):
+            continue
+        counts[topic] = number + 1
+        if best is not None:
+            chosen.setdefault(topic, {})[number] = ServedPartition(best[0], report, skips_damage, spares=best[1])
     if not chosen:
         raise UnreadableError(", ".join(each.path for each in directories), "there is no partition to serve")
     ids = {
-        topic: topic_id for topic, (topic_id, _) in _topic_ids(chosen, everything).items()
+        topic: topic_id for topic, (topic_id, _) in _topic_ids(counts, everything).items()
     }  # the metadata log may have others
     topics = {
-        name: ServedTopic(name, ids.get(name) or made_topic_id(name), partitions, max(partitions) + 1)
-        for name, partitions in chosen.items()
+        name: ServedTopic(name, ids.get(name) or made_topic_id(name), chosen.get(name, {}), count)
+        for name, count in counts.items()
     }
     cluster_id, node_id = _identity(directories)
     return Topics(cluster_id, node_id, topics, tuple(metadata), tuple(offsets))
@@ -157,33 +171,51 @@ def made_topic_id(name: str) -> str:
     return urlsafe_b64encode(data).decode().rstrip("=")
 
 
-def _topic_ids(
-    chosen: Mapping[str, Mapping[int, ServedPartition]], everything: Iterable[PartitionPath]
-) -> dict[str, tuple[str, str]]:
+def _topic_ids(chosen: Collection[str], everything: Iterable[PartitionPath]) -> dict[str, tuple[str, str]]:
     return topic_ids_of((each for each in everything if each.topic in chosen and each.partition_metadata), _TWO_TOPICS)
 
 
-def _best(replicas: Sequence[PartitionPath], report: Report) -> PartitionPath | None:
-    """The replica that is served; None where none can be listed, which is reported."""
-    readable: list[PartitionPath] = []
+@dataclass(frozen=True, slots=True)
+class _Replica:
+    paths: PartitionPath
+    epochs: Epochs = ()
+    end: int = 0
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        return (self.epochs[-1][0] if self.epochs else -1), self.end
+
+
+def _best(replicas: Sequence[PartitionPath], report: Report) -> tuple[PartitionPath, list[Spare]] | None:
+    """The replica that is served, and those that have the same history; None where none can be listed, which is
+    reported."""
+    listed: list[PartitionPath] = []
     for each in replicas:
         if each.unreadable is None:
-            readable.append(each)
+            listed.append(each)
         else:
             report(each.unreadable)
-    if len(readable) < 2:
-        return readable[0] if readable else None
-    best: tuple[tuple[int, int], PartitionPath] | None = None
-    for each in readable:
+    if len(listed) < 2:
+        return (listed[0], []) if listed else None
+    found: list[_Replica] = []
+    for each in listed:
         try:
-            epochs, end = load_epochs(each.leader_epoch_checkpoint), PartitionReader(each).end_offset
+            end = PartitionReader(each).end_offset
+            found.append(_Replica(each, load_epochs(each.leader_epoch_checkpoint), -1 if end is None else end))
         except UnreadableError as error:
             report(unreadable(ServedPartition(each, report), str(error)))
-            continue
-        rank = (epochs[-1][0] if epochs else -1), -1 if end is None else end
-        if best is None or rank > best[0]:
-            best = rank, each
-    return None if best is None else best[1]
+    if not found:
+        return listed[0], []
+    best = max(found, key=lambda each: each.rank)  # the first of them
+    spares = ((each, _same_until(best, each)) for each in found if each is not best)
+    return best.paths, [Spare(each.paths, until) for each, until in spares if until is not None]
+
+
+def _same_until(best: _Replica, other: _Replica) -> int | None:
+    """The offset before which two replicas have the same history; None where nothing says so."""
+    if best.rank == other.rank:
+        return best.end
+    return truncation_offset(best.epochs, best.end, other.epochs, other.end)
 
 
 def _identity(directories: Sequence[LogDirectory]) -> tuple[str, int]:

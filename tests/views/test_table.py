@@ -82,6 +82,16 @@ def test_a_long_name_is_shortened_in_the_middle_before_columns_are_left_out() ->
     assert "x-12  " in shown[1]
 
 
+def test_a_time_is_shown_whole_or_not_at_all() -> None:
+    names, shown = ("name", "commitTimestamp", "by"), set[bool]()
+    rows: list[tuple[str, ...]] = [("orders-with-a-long-name", TIME, "committed-by-somebody"), ("b", "-", "c")]
+    for width in range(20, 80):
+        text = "\n".join(lines(width, names, rows))
+        shown.add(TIME in text)
+        assert TIME in text or "2026" not in text
+    assert shown == {True, False}
+
+
 def test_one_huge_name_does_not_widen_all_rows() -> None:
     shown = list(table(("topic", "records"), [("x" * 1000, "1"), ("a", "2")], ("records",)))
     assert len(shown[1]) > 1000

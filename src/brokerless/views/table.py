@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from brokerless.views import screen
@@ -11,9 +12,11 @@ WIDEST = 300
 """Characters of a column; Kafka's longest names of topics have 249."""
 SPARE = (
     "codecs", "format", "topicId", "hours", "batches", "segments", "indexes rebuilt", "segments deleted", "from", "to",
-    "offsets after", "after", "before",
+    "offsets after", "after", "before", "transactionPartitions", "eligibleLeaderReplicas", "protocolType", "metadata",
+    "producerEpoch", "brokerEpoch", "leaderEpoch", "transactionLastUpdateTimestamp", "commitTimestamp",
 )  # fmt: skip
 """Columns that a narrow terminal does without, in this order."""
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z|-")
 _NARROWEST = 12
 """Characters to which texts are shortened, at least."""
 
@@ -30,11 +33,13 @@ def table(
     is wider than :data:`WIDEST` sticks out: of one huge name, not all rows get as long.
 
     On a screen that is too narrow, long texts are shortened to half of it, then columns are left out, which a last line
-    names, then texts are shortened further, then the last columns are left out. ``margin``: characters that are written
+    names, then texts are shortened further, then the last columns are left out; numbers and times are never shortened.
+    ``margin``: characters that are written
     before each line. ``needed``: columns without which the others say nothing, which are not left out."""
     widths = [min(WIDEST, max(map(len, column))) for column in zip(names, *rows, strict=True)]
     width = screen.width()
-    shown, widths = _fit(names, widths, right, None if width is None else width - margin, needed)
+    times = [name for name, *cells in zip(names, *rows, strict=True) if all(map(_TIME.fullmatch, cells))]
+    shown, widths = _fit(names, widths, (*right, *times), None if width is None else width - margin, needed)
     for row in (names, *rows):
         cells = [(names[at], _shorten(row[at], widths[at]), widths[at]) for at in shown]
         yield "  ".join(

@@ -28,6 +28,8 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     for name in ("formats/v2-zstd-create", "specials/timestamps-v1-gzip", "damaged/count-none-max"):
         explained = replace(explain(case(name).log), file="a")
         assert max(cell_len(line) for line in lines(explained, width, color=False)) <= width
+    large = replace(explain("demo/data/orders-0/00000000000000000000.log"), file="a")  # of four digits and 100%
+    assert max(cell_len(line) for line in lines(large, width, color=False)) <= width
 
 
 def test_articles_sizes_are_in_the_texts() -> None:

@@ -29,7 +29,7 @@ _ROW, _MOST_ROWS = 8, 4
 """Bytes in a row, and rows of one field."""
 _LONGEST = 1000
 """Characters of a value that are shown."""
-_COST = 12
+_LEAST_COST = 12
 _LEAST_NAME, _MOST_NAME, _LEAST_VALUE = 20, 34, 9
 _STYLES = {"position": "dim", "bytes": "cyan", "group": "bold", "note": "dim", "expected": "bold red", "part": ""}
 _CONTENTS = ("key", "value")
@@ -43,6 +43,7 @@ class _Columns:
     name: int
     value: int
     note: int
+    cost: int
 
     @property
     def right(self) -> int:
@@ -52,7 +53,7 @@ class _Columns:
     @property
     def below(self) -> int:
         """How wide a note below may be."""
-        return self.name + self.value + _COST + 2 - 2
+        return self.name + self.value + self.cost
 
 
 def lines(explanation: Explanation, width: int, color: bool) -> Iterator[str]:
@@ -60,13 +61,15 @@ def lines(explanation: Explanation, width: int, color: bool) -> Iterator[str]:
     width = max(_NARROWEST, min(width, _WIDEST))
     places = [len(str(each.end)) for each in explanation.fields]
     position = max([2, *places])
-    rest = width - position - 3 * _ROW - 2 - _COST - 2
+    largest = max([0, *map(_largest, explanation.fields)])
+    cost = max(_LEAST_COST, len(_cost(largest, largest)))
+    rest = width - position - 3 * _ROW - 2 - cost - 2
     name = min(max([_LEAST_NAME, *(_name_width(each, 0) for each in explanation.fields)]), rest - _LEAST_VALUE)
     if width >= WIDE:
         name = min(name, _MOST_NAME)
-        columns = _Columns(position, name, 18, rest - name - 18 - 2)
+        columns = _Columns(position, name, 18, rest - name - 18 - 2, cost)
     else:
-        columns = _Columns(position, name, rest - name, 0)
+        columns = _Columns(position, name, rest - name, 0, cost)
     console = Console(
         file=StringIO(), width=width, force_terminal=color, no_color=not color, highlight=False, soft_wrap=True,
         color_system="standard" if color else None, _environ={},
@@ -99,6 +102,12 @@ def _name_width(field: Field, depth: int) -> int:
     return max([2 * depth + cell_len(show(field.name)), *below])
 
 
+def _largest(field: Field) -> int:
+    """Bytes of the longest of a field and those below it."""
+    inside = () if field.inflated is None else field.inflated.fields
+    return max([field.length, *map(_largest, (*field.children, *inside))])
+
+
 def _title(explanation: Explanation) -> str:
     name = "built" if explanation.file is None else show_name(explanation.file)
     if not explanation.fields:
@@ -113,7 +122,9 @@ def _title(explanation: Explanation) -> str:
 
 def _head(columns: _Columns) -> Text:
     at, hexadecimal = "at".rjust(columns.position), "bytes".ljust(3 * _ROW - 1)
-    text = f"{at} {hexadecimal}  {'field'.ljust(columns.name)} {'value'.ljust(columns.value)} {'cost'.rjust(_COST)}"
+    text = (
+        f"{at} {hexadecimal}  {'field'.ljust(columns.name)} {'value'.ljust(columns.value)} {'cost'.rjust(columns.cost)}"
+    )
     return Text(text + ("  meaning" if columns.note else ""), style="bold")
 
 
@@ -140,7 +151,7 @@ def _row(field: Field, depth: int, whole: int, columns: _Columns) -> Iterator[Te
     value = set_cell_size(shown[:-1] if is_cut else shown, columns.value)
     value = set_cell_size(value, columns.value - 1) + "…" if is_cut else value
     first = [(f"{name} ", _STYLES.get(style, "")), (f"{value} ", _STYLES.get(style, ""))]
-    first.append((_cost(field.length, whole).rjust(_COST), _STYLES["note"]))
+    first.append((_cost(field.length, whole).rjust(columns.cost), _STYLES["note"]))
     width = columns.note or columns.below - 2 * depth
     notes = [(each, "note") for each in _wrapped(field, shown if is_cut else "", width)]
     notes += [(each, "expected") for each in _expected(field, width)]
@@ -148,7 +159,7 @@ def _row(field: Field, depth: int, whole: int, columns: _Columns) -> Iterator[Te
     if columns.note:
         if notes:
             first.append((f"  {notes[0][0]}", _STYLES[notes[0][1]]))
-        indent = " " * (columns.name + columns.value + _COST + 4)
+        indent = " " * (columns.name + columns.value + columns.cost + 4)
         below = [[(indent + text, _STYLES[kind])] for text, kind in notes[1:]]
     else:
         below = [[("  " * (depth + 1) + text, _STYLES[kind])] for text, kind in notes]

@@ -107,6 +107,7 @@ ONLY_OPTIONS: dict[str, dict[str, str]] = {
         "to": "directory=",
     },
     "erase": {"key": "keys=", "keys_format": FILES},
+    "serve": {"super_user": "super_users="},
     "prove": {"keys_format": FILES, "html": SHOWN, "manifest": "path="},
 }
 """Options that a method has not, or by another name, and why."""

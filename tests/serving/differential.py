@@ -1,9 +1,10 @@
 """The same random requests to a real broker and to ``serve``, on the same files: their answers are equal field by
-field.
+field, without a login and as users with random ACLs.
 
-``python -m tests.serving.differential 10000 SEED`` sends any number. Requests are encoded and answers decoded by
-Kafka's own classes. What may differ: hosts, ports and throttling, texts of errors, the order of topics, operations that
-are authorized (those of who may only read), and where in a batch a response is cut (ours end with a whole one).
+``python -m tests.serving.differential 10000 SEED DIRECTORY`` sends any number, of a golden broker's directory. Requests
+are encoded and answers decoded by Kafka's own classes. What may differ: hosts, ports and throttling, texts of errors,
+the order of topics, operations that are authorized (those of who may only read), and where in a batch a response is cut
+(ours end with a whole one).
 """
 
 from __future__ import annotations
@@ -18,11 +19,20 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 import brokerless
 from brokerless.internals.messages import ZERO_UUID, Field
@@ -30,7 +40,7 @@ from brokerless.internals.tables import state_rows
 from brokerless.serving.answers.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from brokerless.serving.protocol.tables import apis
 from tests.golden import broker_data
-from tests.kafka.broker import KafkaBroker
+from tests.kafka.broker import KafkaBroker, free_ports
 from tests.kafka.jars import HELPERS_OF_4, check, run
 
 UNCHANGED = {
@@ -42,6 +52,9 @@ UNCHANGED = {
 WRITTEN = ("__consumer_offsets", "__transaction_state")
 """Topics that a broker writes to when it is asked."""
 USER, PASSWORD = "reader", "old password"
+LIMITED = ("first", "second", "third")
+"""Users with ACLs, and the same password."""
+SUPER = "super"
 REVIVED = ("group-static", "group-new")
 """Groups of the golden broker whose members are still members when it starts again; here, they are gone."""
 NEW_GROUPS = ("no-such-group", "another", "")
@@ -71,6 +84,9 @@ class Pair:
     places: list[Place]
     groups: list[str]
     transactional_ids: list[str]
+    broker: KafkaBroker
+    logins: str
+    """Where the broker takes logins."""
 
     @property
     def compacted(self) -> set[str]:
@@ -89,27 +105,102 @@ class Pair:
 
 
 @contextmanager
-def pair(directory: Path, data: Path) -> Iterator[Pair]:
+def pair(directory: Path, data: Path, seed: int = 5) -> Iterator[Pair]:
     """Starts both on copies of a log directory; that of ``serve`` is made when the broker is ready."""
+    with free_ports(1) as (port,):
+        logins = f"127.0.0.1:{port}"
     broker = KafkaBroker(directory / "broker", UNCHANGED)
+    listen_with_acls(broker, logins)
     shutil.copytree(data, broker.log_dir)
     with broker:
         wait_for_leaders(broker)
-        add_user(broker)
+        add_users(broker)
+        add_acls(broker, brokerless.open(data), seed)
         log = brokerless.open(copy_of(broker, directory / "copy"))
         with brokerless.serve(log.path) as server:
             places = [each for each in places_of(log, server) if each.topic not in WRITTEN]
             groups = [each for each in groups_of(log) if each not in REVIVED]
             names = [row["transactionalId"] for row in rows_of(log, "__transaction_state", "transactionalIds")]
-            yield Pair(Path(log.path), (broker.bootstrap, server.bootstrap_servers), places, groups, names)
+            bootstraps = broker.bootstrap, server.bootstrap_servers
+            yield Pair(Path(log.path), bootstraps, places, groups, names, broker, logins)
 
 
-def add_user(broker: KafkaBroker) -> None:
+@contextmanager
+def as_user(both: Pair, directory: Path, user: str) -> Iterator[Pair]:
+    """Both with a user logged in: the broker, and ``serve`` on a copy of what it has now."""
+    copy = copy_of(both.broker, directory)
+    with brokerless.serve(copy, cluster_users=True, super_users=[SUPER], on_damage=lambda _: None) as server:
+        bootstraps = (f"{user}:{PASSWORD}@{both.logins}", f"{user}:{PASSWORD}@{server.bootstrap_servers}")
+        yield replace(both, copy=copy, bootstraps=bootstraps)
+
+
+def listen_with_acls(broker: KafkaBroker, logins: str) -> None:
+    """Who does not log in is a super user, as are the broker itself and its controller."""
+    lines = broker.properties.read_text().splitlines()
+    settings = dict(line.partition("=")[::2] for line in lines)
+    settings["listeners"] += f",SASL://{logins}"
+    settings["advertised.listeners"] += f",SASL://{logins}"
+    settings["listener.security.protocol.map"] += ",SASL:SASL_PLAINTEXT"
+    settings["inter.broker.listener.name"] = "PLAINTEXT"
+    settings["sasl.enabled.mechanisms"] = "SCRAM-SHA-256"
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    settings["listener.name.sasl.scram-sha-256.sasl.jaas.config"] = f"{module} required;"
+    settings["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    settings["super.users"] = f"User:ANONYMOUS;User:{SUPER}"
+    broker.properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+
+
+def add_users(broker: KafkaBroker) -> None:
     credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
-    user = UserScramCredentialUpsertion(USER, credential, PASSWORD.encode())
-    admin = broker.admin()  # kept alive until its future is done
-    (future,) = admin.alter_user_scram_credentials([user]).values()
-    future.result(30)
+    users = [UserScramCredentialUpsertion(each, credential, PASSWORD.encode()) for each in (USER, SUPER, *LIMITED)]
+    admin = broker.admin()  # kept alive until its futures are done
+    for future in admin.alter_user_scram_credentials(users).values():
+        future.result(30)
+
+
+def add_acls(broker: KafkaBroker, log: brokerless.Log, seed: int) -> None:
+    """Random ones of all kinds; :data:`USER` may describe all topics."""
+    chosen = random.Random(seed)
+    topics = sorted({each.topic or "" for each in log.partitions})
+    names = {
+        ResourceType.TOPIC: topics,
+        ResourceType.GROUP: [*groups_of(log), *filter(None, NEW_GROUPS)],
+        ResourceType.TRANSACTIONAL_ID: [
+            row["transactionalId"] for row in rows_of(log, "__transaction_state", "transactionalIds")
+        ],
+        ResourceType.BROKER: ["kafka-cluster"],
+    }
+    acls = {acl_of(ResourceType.TOPIC, "*", f"User:{USER}", AclOperation.DESCRIBE)}
+    everything = {
+        ResourceType.TOPIC: "READ READ WRITE DESCRIBE DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS DELETE ALTER ALL",
+        ResourceType.GROUP: "READ READ DESCRIBE DELETE ALL DESCRIBE_CONFIGS",
+        ResourceType.TRANSACTIONAL_ID: "DESCRIBE WRITE ALL",
+        ResourceType.BROKER: "DESCRIBE DESCRIBE_CONFIGS ALTER ALTER_CONFIGS CREATE",
+    }
+    for _ in range(120):
+        type_ = chosen.choice([ResourceType.TOPIC] * 4 + [ResourceType.GROUP] * 3 + list(names))
+        name, is_prefix = chosen.choice(names[type_]), chosen.randrange(3) == 0 and type_ != ResourceType.BROKER
+        if is_prefix:
+            name = name[: chosen.randint(1, len(name))]
+        elif type_ != ResourceType.BROKER and chosen.randrange(25) == 0:
+            name = "*"
+        user = chosen.choice([*LIMITED, *LIMITED, "*", "nobody"])
+        is_denied = chosen.randrange(5) == 0 and name != "*"
+        operation = AclOperation[chosen.choice(everything[type_].split())]
+        host = chosen.choice(["*", "*", "*", "127.0.0.1", "10.1.2.3"])
+        acls.add(acl_of(type_, name, f"User:{user}", operation, host, is_prefix=is_prefix, is_denied=is_denied))
+    admin = broker.admin()
+    for future in admin.create_acls(list(acls)).values():
+        future.result(30)
+
+
+def acl_of(
+    type_: ResourceType, name: str, user: str, operation: AclOperation, host: str = "*", *,
+    is_prefix: bool = False, is_denied: bool = False,
+) -> AclBinding:  # fmt: skip
+    pattern = ResourcePatternType.PREFIXED if is_prefix else ResourcePatternType.LITERAL
+    permission = AclPermissionType.DENY if is_denied else AclPermissionType.ALLOW
+    return AclBinding(type_, name, pattern, user, host, operation, permission)
 
 
 def wait_for_leaders(broker: KafkaBroker) -> None:
@@ -442,8 +533,16 @@ class Requests:
         return {"components": self.random.choice([[], [component]]), "strict": bool(self.random.randrange(2))}
 
     def acls(self, version: int) -> Row:
-        return {"resourceTypeFilter": 1, "patternTypeFilter": 1, "operation": 1, "permissionType": 1,
-                "resourceNameFilter": None, "principalFilter": None, "hostFilter": None}  # fmt: skip
+        name = self.random.choice([None, None, self.place().topic, self.group() or "any", "*", "kafka-cluster"])
+        return {
+            "resourceTypeFilter": self.random.choice([1, 1, 2, 3, 4, 5]),
+            "patternTypeFilter": self.random.choice([1, 2, 3, 4] if version else [3]),
+            "operation": self.random.choice([1, 1, 3, 8]),
+            "permissionType": self.random.choice([1, 1, 2, 3]),
+            "resourceNameFilter": name,
+            "principalFilter": self.random.choice([None, None, f"User:{LIMITED[0]}", "User:*"]),
+            "hostFilter": self.random.choice([None, None, "*", "10.1.2.3"]),
+        }
 
     def config_resources(self, version: int) -> Row:
         return {"resourceTypes": self.random.choice([[], [2], [4, 8], [16, 32], [64]])}
@@ -509,14 +608,16 @@ def comparable(answer: Row, groups: set[str]) -> Row:
                 row[key] &= mine
         if isinstance(row.get("groups"), list):
             row["groups"] = [each for each in row["groups"] if each["groupId"] in groups]
-        for key in ("topics", "groups", "partitions", "responses", "transactionStates", "configResources", "results"):
+        for key in ("topics", "groups", "partitions", "responses", "transactionStates", "configResources", "results",
+                    "resources", "acls", "coordinators"):  # fmt: skip
             if isinstance(row.get(key), list):
                 row[key].sort(key=order)
     return plain
 
 
 _NAMES = ("name", "topic", "topicId", "groupId", "partition", "partitionIndex", "transactionalId",
-          "resourceType", "resourceName", "user")  # fmt: skip
+          "resourceType", "resourceName", "user", "patternType",
+          "principal", "host", "operation", "permissionType", "key")  # fmt: skip
 
 
 def order(row: Any) -> list[str]:
@@ -580,16 +681,23 @@ def differences(pair: Pair, count: int, seed: int) -> Iterator[str]:
         count -= len(asked)
 
 
-def main(count: int, seed: int) -> None:
+def main(count: int, seed: int, name: str = "clean") -> None:
+    """As nobody, then as each of the users with ACLs."""
+    with tempfile.TemporaryDirectory() as directory, pair(Path(directory), broker_data(name), seed) as both:
+        print_differences(f"{name}, without a login", both, count, seed)
+        for user in (*LIMITED, SUPER):
+            with as_user(both, Path(directory) / user, user) as own:
+                print_differences(f"{name}, as {user}", own, count, seed)
+
+
+def print_differences(who: str, both: Pair, count: int, seed: int) -> None:
     kinds = Counter[str]()
-    for name in ("clean",):
-        with tempfile.TemporaryDirectory() as directory, pair(Path(directory), broker_data(name)) as both:
-            for text in differences(both, count, seed):
-                kinds[text.partition(" ")[0]] += 1
-                if kinds[text.partition(" ")[0]] <= 5:
-                    print(text, flush=True)
-        print(f"{name}: {count} requests, different: {dict(kinds) or 'none'}", flush=True)
+    for text in differences(both, count, seed):
+        kinds[text.partition(" ")[0]] += 1
+        if kinds[text.partition(" ")[0]] <= 5:
+            print(text, flush=True)
+    print(f"{who}: {count} requests, different: {dict(kinds) or 'none'}", flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(1 << 30))
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(1 << 30), *sys.argv[3:4])

@@ -2,16 +2,23 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from tests.serving.differential import NAMES, Pair, Requests, differences, request
+from tests.serving.differential import LIMITED, NAMES, SUPER, Pair, Requests, as_user, differences, request
 
 pytestmark = pytest.mark.xdist_group("serving")
 
 
 def test_answers_are_those_of_a_broker(both: Pair) -> None:
     assert list(differences(both, 600, 1)) == []
+
+
+@pytest.mark.parametrize("user", [*LIMITED, SUPER])
+def test_users_may_do_what_acls_allow(both: Pair, tmp_path: Path, user: str) -> None:
+    with as_user(both, tmp_path / "copy", user) as pair:
+        assert list(differences(pair, 400, LIMITED.index(user) if user in LIMITED else 9)) == []
 
 
 def test_the_requests_have_answers_with_records(both: Pair) -> None:

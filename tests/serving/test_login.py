@@ -20,7 +20,7 @@ from brokerless.internals.cluster import Cluster
 from brokerless.serving.login import Credential, Login, LoginError, read_users, users_of_cluster
 from brokerless.serving.source import batch_finder
 from tests.cli.conftest import Run
-from tests.serving.differential import PASSWORD, USER, Pair
+from tests.serving.differential import LIMITED, PASSWORD, SUPER, USER, Pair
 from tests.serving.test_clients import by_librdkafka
 from tests.serving.test_connection import METADATA, answer
 
@@ -136,15 +136,26 @@ def test_kafkas_consumer_logs_in(both: Pair, users: Path, certificate: Path, tmp
     assert len(check(done).splitlines()) == 218
 
 
-def test_users_of_a_cluster_with_acls_are_refused() -> None:
-    cluster = Cluster()
-    with pytest.raises(UsageError, match="no users with a password"):
-        users_of_cluster(cluster)
-    with pytest.raises(UsageError, match="no users with a password"):
-        users_of_cluster(None)
-    cluster.acls["any"] = {}
-    with pytest.raises(UsageError, match="1 ACLs, and they are not applied"):
-        users_of_cluster(cluster)
+def test_a_cluster_without_users_is_refused() -> None:
+    for cluster in (Cluster(), None):
+        with pytest.raises(UsageError, match="no users with a password"):
+            users_of_cluster(cluster)
+
+
+@pytest.mark.xdist_group("serving")
+def test_super_users_are_users_of_the_cluster(both: Pair) -> None:
+    with (
+        pytest.raises(UsageError, match="--super-user nobody: the cluster has no such user"),
+        brokerless.serve(both.copy, cluster_users=True, super_users=["nobody"]),
+    ):
+        pass
+    with pytest.raises(UsageError, match="need --cluster-users"), brokerless.serve(DEMO, super_users=["nobody"]):
+        pass
+    settings = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256", "sasl_password": PASSWORD}
+    with brokerless.serve(both.copy, cluster_users=True, super_users=[SUPER]) as server:
+        found = [topics(server.bootstrap_servers, **settings, sasl_username=each) for each in (SUPER, *LIMITED)]
+    assert found[0] >= max(found[1:])
+    assert 0 < min(found[1:]) < found[0]
 
 
 @pytest.mark.parametrize("text", ["", "alice", "alice:", ":secret", "alice:a\nalice:b"])

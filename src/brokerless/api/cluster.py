@@ -109,6 +109,8 @@ def serve(
     tls_key: str | os.PathLike[str] | None = None,
     users: str | os.PathLike[str] | None = None,
     cluster_users: bool = False,
+    super_users: Collection[str] = (),
+    allow_everyone_if_no_acl_found: bool = False,
     include: Collection[Include] | Include = (),
     storage_options: StorageOptions | None = None,
     on_damage: OnDamage | None = None,
@@ -135,7 +137,11 @@ def serve(
     users : path, optional
         A file of users (``name:password`` a line): only these may read, by SCRAM.
     cluster_users : bool
-        Whether the cluster's own users may read, and nobody else, by SCRAM with their passwords.
+        Whether the cluster's own users may read, and nobody else, by SCRAM with their passwords, what its ACLs allow.
+    super_users : list of str
+        Users of the cluster who may read everything.
+    allow_everyone_if_no_acl_found : bool
+        Whether what no ACL is about is for all users of the cluster, and not for super users alone.
     include, storage_options
         As :func:`brokerless.open` takes them.
     on_damage : callable, optional
@@ -182,6 +188,8 @@ def serve(
         tls_key=_path(tls_key),
         users=_path(users),
         cluster_users=cluster_users,
+        super_users=tuple(super_users),
+        allows_unless_listed=allow_everyone_if_no_acl_found,
     )
     return Server(directories, options, on_damage or _log, hidden)
 

@@ -16,6 +16,7 @@ from brokerless.internals.messages import UnreadableMessageError
 from brokerless.log.live_segments import open_listed
 from brokerless.log.storage.files import File, LocalFile
 from brokerless.serving.answers.api_versions import API_VERSIONS, unknown_version
+from brokerless.serving.answers.authorization import answer_allowed
 from brokerless.serving.answers.dispatch import answered, answers, logins
 from brokerless.serving.answers.logins import HANDSHAKE, answer_authenticate, answer_handshake
 from brokerless.serving.context import Request, Serving
@@ -120,8 +121,9 @@ class Connection:
                 raise EndedError(f"{api.name} of version {head.version}")
             body = encode(api.response, 0, unknown_version(answered()))
             return [response_head(head.correlation_id, is_flexible=False), *body]
-        request = Request(api, head.version, decode_body(api, head, data), head.client_id or "", self._host())
-        row = await answer(self.serving, request)
+        user = "" if self.login is None else self.login.user or ""
+        request = Request(api, head.version, decode_body(api, head, data), head.client_id or "", self._host(), user)
+        row = await answer_allowed(self.serving, request, answer)
         if row is None:
             raise EndedError("a producer that waits for no response")
         is_flexible = head.version in api.response.flexible and head.key != API_VERSIONS

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.log.segment import Report
+from brokerless.serving.access import Access
 from brokerless.serving.groups.coordinator import Coordinator
 from brokerless.serving.groups.subscriptions import ServedTopics
 from brokerless.serving.login import Users
@@ -25,24 +26,27 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """``host``: the client's address, as ``/127.0.0.1``."""
+    """``host``: the client's address, as ``/127.0.0.1``. ``user``: who has logged in."""
 
     api: Api
     version: int
     body: dict[str, Any]
     client_id: str
     host: str
+    user: str = ""
 
 
 @dataclass(slots=True)
 class Serving:
     """``host`` and ``port``: the address that clients are to connect to. ``users``: who may log in, None where nobody
-    has to. ``transactional_ids``: those of the cluster, None before anybody asked."""
+    has to; ``access``: what they may do, everything where it is None. ``transactional_ids``: those of the cluster, None
+    before anybody asked."""
 
     topics: Topics
     groups: Coordinator
     report: Report
     users: Users | None = None
+    access: Access | None = None
     host: str = ""
     port: int = 0
     transactional_ids: Mapping[str, dict[str, Any]] | None = None

@@ -79,13 +79,8 @@ def read_users(path: str) -> Users:
 
 
 def users_of_cluster(cluster: Cluster | None) -> Users:
-    """Return the users of a cluster. Raises :class:`UsageError` where it has none, or ACLs, which are not applied
-    here."""
+    """Return the users of a cluster. Raises :class:`UsageError` where it has none."""
     rows = {} if cluster is None else cluster.users
-    if cluster is not None and cluster.acls:
-        count = len(cluster.acls)
-        text = f"the cluster has {count} ACLs, and they are not applied here: its users would read everything"
-        raise UsageError(f"{text}; name who may, in a file (--users)")
     users = {
         (SCRAM_MECHANISMS[mechanism], name): Credential(
             b64decode(row["salt"]), b64decode(row["storedKey"]), b64decode(row["serverKey"]), row["iterations"]

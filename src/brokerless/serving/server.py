@@ -8,7 +8,7 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -21,6 +21,7 @@ from brokerless.findings import Finding
 from brokerless.jobs.restore.source import source_cluster
 from brokerless.log.directory import LogDirectory
 from brokerless.log.segment import Report
+from brokerless.serving.access import Access
 from brokerless.serving.connection import READ_LIMIT, Budget, Connection
 from brokerless.serving.context import Serving
 from brokerless.serving.groups.coordinator import Coordinator
@@ -33,6 +34,7 @@ _LAST_PORT = 65535
 MOST_CONNECTIONS = 2000
 """Clients at once; who comes later is closed at once."""
 _ENDS_WITHIN_S = 5.0
+_SHOWN = 5
 _NOT_STARTED = "nothing is served yet: use this in a with statement, or call start()"
 
 
@@ -41,7 +43,8 @@ class ServeOptions:
     """``listen`` and ``advertise``: host and port; what clients are to connect to is what is listened on, where
     ``advertise`` is None. ``offsets``: a file for committed offsets. ``is_insecure``: anybody who reaches the host may
     read. ``tls_cert`` and ``tls_key``: files in PEM; the key may be in the first. ``users``: a file of those who may
-    log in; ``cluster_users``: those of the cluster that is served may."""
+    log in; ``cluster_users``: those of the cluster that is served may, and do what its ACLs allow: of these users,
+    ``super_users`` may do everything, and all may do what no ACL is about where ``allows_unless_listed``."""
 
     listen: tuple[str, int] = ("127.0.0.1", PORT)
     advertise: tuple[str, int] | None = None
@@ -52,6 +55,8 @@ class ServeOptions:
     tls_key: str | None = None
     users: str | None = None
     cluster_users: bool = False
+    super_users: Collection[str] = ()
+    allows_unless_listed: bool = False
 
     @property
     def has_logins(self) -> bool:
@@ -101,11 +106,21 @@ def shown_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _users(options: ServeOptions, topics: Topics) -> Users | None:
-    """Who may log in; None where nobody has to."""
+def _users(options: ServeOptions, topics: Topics) -> tuple[Users | None, Access | None]:
+    """Who may log in, None where nobody has to; and what they may do, None for everything."""
     if options.users is not None:
-        return read_users(options.users)
-    return users_of_cluster(source_cluster(topics.metadata_from)) if options.cluster_users else None
+        return read_users(options.users), None
+    if not options.cluster_users:
+        return None, None
+    cluster = source_cluster(topics.metadata_from)
+    users = users_of_cluster(cluster)
+    known = {name for _, name in users}
+    for each in options.super_users:
+        if each not in known:
+            raise UsageError(f"--super-user {each}: the cluster has no such user ({', '.join(sorted(known)[:_SHOWN])})")
+    acls = list(cluster.acls.values()) if cluster is not None else []
+    has_access = acls or options.super_users
+    return users, Access(acls, options.super_users, options.allows_unless_listed) if has_access else None
 
 
 def _tls(options: ServeOptions) -> ssl.SSLContext | None:
@@ -192,6 +207,8 @@ class Server:
             )
         if options.users is not None and options.cluster_users:
             raise UsageError("--users and --cluster-users exclude each other; use one of them")
+        if (options.super_users or options.allows_unless_listed) and not options.cluster_users:
+            raise UsageError("--super-user and --allow-everyone-if-no-acl-found need --cluster-users")
         if options.tls_key is not None and options.tls_cert is None:
             raise UsageError("--tls-key needs --tls-cert")
         if self.options.offsets is not None:
@@ -216,8 +233,8 @@ class Server:
         options = self.options
         topics = load_topics(self.directories, self._report, skips_damage=options.skips_damage, hidden=self.hidden)
         path = None if options.offsets is None else Path(options.offsets)
-        users, context = _users(options, topics), _tls(options)
-        serving = Serving(topics, Coordinator(CommittedOffsets(self._report, path)), self._report, users)
+        (users, access), context = _users(options, topics), _tls(options)
+        serving = Serving(topics, Coordinator(CommittedOffsets(self._report, path)), self._report, users, access)
         budget = Budget()
 
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -14,18 +14,26 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
+import javax.security.auth.callback.Callback;
+import javax.security.auth.callback.NameCallback;
+import javax.security.auth.callback.PasswordCallback;
 import org.apache.kafka.common.message.FetchResponseData;
 import org.apache.kafka.common.message.RequestHeaderData;
 import org.apache.kafka.common.message.ResponseHeaderData;
+import org.apache.kafka.common.message.SaslAuthenticateRequestData;
+import org.apache.kafka.common.message.SaslHandshakeRequestData;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.MessageUtil;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.security.scram.internals.ScramMechanism;
+import org.apache.kafka.common.security.scram.internals.ScramSaslClient;
 
 /**
- * Sends the same requests to several endpoints, encoded and decoded by Kafka's own classes: Exchange HOST:PORT...
+ * Sends the same requests to several endpoints, encoded and decoded by Kafka's own classes: Exchange HOST:PORT..., or
+ * USER:PASSWORD@HOST:PORT, to log in by SCRAM-SHA-256.
  *
  * Each line of stdin is {"key", "version", "body"}; each line of stdout has the answers, null for a closed connection.
  * Records of a Fetch are in base64, in "records".
@@ -59,10 +67,45 @@ public class Exchange {
         private final int port;
         private Socket socket;
         private int correlationId;
+        private String user;
+        private String password;
 
-        Endpoint(String address) {
+        Endpoint(String place) {
+            String address = place.substring(place.lastIndexOf('@') + 1);
+            if (!address.equals(place)) {
+                String[] login = place.substring(0, place.lastIndexOf('@')).split(":", 2);
+                user = login[0];
+                password = login[1];
+            }
             host = address.substring(0, address.lastIndexOf(':'));
             port = Integer.parseInt(address.substring(address.lastIndexOf(':') + 1));
+        }
+
+        private void logIn() throws Exception {
+            ScramMechanism mechanism = ScramMechanism.SCRAM_SHA_256;
+            send(ApiKeys.SASL_HANDSHAKE, (short) 1, new SaslHandshakeRequestData().setMechanism(mechanism.mechanismName()));
+            ScramSaslClient client = new ScramSaslClient(mechanism, callbacks -> {
+                for (Callback each : callbacks) {
+                    if (each instanceof NameCallback) {
+                        ((NameCallback) each).setName(user);
+                    } else if (each instanceof PasswordCallback) {
+                        ((PasswordCallback) each).setPassword(password.toCharArray());
+                    }
+                }
+            });
+            byte[] answer = new byte[0];
+            while (!client.isComplete()) {
+                byte[] token = client.evaluateChallenge(answer);
+                if (token == null) {
+                    break;
+                }
+                SaslAuthenticateRequestData body = new SaslAuthenticateRequestData().setAuthBytes(token);
+                JsonNode answered = send(ApiKeys.SASL_AUTHENTICATE, (short) 2, body);
+                if (answered.get("errorCode").asInt() != 0) {
+                    throw new IllegalStateException(answered.toString());
+                }
+                answer = answered.get("authBytes").binaryValue();
+            }
         }
 
         JsonNode exchange(JsonNode request) throws Exception {
@@ -70,22 +113,29 @@ public class Exchange {
             short version = (short) request.get("version").asInt();
             ApiMessage body = (ApiMessage) converter(key, "Request").getMethod("read", JsonNode.class, short.class)
                 .invoke(null, request.get("body"), version);
-            RequestHeaderData header = new RequestHeaderData().setRequestApiKey(key.id).setRequestApiVersion(version)
-                .setCorrelationId(++correlationId).setClientId("exchange");
-            ObjectSerializationCache cache = new ObjectSerializationCache();
-            ObjectSerializationCache headerCache = new ObjectSerializationCache();
-            short headerVersion = key.requestHeaderVersion(version);
-            int size = header.size(headerCache, headerVersion) + body.size(cache, version);
-            ByteBuffer buffer = ByteBuffer.allocate(4 + size);
-            buffer.putInt(size);
-            header.write(new ByteBufferAccessor(buffer), headerCache, headerVersion);
-            body.write(new ByteBufferAccessor(buffer), cache, version);
+            return send(key, version, body);
+        }
+
+        private JsonNode send(ApiKeys key, short version, ApiMessage body) throws Exception {
             try {
                 if (socket == null) {
                     socket = new Socket(host, port);
                     socket.setSoTimeout(60000);
                     socket.setTcpNoDelay(true);
+                    if (user != null) {
+                        logIn();
+                    }
                 }
+                RequestHeaderData header = new RequestHeaderData().setRequestApiKey(key.id).setRequestApiVersion(version)
+                    .setCorrelationId(++correlationId).setClientId("exchange");
+                ObjectSerializationCache cache = new ObjectSerializationCache();
+                ObjectSerializationCache headerCache = new ObjectSerializationCache();
+                short headerVersion = key.requestHeaderVersion(version);
+                int size = header.size(headerCache, headerVersion) + body.size(cache, version);
+                ByteBuffer buffer = ByteBuffer.allocate(4 + size);
+                buffer.putInt(size);
+                header.write(new ByteBufferAccessor(buffer), headerCache, headerVersion);
+                body.write(new ByteBufferAccessor(buffer), cache, version);
                 DataOutputStream out = new DataOutputStream(socket.getOutputStream());
                 out.write(buffer.array());
                 out.flush();

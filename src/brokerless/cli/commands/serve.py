@@ -33,8 +33,8 @@ Damaged batches are reported here, once, and answered with CORRUPT_MESSAGE, at w
 after it, as with any broker.
 
 It listens on this machine alone (127.0.0.1:9092); any other address needs TLS (--tls-cert) and logins by SCRAM
-(--users, or --cluster-users with the cluster's own users and passwords), or --insecure. The cluster's ACLs are not
-applied. Not served: share and streams groups, and records that are in remote storage alone.
+(--users, or --cluster-users with the cluster's own users and passwords, under its ACLs), or --insecure. Not served:
+share and streams groups, and records that are in remote storage alone.
 
 It runs until Ctrl-C or SIGTERM. The exit code is 0, 1 if damage was found, and 2 for what cannot be served.
 """
@@ -61,10 +61,12 @@ def add_options(parser: ArgumentParser) -> None:
     add("--tls-cert", metavar="FILE", help="listen over TLS, with this certificate (PEM, with its chain)")
     add("--tls-key", metavar="FILE", help="its key (PEM), if it is not in the same file")
     add("--users", metavar="FILE", help="only these users may read (name:password a line), by SCRAM")
-    help_of_cluster_users = (
-        "only the cluster's own users may read, by SCRAM with their passwords (not where it has ACLs)"
-    )
+    help_of_cluster_users = "only the cluster's own users may read, by SCRAM with their passwords, what its ACLs allow"
     add("--cluster-users", action="store_true", help=help_of_cluster_users)
+    help_of_super_user = "a user of the cluster who may read everything (super.users; repeatable)"
+    add("--super-user", action="append", default=[], metavar="NAME", help=help_of_super_user)
+    help_of_everyone = "what no ACL is about is for all users, as brokers may be set; else it is for super users"
+    add("--allow-everyone-if-no-acl-found", action="store_true", help=help_of_everyone)
 
 
 def run(options: Namespace) -> int:
@@ -82,6 +84,8 @@ def run(options: Namespace) -> int:
         tls_key=options.tls_key,
         users=options.users,
         cluster_users=options.cluster_users,
+        super_users=tuple(options.super_user),
+        allows_unless_listed=options.allow_everyone_if_no_acl_found,
     )
     directories, hidden = _selected(output, options)
     if output.exit_code == UNUSABLE:

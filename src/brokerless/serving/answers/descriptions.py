@@ -5,7 +5,7 @@
 - ListTransactions (0 to 2), DescribeTransactions (0): by ``__transaction_state``, where that is on these disks.
 - DescribeUserScramCredentials (0), DescribeClientQuotas (0, 1): by the cluster's metadata. Passwords are not part of
   it.
-- DescribeAcls (1 to 3): SECURITY_DISABLED, as nobody is kept from reading.
+- DescribeAcls (1 to 3): by the cluster's metadata; where that has none, SECURITY_DISABLED.
 - ListConfigResources (0, 1), ListPartitionReassignments (0): topics and the only broker; no reassignment.
 
 Left out: the quorum, delegation tokens, features.
@@ -21,6 +21,7 @@ from brokerless.errors import UnreadableError
 from brokerless.internals.records import TRANSACTION_STATE
 from brokerless.internals.tables import state_rows
 from brokerless.internals.transactional_ids import STATES
+from brokerless.serving.access import matching_acls
 from brokerless.serving.answers.metadata import is_topic_name
 from brokerless.serving.context import Request, Serving
 from brokerless.serving.protocol.errors import Error
@@ -219,8 +220,12 @@ def _is_of(entity: Mapping[str, str | None], components: Iterable[Row], *, is_st
 
 
 async def answer_acls(serving: Serving, request: Request) -> Row:
-    """Answer that there is no authorizer."""
-    return {"errorCode": Error.SECURITY_DISABLED, "errorMessage": "No Authorizer is configured."}
+    """List ACLs, all or some."""
+    await serving.loaded()
+    cluster = serving.topics.cluster
+    if cluster is None or not cluster.acls:
+        return {"errorCode": Error.SECURITY_DISABLED, "errorMessage": "No Authorizer is configured."}
+    return {"resources": matching_acls(cluster.acls.values(), request.body)}
 
 
 async def answer_reassignments(serving: Serving, request: Request) -> Row:

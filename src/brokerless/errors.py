@@ -11,7 +11,6 @@ import shlex
 import warnings
 from collections.abc import Callable
 from functools import wraps
-from importlib.metadata import requires
 from os import PathLike, fspath
 from typing import ParamSpec, TypeVar
 
@@ -86,6 +85,8 @@ def missing_libraries(what: str, extra: str) -> UsageError:
 
 def install_command(extra: str) -> str:
     """Return the command that installs the libraries of an extra, by what was declared when this was installed."""
+    from importlib.metadata import requires  # which takes as long to import as all of this package that ls needs
+
     marked = (each.partition(";") for each in requires("brokerless") or ())
     is_own = re.compile(rf"""extra\s*==\s*['"]{re.escape(extra)}['"]""")
     own = [name.strip() for name, _, marker in marked if is_own.search(marker)]

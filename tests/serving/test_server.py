@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -82,6 +84,13 @@ def test_it_is_used_in_a_with_statement() -> None:
     with server:
         assert server.bootstrap_servers.startswith("127.0.0.1:")
     assert threading.active_count() == threads
+
+
+def test_what_it_needs_to_listen_imports_no_kernels() -> None:
+    """A process is ready before it decodes the cluster's metadata and offsets."""
+    code = "import sys, brokerless; brokerless.serve(sys.argv[1]); print({'numba', 'rich'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code, str(DEMO)], capture_output=True, check=True, text=True)
+    assert done.stdout == "set()\n"
 
 
 def test_it_is_started_and_closed() -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from brokerless.api.log import Log
     from brokerless.api.partition import Partition
     from brokerless.jobs.rewrite.plan import Source
+    from brokerless.log.directory import LogDirectory, PartitionPath
     from brokerless.log.names import Include
     from brokerless.views.screen import Screen
 
@@ -158,15 +159,19 @@ class Output:
         return [each for log in self.open(options.paths, options.include) for each in self.chosen(log, options)]
 
     def sources(self, options: Namespace) -> list[Source]:
-        """All paths, each with its selected partitions; a topic or number that is in none of them is reported."""
+        """The same as sources of a job."""
         from brokerless.jobs.rewrite.plan import Source
 
+        return [Source(directory, partitions) for directory, partitions in self.directories(options)]
+
+    def directories(self, options: Namespace) -> list[tuple[LogDirectory, list[PartitionPath]]]:
+        """All paths, each with its selected partitions; a topic or number that is in none of them is reported."""
         logs = list(self.open(options.paths, options.include))
         found, missing = select([each for log in logs for each in log.partitions], options)
         if missing is not None:
             self.unreadable(UnreadableError(logs[0].path if len(logs) == 1 else "", missing))
         chosen = {id(each) for each in found}
-        return [Source(log.directory, [each.paths for each in log.partitions if id(each) in chosen]) for log in logs]
+        return [(log.directory, [each.paths for each in log.partitions if id(each) in chosen]) for log in logs]
 
     def chosen(self, log: Log, options: Namespace) -> Sequence[Partition]:
         """The selected partitions of a log; a topic or number that none of them has is reported."""

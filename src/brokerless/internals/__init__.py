@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
-from brokerless.internals.tables import history, state
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from brokerless.internals.tables import history, state
 
 __all__ = ["history", "state"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import these, and with them kernels, only when they are used: what reads messages does without."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from brokerless.internals import tables
+
+    return getattr(tables, name)

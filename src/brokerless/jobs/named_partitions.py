@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from brokerless.errors import UsageError
-from brokerless.internals.topic_settings import topic_id_in_metadata
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import PartitionPath
@@ -34,6 +33,8 @@ def topic_id_of_partition(partition: PartitionPath) -> str | None:
     own = topic_id_of(partition.partition_metadata)
     if own is not None or partition.topic is None or partition.state != "live":
         return own
+    from brokerless.internals.topic_settings import topic_id_in_metadata  # it imports kernels
+
     return topic_id_in_metadata(partition.location, partition.topic)
 
 

@@ -15,10 +15,13 @@ from base64 import b64decode, b64encode
 from binascii import Error as NotBase64Error
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.internals.cluster import SCRAM_MECHANISMS, Cluster
 from brokerless.log.storage.location import Location
+
+if TYPE_CHECKING:
+    from brokerless.internals.cluster import Cluster
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """Of the mechanisms, by name."""
@@ -80,6 +83,8 @@ def read_users(path: str) -> Users:
 
 def users_of_cluster(cluster: Cluster | None) -> Users:
     """Return the users of a cluster. Raises :class:`UsageError` where it has none."""
+    from brokerless.internals.cluster import SCRAM_MECHANISMS
+
     rows = {} if cluster is None else cluster.users
     users = {
         (SCRAM_MECHANISMS[mechanism], name): Credential(

@@ -18,7 +18,6 @@ from typing import Self
 
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.findings import Finding
-from brokerless.jobs.restore.source import source_cluster
 from brokerless.log.directory import LogDirectory
 from brokerless.log.segment import Report
 from brokerless.serving.access import Access
@@ -112,6 +111,8 @@ def _users(options: ServeOptions, topics: Topics) -> tuple[Users | None, Access 
         return read_users(options.users), None
     if not options.cluster_users:
         return None, None
+    from brokerless.jobs.restore.source import source_cluster
+
     cluster = source_cluster(topics.metadata_from)
     users = users_of_cluster(cluster)
     known = {name for _, name in users}

@@ -102,8 +102,8 @@ def _selected(output: Output, options: Namespace) -> tuple[list[LogDirectory], f
 
     found: list[LogDirectory] = []
     hidden: frozenset[str] = frozenset()
-    for source in output.sources(options):
-        directory, others = only(source.directory, {each.path for each in source.partitions})
+    for everything, partitions in output.directories(options):
+        directory, others = only(everything, {each.path for each in partitions})
         found.append(directory)
         hidden |= others
     return found, hidden

@@ -19,8 +19,6 @@ from typing import Any
 
 from brokerless.errors import UnreadableError
 from brokerless.internals.records import TRANSACTION_STATE
-from brokerless.internals.tables import state_rows
-from brokerless.internals.transactional_ids import STATES
 from brokerless.serving.access import matching_acls
 from brokerless.serving.answers.metadata import is_topic_name
 from brokerless.serving.context import Request, Serving
@@ -108,6 +106,8 @@ def _open(partition: ServedPartition) -> Iterable[Row]:
 
 async def answer_list_transactions(serving: Serving, request: Request) -> Row:
     """List transactional ids, all or some."""
+    from brokerless.internals.transactional_ids import STATES
+
     await serving.loaded()
     body, rows = request.body, await serving.in_thread(_transactions, serving)
     states, producers = set(body["stateFilters"]), set(body["producerIdFilters"])
@@ -163,6 +163,8 @@ def _transaction(name: str, row: Row | None) -> Row:
 def _transactions(serving: Serving) -> Mapping[str, Row]:
     """The transactional ids of the cluster, by name; read once."""
     if serving.transactional_ids is None:
+        from brokerless.internals.tables import state_rows
+
         topic = serving.topics.by_name.get(TRANSACTION_STATE)
         readers = [] if topic is None else [PartitionReader(each.paths) for each in topic.partitions.values()]
         rows = state_rows(readers, ["transactionalIds"], serving.report)["transactionalIds"] if readers else []

@@ -16,8 +16,6 @@ from typing import Any
 
 from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.groups.positions import read_positions
-from brokerless.internals.tables import state_rows
 from brokerless.log.segment import Report
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.location import Location
@@ -61,6 +59,9 @@ class CommittedOffsets:
         groups.
 
         Raises :class:`UsageError` for a file of another form."""
+        from brokerless.internals.groups.positions import read_positions
+        from brokerless.internals.tables import state_rows
+
         readers = [PartitionReader(each) for each in topics.offsets_from]
         names = {topic_id: each.name for topic_id, each in topics.by_id.items()}
         if topics.cluster is not None:

@@ -12,12 +12,11 @@ import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.internals.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.jobs.named_partitions import topic_ids_of
-from brokerless.jobs.restore.source import source_cluster
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs, truncation_offset
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
@@ -26,6 +25,9 @@ from brokerless.log.segment import Report
 from brokerless.serving.source.batch_finder import Spare
 from brokerless.serving.source.partition import ServedPartition, unreadable
 from brokerless.tables.partition_reader import PartitionReader
+
+if TYPE_CHECKING:
+    from brokerless.internals.cluster import Cluster
 
 INTERNAL = (CONSUMER_OFFSETS, "__transaction_state", "__share_group_state")
 """Topics that clients are to take for Kafka's own (``Topic.isInternal``, 4.4.0)."""
@@ -85,6 +87,10 @@ class Topics:
     def load_cluster(self) -> None:
         """Read the cluster's metadata, if it is there, and take what it knows of the topics; else their leader epochs
         are read from their partitions."""
+        from brokerless.jobs.restore.source import (
+            source_cluster,  # it imports kernels, as all does that decodes records
+        )
+
         self.cluster = source_cluster(self.metadata_from)
         if self.cluster is not None:
             self._take(self.cluster)

@@ -126,6 +126,25 @@ def test_a_dry_run_changes_nothing(run: Run, restoring: Restoring, tmp_path: Pat
     assert "orders" not in restoring.broker.admin().list_topics(timeout=10).topics
 
 
+def test_offsets_that_were_committed_to_serve_go_along(run: Run, restoring: Restoring, tmp_path: Path) -> None:  # noqa: F811
+    """Of a group that has gone on with ``serve``, and one that only ``serve`` knows."""
+    path = tmp_path / "offsets.jsonl"
+    with brokerless.serve(restoring.source.path, offsets=path, on_damage=lambda _: None) as server:
+        for group in ("went-on", "new"):
+            consumer = Consumer({"bootstrap.servers": server.bootstrap_servers, "group.id": group})
+            consumer.commit(offsets=[TopicPartition("clicks", 0, 7)], asynchronous=False)
+            consumer.close()
+    more = ("-t", "clicks", "--groups", "--offsets", path)
+    result = restore(run, restoring, tmp_path, *more, "--apply")
+    assert result.exit_code in (0, 1), result.err
+    expected = sum(each.offset < 7 for each in restoring.source.records["clicks", 0])
+    for group in ("went-on", "new"):
+        assert committed(restoring.broker, group)["clicks", 0] == expected
+    delete_topics_now(restoring.broker, "clicks")
+    alone = restore(run, restoring, tmp_path, "--offsets", path)
+    assert (alone.exit_code, alone.err) == (2, "brokerless: --offsets needs --groups\n")
+
+
 def test_settings_partitions_and_a_point_in_time(run: Run, restoring: Restoring, tmp_path: Path) -> None:  # noqa: F811
     """Topics get the source's settings; those of the target decide what is said."""
     broker = restoring.broker

@@ -32,6 +32,7 @@ def restore(
     topics: Collection[str] | None = None,
     offset_map: str | os.PathLike[str] | None = None,
     groups: bool = False,
+    offsets: str | os.PathLike[str] | None = None,
     append: bool = False,
     rate: int | None = None,
     until: Time | None = None,
@@ -51,10 +52,11 @@ def restore(
 
     ``config``: librdkafka's settings, or the path of a properties file of Kafka's tools. ``topics``: only these.
     ``offset_map``: the directory of the offset map, with which a restore that was cut short goes on. ``groups``:
-    groups' committed offsets are translated and committed. ``append``: topics may have records. ``rate``: bytes in a
-    second. ``until``: each partition ends before its first record of this time or later. ``max_batch_bytes``: what one
-    batch may inflate to (128 MiB). ``storage_options``: of ``paths`` that are URLs. ``on_damage`` is called with damage
-    of the source, and all else is restored; without it, the first error is raised as :class:`DamageError`.
+    groups' committed offsets are translated and committed. ``offsets``: a file of those that they have committed
+    later (``serve(offsets=)``). ``append``: topics may have records. ``rate``: bytes in a second. ``until``: each
+    partition ends before its first record of this time or later. ``max_batch_bytes``: what one batch may inflate to
+    (128 MiB). ``storage_options``: of ``paths`` that are URLs. ``on_damage`` is called with damage of the source,
+    and all else is restored; without it, the first error is raised as :class:`DamageError`.
 
     The result has ``findings`` (an error among them keeps it from being applied), ``topics`` (as they are in the
     source), ``partitions`` once it is applied, and ``groups``. Raises :class:`ClusterError`,
@@ -93,6 +95,7 @@ def restore(
         rate,
         groups,
         append,
+        None if offsets is None else os.fspath(offsets),
     )
     planned = plan_restore(selected, Connection(bootstrap_servers, settings), live, report, done)
     return apply_restore(planned, report, done) if apply else planned.plan

@@ -223,7 +223,7 @@ class Server:
                 raise UsageError(
                     f"{self.options.offsets}: nothing can be written there; give another file for --offsets"
                 )
-            read_file(file)
+            list(read_file(file))
 
     async def run(self, on_ready: Callable[[Server], None]) -> None:
         """Serve until :meth:`stop` is called. ``on_ready``: called when clients are served.

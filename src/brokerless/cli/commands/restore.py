@@ -39,7 +39,7 @@ on after an error or a kill: what had been on its way is found on the target, so
 twice.
 
 With --groups, the offsets that groups have committed are translated with the map, and committed for groups that have no
-members and have committed nothing else there.
+members and have committed nothing else there. With --offsets, what groups have committed to serve comes before.
 
 Into log directories: batches and offsets stay, all replicas are the same, byte for byte, with the topic ID that the
 cluster's metadata knows, leader epochs that it allows, and checkpoints, so that brokers start without recovery or
@@ -77,6 +77,8 @@ def add_options(parser: ArgumentParser) -> None:
     help_of_map = "directory of the offset map, and of the journal by which a restore goes on; needed for --apply"
     add("--offset-map", metavar="DIRECTORY", help=help_of_map)
     add("--groups", action="store_true", help="also commit the groups' translated offsets")
+    help_of_offsets = "with --groups: a file of offsets that groups have committed later, as serve --offsets keeps it"
+    add("--offsets", metavar="FILE", help=help_of_offsets)
     add("--append", action="store_true", help="restore into topics that have records already, after these")
     add("--rate", type=amount, metavar="SIZE", help="at most so many bytes in a second, as 10MB (no limit)")
     help_of_until = f"restore each partition up to its first record of this time or later: {TIME}"
@@ -148,9 +150,10 @@ def _into_disks(
     from brokerless.jobs.restore.disks.job import DiskSettings, apply_disks, plan_disks, settle_disks
     from brokerless.views.restore.disks import disk_lines, disk_result_lines, disk_rows
 
-    if options.offset_map or options.groups or options.append or options.rate or options.command_config:
+    of_clusters = (options.offset_map, options.groups, options.offsets, options.append, options.rate)
+    if any(of_clusters) or options.command_config:
         raise UsageError(
-            "--offset-map, --groups, --append, --rate and --command-config go with --bootstrap-servers only"
+            "--offset-map, --groups, --offsets, --append, --rate and --command-config go with --bootstrap-servers only"
         )
     until = None if options.until is None else parse_time(options.until, clock.now())
     settings = DiskSettings(until, options.replace, options.metadata, options.max_batch_bytes)
@@ -194,12 +197,14 @@ def _plan(options: Namespace, selected: SelectedPartitions, on_damage: OnDamage)
     from brokerless.jobs.restore.live.job import LiveSettings, plan_restore
     from brokerless.jobs.restore.source import Reading
 
+    if options.offsets and not options.groups:
+        raise UsageError("--offsets needs --groups")
     until = None if options.until is None else parse_time(options.until, clock.now())
     config = {} if options.command_config is None else load_config(options.command_config)
     settings = LiveSettings(
         Reading(options.isolation, until, options.max_batch_bytes),
         None if options.offset_map is None else Path(options.offset_map),
-        options.rate, options.groups, options.append,
+        options.rate, options.groups, options.append, options.offsets,
     )  # fmt: skip
     with progress("reading", sum(each.size for each in selected.partitions)) as done:
         return plan_restore(selected, Connection(options.bootstrap_servers, config), settings, on_damage, done)

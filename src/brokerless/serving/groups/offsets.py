@@ -14,20 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from brokerless.errors import UnreadableError, UnwritableError, UsageError
+from brokerless.errors import UnwritableError
 from brokerless.findings import Finding, Kind
+from brokerless.internals.groups.offsets_file import read_offsets_file
 from brokerless.log.segment import Report
 from brokerless.log.storage.atomic import write_file
-from brokerless.log.storage.location import Location
 from brokerless.serving.source.topics import Topics
-from brokerless.strict_json import WrongJsonError, as_integer, as_text, member, parse_object
 from brokerless.tables.partition_reader import PartitionReader
 
 MOST_METADATA = 4096
 """Characters of a commit's metadata (``offset.metadata.max.bytes``)."""
 MOST_OFFSETS = 2_000_000
 """Of all groups together: what memory is for."""
-_LARGEST_FILE = 1 << 30
 
 Place = tuple[str, int]
 Row = dict[str, Any]
@@ -140,33 +138,9 @@ def now_ms() -> int:
 
 def read_file(path: Path) -> Iterable[tuple[str, Place, Committed]]:
     """Read a file of committed offsets; one that is not there has none. Raises :class:`UsageError` for another one."""
-    location = Location(str(path))
-    if not location.exists():
-        return []
-    try:
-        lines = location.read(_LARGEST_FILE).split(b"\n")
-    except UnreadableError as error:
-        raise UsageError(str(error)) from error
-    found: list[tuple[str, Place, Committed]] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            found.append(_parsed(parse_object(line)))
-        except WrongJsonError as error:
-            raise UsageError(f"{path}, line {number}: this is no committed offset: {error}") from error
-    return found
-
-
-def _parsed(row: Row) -> tuple[str, Place, Committed]:
-    place = as_text(member(row, "topic"), "topic"), as_integer(member(row, "partition"), "partition")
-    committed = Committed(
-        as_integer(member(row, "offset"), "offset"),
-        as_integer(row.get("leaderEpoch", -1), "leaderEpoch", -1),
-        as_text(row.get("metadata", ""), "metadata"),
-        as_integer(row.get("commitTimestamp", -1), "commitTimestamp", -1),
-    )
-    return as_text(member(row, "group"), "group"), place, committed
+    for row in read_offsets_file(str(path)) if path.exists() else ():
+        committed = Committed(row["offset"], row["leaderEpoch"], row["metadata"], row["commitTimestamp"])
+        yield row["group"], (row["topic"], row["partition"]), committed
 
 
 def _lines(groups: Mapping[str, Mapping[Place, Committed]]) -> Iterable[bytes]:

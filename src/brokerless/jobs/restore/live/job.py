@@ -16,6 +16,7 @@ from brokerless import clock
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.cluster import Cluster
+from brokerless.internals.groups.offsets_file import read_offsets_file
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.restore import source
 from brokerless.jobs.restore.checks import check_groups, check_topic, limits_of, refuse_errors
@@ -50,13 +51,15 @@ Done = source.Done
 @dataclass(frozen=True, slots=True)
 class LiveSettings:
     """``rate``: bytes in a second. ``map_directory``: where the offset map goes. ``groups``: groups' offsets are
-    committed, too. ``append``: topics may have records already."""
+    committed, too. ``append``: topics may have records already. ``offsets``: a file of what groups have committed
+    later (``serve --offsets``)."""
 
     reading: source.Reading = field(default_factory=source.Reading)
     map_directory: Path | None = None
     rate: int | None = None
     groups: bool = False
     append: bool = False
+    offsets: str | None = None
 
 
 @dataclass(slots=True)
@@ -107,7 +110,7 @@ def plan_restore(
         findings += _check_empty(connection, targets, readers)
     others = [PartitionReader(each) for each in selected.everything]
     places = [(each.topic, each.partition) for topic in topics for each in topic.partitions]
-    groups = _source_groups(others, places, limit, on_damage) if settings.groups else []
+    groups = _source_groups(others, places, settings, on_damage) if settings.groups else []
     findings += check_groups(groups, topics, connection.bootstrap)
     plan = Restore(
         connection.bootstrap, tuple(topics), tuple(findings), tuple(groups), is_resumed=is_resumed,
@@ -158,12 +161,17 @@ def _check_empty(
 
 
 def _source_groups(
-    everything: Sequence[PartitionReader], places: Sequence[Place], limit: int | None, on_damage: OnDamage
+    everything: Sequence[PartitionReader], places: Sequence[Place], settings: LiveSettings, on_damage: OnDamage
 ) -> list[GroupRestore]:
     offsets = [each for each in everything if each.topic == "__consumer_offsets" and each.paths.state == "live"]
-    if not offsets:
-        raise UsageError("--groups: the source has no __consumer_offsets, where groups' offsets are")
-    return source_groups(state_rows(offsets, ("offsets",), on_damage, limit)["offsets"], places)
+    if not offsets and settings.offsets is None:
+        text = "--groups: the source has no __consumer_offsets, where groups' offsets are"
+        raise UsageError(f"{text}; --offsets takes a file of them")
+    limit = settings.reading.max_batch_bytes
+    rows = state_rows(offsets, ("offsets",), on_damage, limit)["offsets"] if offsets else []
+    rows += [] if settings.offsets is None else read_offsets_file(settings.offsets)
+    last = {(each["group"], each["topic"], each["partition"]): each for each in rows}
+    return source_groups(last.values(), places)
 
 
 def apply(restore: LiveRestore, on_damage: OnDamage, done: Done) -> Restore:

@@ -19,7 +19,7 @@ ORDER = (
     "text findings errors bounds kafka_names clock ordered_threads offset_spans strict_json arrow schemas record",
     "format.layouts format.kernel format.intrinsics format.varint format.columns format.crc format.codecs format.read",
     "format.control_messages format.other_files format.write format.control format.convert format.filter format.append",
-    "log.names log.config log.settings log.storage log.checkpoint log.index log.directory log.segment",
+    "log.names log.config log.settings log.storage log.tiered log.checkpoint log.index log.directory log.segment",
     "log.ranges log.positions log.read_progress log.live_segments log.seek log.offset_checks log.segment_summary",
     "log.offset_gaps log.producer log.partition log.tail log.write log.recovery log.commit",
     "tables interchange table_formats internals explanation typed",

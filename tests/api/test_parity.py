@@ -61,6 +61,7 @@ ANYWHERE = {
     **dict.fromkeys(("topic", "partition", "exclude_internal", "include", "all_below"), SELECTION),
     **dict.fromkeys(("json", "wide", "quiet", "min_severity", "all", "redact"), SHOWN),
     "paths": "the log is opened, or it is the first parameter",
+    **dict.fromkeys(("key_pair", "layout", "remote"), "brokerless.open takes key_pairs, layout and remote"),
     "jobs": PROCESSES,
     **dict.fromkeys(("key_format", "value_format", "schemas"), TYPED),
     **dict.fromkeys(("namespace", "catalog_property"), CATALOG),

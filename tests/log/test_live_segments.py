@@ -23,8 +23,9 @@ from brokerless.jobs.audit.job import audit_partition
 from brokerless.jobs.merge import job as merge_job
 from brokerless.jobs.recovered import open_files
 from brokerless.jobs.salvage import job as salvage_job
-from brokerless.log import directory, live_segments
+from brokerless.log import live_segments
 from brokerless.log.directory import resolve
+from brokerless.log.storage import segment_files
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import Location
 
@@ -265,7 +266,7 @@ def test_a_listing_during_a_replacement_is_made_again(tmp_path: Path, monkeypatc
         if len(waited) == 3:
             swap.rename(swap.with_suffix(""))
 
-    monkeypatch.setattr(directory.time, "sleep", sleep)
+    monkeypatch.setattr(segment_files.time, "sleep", sleep)
     assert [each.base_offset for each in resolve(Location(str(path))).partitions[0].segments] == [0, 10, 30, 40]
     assert len(waited) == 4  # it is alike twice
 

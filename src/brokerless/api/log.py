@@ -7,7 +7,7 @@ named like a command take its options by the same names, with the same defaults.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -25,6 +25,7 @@ from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.tiered.options import with_tiered_options
 from brokerless.tables.partition_reader import OnDamage
 from brokerless.text import ShownList, format_bytes
 
@@ -42,6 +43,9 @@ def open(
     *,
     include: Collection[Include] | Include = (),
     storage_options: StorageOptions | None = None,
+    key_pairs: Mapping[str, str | os.PathLike[str]] | None = None,
+    layout: str | None = None,
+    remote: str | os.PathLike[str] | None = None,
 ) -> Log:
     """Opens a log directory, a partition's directory, or a single log file (a segment, or a KRaft snapshot).
 
@@ -50,11 +54,17 @@ def open(
     them (all reads begin at that offset otherwise; of a lone file, everything is read). Only names and log start
     offsets are read here.
 
+    ``path`` can be a bucket, or a directory in it, with the objects of tiered storage. ``key_pairs``: files with the
+    private keys (PEM) of encrypted segments, by the names of their key pairs. ``layout``: how copies of segments are
+    named there, such as ``{topic}/{partition}/{offset}-*.log``. ``remote``: the bucket with the remote segments of the
+    log at ``path``, so that both are read as one.
+
     Raises :class:`UnreadableError` if there is nothing at this path or nothing that is a log.
     """
     if not isinstance(path, (str, os.PathLike, Location)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UsageError(f"path: {path!r} is no path; open takes one, and each of several is opened by itself")
-    return Log(jobs.open_directory(Location.of(path, storage_options), include))
+    own = with_tiered_options(Location.of(path, storage_options), key_pairs, layout, remote)
+    return Log(jobs.open_directory(own, include))
 
 
 @dataclass(frozen=True)

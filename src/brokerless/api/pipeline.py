@@ -32,7 +32,8 @@ def pipeline(
 
     ``settings``: a YAML file; what is given here comes first. ``options``: ``as_``, ``decode`` and ``catalog`` as
     ``export`` of a log takes them, and other fields of :class:`brokerless.jobs.pipeline.settings.Settings`, such as
-    ``topic=["click*"]``, ``isolation="read_committed"`` or ``storage_options={...}``. ``on_finding`` is called with
+    ``topic=["click*"]``, ``isolation="read_committed"`` or ``storage_options={...}``; ``key_pairs`` and ``layout`` as
+    :func:`brokerless.open` takes them. ``on_finding`` is called with
     each finding that no run has found before. ``spark``: a session (or SparkContext) to run on, or a master for which
     one is started.
 
@@ -88,6 +89,7 @@ _NAMES = {"as_": "form", "decode": "decoding"}
 
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of settings that options set."""
+    from brokerless.log.tiered.options import tiered_options
     from brokerless.table_formats.catalog import Catalog
     from brokerless.typed.topic_type import decoding_of
 
@@ -96,6 +98,9 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
         found["decoding"] = decoding_of(found["decoding"])
     if not isinstance(found.get("catalog", Catalog()), Catalog):
         found["catalog"] = Catalog(found["catalog"])
+    key_pairs, layout = found.pop("key_pairs", None), found.pop("layout", None)
+    if key_pairs or layout is not None:
+        found["storage_options"] = tiered_options(found.get("storage_options") or {}, key_pairs or {}, layout, None)
     for name in ("topic", "exclude"):
         if isinstance(found.get(name), str):
             found[name] = (found[name],)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.values import count, integer, pair, positive, size, size_or_0, states
+from brokerless.cli.values import count, integer, key_pair, pair, positive, size, size_or_0, states
 from brokerless.errors import UsageError
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
 
@@ -27,6 +27,21 @@ def add_paths(parser: ArgumentParser) -> None:
     add("paths", nargs="+", metavar="PATH", help=help_of_path)
     add_all_below(parser)
     add_selection(parser)
+    add_tiered(parser)
+
+
+def add_tiered(parser: ArgumentParser) -> None:
+    """What it takes to read the objects of tiered storage."""
+    help_of_key = "a private key (PEM) of encrypted remote segments, by the name of its key pair; can be repeated"
+    parser.add_argument("--key-pair", action="append", type=key_pair, default=[], metavar="ID=FILE", help=help_of_key)
+    help_of_layout = "PATH has copies of segments that are named so, as in {topic}/{partition}/{offset}-*.log"
+    parser.add_argument("--layout", metavar="PATTERN", help=help_of_layout)
+
+
+def add_remote(parser: ArgumentParser) -> None:
+    """Where the remote segments are of what is read."""
+    help_of_remote = "the bucket with the remote segments of PATH's tiered topics: both are read as one log"
+    parser.add_argument("--remote", metavar="URL", help=help_of_remote)
 
 
 def add_all_below(parser: ArgumentParser) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from brokerless.api.partition import Partition
     from brokerless.jobs.rewrite.plan import Source
     from brokerless.log.directory import LogDirectory, PartitionPath
-    from brokerless.log.names import Include
     from brokerless.views.screen import Screen
 
 CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
@@ -139,16 +138,20 @@ class Output:
         self.flush()
         return self.exit_code
 
-    def open(self, paths: Iterable[str], include: Collection[Include]) -> Iterator[Log]:
+    def open(self, options: Namespace) -> Iterator[Log]:
         """Opens each path; one that cannot be opened is reported, and the others are read."""
         import brokerless
 
-        for path in paths:
+        key_pairs = dict(getattr(options, "key_pair", ()))
+        layout, remote = getattr(options, "layout", None), getattr(options, "remote", None)
+        for path in options.paths:
             if path == "-":
                 spool_stdin()
             try:
                 with progress(f"listing {show_name(path)}"):
-                    log = brokerless.open(path, include=include)
+                    log = brokerless.open(
+                        path, include=options.include, key_pairs=key_pairs, layout=layout, remote=remote
+                    )
             except UnreadableError as error:
                 self.unreadable(error)
             else:
@@ -156,7 +159,7 @@ class Output:
 
     def partitions(self, options: Namespace) -> list[Partition]:
         """The selected partitions of all paths."""
-        return [each for log in self.open(options.paths, options.include) for each in self.chosen(log, options)]
+        return [each for log in self.open(options) for each in self.chosen(log, options)]
 
     def sources(self, options: Namespace) -> list[Source]:
         """The same as sources of a job."""
@@ -166,7 +169,7 @@ class Output:
 
     def directories(self, options: Namespace) -> list[tuple[LogDirectory, list[PartitionPath]]]:
         """All paths, each with its selected partitions; a topic or number that is in none of them is reported."""
-        logs = list(self.open(options.paths, options.include))
+        logs = list(self.open(options))
         found, missing = select([each for log in logs for each in log.partitions], options)
         if missing is not None:
             self.unreadable(UnreadableError(logs[0].path if len(logs) == 1 else "", missing))

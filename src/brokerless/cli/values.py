@@ -71,6 +71,14 @@ def pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+def key_pair(text: str) -> tuple[str, str]:
+    """The name of a key pair and a file: ``key1=key1.pem``."""
+    name, is_there, file = text.partition("=")
+    if not is_there or not name or not file:
+        raise ArgumentTypeError(f"{text!r} is not ID=FILE")
+    return name, file
+
+
 def states(text: str) -> tuple[str, ...]:
     """What else to include, separated by commas."""
     names = tuple(text.split(","))

@@ -6,7 +6,6 @@ listed apart: orphaned files of an interrupted compaction or deletion, and forei
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -17,18 +16,20 @@ from brokerless.findings import Finding, Kind
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import hidden_segments
 from brokerless.log.checkpoint.log_start import LogStartOffsets
+from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.names import INCLUDE, Include, PartitionState, SegmentFile, SegmentFileKind
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.paths import (
     directory_name,
 )
+from brokerless.log.storage.segment_files import settled_entries
 from brokerless.log.storage.side_by_side import side_by_side
+from brokerless.log.tiered import detection
+from brokerless.log.tiered.lineage import read_lineage
 
 _DELETED_LOG = ("log", "deleted")
 _TRIES = 100
 """How often a log directory is listed again, each time because another commit ended meanwhile."""
-_SETTLE_TRIES, _SETTLE_PAUSE_S = 20, 0.05
-"""How often, and after how many seconds, a partition is listed again while files change places in it."""
 
 DEPTH = 3
 """Levels of directories below a path in which log directories are looked for."""
@@ -43,7 +44,8 @@ WHAT_TO_GIVE = (
 class SegmentPaths:
     """A segment's log and those companions that exist.
 
-    ``base_offset`` is by name; 0 for a lone file of another name.
+    ``base_offset`` is by name; 0 for a lone file of another name. ``overlaps``: it is known to begin within the segment
+    before it, as remote segments may, and nothing is wrong with that.
     """
 
     base_offset: int
@@ -52,6 +54,7 @@ class SegmentPaths:
     time_index: DirectoryEntry | None = None
     transaction_index: DirectoryEntry | None = None
     producer_snapshot: DirectoryEntry | None = None
+    overlaps: bool = False
 
     @property
     def size(self) -> int:
@@ -152,15 +155,22 @@ def resolve(
     if unknown:
         there = ", ".join(map(repr, INCLUDE[:-1]))
         raise UsageError(f"include: there is no {unknown[0]!r}; there are {there} and {INCLUDE[-1]!r}")
-    if not location.is_directory():
-        return LogDirectory(location, "file", (_lone_file(location),))
+    if detection.is_tiered(location):
+        detection.refreshed(location)
+    if detection.has_layout(location):
+        location = detection.as_log_directory(location)
+    elif not location.is_directory():
+        remote = None if detection.is_tiered(location) or location.exists() else detection.at_prefix(location)
+        if remote is None:
+            return LogDirectory(location, "file", (_lone_file(location),))
+        location = remote
 
     for _ in range(_TRIES):
         found = _resolve_directory(location, include)
         if found is not None:
-            return replace(
-                found, partitions=tuple(replace(each, read_setting=read_setting) for each in found.partitions)
-            )
+            remote = detection.remote_of(location)
+            partitions = found.partitions if remote is None else _with_remote(found.partitions, remote)
+            return replace(found, partitions=tuple(replace(each, read_setting=read_setting) for each in partitions))
     raise UnreadableError(location.path, "others commit to this log directory all the time; try again")
 
 
@@ -172,7 +182,7 @@ def _resolve_directory(location: Location, include: Collection[str]) -> LogDirec
         entry.name: entry for entry in entries if not entry.is_directory and names.is_log_directory_file(entry.name)
     }
     if not files:
-        own = describe_partition(location, _settled(location, entries))
+        own = _with_remote_segments(describe_partition(location, settled_entries(location, entries)))
         if own.segments or own.snapshots or own.orphaned_files:
             above = location.parent
             hidden = {} if above is None else hidden_segments(above, is_listed=False)
@@ -183,7 +193,12 @@ def _resolve_directory(location: Location, include: Collection[str]) -> LogDirec
     if files or kafka:  # a partition whose disk is not there, say
         kafka |= {each.name: _subdirectory(each) for each in entries if _is_dangling_partition(each)}
     if not files and not kafka:
-        raise UnreadableError(location.path, f"{_nothing(entries)}; {_name_below(location) or WHAT_TO_GIVE}")
+        below = "" if detection.has_objects(location, entries) else _name_below(location)
+        is_bucket = not below and not detection.is_tiered(location)
+        if is_bucket and (detection.has_objects(location, entries) or detection.has_objects_below(location, entries)):
+            remote = detection.as_log_directory(location)
+            return _resolve_directory(remote, include)
+        raise UnreadableError(location.path, f"{_nothing(entries)}; {below or WHAT_TO_GIVE}")
     is_listed = any(entry.name == names.COMMIT_JOURNAL for entry in entries)
     hidden = hidden_segments(location, is_listed=is_listed)
     if hidden is None:
@@ -205,6 +220,34 @@ def _resolve_directory(location: Location, include: Collection[str]) -> LogDirec
         files=files,
         foreign=tuple(entry for entry in entries if entry.name not in files and entry.name not in kafka),
     )
+
+
+def _with_remote(partitions: Sequence[PartitionPath], remote: Location) -> list[PartitionPath]:
+    """Partitions with their remote segments before the local ones. ``remote``: the log directory that these are."""
+    file_system, _ = remote.file_system()
+    there = {each.name for each in remote.entries()}
+
+    def joined(local: PartitionPath) -> PartitionPath:
+        name = names.partition_directory(local.topic or "", local.partition or 0)
+        if local.topic is None or local.state != "live" or name not in there:
+            return local
+        lineage = () if local.leader_epoch_checkpoint is None else read_lineage(local.leader_epoch_checkpoint.location)
+        metadata = local.partition_metadata
+        topic_id = None if metadata is None else load_partition_metadata(metadata.location).topic_id
+        first = local.segments[0].base_offset if local.segments else None
+        log, end = file_system.segments_before(name, topic_id, first, lineage)
+        listed = describe_partition(remote / name, (remote / name).entries())
+        used = {each.start_offset for each in log.segments}
+        before = tuple(
+            replace(each, overlaps=each.base_offset in log.overlapping)
+            for each in listed.segments if each.base_offset in used
+        )  # fmt: skip
+        after = local.segments
+        if after and end is not None and end > after[0].base_offset:
+            after = (replace(after[0], overlaps=True), *after[1:])
+        return replace(local, segments=(*before, *after), findings=(*local.findings, *log.findings))
+
+    return list(side_by_side(joined, partitions, remote.is_remote))
 
 
 def log_directories_below(location: Location, depth: int = DEPTH, most: int | None = None) -> list[Location]:
@@ -319,40 +362,6 @@ def deleted_segments(partition: PartitionPath) -> PartitionPath:
     return PartitionPath(partition.topic, partition.partition, partition.location, segments=tuple(segments))
 
 
-def _settled(location: Location, entries: list[DirectoryEntry]) -> list[DirectoryEntry]:
-    """What is in a partition's directory, where a broker may be replacing segments.
-
-    A listing is not of one moment: a file that gets its name meanwhile may be missing in it. While there are signs of
-    such work, the directory is listed again, until two listings are alike and no finished compaction waits for its
-    place, which takes a broker some milliseconds."""
-    if location.is_remote:
-        return entries
-    for _ in range(_SETTLE_TRIES):
-        if not any(_is_passing(entry) for entry in entries):
-            break
-        before, entries = entries, location.entries()
-        if _live_names(entries) == _live_names(before) and not _awaited(entries):
-            break
-        time.sleep(_SETTLE_PAUSE_S)
-    return entries
-
-
-def _is_passing(entry: DirectoryEntry) -> bool:
-    file = names.parse_segment_file(entry.name)
-    return file is not None and file.state in ("cleaned", "swap", "deleted")
-
-
-def _live_names(entries: Sequence[DirectoryEntry]) -> set[str]:
-    files = ((entry.name, names.parse_segment_file(entry.name)) for entry in entries)
-    return {name for name, file in files if file is not None and file.state == "live"}
-
-
-def _awaited(entries: Sequence[DirectoryEntry]) -> set[str]:
-    """The names that a compaction's output is about to get."""
-    swaps = {entry.name.removesuffix(".swap") for entry in entries if entry.name.endswith(".swap")}
-    return swaps - {entry.name for entry in entries}
-
-
 def check_names(partition: PartitionPath) -> Iterator[Finding]:
     """Findings by names alone in a partition's directory; none of them keeps the segments from being read."""
     yield from partition.findings
@@ -419,14 +428,28 @@ def _from_log_start(partition: PartitionPath, log_starts: LogStartOffsets) -> Pa
 
 def _subdirectory(entry: DirectoryEntry) -> PartitionPath:
     try:
-        entries = _settled(entry.location, entry.location.entries())
+        entries = settled_entries(entry.location, entry.location.entries())
     except UnreadableError as error:
         named = names.parse_partition_directory(entry.name)
         assert named is not None
         reason = error.reason_for(entry.path)
         finding = Finding("error", Kind.UNREADABLE_DIRECTORY, entry.path, None, None, reason)
         return PartitionPath(named.topic, named.partition, entry.location, named.state, findings=(finding,))
-    return describe_partition(entry.location, entries)
+    return _with_remote_segments(describe_partition(entry.location, entries))
+
+
+def _with_remote_segments(partition: PartitionPath) -> PartitionPath:
+    """A partition with what is known of its remote segments, if its directory is made of these."""
+    if not detection.is_tiered(partition.location):
+        return partition
+    file_system, path = partition.location.file_system()
+    if not path:
+        return partition
+    overlapping: frozenset[int] = file_system.overlapping(path)
+    segments = tuple(
+        replace(each, overlaps=True) if each.base_offset in overlapping else each for each in partition.segments
+    )
+    return replace(partition, segments=segments, findings=(*partition.findings, *file_system.findings(path)))
 
 
 def _is_foreign(partition: PartitionPath) -> bool:

@@ -101,7 +101,12 @@ def open_segments(partition: PartitionPath, report: Report, selected: Range = EV
         else:
             with file:
                 start = _start(file, segment, next_offset)
-                yield OpenSegment(partition, segment, file, is_last, start, next_offset > segment.base_offset)
+                is_merged = next_offset > segment.base_offset or segment.overlaps
+                try:
+                    yield OpenSegment(partition, segment, file, is_last, start, is_merged)
+                finally:
+                    for finding in file.take_findings():
+                        report(finding)
         tries = 0
         del segments[0]
 

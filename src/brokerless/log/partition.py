@@ -286,6 +286,7 @@ class FileReader:
 
     def _advance(self, until: int | None) -> None:
         """Reports what was found up to a position (bytes), after the rows before it."""
+        self.findings += self.file.take_findings()
         self.findings.sort(key=lambda each: each.position or 0)
         while self.findings and (until is None or (self.findings[0].position or 0) <= until):
             self.report(self.findings.pop(0))

@@ -19,6 +19,7 @@ from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.kafka_names import ISOLATION_LEVELS
 from brokerless.log.names import INCLUDE, is_internal
 from brokerless.log.storage.paths import full_path
+from brokerless.log.tiered.options import tiered_options
 from brokerless.typed.topic_type import Decoding, TopicType, decoding_of_options
 
 Table = Literal["records", "batches", "segments", "transactions"]
@@ -126,6 +127,7 @@ _NAMES = (
     "maxPartitionBytes", "includeHeaders", "includeControl", "checksums", "mode", "columnNameOfCorruptRecord",
     "maxBatchBytes", "maxInflatedBytes", "include", "storageOptions", "pushFilters", "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger", "maxTriggerDelay", "decode", "schemas", "keyFormat", "valueFormat", "decodeScan",
+    "keyPairs", "layout", "remote",
 )  # fmt: skip
 
 _UNITS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -322,9 +324,12 @@ class _Reader:
 
     def storage(self) -> Mapping[str, Any]:
         text = self.text("storageOptions")
-        if text is None:
-            return {}
-        return self.json("storageOptions", text, lambda value: isinstance(value, dict), '{"anon": true}')
+        options: dict[str, Any] = {}
+        if text is not None:
+            options = self.json("storageOptions", text, lambda value: isinstance(value, dict), '{"anon": true}')
+        key_pairs = self.text("keyPairs")
+        files = {} if key_pairs is None else self.json("keyPairs", key_pairs, _is_by_name, '{"key1": "key1.pem"}')
+        return tiered_options(options, files, self.text("layout"), self.text("remote"))
 
     def json(self, name: str, text: str, is_right: Callable[[Any], bool], example: str) -> Any:
         try:
@@ -334,6 +339,10 @@ class _Reader:
         if value is None or not is_right(value):
             raise UsageError(f"option {name}: expected JSON such as {example}, found {text!r}")
         return value
+
+
+def _is_by_name(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, str) for each in cast(dict[str, Any], value).values())
 
 
 def _is_list_of_text(value: Any) -> bool:

@@ -53,7 +53,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     output = Output()
     is_found = False
-    logs = list(output.open(options.paths, options.include))
+    logs = list(output.open(options))
     starts = _foresee_start(logs, options)
     for number, log in enumerate(logs):
         chosen = output.chosen(log, options)

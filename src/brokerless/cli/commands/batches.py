@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from brokerless.cli.options import add_max_batch_bytes
+from brokerless.cli.options import add_max_batch_bytes, add_remote
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.errors import UnreadableError
@@ -25,6 +25,7 @@ EXAMPLES = """\
 
 
 def add_options(parser: ArgumentParser) -> None:
+    add_remote(parser)
     add_max_batch_bytes(parser)
 
 

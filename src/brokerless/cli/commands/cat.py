@@ -17,6 +17,7 @@ from brokerless.cli.options import (
     add_json_bytes,
     add_max_batch_bytes,
     add_redact,
+    add_remote,
     decoding,
 )
 from brokerless.cli.output import CLEAN, Output
@@ -73,6 +74,7 @@ _COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "header
 
 
 def add_options(parser: ArgumentParser) -> None:
+    add_remote(parser)
     add = parser.add_argument
     add("--offset", metavar="N[:M]", help="from offset N on, and before M; or :M")
     add("--from", dest="start", metavar="TIME", help=f"not before this time: {TIME}")

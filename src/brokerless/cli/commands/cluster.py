@@ -39,7 +39,7 @@ def run(options: Namespace) -> int:
     if options.topic or options.partition or options.exclude_internal:
         raise UsageError("a cluster is described as a whole; leave out --topic, --partition and --exclude-internal")
     output = Output()
-    directories = [log.directory for log in output.open(options.paths, options.include)]
+    directories = [log.directory for log in output.open(options)]
     if not directories:
         return output.end()
     size = sum(each.size for directory in directories for each in directory.partitions)

@@ -14,6 +14,7 @@ from brokerless.cli.options import (
     add_isolation,
     add_manifest,
     add_max_batch_bytes,
+    add_remote,
     add_segment_bytes,
     add_spark,
     add_to,
@@ -59,6 +60,7 @@ _NAMES = ("partition", "offsets", "batches", "to", "records", "to", "size", "to"
 
 
 def add_options(parser: ArgumentParser) -> None:
+    add_remote(parser)
     add_to(parser)
     help_of_size = "pack records into batches as a producer with this batch.size does (batches stay unchanged)"
     add_batch_settings(parser, codec=None, message_format=None, batch_size=help_of_size)

@@ -10,6 +10,7 @@ from brokerless.cli.options import (
     add_dry_run,
     add_isolation,
     add_max_batch_bytes,
+    add_remote,
     add_spark,
     add_table_format,
     add_to,
@@ -68,6 +69,7 @@ _NAMES = ("partition", "offsets", "records", "files", "size")
 
 
 def add_options(parser: ArgumentParser) -> None:
+    add_remote(parser)
     add = parser.add_argument
     add_to(parser, required=False)
     add_table_format(parser)

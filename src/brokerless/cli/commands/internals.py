@@ -102,7 +102,7 @@ def run(options: Namespace) -> int:
     output = Output()
     has_open, has_others = OPEN_TRANSACTIONS in options.table, {*options.table} != {OPEN_TRANSACTIONS}
     above = ""
-    for log in output.open(options.paths, options.include):
+    for log in output.open(options):
         chosen = output.chosen(log, options)
         given = _given(chosen, options)
         partitions = _internal(log, chosen, given, output) if has_others else chosen

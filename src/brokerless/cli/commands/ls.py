@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from brokerless.cli.options import add_max_batch_bytes
+from brokerless.cli.options import add_max_batch_bytes, add_remote
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import is_narrowed
@@ -29,6 +29,7 @@ EXAMPLES = """\
 
 
 def add_options(parser: ArgumentParser) -> None:
+    add_remote(parser)
     by = parser.add_mutually_exclusive_group()
     by.add_argument("--segments", dest="by", action="store_const", const="segment", help="a line for each segment")
     by.add_argument("--topics", dest="by", action="store_const", const="topic", help="a line for each topic")
@@ -41,7 +42,7 @@ def run(options: Namespace) -> int:
 
     output = Output()
     above = ""
-    logs = [(log, output.chosen(log, options)) for log in output.open(options.paths, options.include)]
+    logs = [(log, output.chosen(log, options)) for log in output.open(options)]
     with progress("reading headers", sum(each.paths.size for _, partitions in logs for each in partitions)) as done:
         for log, partitions in logs:
             if not partitions and is_narrowed(options):

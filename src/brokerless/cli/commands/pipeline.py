@@ -5,7 +5,15 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from brokerless.cli.options import add_catalog, add_decode, add_max_batch_bytes, add_spark, catalog, decoding
+from brokerless.cli.options import (
+    add_catalog,
+    add_decode,
+    add_max_batch_bytes,
+    add_spark,
+    add_tiered,
+    catalog,
+    decoding,
+)
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.values import positive, size
@@ -39,6 +47,7 @@ EXAMPLES = """\
 def add_paths(parser: ArgumentParser) -> None:
     help_of_path = "log directories, or directories with log directories in them; local, or URLs such as s3://bucket"
     parser.add_argument("paths", nargs="*", metavar="PATH", help=help_of_path)
+    add_tiered(parser)
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -68,9 +77,12 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.jobs.pipeline.job import follow, run_pipeline
     from brokerless.jobs.pipeline.settings import load_settings, make_settings
+    from brokerless.log.tiered.options import tiered_options
     from brokerless.views.jobs.pipeline import run_lines, run_objects
 
     found = {} if options.settings is None else load_settings(options.settings)
+    key_pairs = dict(options.key_pair)
+    found["storage_options"] = tiered_options(found.get("storage_options") or {}, key_pairs, options.layout, None)
     settings = make_settings(found | _given(options))
     output = Output()
     every_s = options.follow or settings.follow_s

@@ -94,7 +94,7 @@ def run(options: Namespace) -> int:
             locks = f"{names.LOCK} and {names.COMMIT_LOCK}"
             output.prose(f"{each}: what was replaced is put back; the lock files {locks} stay, and may be removed")
         return output.end()
-    directories = [log.directory for log in output.open(options.paths, options.include)]
+    directories = [log.directory for log in output.open(options)]
     if len(directories) < len(options.paths):
         return output.end()  # what cannot be opened is no disk that may be left out
     chosen = RebuildOptions(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from brokerless import arrow
-from brokerless.cli.options import add_jobs, add_max_batch_bytes
+from brokerless.cli.options import add_jobs, add_max_batch_bytes, add_remote
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.errors import UsageError
@@ -33,6 +33,7 @@ HAS_TABLES = False
 
 
 def add_options(parser: ArgumentParser) -> None:
+    add_remote(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="the page to write, such as report.html")
     add_jobs(parser)
     add_max_batch_bytes(parser)
@@ -47,7 +48,7 @@ def run(options: Namespace) -> int:
     if (options.output is None) != options.json:
         raise UsageError("report needs either -o FILE, for the page, or --json")
     output = Output()
-    for log in output.open(options.paths, options.include):
+    for log in output.open(options):
         chosen = output.chosen(log, options)
         if output.exit_code == UNUSABLE:
             continue

@@ -55,7 +55,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     output = Output()
-    if _show_directories(list(output.open(options.paths, options.include)), options, output):
+    if _show_directories(list(output.open(options)), options, output):
         output.exit_code = max(output.exit_code, FINDINGS)
     return output.end()
 

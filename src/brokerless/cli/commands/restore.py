@@ -100,7 +100,7 @@ def run(options: Namespace) -> int:
             seen.add(finding)
             output.damage(finding)
 
-    logs = list(output.open(options.paths, options.include))
+    logs = list(output.open(options))
     chosen = [each.paths for log in logs for each in output.chosen(log, options)]
     if not chosen or output.exit_code:
         return output.end()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.options import add_jobs, add_max_batch_bytes, add_schemas
+from brokerless.cli.options import add_jobs, add_max_batch_bytes, add_remote, add_schemas
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 
@@ -29,6 +29,7 @@ EXAMPLES = """\
 
 
 def add_options(parser: ArgumentParser) -> None:
+    add_remote(parser)
     add_schemas(parser)
     add_jobs(parser)
     add_max_batch_bytes(parser)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from brokerless.cli.options import add_remote
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.text import format_bytes
 from brokerless.views.table import count_of
@@ -48,6 +49,7 @@ HAS_TABLES = False
 
 
 def add_options(parser: ArgumentParser) -> None:
+    add_remote(parser)
     add = parser.add_argument
     help_of_listen = "the address to listen on (127.0.0.1:9092); port 0 is any free one"
     add("--listen", default="127.0.0.1:9092", metavar="HOST:PORT", help=help_of_listen)

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.options import FORMATS, add_max_batch_bytes, add_redact, add_spark
+from brokerless.cli.options import FORMATS, add_max_batch_bytes, add_redact, add_remote, add_spark
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.values import count, integer, size
@@ -42,6 +42,7 @@ EXAMPLES = """\
 
 
 def add_options(parser: ArgumentParser) -> None:
+    add_remote(parser)
     add = parser.add_argument
     add(
         "--sample", type=_sample, metavar="SIZE", help="bytes of each topic to read, or a share of it, as 10%% or 64MiB"

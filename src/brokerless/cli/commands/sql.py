@@ -14,8 +14,10 @@ from brokerless.cli.options import (
     add_isolation,
     add_jobs,
     add_max_batch_bytes,
+    add_remote,
     add_schemas_path,
     add_selection,
+    add_tiered,
 )
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.values import count, size
@@ -66,9 +68,11 @@ def add_paths(parser: ArgumentParser) -> None:
     )
     add_all_below(parser)
     add_selection(parser)
+    add_tiered(parser)
 
 
 def add_options(parser: ArgumentParser) -> None:
+    add_remote(parser)
     add = parser.add_argument
     add("-f", "--file", metavar="FILE", help="read the statements from FILE in place of QUERY; - is stdin")
     add("--csv", action="store_true", help="CSV with a header, all rows")
@@ -94,7 +98,7 @@ def run(options: Namespace) -> int:
     if options.output is not None and options.output_format is None:
         options.output_format = format_of(options.output)
     output = Output()
-    for number, log in enumerate(output.open(options.paths, options.include)):
+    for number, log in enumerate(output.open(options)):
         if len(options.paths) > 1 and not (options.json or options.csv):
             output.line("\n" * bool(number) + f"{show_name(log.path)}:")
         chosen = output.chosen(log, options)

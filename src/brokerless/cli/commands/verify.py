@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
 
-from brokerless.cli.options import add_all, add_max_batch_bytes, add_severity, add_spark
+from brokerless.cli.options import add_all, add_max_batch_bytes, add_remote, add_severity, add_spark
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.errors import UnreadableError
@@ -31,6 +31,7 @@ EXAMPLES = """\
 
 
 def add_options(parser: ArgumentParser) -> None:
+    add_remote(parser)
     add_max_batch_bytes(parser)
     add_spark(parser)
     add_severity(parser)

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from brokerless.errors import UnreadableError
+from brokerless.findings import Finding
 
 if TYPE_CHECKING:  # NumPy takes most of the time of `--help`, which reads no file
     import numpy as np
@@ -138,6 +139,10 @@ class LocalFile:
                 return self.size
         return self.size
 
+    def take_findings(self) -> list[Finding]:
+        """As of a remote file; a local one has none."""
+        return []
+
     def release(self) -> None:
         """Gives back the memory of its windows; the next read takes some again."""
         with self._lock:
@@ -202,6 +207,10 @@ class RemoteFile:
 
     def data_end(self) -> int:
         return self.size
+
+    def take_findings(self) -> list[Finding]:
+        """What of the bytes read since the last call is not what was stored, and was read as zeros."""
+        return getattr(self._handle, "take_findings", list[Finding])()
 
     def close(self) -> None:
         with suppress(Exception):

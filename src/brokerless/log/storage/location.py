@@ -31,6 +31,7 @@ StorageOptions = Mapping[str, Any]
 
 _LIST_TRIES = 20
 """How often a directory is listed again, each time because a file went meanwhile."""
+_TIERED = "brokerless.log.tiered.file_system.TieredFileSystem"
 STDIN = "-"
 """The path of what :func:`spool` has taken in; a file of this name is ``./-``."""
 _spooled: IO[bytes] | None = None
@@ -139,6 +140,8 @@ class Location:
         if self.is_remote:
             with unreadable(self.path, Exception):
                 fs, inner = self.file_system()
+                if self.path.startswith(paths.TIERED):
+                    return fs.open_file(inner, self.path)
                 handle, info = _open_remote(fs, inner)
                 try:
                     if info["type"] == "directory":
@@ -251,7 +254,12 @@ class Location:
         import fsspec.core  # pyright: ignore[reportMissingTypeStubs]
 
         core: Any = fsspec.core
-        return core.url_to_fs(self.path, **(self.options or {}))
+        options = dict(self.options or {})
+        if self.path.startswith(paths.TIERED):
+            fsspec.register_implementation("tiered", _TIERED, clobber=True)
+        else:
+            options.pop("tiered", None)
+        return core.url_to_fs(self.path, **options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,9 @@ _LIST_TRIES = 20
 """How often a directory is listed again, each time because a file went meanwhile."""
 
 
+TIERED = "tiered://"
+"""What the path of a log directory begins with that is made of a bucket's objects (``log/tiered``)."""
+
 _WITH_KEY = re.compile(r"(s3a?)://((?!arn:)[^/:@]+):([^@]+)@(.*)", re.DOTALL)  # a secret key may have a slash
 _WITH_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/:@]*):([^/]*)@(.*)", re.DOTALL)
 _CREDENTIALS = re.compile(r"\b(([A-Za-z][A-Za-z0-9+.-]*):/{1,2})[^\s/:@]+:[^\s@]+@")
@@ -96,9 +99,13 @@ def directory_name(path: str) -> str:
 
 def parent_directory(path: str) -> str | None:
     """The directory that a path is in; None for what is a whole archive, or a bucket."""
+    if path.startswith(f"{TIERED}::"):
+        return None
     if is_remote(path):
         parts = path.split("::")
         at = next((index for index, part in enumerate(parts) if "://" in part), 0)
+        if path.startswith(TIERED) and parts[at].strip("/").count("/") == 2:
+            return "::".join([TIERED, *parts[1:]])
         parts[at] = parts[at].rstrip("/").rpartition("/")[0]
         return None if parts[at].endswith((":/", "/")) or "://" not in parts[at] else "::".join(parts)
     return os.path.dirname(os.path.abspath(local(path)))  # noqa: PTH100, PTH120 - links keep their own name

@@ -1,13 +1,17 @@
-"""Finds the files of segments in a partition's directory."""
+"""Finds the files of segments in a partition's directory, also while a broker replaces some."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from brokerless.log import names
-from brokerless.log.storage.location import Location
+from brokerless.log.storage.location import DirectoryEntry, Location
+
+_SETTLE_TRIES, _SETTLE_PAUSE_S = 20, 0.05
+"""How often, and after how many seconds, a partition is listed again while files change places in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +40,37 @@ def list_files(directory: Path) -> SegmentFiles:
     return SegmentFiles(
         directory, {entry.name: entry.name for entry in Location(str(directory)).entries() if not entry.is_directory}
     )
+
+
+def settled_entries(location: Location, entries: list[DirectoryEntry]) -> list[DirectoryEntry]:
+    """What is in a partition's directory, where a broker may be replacing segments.
+
+    A listing is not of one moment: a file that gets its name meanwhile may be missing in it. While there are signs of
+    such work, the directory is listed again, until two listings are alike and no finished compaction waits for its
+    place, which takes a broker some milliseconds."""
+    if location.is_remote:
+        return entries
+    for _ in range(_SETTLE_TRIES):
+        if not any(_is_passing(entry) for entry in entries):
+            break
+        before, entries = entries, location.entries()
+        if _live_names(entries) == _live_names(before) and not _awaited(entries):
+            break
+        time.sleep(_SETTLE_PAUSE_S)
+    return entries
+
+
+def _is_passing(entry: DirectoryEntry) -> bool:
+    file = names.parse_segment_file(entry.name)
+    return file is not None and file.state in ("cleaned", "swap", "deleted")
+
+
+def _live_names(entries: Sequence[DirectoryEntry]) -> set[str]:
+    files = ((entry.name, names.parse_segment_file(entry.name)) for entry in entries)
+    return {name for name, file in files if file is not None and file.state == "live"}
+
+
+def _awaited(entries: Sequence[DirectoryEntry]) -> set[str]:
+    """The names that a compaction's output is about to get."""
+    swaps = {entry.name.removesuffix(".swap") for entry in entries if entry.name.endswith(".swap")}
+    return swaps - {entry.name for entry in entries}

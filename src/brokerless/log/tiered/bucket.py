@@ -1,0 +1,291 @@
+"""Partitions and their remote segments in a bucket, or in a directory with the same objects.
+
+What is listed is kept for a moment, as a directory is asked for its entries several times while it is resolved.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from threading import RLock
+
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
+from brokerless.log import names
+from brokerless.log.storage.files import unreadable
+from brokerless.log.storage.location import DirectoryEntry, Location
+from brokerless.log.storage.side_by_side import side_by_side
+from brokerless.log.tiered import object_names
+from brokerless.log.tiered.decryption import DecryptionError, KeyPairs, decryptor
+from brokerless.log.tiered.layout import Layout
+from brokerless.log.tiered.lineage import Epochs, parse_lineage
+from brokerless.log.tiered.manifest import LIMIT, IndexName, Manifest, parse_manifest
+from brokerless.log.tiered.object_names import ObjectKind, PartitionName
+from brokerless.log.tiered.segments import (
+    RemoteLog,
+    RemoteSegment,
+    check_objects,
+    choose,
+    needs_lineage,
+    newest,
+)
+from brokerless.strict_json import WrongJsonError
+
+FRESH_S = 0.5
+"""How long a listing is kept when it is asked for again."""
+DEPTH = 3
+"""Levels of directories below a path in which partitions are looked for."""
+_MOST_LISTED = 100
+"""Directories that have no name of remote storage, and are listed nevertheless."""
+
+Objects = dict[tuple[int, str], dict[ObjectKind, DirectoryEntry]]
+"""The objects of segments, by start offset and segment ID."""
+
+
+@dataclass
+class Folder:
+    """The objects of one partition. ``segments``: once their manifests were read."""
+
+    name: PartitionName
+    location: Location
+    objects: Objects
+    log: RemoteLog | None = None
+    manifests: dict[DirectoryEntry, Manifest | Finding] = field(
+        default_factory=dict[DirectoryEntry, "Manifest | Finding"]
+    )
+    findings: list[Finding] = field(default_factory=list[Finding])
+
+    @property
+    def directory(self) -> str:
+        """The name that the partition's directory has in a log directory."""
+        return names.partition_directory(self.name.topic, self.name.partition)
+
+
+class Bucket:
+    """``root``: where the objects are. ``start``: what names in it begin with. ``layout``: how copies of segments are
+    named, where there are these."""
+
+    def __init__(self, root: Location, start: str, layout: Layout | None, keys: KeyPairs) -> None:
+        self.root, self._start, self._layout, self.keys = root, start, layout, keys
+        self._folders: dict[str, Folder] | None = None
+        self._listed_at = 0.0
+        self._lock = RLock()
+
+    def refresh(self, kept_s: float = 0) -> None:
+        """Lists again at the next call, unless that was done within so many seconds."""
+        with self._lock:
+            if time.monotonic() - self._listed_at >= kept_s:
+                self._folders = None
+
+    def folders(self) -> Mapping[str, Folder]:
+        """The partitions, by the name that their directories have in a log directory."""
+        with self._lock:
+            if self._folders is None:
+                found = self._list() if self._layout is None else self._list_copies(self._layout)
+                self._folders = _by_name(found)
+                self._listed_at = time.monotonic()
+            return self._folders
+
+    def log(self, folder: Folder) -> RemoteLog:
+        """The segments of a partition. What is wrong with their objects is in the findings."""
+        with self._lock:
+            if folder.log is None:
+                folder.log = self._read_log(folder)
+            return folder.log
+
+    def log_within(self, folder: Folder, lineage: Epochs) -> RemoteLog:
+        """The same of a log whose leader epochs are known."""
+        with self._lock:
+            return self._read_log(folder, lineage) if lineage else self.log(folder)
+
+    def _read_log(self, folder: Folder, lineage: Epochs = ()) -> RemoteLog:
+        findings, segments = list(folder.findings), list[RemoteSegment]()
+        whole = {key: objects for key, objects in sorted(folder.objects.items()) if "rsm-manifest" in objects}
+        load_manifests(folder, [objects["rsm-manifest"] for objects in whole.values()])
+        for (start_offset, segment_id), objects in sorted(folder.objects.items()):
+            manifest = None
+            if not folder.name.is_plain:
+                if (entry := objects.get("rsm-manifest")) is None:
+                    findings.append(_unfinished(start_offset, objects.values()))
+                    continue
+                found = folder.manifests[entry]
+                if isinstance(found, Finding):
+                    findings.append(found)
+                    continue
+                if (found.start_offset, found.segment_id) != (start_offset, segment_id):
+                    text = "the manifest is of another segment than its name"
+                    named = f"offset {start_offset}, ID {segment_id}"
+                    others = f"offset {found.start_offset}, ID {found.segment_id}"
+                    kind = Kind.REMOTE_MANIFEST_INVALID
+                    findings.append(Finding("error", kind, entry.path, None, start_offset, text, named, others))
+                    continue
+                manifest = found
+            segment = RemoteSegment(start_offset, segment_id, objects, manifest)
+            findings += check_objects(segment)
+            if "log" in objects:
+                segments.append(segment)
+        log = choose(str(folder.location), segments, lineage or self._lineage(segments))
+        return replace(log, findings=(*findings, *log.findings))
+
+    def _lineage(self, segments: Sequence[RemoteSegment]) -> Epochs:
+        """The leader epochs of the log, where segments contradict one another; else nothing."""
+        last = newest(segments)
+        if last is None or not needs_lineage(segments):
+            return ()
+        with suppress(UnreadableError):
+            return parse_lineage(read_index(last, "leaderEpoch", self.keys)) or last.epochs
+        return last.epochs
+
+    def _list(self) -> list[Folder]:
+        found: list[Folder] = []
+        listed = 0
+        level = [("", self.root, True)]
+        for depth in range(DEPTH + 3):
+            entries = side_by_side(lambda each: _entries(each[1], is_needed=each[2]), level, self.root.is_remote)
+            following: list[tuple[str, Location, bool]] = []
+            for (above, location, _), inner in zip(level, entries, strict=True):
+                name = location.name
+                if not depth:
+                    above = "" if location.parent is None else location.parent.name
+                    inner = [each for each in inner if each.name.startswith(self._start)]
+                named = object_names.parse_partition(above, name)
+                objects = {} if named is None else _objects(inner)
+                if named is not None and objects:
+                    found.append(Folder(named, location, objects))
+                    continue
+                is_topic = object_names.is_topic_directory(name)
+                for each in inner:
+                    is_named = object_names.is_topic_directory(each.name) or is_topic
+                    listed += not is_named
+                    if each.is_directory and (is_named or (depth < DEPTH and listed <= _MOST_LISTED)):
+                        following.append((name, each.location, False))
+            level = following
+        side = side_by_side(_named_by_manifest, found, self.root.is_remote)
+        return list(side)
+
+    def _list_copies(self, layout: Layout) -> list[Folder]:
+        found: dict[tuple[str, int], Folder] = {}
+        level = [("", self.root)]
+        for depth in range(layout.depth + 1):
+            entries = side_by_side(lambda each: _entries(each[1], is_needed=not each[0]), level, self.root.is_remote)
+            following: list[tuple[str, Location]] = []
+            for (prefix, _), inner in zip(level, entries, strict=True):
+                for each in inner:
+                    if each.is_directory:
+                        following.append((f"{prefix}{each.name}/", each.location))
+                        continue
+                    copy = layout.parse(prefix + each.name) if depth == layout.depth else None
+                    if copy is None:
+                        continue
+                    named = PartitionName(copy.topic, "", copy.partition, is_plain=True)
+                    folder = found.setdefault((copy.topic, copy.partition), Folder(named, self.root, {}))
+                    stem = each.path.rpartition(".")[0]
+                    folder.objects.setdefault((copy.start_offset, stem), {})[copy.kind] = each
+            level = following
+        return list(found.values())
+
+
+def read_index(segment: RemoteSegment, name: IndexName, keys: KeyPairs) -> bytes:
+    """An index of a segment with a manifest. Raises :class:`UnreadableError`."""
+    manifest, entry = segment.manifest, segment.objects.get("indexes")
+    if manifest is None or entry is None or name not in manifest.indexes:
+        raise UnreadableError(segment.log.path, f"there is no {name} index of this remote segment")
+    position, size = manifest.indexes[name]
+    if not size:
+        return b""
+    with entry.location.open() as file:
+        data = file.read(position, size).tobytes()
+    if len(data) < size:
+        raise UnreadableError(entry.path, f"the object ends before its {name} index does")
+    if manifest.encryption is None:
+        return data
+    try:
+        return decryptor(manifest.encryption, keys)(data)
+    except DecryptionError as error:
+        raise UnreadableError(entry.path, f"its {name} index cannot be decrypted: {error}") from error
+
+
+def load_manifests(folder: Folder, entries: Sequence[DirectoryEntry]) -> None:
+    """Reads those manifests that were not read yet; of one that is invalid there is a finding instead."""
+    missing = [each for each in entries if each not in folder.manifests]
+    loaded = side_by_side(_load_manifest, missing, folder.location.is_remote)
+    folder.manifests.update(zip(missing, loaded, strict=True))
+
+
+def _load_manifest(entry: DirectoryEntry) -> Manifest | Finding:
+    try:
+        return parse_manifest(_read(entry))
+    except UnreadableError as error:
+        return Finding("error", Kind.UNREADABLE_FILE, entry.path, None, None, error.reason_for(entry.path))
+    except WrongJsonError as error:
+        return Finding("error", Kind.REMOTE_MANIFEST_INVALID, entry.path, None, None, f"not read: {error}")
+
+
+def _read(entry: DirectoryEntry) -> bytes:
+    """An object by one request: its size is known."""
+    if not entry.location.is_remote or entry.size is None or entry.size > LIMIT:
+        return entry.location.read(LIMIT)
+    with unreadable(entry.path, Exception):
+        fs, inner = entry.location.file_system()
+        return bytes(fs.cat_file(inner))
+
+
+def _named_by_manifest(folder: Folder) -> Folder:
+    """A folder with the topic that a manifest names: what its directory is called may begin with a prefix."""
+    for _, objects in sorted(folder.objects.items(), reverse=True):
+        if (entry := objects.get("rsm-manifest")) is None:
+            continue
+        load_manifests(folder, [entry])
+        if isinstance(manifest := folder.manifests[entry], Manifest):
+            folder.name = replace(folder.name, topic=manifest.topic)
+            break
+    return folder
+
+
+def _by_name(found: Iterable[Folder]) -> dict[str, Folder]:
+    """Of several topics of one name, the one that was written to last."""
+    folders: dict[str, Folder] = {}
+    for each in found:
+        if not object_names.is_name(each.name.topic, each.name.partition):
+            continue
+        other = folders.get(each.directory)
+        kept, left = (each, other) if other is None or _time(each) > _time(other) else (other, each)
+        if left is not None:
+            text = f"not read: remote segments of another topic of this name, {left.name.topic_id}"
+            finding = Finding("warning", Kind.REMOTE_TOPIC_REPLACED, str(left.location), None, None, text)
+            kept.findings += [*left.findings, finding]
+        folders[each.directory] = kept
+    return dict(sorted(folders.items()))
+
+
+def _time(folder: Folder) -> tuple[int, str]:
+    times = (each.event_timestamp for each in folder.manifests.values() if isinstance(each, Manifest))
+    return max(times, default=-1), folder.name.topic_id
+
+
+def _entries(location: Location, *, is_needed: bool) -> list[DirectoryEntry]:
+    try:
+        return location.entries()
+    except UnreadableError:
+        if is_needed:
+            raise
+        return []
+
+
+def _objects(entries: Iterable[DirectoryEntry]) -> Objects:
+    found: Objects = {}
+    for entry in entries:
+        name = None if entry.is_directory else object_names.parse_object_name(entry.name)
+        if name is not None:
+            found.setdefault((name.start_offset, name.segment_id), {})[name.kind] = entry
+    return found
+
+
+def _unfinished(start_offset: int, objects: Iterable[DirectoryEntry]) -> Finding:
+    listed = sorted(objects, key=lambda each: each.name)
+    size = sum(each.size or 0 for each in listed)
+    there = " and ".join(each.name.rpartition(".")[2] for each in listed)
+    text = f"not read: a remote segment without a manifest ({there}, {size} bytes), as an interrupted upload leaves it"
+    return Finding("info", Kind.REMOTE_SEGMENT_UNFINISHED, listed[0].path, None, start_offset, text)

@@ -1,0 +1,112 @@
+"""Chunk indexes of remote segments: where each chunk of a segment lies in its object.
+
+A segment is cut into chunks of one size, and each is compressed or encrypted on its own. Source:
+``FixedSizeChunkIndex``, ``VariableSizeChunkIndex``, ``ChunkSizesBinaryCodec`` of Aiven's
+tiered-storage-for-apache-kafka.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import zstandard
+from numpy.typing import NDArray
+
+from brokerless.bounds import MAX_INT32
+from brokerless.strict_json import WrongJsonError, as_integer, as_text, member
+
+_MOST_ENCODED = 16 << 20
+"""Bytes of the sizes of a segment's chunks, inflated: those of 2 GiB in chunks of 512 bytes."""
+_HEAD = 9
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkIndex:
+    """``size``: bytes of the segment. ``chunk_size``: those of each chunk but the last. ``stored``: what each takes in
+    the object, one number for all where ``stored_last`` is the last one's; ``ends``: where each ends, if they vary."""
+
+    size: int
+    chunk_size: int
+    stored: int = 0
+    stored_last: int = 0
+    ends: NDArray[np.int64] | None = field(default=None, compare=False)
+
+    @property
+    def count(self) -> int:
+        return -(-self.size // self.chunk_size)
+
+    @property
+    def stored_size(self) -> int:
+        """Bytes of the object."""
+        if self.ends is not None:
+            return int(self.ends[-1]) if len(self.ends) else 0
+        return (self.count - 1) * self.stored + self.stored_last if self.count else 0
+
+    def range(self, first: int, last: int) -> tuple[int, int]:
+        """Where chunks, the last one included, begin and end in the object (bytes)."""
+        if self.ends is not None:
+            return 0 if first == 0 else int(self.ends[first - 1]), int(self.ends[last])
+        end = self.stored_size if last == self.count - 1 else (last + 1) * self.stored
+        return first * self.stored, end
+
+    def size_of(self, chunk: int) -> int:
+        """Bytes of the segment that are in a chunk."""
+        return min(self.chunk_size, self.size - chunk * self.chunk_size)
+
+
+def parse_chunk_index(found: Mapping[str, Any]) -> ChunkIndex:
+    """A manifest's chunk index. Raises :class:`WrongJsonError`."""
+    chunk_size = as_integer(member(found, "originalChunkSize"), "originalChunkSize", 1, MAX_INT32)
+    size = as_integer(member(found, "originalFileSize"), "originalFileSize", 0, MAX_INT32)
+    kind = as_text(member(found, "type"), "type")
+    if kind == "fixed":
+        stored = as_integer(member(found, "transformedChunkSize"), "transformedChunkSize", 1, MAX_INT32)
+        name = "finalTransformedChunkSize"
+        return ChunkIndex(size, chunk_size, stored, as_integer(member(found, name), name, 0, MAX_INT32))
+    if kind != "variable":
+        raise WrongJsonError("chunkIndex.type is neither fixed nor variable")
+    sizes = decode_sizes(as_text(member(found, "transformedChunks"), "transformedChunks"))
+    index = ChunkIndex(size, chunk_size, ends=np.cumsum(sizes))
+    if len(sizes) != index.count:
+        raise WrongJsonError(f"transformedChunks has {len(sizes)} chunks; the segment's size makes {index.count}")
+    return index
+
+
+def decode_sizes(text: str) -> NDArray[np.int64]:
+    """What each chunk takes in the object (bytes). Raises :class:`WrongJsonError`."""
+    try:
+        packed = base64.b64decode(text, validate=True)
+        most = zstandard.frame_content_size(packed)
+        if not 0 <= most <= _MOST_ENCODED:
+            raise WrongJsonError("transformedChunks has no size, or a larger one than is read")
+        data = zstandard.ZstdDecompressor(max_window_size=1 << 25).decompress(packed, max_output_size=_MOST_ENCODED)
+    except (binascii.Error, ValueError, zstandard.ZstdError) as error:
+        reason = str(error) if isinstance(error, WrongJsonError) else "transformedChunks is not Base64 of zstd"
+        raise WrongJsonError(reason) from error
+    sizes = _unpack(data)
+    if len(sizes) and int(sizes.min()) <= 0:
+        raise WrongJsonError("transformedChunks has a chunk without bytes")
+    return sizes
+
+
+def _unpack(data: bytes) -> NDArray[np.int64]:
+    count = int.from_bytes(data[:4], "big", signed=True)
+    if len(data) == 4 and count == 0:
+        return np.zeros(0, np.int64)
+    if len(data) == 8 and count == 1:
+        return np.array([int.from_bytes(data[4:], "big", signed=True)], np.int64)
+    width = data[8] if len(data) > _HEAD else 0
+    if count < 2 or not 1 <= width <= 4 or len(data) != _HEAD + (count - 1) * width + 4:
+        raise WrongJsonError("transformedChunks is not a list of sizes")
+    base = int.from_bytes(data[4:8], "big", signed=True)
+    digits = np.frombuffer(data, np.uint8, (count - 1) * width, _HEAD).reshape(-1, width)
+    sizes = np.full(count, base, np.int64)
+    for place in range(width):
+        sizes[:-1] += digits[:, place].astype(np.int64) << (8 * (width - 1 - place))
+    sizes[-1] = int.from_bytes(data[-4:], "big", signed=True)
+    return sizes

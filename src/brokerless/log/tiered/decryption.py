@@ -1,0 +1,138 @@
+"""Decrypts what Aiven's plugin encrypted: a data key by RSA-OAEP, chunks and indexes by AES-256-GCM.
+
+Source: ``RsaEncryptionProvider`` (``RSA/NONE/OAEPWithSHA3-512AndMGF1Padding``) and ``AesEncryptionProvider`` of Aiven's
+tiered-storage-for-apache-kafka. ``cryptography`` refuses OAEP with SHA3-512, so that the padding is undone here
+(RFC 8017, 7.1.2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import NoReturn
+
+from brokerless.errors import UsageError, missing_libraries
+from brokerless.log.tiered.manifest import IV_SIZE, TAG_SIZE, Encryption
+
+_HASH = hashlib.sha3_512
+_KEY_SIZE = 32
+_OTHER = "it is not the one that the data key was encrypted with"
+
+
+class DecryptionError(Exception):
+    """Why something cannot be decrypted; the message has nothing of a key."""
+
+
+class KeyPairs(Mapping[str, bytes]):
+    """Private keys (PEM) by the names of their key pairs. No text of it has more than the names."""
+
+    def __init__(self, keys: Mapping[str, bytes]) -> None:
+        self._keys = dict(keys)
+
+    def __getitem__(self, name: str) -> bytes:
+        return self._keys[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __repr__(self) -> str:
+        return f"KeyPairs({', '.join(self._keys)})"
+
+
+Decrypt = Callable[[bytes | memoryview], bytes]
+
+
+def check_private_key(name: str, pem: bytes) -> None:
+    """Raises :class:`UsageError` for what is no private RSA key in PEM without a password."""
+    try:
+        _numbers(pem)
+    except DecryptionError as error:
+        raise UsageError(f"key pair {name}: {error}") from None
+
+
+def decryptor(encryption: Encryption, keys: Mapping[str, bytes]) -> Decrypt:
+    """What decrypts a chunk, or an index, of a segment. Raises :class:`DecryptionError` without its key."""
+    if encryption.key_id not in keys:
+        text = f"it is encrypted with key pair {encryption.key_id}, which was not given (--key-pair"
+        raise DecryptionError(f"{text} {encryption.key_id}=FILE)")
+    try:
+        key = _unwrap(encryption.data_key, keys[encryption.key_id])
+    except DecryptionError as error:
+        raise DecryptionError(f"key pair {encryption.key_id}: {error}") from None
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    cipher, aad = AESGCM(key), encryption.aad
+
+    def decrypt(data: bytes | memoryview) -> bytes:
+        if len(data) < IV_SIZE + TAG_SIZE:
+            raise DecryptionError("it is shorter than what encryption adds")
+        try:
+            return cipher.decrypt(bytes(data[:IV_SIZE]), bytes(data[IV_SIZE:]), aad)
+        except InvalidTag:
+            raise DecryptionError("it is not what was encrypted: its tag is wrong") from None
+
+    return decrypt
+
+
+@lru_cache(maxsize=64)
+def _numbers(pem: bytes) -> tuple[int, int, int, int, int]:
+    """A private key's primes p and q, its exponents modulo p - 1 and q - 1, and the inverse of q modulo p."""
+    try:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    except ImportError as error:
+        raise missing_libraries("reading encrypted segments", "tiered") from error
+    try:
+        key = load_pem_private_key(pem, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        _refuse("this is no private key in PEM, or it needs a password")
+    if not isinstance(key, RSAPrivateKey):
+        _refuse("this is no RSA key")
+    numbers = key.private_numbers()
+    return numbers.p, numbers.q, numbers.dmp1, numbers.dmq1, numbers.iqmp
+
+
+def _refuse(text: str) -> NoReturn:
+    raise DecryptionError(text) from None
+
+
+@lru_cache(maxsize=1 << 12)
+def _unwrap(wrapped: bytes, pem: bytes) -> bytes:
+    p, q, exponent_p, exponent_q, inverse = _numbers(pem)
+    modulus = p * q
+    size = (modulus.bit_length() + 7) // 8
+    number = int.from_bytes(wrapped, "big")
+    if len(wrapped) != size:
+        raise DecryptionError(f"the data key has {len(wrapped)} bytes; this key pair makes {size}")
+    if number >= modulus:
+        raise DecryptionError(_OTHER)
+    of_p, of_q = pow(number, exponent_p, p), pow(number, exponent_q, q)
+    return _without_padding((of_q + q * ((of_p - of_q) * inverse % p)).to_bytes(size, "big"))
+
+
+def _without_padding(encoded: bytes) -> bytes:
+    length = _HASH().digest_size
+    seed = _xor(encoded[1 : 1 + length], _mask(encoded[1 + length :], length))
+    block = _xor(encoded[1 + length :], _mask(seed, len(encoded) - 1 - length))
+    is_right = hmac.compare_digest(block[:length], _HASH(b"").digest()) and encoded[0] == 0
+    key = block[length:].lstrip(b"\0")
+    if not is_right or key[:1] != b"\1" or len(key) != 1 + _KEY_SIZE:
+        raise DecryptionError(_OTHER)
+    return key[1:]
+
+
+def _mask(seed: bytes, length: int) -> bytes:
+    """MGF1."""
+    blocks = range(-(-length // _HASH().digest_size))
+    return b"".join(_HASH(seed + number.to_bytes(4, "big")).digest() for number in blocks)[:length]
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    return bytes(left ^ right for left, right in zip(one, other, strict=True))

@@ -1,0 +1,114 @@
+"""Finds out whether a path has objects of tiered storage, and names the log directory that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.log.storage import paths
+from brokerless.log.storage.location import DirectoryEntry, Location
+from brokerless.log.tiered import object_names
+
+OPTION = "tiered"
+"""The storage option with those of tiered storage: ``key_pairs`` and ``layout``."""
+_DEPTH, _MOST_LISTED = 3, 100
+
+
+def has_layout(location: Location) -> bool:
+    """Whether a path is read by a pattern of names, as a user chose."""
+    own = (location.options or {}).get(OPTION) or {}
+    return not is_tiered(location) and own.get("layout") is not None
+
+
+def is_tiered(location: Location) -> bool:
+    """Whether a path is in a log directory that is made of a bucket's objects."""
+    return location.path.startswith(paths.TIERED)
+
+
+def as_log_directory(location: Location, start: str = "") -> Location:
+    """The log directory that the objects in a directory are. ``start``: what the names of topics begin with."""
+    path, options = paths.full_path(location.path), dict(location.options or {})
+    own: dict[str, Any] = dict(options.pop(OPTION, None) or {})
+    if own.pop("remote", None) is not None:
+        raise UsageError(f"remote: {location.path} has remote segments itself; give a log directory as the path")
+    if start:
+        own["start"] = start
+    if not paths.is_remote(path):
+        if "::" in path:
+            raise UnreadableError(location.path, "objects of tiered storage are not read in a path with '::'")
+        return refreshed(Location(f"{paths.TIERED}::file://{path}", {OPTION: own}))
+    first, *rest = path.split("::")
+    others = {each.partition("://")[0] for each in rest}
+    inner = {name: value for name, value in options.items() if name not in others}
+    outer = {name: value for name, value in options.items() if name in others}
+    return refreshed(Location(f"{paths.TIERED}::{path}", {OPTION: own, first.partition("://")[0]: inner, **outer}))
+
+
+def refreshed(location: Location) -> Location:
+    """A log directory of objects, which are listed again when it is read next."""
+    if location.path.startswith(f"{paths.TIERED}::"):
+        file_system, _ = location.file_system()
+        file_system.refresh()
+    return location
+
+
+def has_objects(location: Location, entries: Sequence[DirectoryEntry]) -> bool:
+    """Whether a directory has objects of tiered storage, by the names in it."""
+    if any(each.is_directory and object_names.is_topic_directory(each.name) for each in entries):
+        return True
+    if any(not each.is_directory and object_names.parse_object_name(each.name) for each in entries):
+        return True
+    return object_names.is_topic_directory(location.name) and any(each.name.isdecimal() for each in entries)
+
+
+def has_objects_below(location: Location, entries: Sequence[DirectoryEntry]) -> bool:
+    """The same some levels further down, as far as few directories are listed for it."""
+    level, listed = [each.location for each in entries if each.is_directory], 0
+    for _ in range(_DEPTH):
+        following: list[Location] = []
+        for each in level:
+            listed += 1
+            if listed > _MOST_LISTED:
+                return False
+            with suppress(UnreadableError):
+                inner = each.entries()
+                if has_objects(each, inner):
+                    return True
+                following += (entry.location for entry in inner if entry.is_directory)
+        level = following
+    return False
+
+
+def remote_of(location: Location) -> Location | None:
+    """The log directory of the remote segments that belong to a log directory of brokers, as a user chose; None where
+    nothing was chosen. Raises :class:`UnreadableError` for a place without any."""
+    options = dict(location.options or {})
+    own: dict[str, Any] = dict(options.pop(OPTION, None) or {})
+    path = own.pop("remote", None)
+    if path is None or is_tiered(location):
+        return None
+    remote = Location(path, {**options, OPTION: own})
+    found = refreshed(remote) if is_tiered(remote) else at_prefix(remote) if not remote.is_directory() else None
+    if found is None:
+        entries = remote.entries()
+        if not has_objects(remote, entries) and not has_objects_below(remote, entries):
+            raise UnreadableError(remote.path, "there are no remote segments here")
+        found = as_log_directory(remote)
+    return found
+
+
+def at_prefix(location: Location) -> Location | None:
+    """The log directory of topics whose directories begin with the last part of a path; None without any."""
+    above = location.parent
+    if above is None:
+        return None
+    with suppress(UnreadableError):
+        start = location.path.rstrip("/").rpartition("/")[2]
+        if any(
+            each.is_directory and each.name.startswith(start) and object_names.is_topic_directory(each.name)
+            for each in above.entries()
+        ):
+            return as_log_directory(above, start)
+    return None

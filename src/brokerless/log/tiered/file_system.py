@@ -1,0 +1,279 @@
+"""The log directory that the objects of tiered storage are, as a file system of fsspec: ``tiered://orders-0::s3://...``.
+
+Each partition is a directory with the names that Kafka gives; a segment's log is read by its chunks. Nothing can be
+written. ``Location`` knows it by its protocol.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Any
+
+from fsspec import AbstractFileSystem  # pyright: ignore[reportMissingTypeStubs]
+
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
+from brokerless.log import names
+from brokerless.log.names import SegmentFileKind
+from brokerless.log.storage.files import File, RemoteFile
+from brokerless.log.storage.location import Location
+from brokerless.log.tiered.bucket import FRESH_S, Bucket, Folder, read_index
+from brokerless.log.tiered.chunk_file import ChunkFile
+from brokerless.log.tiered.decryption import DecryptionError, KeyPairs, decryptor
+from brokerless.log.tiered.layout import parse_layout
+from brokerless.log.tiered.lineage import Epochs
+from brokerless.log.tiered.manifest import ENCRYPTED, IndexName
+from brokerless.log.tiered.object_names import ObjectKind
+from brokerless.log.tiered.segments import RemoteLog, RemoteSegment
+
+_MOST_BUCKETS = 8
+_INDEXES: tuple[tuple[IndexName, ObjectKind, SegmentFileKind], ...] = (
+    ("offset", "index", "offset-index"),
+    ("timestamp", "timeindex", "time-index"),
+    ("transaction", "txnindex", "transaction-index"),
+    ("producerSnapshot", "snapshot", "producer-snapshot"),
+)
+_buckets: list[tuple[tuple[Any, ...], Bucket]] = []
+_lock = Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A file of a partition's directory. ``open`` gives it, with a path for its findings."""
+
+    size: int
+    open: Callable[[str], File]
+    identity: str | None = None
+
+
+class TieredFileSystem(AbstractFileSystem):
+    """Options: ``fo``, ``target_protocol`` and ``target_options`` are the bucket's, as of other chained file systems;
+    ``start``, ``layout`` and ``key_pairs`` as :class:`Bucket` has them."""
+
+    protocol = "tiered"
+    cachable = False
+
+    def __init__(
+        self,
+        fo: str = "",
+        target_protocol: str | None = None,
+        target_options: Mapping[str, Any] | None = None,
+        start: str = "",
+        layout: str | None = None,
+        key_pairs: Mapping[str, bytes] | None = None,
+    ) -> None:
+        super().__init__()
+        if not fo:
+            raise ValueError("the bucket is missing, as in tiered://orders-0::s3://bucket")
+        url = fo if target_protocol in (None, "file", "local") else f"{target_protocol}://{fo}"
+        self._bucket = _bucket_of(Location(url, target_options), start, layout, KeyPairs(key_pairs or {}))
+
+    def ls(self, path: str, detail: bool = True, **more: Any) -> list[Any]:
+        """The partitions, or the files of one."""
+        directory, _, name = _stripped(path).partition("/")
+        found: list[dict[str, Any]]
+        if not directory:
+            found = [self._info(each, "directory") for each in self._bucket.folders()]
+        else:
+            members = self._members(directory)
+            if name and name not in members:
+                raise FileNotFoundError(path)
+            found = [
+                self._info(f"{directory}/{each}", "file", member)
+                for each, member in members.items()
+                if name in ("", each)
+            ]
+        return found if detail else [each["name"] for each in found]
+
+    def info(self, path: str, **more: Any) -> dict[str, Any]:
+        path = _stripped(path)
+        directory, _, name = path.partition("/")
+        if not directory:
+            return self._info("", "directory")
+        if not name:
+            self._folder(directory)
+            return self._info(directory, "directory")
+        return self._info(path, "file", self._member(directory, name))
+
+    @staticmethod
+    def _info(name: str, kind: str, member: _Member | None = None) -> dict[str, Any]:
+        size = 0 if member is None else member.size
+        identity = {} if member is None or member.identity is None else {"ETag": member.identity}
+        return {"name": name, "type": kind, "size": size, **identity}
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self._bucket.refresh(FRESH_S)
+
+    def refresh(self) -> None:
+        """Lists the bucket again at the next call."""
+        self._bucket.refresh()
+
+    def open_file(self, path: str, shown: str) -> File:
+        """A file for reading by position; ``shown``: its path in findings. Raises :class:`UnreadableError`."""
+        directory, _, name = _stripped(path).partition("/")
+        if not name:
+            raise IsADirectoryError(path)
+        member = self._member(directory, name)
+        file = member.open(shown)
+        file.path = shown
+        file.identity = member.identity
+        return file
+
+    def findings(self, path: str) -> tuple[Finding, ...]:
+        """What is wrong with the objects of a partition, or is not read of them."""
+        return self._bucket.log(self._folder(_stripped(path))).findings
+
+    def overlapping(self, path: str) -> frozenset[int]:
+        """Start offsets of segments that begin within the one before."""
+        return self._bucket.log(self._folder(_stripped(path))).overlapping
+
+    def segments_before(
+        self, path: str, topic_id: str | None, first: int | None, lineage: Epochs
+    ) -> tuple[RemoteLog, int | None]:
+        """The segments of a partition that begin before the ``first`` local offset, and the offset after the last of
+        them; None if that is not known. ``lineage``: the leader epochs of the local log."""
+        folder = self._folder(_stripped(path))
+        if topic_id is not None and folder.name.topic_id not in ("", topic_id):
+            text = f"not read: these remote segments are of another topic of this name, {folder.name.topic_id}"
+            finding = Finding("warning", Kind.REMOTE_TOPIC_REPLACED, str(folder.location), None, None, text)
+            return RemoteLog((), frozenset(), (finding,)), None
+        log = self._bucket.log_within(folder, lineage)
+        segments = tuple(each for each in log.segments if first is None or each.start_offset < first)
+        end = segments[-1].end_offset if segments else None
+        return replace(log, segments=segments), None if end is None else end + 1
+
+    def _open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> Any:
+        if mode != "rb":
+            raise PermissionError("tiered storage is only read")
+        return io.BufferedReader(_Stream(self.open_file(path, f"tiered://{path}")))
+
+    def _folder(self, directory: str) -> Folder:
+        folders = self._bucket.folders()
+        if directory not in folders:
+            raise FileNotFoundError(directory)
+        return folders[directory]
+
+    def _member(self, directory: str, name: str) -> _Member:
+        members = self._members(directory)
+        if name not in members:
+            raise FileNotFoundError(f"{directory}/{name}")
+        return members[name]
+
+    def _members(self, directory: str) -> dict[str, _Member]:
+        folder = self._folder(directory)
+        segments = self._bucket.log(folder).segments
+        members: dict[str, _Member] = {}
+        for at, segment in enumerate(segments):
+            following = segments[at + 1].start_offset if at + 1 < len(segments) else None
+            name = names.segment_file(segment.start_offset, "log")
+            members[name] = _Member(segment.size, _log_opener(segment, self._bucket.keys), segment.segment_id)
+            members.update(self._companions(segment, following))
+        if segments:
+            members.update(self._own_files(folder, segments[-1]))
+        return members
+
+    def _companions(self, segment: RemoteSegment, following: int | None) -> dict[str, _Member]:
+        members: dict[str, _Member] = {}
+        for index, suffix, kind in _INDEXES:
+            offset: int | None = segment.start_offset
+            if kind == "producer-snapshot":  # it is of the offset after the segment
+                offset = following if segment.end_offset is None else segment.end_offset + 1
+            if offset is None:
+                continue
+            name = names.segment_file(offset, kind)
+            if (member := self._index(segment, index, suffix)) is not None:
+                members[name] = member
+        return members
+
+    def _own_files(self, folder: Folder, last: RemoteSegment) -> dict[str, _Member]:
+        members: dict[str, _Member] = {}
+        epochs = self._index(last, "leaderEpoch", "leader_epoch_checkpoint")
+        if epochs is not None:
+            members[names.LEADER_EPOCH_CHECKPOINT] = epochs
+        if folder.name.topic_id:
+            text = f"version: 0\ntopic_id: {folder.name.topic_id}".encode()
+            members[names.PARTITION_METADATA] = _Member(len(text), lambda path: _file_of(path, text))
+        return members
+
+    def _index(self, segment: RemoteSegment, index: IndexName, suffix: ObjectKind) -> _Member | None:
+        manifest = segment.manifest
+        if manifest is None:
+            entry = segment.objects.get(suffix)
+            return None if entry is None else _Member(entry.size or 0, lambda _: entry.location.open())
+        if index not in manifest.indexes or "indexes" not in segment.objects:
+            return None
+        size = manifest.indexes[index][1]
+        size = max(0, size - ENCRYPTED) if manifest.encryption is not None else size
+        keys = self._bucket.keys
+        return _Member(size, lambda path: _file_of(path, read_index(segment, index, keys)))
+
+
+def _stripped(path: str) -> str:
+    return path.removeprefix("tiered://").strip("/")
+
+
+class _Stream(io.RawIOBase):
+    """A file as a stream."""
+
+    def __init__(self, file: File) -> None:
+        self._file, self._position = file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        read = self._file.read(self._position, len(buffer))
+        buffer[: len(read)] = read.tobytes()
+        self._position += len(read)
+        return len(read)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _bucket_of(root: Location, start: str, layout: str | None, keys: KeyPairs) -> Bucket:
+    """The same one for the same place and keys, so that it is not listed for each file."""
+    parts = (root, start, layout, keys)
+    with _lock:
+        for known, bucket in _buckets:
+            if known == parts:
+                return bucket
+        bucket = Bucket(root, start, None if layout is None else parse_layout(layout), keys)
+        _buckets.append((parts, bucket))
+        del _buckets[:-_MOST_BUCKETS]
+        return bucket
+
+
+def _log_opener(segment: RemoteSegment, keys: KeyPairs) -> Callable[[str], File]:
+    manifest = segment.manifest
+
+    def open_log(path: str) -> File:
+        file = segment.log.location.open()
+        if manifest is None or manifest.is_plain:
+            file.size = min(file.size, segment.size)
+            return file
+        try:
+            decrypt = None if manifest.encryption is None else decryptor(manifest.encryption, keys)
+        except DecryptionError as error:
+            file.close()
+            raise UnreadableError(segment.log.path, str(error)) from error
+        chunks = ChunkFile(path, file, manifest, decrypt, segment.size)
+        return RemoteFile(path, chunks, segment.size, None)
+
+    return open_log
+
+
+def _file_of(path: str, data: bytes) -> File:
+    return RemoteFile(path, io.BytesIO(data), len(data), None)

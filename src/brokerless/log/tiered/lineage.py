@@ -1,0 +1,57 @@
+"""Leader epochs of a log, and whether a remote segment is of the same history.
+
+After an unclean election, a log goes on from an earlier offset, and what was copied of the rest is dangling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from brokerless.errors import UnreadableError
+from brokerless.log.storage.location import Location
+
+Epochs = Sequence[tuple[int, int]]
+"""Leader epochs, each with its first offset, in order."""
+_LIMIT = 16 << 20
+
+
+def parse_lineage(data: bytes) -> Epochs:
+    """What a ``leader-epoch-checkpoint`` says; nothing if it is none."""
+    try:
+        lines = data.decode("ascii").splitlines()[2:]
+        return [(int(epoch), int(offset)) for epoch, offset in (line.split() for line in lines if line.strip())]
+    except ValueError:
+        return ()
+
+
+def read_lineage(location: Location) -> Epochs:
+    """The same of a file; nothing if it cannot be read."""
+    try:
+        return parse_lineage(location.read(_LIMIT))
+    except UnreadableError:
+        return ()
+
+
+def is_within_lineage(segment: Epochs, end_offset: int, lineage: Epochs) -> bool:
+    """Whether a segment is of the history that ``lineage`` has, by its leader epochs and last offset (the condition of
+    ``RemoteLogManager.isRemoteSegmentWithinLeaderEpochs``, 4.4.0, but for the end of the local log)."""
+    own, of_log = dict(segment), dict(lineage)
+    if not own or not of_log:
+        return True
+    epochs, known = sorted(own), sorted(of_log)
+    first = next((each for each in epochs if each >= known[0]), None)
+    if not known[0] <= epochs[-1] <= known[-1] or first is None:
+        return False
+    counted = [each for each in epochs if each >= first]
+    for epoch, following in zip(counted, [*counted[1:], None], strict=True):
+        if epoch not in of_log:
+            return False
+        if epoch == first and epoch != known[0] and own[epoch] < of_log[epoch]:
+            return False
+        later = next((each for each in known if each > epoch), None)
+        if following is None:
+            if later is not None and end_offset >= of_log[later]:
+                return False
+        elif later != following or of_log[following] != own[following]:
+            return False
+    return True

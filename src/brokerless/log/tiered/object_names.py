@@ -1,0 +1,75 @@
+"""Names of remote segments' objects: in the layout of Aiven's plugin, and of Kafka's LocalTieredStorage.
+
+Sources: ``ObjectKeyFactory`` of Aiven's tiered-storage-for-apache-kafka, ``RemoteLogSegmentFileset`` (4.4.0).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from brokerless.bounds import MAX_INT32, MAX_INT64
+from brokerless.log import names
+
+ObjectKind = Literal[
+    "log", "indexes", "rsm-manifest", "index", "timeindex", "txnindex", "snapshot", "leader_epoch_checkpoint"
+]
+_ID = "[A-Za-z0-9_-]{22}"
+_OBJECT = re.compile(
+    rf"(?P<offset>[0-9]{{20}})-(?P<id>{_ID})"
+    r"\.(?P<kind>log|indexes|rsm-manifest|index|timeindex|txnindex|snapshot|leader_epoch_checkpoint)"
+)
+_TOPIC = re.compile(rf"(?P<topic>.+)-(?P<id>{_ID})", re.DOTALL)
+_PARTITION = re.compile(rf"(?P<topic>.+)-(?P<partition>0|[1-9][0-9]{{0,9}})-(?P<id>{_ID})", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectName:
+    """What the name of an object says of the segment that it belongs to."""
+
+    start_offset: int
+    segment_id: str
+    kind: ObjectKind
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionName:
+    """What the place of objects says of their partition. ``is_plain``: in Kafka's own layout, without manifests."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    is_plain: bool
+
+
+def parse_object_name(name: str) -> ObjectName | None:
+    """None for what no segment has."""
+    match = _OBJECT.fullmatch(name)
+    if match is None or int(match["offset"]) > MAX_INT64:
+        return None
+    return ObjectName(int(match["offset"]), match["id"], cast("ObjectKind", match["kind"]))
+
+
+def is_topic_directory(name: str) -> bool:
+    """Whether a directory may have objects of a topic, by its name."""
+    return _TOPIC.fullmatch(name) is not None
+
+
+def parse_partition(above: str, name: str) -> PartitionName | None:
+    """The partition whose objects are in a directory: ``TOPIC-ID/PARTITION``, or ``TOPIC-PARTITION-ID``. ``above``: the
+    name of the directory that it is in."""
+    plain, topic = _PARTITION.fullmatch(name), _TOPIC.fullmatch(above)
+    if topic is not None and re.fullmatch("0|[1-9][0-9]{0,9}", name):
+        found = PartitionName(topic["topic"], topic["id"], int(name), is_plain=False)
+    elif plain is not None:
+        found = PartitionName(plain["topic"], plain["id"], int(plain["partition"]), is_plain=True)
+    else:
+        return None
+    return found if found.partition <= MAX_INT32 else None
+
+
+def is_name(topic: str, partition: int) -> bool:
+    """Whether a topic may have this name."""
+    named = names.parse_partition_directory(names.partition_directory(topic, partition))
+    return named is not None and named.state == "live"

@@ -1,0 +1,54 @@
+"""Storage options of tiered storage: key pairs, the layout of copies, and where remote segments are.
+
+They travel with a :class:`Location`, to the processes and executors that read it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from brokerless.errors import UsageError
+from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.tiered.decryption import KeyPairs, check_private_key
+from brokerless.log.tiered.detection import OPTION
+from brokerless.log.tiered.layout import parse_layout
+
+_LIMIT = 1 << 16
+"""Bytes of a file with a private key."""
+
+Files = Mapping[str, str | os.PathLike[str]]
+
+
+def with_tiered_options(
+    location: Location, key_pairs: Files | None, layout: str | None, remote: str | os.PathLike[str] | None
+) -> Location:
+    """A location with these among its options; see :func:`tiered_options`."""
+    options = tiered_options(location.options or {}, key_pairs or {}, layout, remote)
+    return location if options == (location.options or {}) else Location(location.path, options)
+
+
+def tiered_options(
+    options: StorageOptions, key_pairs: Files, layout: str | None, remote: str | os.PathLike[str] | None
+) -> dict[str, Any]:
+    """Storage options with what was given for tiered storage. Files of keys are read here.
+
+    Raises :class:`UsageError` for what is no key or layout, and :class:`UnreadableError` for a file that is not there.
+    """
+    own: dict[str, Any] = dict(options.get(OPTION) or {})
+    if key_pairs:
+        own["key_pairs"] = KeyPairs({name: _read_key(name, os.fspath(file)) for name, file in key_pairs.items()})
+    if layout is not None:
+        own["layout"] = parse_layout(layout).text
+    if remote is not None:
+        if layout is not None:
+            raise UsageError("layout and remote: give one of them; copies of segments are no remote segments")
+        own["remote"] = os.fspath(remote)
+    return {**options, OPTION: own} if own else dict(options)
+
+
+def _read_key(name: str, file: str) -> bytes:
+    pem = Location(file).read(_LIMIT)
+    check_private_key(name, pem)
+    return pem

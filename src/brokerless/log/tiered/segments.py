@@ -1,0 +1,137 @@
+"""Remote segments of a partition: what their objects and manifests say, and which of them are its log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from brokerless.findings import Finding, Kind, Severity
+from brokerless.log.storage.location import DirectoryEntry
+from brokerless.log.tiered.chunk_file import readable_size
+from brokerless.log.tiered.lineage import Epochs, is_within_lineage
+from brokerless.log.tiered.manifest import Manifest
+from brokerless.log.tiered.object_names import ObjectKind
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSegment:
+    """A segment by its objects. ``manifest``: None in a layout without; then its last offset and its leader epochs are
+    not known."""
+
+    start_offset: int
+    segment_id: str
+    objects: Mapping[ObjectKind, DirectoryEntry]
+    manifest: Manifest | None = None
+
+    @property
+    def log(self) -> DirectoryEntry:
+        return self.objects["log"]
+
+    @property
+    def size(self) -> int:
+        """Bytes of its log that can be read."""
+        stored = self.log.size or 0
+        return stored if self.manifest is None else readable_size(self.manifest, stored)
+
+    @property
+    def end_offset(self) -> int | None:
+        """The last offset, included."""
+        return None if self.manifest is None else self.manifest.end_offset
+
+    @property
+    def epochs(self) -> Epochs:
+        return () if self.manifest is None else self.manifest.epochs
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteLog:
+    """Segments that are a partition's log, by their start offsets. ``overlapping``: start offsets of those that begin
+    within the one before."""
+
+    segments: tuple[RemoteSegment, ...]
+    overlapping: frozenset[int]
+    findings: tuple[Finding, ...]
+
+
+def needs_lineage(segments: Sequence[RemoteSegment]) -> bool:
+    """Whether segments contradict one another, so that only the partition's lineage says which are its log."""
+    in_order = sorted(segments, key=_place)
+    for before, after in pairwise(in_order):
+        if before.end_offset is None or not before.epochs or not after.epochs:
+            continue
+        if before.epochs[-1][0] != after.epochs[0][0] and (
+            before.end_offset >= after.start_offset or before.epochs[-1][0] > after.epochs[0][0]
+        ):
+            return True
+    return False
+
+
+def newest(segments: Sequence[RemoteSegment]) -> RemoteSegment | None:
+    """The segment with the highest leader epoch, and the highest offset in it: its leader epochs are the lineage."""
+    known = [each for each in segments if each.epochs]
+    return max(known, key=lambda each: (each.epochs[-1][0], each.end_offset or 0), default=None)
+
+
+def choose(path: str, segments: Sequence[RemoteSegment], lineage: Epochs) -> RemoteLog:
+    """The segments that are the log of the partition at ``path``. Of two that begin at one offset, it is the one that
+    goes further, or was copied later."""
+    findings: list[Finding] = []
+    within: list[RemoteSegment] = []
+    for each in sorted(segments, key=_place):
+        if each.end_offset is None or is_within_lineage(each.epochs, each.end_offset, lineage):
+            within.append(each)
+        else:
+            text = "not read: the leader epochs of this remote segment are not in the history of the log"
+            findings.append(_finding("warning", Kind.REMOTE_SEGMENT_DANGLING, path, each, text))
+    chosen: list[RemoteSegment] = []
+    overlapping: set[int] = set()
+    for each in within:
+        before = chosen[-1] if chosen else None
+        if before is not None and _covers(before, each):
+            text = f"not read: the remote segment {before.segment_id} has these offsets as well"
+            findings.append(_finding("info", Kind.REMOTE_SEGMENT_REPEATED, path, each, text))
+            continue
+        if before is not None and before.end_offset is not None and before.end_offset >= each.start_offset:
+            overlapping.add(each.start_offset)
+        chosen.append(each)
+    return RemoteLog(tuple(chosen), frozenset(overlapping), tuple(findings))
+
+
+def _covers(before: RemoteSegment, after: RemoteSegment) -> bool:
+    if before.start_offset == after.start_offset:
+        return True
+    return before.end_offset is not None and after.end_offset is not None and before.end_offset >= after.end_offset
+
+
+def _place(segment: RemoteSegment) -> tuple[int, int, int, str]:
+    """By start offset, first the one that is taken where several have one."""
+    manifest = segment.manifest
+    if manifest is None:
+        return segment.start_offset, -(segment.log.size or 0), 0, segment.segment_id
+    return segment.start_offset, -manifest.end_offset, -manifest.event_timestamp, segment.segment_id
+
+
+def _finding(severity: Severity, kind: Kind, path: str, segment: RemoteSegment, text: str) -> Finding:
+    place = segment.log.path
+    return Finding(severity, kind, place, None, segment.start_offset, text)
+
+
+def check_objects(segment: RemoteSegment) -> Iterator[Finding]:
+    """The sizes of a segment's objects against its manifest."""
+    manifest = segment.manifest
+    if manifest is None:
+        return
+    needed: dict[ObjectKind, int] = {"log": manifest.chunks.stored_size}
+    needed["indexes"] = max((position + size for position, size in manifest.indexes.values()), default=0)
+    for kind, size in needed.items():
+        entry = segment.objects.get(kind)
+        if entry is None:
+            if size:
+                path = segment.objects["rsm-manifest"].path.removesuffix("rsm-manifest") + kind
+                text = f"this object of a remote segment is missing; its manifest says that it has {size} bytes"
+                yield Finding("error", Kind.REMOTE_OBJECT_MISSING, path, None, segment.start_offset, text)
+        elif entry.size is not None and entry.size != size:
+            text = "an object of a remote segment has another size than its manifest says"
+            place = entry.path, None, segment.start_offset
+            yield Finding("error", Kind.REMOTE_OBJECT_SIZE, *place, text, f"{size} bytes", f"{entry.size} bytes")

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.log.tiered import copy_of, golden, rows_of
+
+import brokerless
+from brokerless import Kind, UnreadableError
+from brokerless.log.storage.location import Location
+from brokerless.log.tiered.bucket import Bucket
+from brokerless.log.tiered.decryption import KeyPairs
+
+
+def bucket_at(path: Path) -> Bucket:
+    return Bucket(Location(str(path)), "", None, KeyPairs({}))
+
+
+def test_partitions_by_their_names() -> None:
+    found = bucket_at(golden() / "prefix" / "bucket").folders()
+    assert list(found) == ["many_parts-0", "many_parts-1", "many_parts-2", "txn-0"]
+    assert {each.name.is_plain for each in found.values()} == {False}
+    assert {each.name.is_plain for each in bucket_at(golden() / "local" / "bucket").folders().values()} == {True}
+    assert len(bucket_at(golden() / "prefix" / "bucket").log(found["txn-0"]).segments) == 13
+
+
+def test_a_listing_is_kept_until_it_is_refreshed(tmp_path: Path) -> None:
+    path = copy_of("prefix", tmp_path / "bucket")
+    bucket = bucket_at(path)
+    assert len(bucket.folders()) == 4
+    shutil.rmtree(next(path.glob("cluster-a/tiered-txn-*")))
+    bucket.refresh(60)
+    assert len(bucket.folders()) == 4
+    bucket.refresh()
+    assert len(bucket.folders()) == 3
+
+
+def test_two_topics_of_one_name(tmp_path: Path) -> None:
+    """It was deleted and created again, while its objects stayed: the one that was written to last is read."""
+    bucket = copy_of("compressed", tmp_path / "bucket")
+    topic = next(bucket.glob("big-*"))
+    old_id = "o" * 21 + "A"
+    old = shutil.copytree(topic, topic.with_name(f"big-{old_id}"))
+    for path in sorted(old.glob("0/*.rsm-manifest"))[2:]:
+        for each in path.parent.glob(f"{path.stem}.*"):
+            each.unlink()
+    for path in old.glob("0/*.rsm-manifest"):
+        manifest = json.loads(path.read_text())
+        segment = manifest["remoteLogSegmentMetadata"]
+        segment["remoteLogSegmentId"]["topicIdPartition"]["topicId"] = old_id
+        segment["eventTimestampMs"] -= 10_000_000
+        path.write_text(json.dumps(manifest))
+    found: list[brokerless.Finding] = []
+    rows = rows_of(brokerless.open(bucket), found)
+    assert len(rows) == 72
+    assert [(each.kind, each.severity) for each in found] == [(Kind.REMOTE_TOPIC_REPLACED, "warning")]
+    assert old_id in found[0].message
+    assert 0 < len(rows_of(brokerless.open(old))) < 72
+
+
+def test_only_objects_of_a_prefix(tmp_path: Path) -> None:
+    """Two clusters in one bucket have topics of one name."""
+    for cluster in ("cluster-a", "cluster-b"):
+        source = next((golden() / "prefix" / "bucket" / "cluster-a").glob("tiered-many_parts-*"))
+        shutil.copytree(source, tmp_path / f"{cluster}-{source.name}")
+    for cluster in ("cluster-a", "cluster-b"):
+        found: list[brokerless.Finding] = []
+        assert len(rows_of(brokerless.open(tmp_path / f"{cluster}-tiered-"), found)) == 540
+        assert found == []
+
+
+def test_what_is_beside_log_directories(tmp_path: Path) -> None:
+    """A directory with both above is no bucket: one of them has to be named."""
+    shutil.copytree(golden() / "plain" / "data", tmp_path / "kafka")
+    shutil.copytree(golden() / "plain" / "bucket", tmp_path / "bucket")
+    with pytest.raises(UnreadableError, match="log directories below it are"):
+        brokerless.open(tmp_path)
+    assert brokerless.open(tmp_path / "bucket").topics

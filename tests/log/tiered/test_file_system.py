@@ -1,0 +1,230 @@
+"""Reads buckets of the real plugin as logs: every record and every transaction's outcome as a consumer got them."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+from tests.examples import some_quick
+from tests.log.tiered import Case, cases, copy_of, golden, key_pairs, rows_of, summary_of
+
+import brokerless
+from brokerless import Finding, Kind, UnreadableError, UsageError
+from brokerless.log.storage.location import Location
+from brokerless.log.tiered.options import with_tiered_options
+
+SETS = sorted({each.set for each in cases()})
+
+
+@pytest.mark.parametrize("case", some_quick(cases()), ids=lambda each: each.id)
+def test_records_of_a_bucket(case: Case) -> None:
+    log = brokerless.open(case.bucket, key_pairs=key_pairs())
+    rows = rows_of(log.partition(case.topic, case.partition), start_offset=case.log_start)
+    assert summary_of(rows) == case.expected["read_uncommitted"]["remote"]
+
+
+@pytest.mark.parametrize("case", some_quick(cases()), ids=lambda each: each.id)
+def test_committed_records_of_a_bucket(case: Case) -> None:
+    """All of them, or those before a transaction whose end is not in the bucket."""
+    partition = brokerless.open(case.bucket, key_pairs=key_pairs()).partition(case.topic, case.partition)
+    rows = rows_of(partition, start_offset=case.log_start, isolation="read_committed")
+    local = brokerless.open(case.data, key_pairs=key_pairs(), remote=case.bucket)
+    whole = rows_of(
+        local.partition(case.topic, case.partition), isolation="read_committed", end_offset=case.remote_end + 1
+    )
+    assert summary_of(whole) == case.expected["read_committed"]["remote"]
+    assert rows == whole[: len(rows)]
+    if len(rows) < len(whole):
+        held = [each for each in partition.audit().findings if each.kind == Kind.TRANSACTION_OPEN]
+        assert whole[len(rows)][0] >= min(each.offset or 0 for each in held)
+
+
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize("case", some_quick(cases()), ids=lambda each: each.id)
+def test_local_and_remote_are_one_log(case: Case, level: str) -> None:
+    for path in (case.data, case.data / f"{case.topic}-{case.partition}"):
+        log = brokerless.open(path, key_pairs=key_pairs(), remote=case.bucket)
+        rows = rows_of(log.partition(case.topic, case.partition), isolation=level)
+        assert summary_of(rows) == case.expected[level]["all"]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_everything_is_intact(name: str) -> None:
+    """Indexes, snapshots and checkpoints agree with the logs."""
+    found = list(brokerless.open(golden() / name / "bucket", key_pairs=key_pairs()).verify())
+    assert [each for each in found if each.severity != "info"] == []
+
+
+def test_paths_within_a_bucket() -> None:
+    case = next(each for each in cases() if each.id == "prefix-txn-0")
+    expected = case.expected["read_uncommitted"]["remote"]
+    topic = next((case.bucket / "cluster-a").glob("tiered-txn-*"))
+    for path in (
+        case.bucket / "cluster-a", case.bucket / "cluster-a" / "tiered-", topic, topic / "0",
+        f"tiered://txn-0::file://{case.bucket}", f"tiered://::file://{case.bucket}",
+    ):  # fmt: skip
+        assert summary_of(rows_of(brokerless.open(path).partition("txn", 0))) == expected, path
+    segment = f"tiered://txn-0/{0:020d}.log::file://{case.bucket}"
+    (lone,) = brokerless.open(segment)
+    assert rows_of(lone)[0][0] == 0
+
+
+def test_a_topic_named_like_a_bucket_directory() -> None:
+    """Its name ends like an ID."""
+    log = brokerless.open(golden() / "plain" / "bucket")
+    assert "orders-MocuiS7uRRW7NCxG0VkwpA-0" not in {each.name for each in log.topics}
+    assert "orders-MocuiS7uRRW7NCxG0VkwpA" in {each.name for each in log.topics}
+
+
+def test_without_keys(tmp_path: Path) -> None:
+    case = next(each for each in cases() if each.set == "encrypted")
+    damage: list[Finding] = []
+    assert rows_of(brokerless.open(case.bucket).partition(case.topic, case.partition), damage) == []
+    assert {each.kind for each in damage} == {Kind.UNREADABLE_FILE}
+    assert "encrypted with key pair key1, which was not given" in str(damage[0])
+    damage.clear()
+    wrong = brokerless.open(case.bucket, key_pairs={"key1": key_pairs()["key2"]})
+    assert rows_of(wrong.partition(case.topic, case.partition), damage) == []
+    assert "not the one that the data key was encrypted with" in str(damage[0])
+    with pytest.raises(UsageError, match="key pair key1: this is no private key in PEM"):
+        brokerless.open(case.bucket, key_pairs={"key1": golden() / "index.jsonl"})
+    with pytest.raises(UnreadableError):
+        brokerless.open(case.bucket, key_pairs={"key1": tmp_path / "none.pem"})
+
+
+def test_keys_are_in_no_text() -> None:
+    secret = key_pairs()["key1"].read_text().splitlines()[3]
+    location = with_tiered_options(Location("/data"), key_pairs(), None, None)
+    assert location.options is not None
+    log = brokerless.open(golden() / "encrypted" / "bucket", key_pairs=key_pairs())
+    partition = log.partitions[0]
+    for each in (location, location.options, log, log.directory, partition, partition.paths):
+        assert secret not in repr(each)
+        assert secret not in str(each)
+    again = pickle.loads(pickle.dumps(location))
+    assert again == location
+    assert secret in again.options["tiered"]["key_pairs"]["key1"].decode()
+
+
+def test_a_wrong_chunk(tmp_path: Path) -> None:
+    """The batches that are in it are lost, and no others."""
+    bucket = copy_of("compressed", tmp_path / "bucket")
+    whole = rows_of(brokerless.open(bucket))
+    log = sorted(bucket.glob("big-*/0/*.log"))[3]
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    log.write_bytes(data)
+    found: list[Finding] = []
+    rows = rows_of(brokerless.open(bucket), found)
+    lost = [each for each in whole if each not in rows]
+    assert 0 < len(lost) < 8
+    assert [each for each in rows if each not in whole] == []
+    chunks = [each for each in found if each.kind == Kind.REMOTE_CHUNK_INVALID]
+    assert len(chunks) == 1
+    assert log.name in chunks[0].message
+    assert "chunk " in chunks[0].message
+    assert {each.kind for each in brokerless.open(bucket).verify() if each.severity == "error"} >= {
+        Kind.REMOTE_CHUNK_INVALID
+    }
+
+
+def test_a_wrong_tag(tmp_path: Path) -> None:
+    bucket = copy_of("encrypted", tmp_path / "bucket")
+    whole = rows_of(brokerless.open(bucket, key_pairs=key_pairs()))
+    log = max(bucket.glob("trimmed-*/0/*.log"))
+    data = bytearray(log.read_bytes())
+    data[5000] ^= 1
+    log.write_bytes(data)
+    found: list[Finding] = []
+    rows = rows_of(brokerless.open(bucket, key_pairs=key_pairs()), found)
+    assert 0 < len(whole) - len(rows) < 100
+    (chunk,) = [each for each in found if each.kind == Kind.REMOTE_CHUNK_INVALID]
+    assert "chunk 1 (bytes 4124 to 8247" in chunk.message
+    assert "its tag is wrong" in chunk.message
+
+
+def test_swapped_chunks(tmp_path: Path) -> None:
+    """They decrypt, as nothing of their place is authenticated; the batches' own checks say so."""
+    bucket = copy_of("encrypted", tmp_path / "bucket")
+    whole = rows_of(brokerless.open(bucket, key_pairs=key_pairs()))
+    log = max(bucket.glob("trimmed-*/0/*.log"))
+    data = log.read_bytes()
+    log.write_bytes(data[:4124] + data[8248:12372] + data[4124:8248] + data[12372:])
+    found: list[Finding] = []
+    rows = rows_of(brokerless.open(bucket, key_pairs=key_pairs()), found)
+    assert [each for each in rows if each not in whole] == []
+    assert 0 < len(whole) - len(rows) < 125
+    assert [each for each in found if each.severity == "error"]
+
+
+@pytest.mark.parametrize("name", ["compressed", "encrypted", "plain"])
+def test_a_cut_object(tmp_path: Path, name: str) -> None:
+    bucket = copy_of(name, tmp_path / "bucket")
+    whole = rows_of(brokerless.open(bucket, key_pairs=key_pairs()))
+    log = sorted(bucket.glob("*/0/*.log"))[0]
+    size = log.stat().st_size
+    log.write_bytes(log.read_bytes()[: size * 2 // 3])
+    found: list[Finding] = []
+    rows = rows_of(brokerless.open(bucket, key_pairs=key_pairs()), found)
+    assert [each for each in rows if each not in whole] == []
+    assert 0 < len(whole) - len(rows) < 130
+    (size_finding,) = [each for each in found if each.kind == Kind.REMOTE_OBJECT_SIZE]
+    assert size_finding.file == str(log)
+    assert (size_finding.expected, size_finding.found) == (f"{size} bytes", f"{size * 2 // 3} bytes")
+
+
+@pytest.mark.parametrize("suffix", ["log", "indexes", "rsm-manifest"])
+def test_a_missing_object(tmp_path: Path, suffix: str) -> None:
+    bucket = copy_of("compressed", tmp_path / "bucket")
+    whole = rows_of(brokerless.open(bucket))
+    log = sorted(bucket.glob("big-*/0/*.log"))[3]
+    log.with_suffix(f".{suffix}").unlink()
+    found: list[Finding] = []
+    rows = rows_of(brokerless.open(bucket), found)
+    start = int(log.name[:20])
+    kind = Kind.REMOTE_SEGMENT_UNFINISHED if suffix == "rsm-manifest" else Kind.REMOTE_OBJECT_MISSING
+    assert [(each.kind, each.offset) for each in found if each.kind == kind] == [(kind, start)]
+    if suffix == "indexes":
+        assert rows == whole
+    else:
+        assert 0 < len(whole) - len(rows) <= 12
+        assert all(start <= each[0] < start + 12 for each in whole if each not in rows)
+
+
+def test_a_wrong_manifest(tmp_path: Path) -> None:
+    bucket = copy_of("compressed", tmp_path / "bucket")
+    whole = rows_of(brokerless.open(bucket))
+    one, other = sorted(bucket.glob("big-*/0/*.rsm-manifest"))[3:5]
+    text = one.read_text()
+    for wrong, reason in (
+        (text[:-20], "this is not JSON"),
+        (text.replace('"version":"1"', '"version":"2"'), "version is not 1"),
+        (other.read_text(), "of another segment than its name"),
+        ("", "this is not JSON"),
+    ):
+        one.write_text(wrong)
+        found: list[Finding] = []
+        rows = rows_of(brokerless.open(bucket), found)
+        assert 0 < len(whole) - len(rows) <= 12
+        (finding,) = [each for each in found if each.kind == Kind.REMOTE_MANIFEST_INVALID]
+        assert finding.file == str(one)
+        assert reason in finding.message
+        bucket = bucket.rename(tmp_path / f"bucket-{len(reason)}")
+        one, other = (bucket / each.relative_to(each.parents[2]) for each in (one, other))
+
+
+def test_what_kills_left() -> None:
+    """Uploads that did not end are no part of the log, and nothing is read twice."""
+    found: list[Finding] = []
+    rows = rows_of(brokerless.open(golden() / "killed" / "bucket"), found)
+    assert len(rows) == len({each[0] for each in rows})
+    kinds = sorted((each.kind, each.severity) for each in found)
+    assert kinds == [(Kind.REMOTE_SEGMENT_REPEATED, "info"), *[(Kind.REMOTE_SEGMENT_UNFINISHED, "info")] * 3]
+
+
+def test_nothing_is_written(tmp_path: Path) -> None:
+    source = brokerless.open(golden() / "plain" / "bucket")
+    with pytest.raises(brokerless.BrokerlessError):
+        source.convert(f"tiered://::file://{tmp_path}", message_format="v2")
+    assert list(tmp_path.iterdir()) == []

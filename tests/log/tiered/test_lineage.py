@@ -1,0 +1,47 @@
+"""The cases of Kafka's own tests of ``isRemoteSegmentWithinLeaderEpochs`` (``RemoteLogManagerTest``, 4.4.0)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from brokerless.log.storage.location import Location
+from brokerless.log.tiered.lineage import Epochs, is_within_lineage, parse_lineage, read_lineage
+
+
+@pytest.mark.parametrize(
+    ("segment", "end_offset", "lineage", "expected"),
+    [
+        ([(0, 0), (1, 20)], 90, [(0, 0), (1, 20), (2, 100)], True),
+        ([(0, 0), (1, 20), (2, 80)], 90, [(0, 0), (1, 20), (2, 80)], True),
+        # more than the epoch of the log has
+        ([(0, 0), (1, 20)], 100, [(0, 0), (1, 20), (2, 80)], False),
+        # an epoch that the log does not have
+        ([(0, 0), (1, 20)], 90, [(0, 0), (2, 20)], False),
+        # an epoch begins elsewhere
+        ([(0, 0), (1, 30)], 90, [(0, 0), (1, 20), (2, 100)], False),
+        # the log has an epoch between
+        ([(0, 0), (2, 20)], 90, [(0, 0), (1, 10), (2, 20)], False),
+        # all before the log's first epoch, and all after its last
+        ([(0, 0), (1, 20)], 90, [(2, 100)], False),
+        ([(5, 0)], 90, [(2, 0), (3, 50)], False),
+        # the log was cut at its start: what the segment has before does not matter
+        ([(0, 0), (1, 20), (2, 50)], 90, [(1, 40), (2, 50), (3, 100)], True),
+        ([(5, 14), (7, 15), (9, 100)], 150, [(7, 51), (9, 100)], True),
+        # it begins within an epoch, and before it
+        ([(1, 30)], 40, [(0, 0), (1, 20)], True),
+        ([(1, 10)], 40, [(0, 0), (1, 20)], False),
+        ([], 40, [(0, 0)], True),
+        ([(0, 0)], 40, [], True),
+    ],
+)
+def test_what_is_of_the_same_history(segment: Epochs, end_offset: int, lineage: Epochs, expected: bool) -> None:
+    assert is_within_lineage(segment, end_offset, lineage) is expected
+
+
+def test_checkpoints(tmp_path: Path) -> None:
+    assert list(parse_lineage(b"0\n2\n0 0\n3 17\n")) == [(0, 0), (3, 17)]
+    for wrong in (b"", b"0\n1\nx y\n", b"\xff\xfe", b"0\n1\n1\n"):
+        assert list(parse_lineage(wrong)) == []
+    assert list(read_lineage(Location(str(tmp_path / "none")))) == []

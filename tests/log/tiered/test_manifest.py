@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+import tracemalloc
+from typing import Any
+
+import pytest
+from tests.log.tiered import golden
+from tests.log.tiered.fuzz_manifests import run
+
+from brokerless.log.tiered.manifest import parse_manifest
+from brokerless.strict_json import WrongJsonError
+
+
+def manifest(name: str) -> dict[str, Any]:
+    return json.loads(min((golden() / name / "bucket").glob("**/*.rsm-manifest")).read_bytes())
+
+
+def test_what_the_plugin_wrote() -> None:
+    found = parse_manifest(json.dumps(manifest("compressed-encrypted")).encode())
+    assert (found.topic, found.partition, found.start_offset, found.is_compressed) == ("epochs", 0, 0, True)
+    assert found.encryption is not None
+    assert found.encryption.key_id == "key2"
+    assert len(found.encryption.aad) == 32
+    assert not found.is_plain
+    assert parse_manifest(json.dumps(manifest("plain")).encode()).is_plain
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda each: each.pop("version"), "there is no version"),
+        (lambda each: each.update(version=1), "version is not a string"),
+        (lambda each: each.update(compression="yes"), "compression is neither true nor false"),
+        (lambda each: each["encryption"].update(dataKey="key1"), "dataKey does not begin"),
+        (lambda each: each["encryption"].update(dataKey="key1:?"), "dataKey is not Base64"),
+        (lambda each: each["encryption"].update(aad="A" * 20_000), "aad is too long"),
+        (lambda each: each["chunkIndex"].update(transformedChunkSize=4096), "sizes of chunks do not make"),
+        (lambda each: each["chunkIndex"].update(finalTransformedChunkSize=1), "sizes of chunks do not make"),
+        (lambda each: each["remoteLogSegmentMetadata"].update(endOffset=-1), "endOffset"),
+        (lambda each: each["remoteLogSegmentMetadata"].update(segmentLeaderEpochs={}), "segmentLeaderEpochs"),
+        (lambda each: each["remoteLogSegmentMetadata"].update(segmentLeaderEpochs={"x": 1}), "no leader epoch"),
+        (lambda each: each["remoteLogSegmentMetadata"]["remoteLogSegmentId"].update(id="../.."), "id is no ID"),
+        (
+            lambda each: each["remoteLogSegmentMetadata"]["remoteLogSegmentId"]["topicIdPartition"][
+                "topicPartition"
+            ].update(topic="../etc"),
+            "topic is no name of a topic",
+        ),
+    ],
+)
+def test_what_is_no_manifest(change: Any, reason: str) -> None:
+    found = manifest("encrypted")
+    change(found)
+    with pytest.raises(WrongJsonError, match=reason):
+        parse_manifest(json.dumps(found).encode())
+
+
+def test_chunks_that_are_too_large_to_be_held() -> None:
+    found = manifest("compressed")
+    found["chunkIndex"] = {
+        "type": "fixed", "originalChunkSize": 1 << 30, "originalFileSize": 1 << 30, "transformedChunkSize": 9,
+        "finalTransformedChunkSize": 9,
+    }  # fmt: skip
+    with pytest.raises(WrongJsonError, match="the most that is read"):
+        parse_manifest(json.dumps(found).encode())
+
+
+def test_mutated_manifests() -> None:
+    """``python -m tests.log.tiered.fuzz_manifests`` does any number of them."""
+    tracemalloc.start()
+    parsed, refused = run(1000, 7)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert parsed > 20
+    assert refused > 500
+    assert peak < 200 << 20

@@ -6,9 +6,11 @@
 - DescribeUserScramCredentials (0), DescribeClientQuotas (0, 1): by the cluster's metadata. Passwords are not part of
   it.
 - DescribeAcls (1 to 3): by the cluster's metadata; where that has none, SECURITY_DISABLED.
+- DescribeQuorum (0 to 2): by ``quorum-state`` beside the cluster's metadata: the last leader, its epoch, and voters as
+  far as they are there (KIP-853 has them in the log: then the leader alone). No replica follows.
 - ListConfigResources (0, 1), ListPartitionReassignments (0): topics and the only broker; no reassignment.
 
-Left out: the quorum, delegation tokens, features.
+Left out: delegation tokens, features.
 """
 
 from __future__ import annotations
@@ -18,7 +20,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.internals.records import TRANSACTION_STATE
+from brokerless.log.checkpoint.quorum_state import load_quorum_state
+from brokerless.log.names import CLUSTER_METADATA
 from brokerless.serving.access import matching_acls
 from brokerless.serving.answers.metadata import is_topic_name
 from brokerless.serving.context import Request, Serving
@@ -228,6 +233,48 @@ async def answer_acls(serving: Serving, request: Request) -> Row:
     if cluster is None or not cluster.acls:
         return {"errorCode": Error.SECURITY_DISABLED, "errorMessage": "No Authorizer is configured."}
     return {"resources": matching_acls(cluster.acls.values(), request.body)}
+
+
+async def answer_quorum(serving: Serving, request: Request) -> Row:
+    """Describe the last quorum of the cluster's metadata."""
+    return await serving.in_thread(_quorum, serving, request)
+
+
+def _quorum(serving: Serving, request: Request) -> Row:
+    found = next((each for each in serving.topics.metadata_from if each.quorum_state is not None), None)
+    if found is None or found.quorum_state is None:
+        return {"errorCode": Error.UNSUPPORTED_VERSION, "errorMessage": "There is no quorum on these disks."}
+    topics = request.body["topics"]
+    if [(each["topicName"], [one["partitionIndex"] for one in each["partitions"]]) for each in topics] != [
+        (CLUSTER_METADATA, [0])
+    ]:
+        error = Error.UNKNOWN_TOPIC_OR_PARTITION
+        return {
+            "topics": [
+                {
+                    "topicName": each["topicName"],
+                    "partitions": [
+                        {"partitionIndex": one["partitionIndex"], "errorCode": error} for one in each["partitions"]
+                    ],
+                }
+                for each in topics
+            ]
+        }
+    state = load_quorum_state(found.quorum_state.location)
+    try:
+        end = PartitionReader(found).end_offset or 0
+    except UnreadableError as reason:
+        serving.report(Finding("error", Kind.UNREADABLE_FILE, found.path, None, None, str(reason)))
+        return {"errorCode": Error.KAFKA_STORAGE_ERROR}
+    leader = -1 if state.leader_id is None else state.leader_id
+    voters = state.voters or ((leader,) if leader >= 0 else ())
+    partition = {
+        "leaderId": leader,
+        "leaderEpoch": state.leader_epoch or 0,
+        "highWatermark": end,
+        "currentVoters": [{"replicaId": each, "logEndOffset": end if each == leader else -1} for each in voters],
+    }
+    return {"topics": [{"topicName": CLUSTER_METADATA, "partitions": [partition]}]}
 
 
 async def answer_reassignments(serving: Serving, request: Request) -> Row:

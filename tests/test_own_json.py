@@ -47,7 +47,7 @@ def load_queries(at: Path) -> None:
 
 
 def load_export(at: Path) -> None:
-    found = exports.load(str(at), "orders", None)
+    found = exports.load(Location(str(at)), "orders")
     assert found is not None
     assert found.topic == "orders"
 

@@ -167,6 +167,7 @@ def test_an_export_to_there_goes_on_and_makes_an_interrupted_run_good(
     run: Run, data: Path, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     from brokerless.jobs.export import commit
+    from brokerless.log.storage.location import Location
     from brokerless.table_formats import export_state as export_state
 
     source, target = tmp_path / "segments-0", s3.url("interrupted")
@@ -193,8 +194,8 @@ def test_an_export_to_there_goes_on_and_makes_an_interrupted_run_good(
     found = table(download(s3, target, tmp_path / "third"))
     run("export", source, "--to", tmp_path / "whole", "--by-date")
     assert facts(found) == facts(table(tmp_path / "whole"))
-    noted = export_state.load(target, "segments", s3.storage_options)
-    whole = export_state.load(str(tmp_path / "whole"), "segments", None)
+    noted = export_state.load(Location(target, s3.storage_options), "segments")
+    whole = export_state.load(Location(str(tmp_path / "whole")), "segments")
     assert noted is not None
     assert whole is not None
     files = noted.partitions[0].files

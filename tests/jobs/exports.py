@@ -17,7 +17,7 @@ from brokerless.log.storage.location import Location
 def exported(source: Path, to: Path, settings: Export | None = None, found: Any = None) -> list[ExportedPartition]:
     """One run; findings go to ``found``, and without it there are to be none."""
     findings = list[Finding]() if found is None else found
-    planned = plan(resolve(Location(str(source))).partitions, [str(source)], to, settings or Export())
+    planned = plan(resolve(Location(str(source))).partitions, [str(source)], Location.of(to), settings or Export())
     results = list(export(planned, findings.append))
     assert found is not None or not findings
     return results

@@ -37,7 +37,7 @@ def exported(
     sources = [str(source)] if isinstance(source, Path) else source
     spark = settings.pop("spark", "none")
     partitions = [each for path in sources for each in resolve(Location(path)).partitions]
-    planned = plan(partitions, sources, to, Export(form=form, **settings))
+    planned = plan(partitions, sources, Location.of(to), Export(form=form, **settings))
     results = list(export(planned, findings.append, spark=spark))
     assert found is not None or not findings
     return results

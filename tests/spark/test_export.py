@@ -25,7 +25,7 @@ SCHEMA = (
 
 def exported(to: Path, settings: Export, spark: SparkSession | str = "none") -> list[ExportedPartition]:
     partitions = [each for path in PATHS for each in resolve(Location(path)).partitions]
-    return list(export(plan(partitions, PATHS, to, settings), pytest.fail, spark=spark))
+    return list(export(plan(partitions, PATHS, Location.of(to), settings), pytest.fail, spark=spark))
 
 
 def test_sparks_parquet_reader_gives_what_the_source_gives(

@@ -65,10 +65,12 @@ def test_a_job_on_spark_exports_from_there_to_there(
 
     partitions = resolve(Location(url, s3.storage_options)).partitions
     target = s3.url("spark-exported")
-    planned = plan(partitions, [url], target, Export(), s3.storage_options)
+    planned = plan(partitions, [url], Location(target, s3.storage_options), Export())
     results = list(export(planned, pytest.fail, spark=spark))
     assert {(each.topic, each.records) for each in results} == {("txn", 136), ("segments", 700)}
-    local = plan(resolve(Location(str(broker_data("clean") / "segments-0"))).partitions, [], tmp_path, Export())
+    local = plan(
+        resolve(Location(str(broker_data("clean") / "segments-0"))).partitions, [], Location.of(tmp_path), Export()
+    )
     list(export(local, pytest.fail))
     (path,) = tmp_path.rglob("*.parquet")
     fs = s3.file_system()

@@ -10,7 +10,7 @@ from brokerless.errors import raise_errors
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import is_internal
-from brokerless.log.storage.location import StorageOptions
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.tables.partition_reader import OnDamage
 from brokerless.text import ShownList
 
@@ -55,8 +55,9 @@ def export(
     is_whole = directory.kind == "log-directory"
     partitions = [each for each in directory.partitions if not (is_whole and is_internal(each.topic))]
     paths = [directory.path]
+    target = None if to is None else Location.of(to, storage_options)
     if on_damage is None:
-        planned = plan(partitions, paths, to, settings, storage_options)
+        planned = plan(partitions, paths, target, settings)
     else:
-        planned = plan_topics(partitions, paths, to, settings, on_damage, storage_options)
+        planned = plan_topics(partitions, paths, target, settings, on_damage)
     return ShownList(export(planned, on_damage or raise_errors, spark=spark, processes=1))

@@ -14,6 +14,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from brokerless.log.storage import file_tree, paths
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.write_errors import storage_errors
 from brokerless.offset_spans import Span
 from brokerless.table_formats.catalog import TableFormat
@@ -52,18 +53,18 @@ class DataTarget:
 
     def new_file(self, name: str) -> OpenDataFile:
         if self.is_local:
-            return file_tree.NewFile(self.directory, name, None)
+            return file_tree.NewFile(Location(self.directory), name)
         return _RemoteFile(self, name)
 
     def publish(self, unfinished: str, name: str) -> None:
         """Gives a finished file its name; what is in an object store has it."""
         if self.is_local:
-            file_tree.publish(self.directory, unfinished, name)
+            file_tree.publish(Location(self.directory), unfinished, name)
 
     def remove(self, name: str) -> None:
         """Removes a file that no commit lists."""
         if self.is_local:
-            file_tree.remove(self.directory, name, None)
+            file_tree.remove(Location(self.directory), name)
         else:
             with suppress(Exception):  # no reader sees it
                 remove_remote(self, name)
@@ -71,16 +72,16 @@ class DataTarget:
     def clean(self, state: ExportState, listed: Callable[[], set[str]]) -> None:
         """Removes what killed runs left in a local directory, where no other run is at work. ``listed``: the files
         that commits list, of which an older one may have some that are after what the newest has exported."""
-        file_tree.remove_unfinished(self.directory)
+        file_tree.remove_unfinished(Location(self.directory))
         left = self._after(state)
         if left:
             for name in sorted(left - listed()):
-                file_tree.remove(self.directory, name, None)
+                file_tree.remove(Location(self.directory), name)
 
     def _after(self, state: ExportState) -> set[str]:
         """The data files that have no records that a table says it has."""
         found: set[str] = set()
-        for name in file_tree.find(self.directory, None):
+        for name in file_tree.find(Location(self.directory)):
             match = _FILE.fullmatch(name)
             if match is None:
                 continue

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from brokerless import arrow
 from brokerless.clock import now
 from brokerless.log.storage import file_tree, paths
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own, sync_path
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import table_name
@@ -66,11 +66,11 @@ _BOUNDS = ",".join(f"kafka.{name}" for name in _STATISTICS)
 
 
 class DeltaTables:
-    """Delta's tables in a directory. ``storage_options``: deltalake's, for an object store."""
+    """Delta's tables in a directory, whose options are deltalake's, for an object store."""
 
-    def __init__(self, to: str, storage_options: StorageOptions | None = None) -> None:
-        self._to = paths.full_path(to)
-        self._options = {_OF_FSSPEC.get(name, name): str(value) for name, value in (storage_options or {}).items()}
+    def __init__(self, to: Location) -> None:
+        self._to = paths.full_path(to.path)
+        self._options = {_OF_FSSPEC.get(name, name): str(value) for name, value in (to.options or {}).items()}
 
     def describe(self, topic: str) -> str:
         return self._path(table_name(topic))
@@ -126,7 +126,7 @@ class DeltaTables:
         times, schema = dump(schema), physical_schema(schema)
         with self._errors(state.topic):
             name = table_name(state.topic)
-            file_tree.refuse_link(self._path(name))
+            file_tree.refuse_link(Location(self._path(name)))
             table = self.open_table(name)
             if table is None:
                 columns = [*schema, pa.field(DATE, pa.date32())]
@@ -192,7 +192,7 @@ class DeltaTables:
         with self._errors(topic):
             found: set[str] = set()
             directory = self.describe(topic)
-            for name in file_tree.find(directory, None):
+            for name in file_tree.find(Location(directory)):
                 if _LOG_FILE.fullmatch(name):
                     found |= _paths_in_log(read_own(Location(directory) / name, _LOG_LIMIT))
                 elif _CHECKPOINT.fullmatch(name):
@@ -206,7 +206,7 @@ class DeltaTables:
         from deltalake.transaction import CommitProperties
 
         with self._errors(name):
-            file_tree.refuse_link(self._path(name))
+            file_tree.refuse_link(Location(self._path(name)))
             self.open_own_table(name)
             with self._durable(name):
                 write_deltalake(

@@ -10,14 +10,14 @@ from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import file_lock
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import make_directory
 from brokerless.log.storage.write_errors import storage_errors
 
 
-def check_target(path: str, storage_options: StorageOptions | None) -> None:
+def check_target(directory: Location) -> None:
     """Refuses a broker's log directory: it would not start with directories in it that it does not know."""
-    refuse_log_directory(path, lambda name: (Location(path, storage_options) / name).exists())
+    refuse_log_directory(directory.path, lambda name: (directory / name).exists())
 
 
 def refuse_log_directory(path: str, has_file: Callable[[str], bool]) -> None:

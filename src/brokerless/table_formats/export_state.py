@@ -16,8 +16,8 @@ from typing import Any
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.kafka_names import ISOLATION_LEVELS, Isolation
-from brokerless.log.storage import file_tree, paths
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage import file_tree
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
 from brokerless.offset_spans import Span
 from brokerless.strict_json import (
@@ -87,8 +87,8 @@ class ExportState:
         return replace(self, partitions=partitions)
 
 
-def topic_directory(directory: str, topic: str) -> str:
-    return paths.join(directory, f"topic={topic}")
+def topic_directory(directory: Location, topic: str) -> Location:
+    return directory / f"topic={topic}"
 
 
 def file_name(partition: int, first_offset: int) -> str:
@@ -97,16 +97,15 @@ def file_name(partition: int, first_offset: int) -> str:
     return f"partition-{partition}-{first_offset:020d}.parquet"
 
 
-def load(directory: str, topic: str, storage_options: StorageOptions | None) -> ExportState | None:
+def load(directory: Location, topic: str) -> ExportState | None:
     """The manifest of a topic; None if nothing of it was exported.
 
     Raises :class:`UnreadableError` for one that cannot be read, and UsageError for files without one.
     """
     own = topic_directory(directory, topic)
-    path = paths.join(own, NAME)
     file_tree.refuse_link(own)
-    if not file_tree.exists(own, NAME, storage_options):
-        others = [each for each in file_tree.find(own, storage_options) if not each.startswith(("_", "."))]
+    if not file_tree.exists(own / NAME):
+        others = [each for each in file_tree.find(own) if not each.startswith(("_", "."))]
         if others:
             raise RefusedTopicError(
                 topic,
@@ -114,7 +113,7 @@ def load(directory: str, topic: str, storage_options: StorageOptions | None) -> 
                 f"another directory, or move these away",
             )
         return None
-    return parse(read_own(Location(path, storage_options), _LIMIT), topic, path)
+    return parse(read_own(own / NAME, _LIMIT), topic, (own / NAME).path)
 
 
 def parse(data: bytes, topic: str, path: str) -> ExportState:
@@ -142,14 +141,14 @@ def parse(data: bytes, topic: str, path: str) -> ExportState:
         raise UnreadableError(path, f"{text} ({error}); {advice}") from error
 
 
-def save(manifest: ExportState, directory: str, storage_options: StorageOptions | None) -> None:
+def save(manifest: ExportState, directory: Location) -> None:
     """Writes it at once: after a crash there is the old one or the new one. Raises :class:`UnwritableError`."""
     own, data = topic_directory(directory, manifest.topic), dump(manifest).encode() + b"\n"
     if len(data) > _LIMIT:
         raise UsageError(
             f"{own}: so much of this topic is damaged that it cannot be recorded; salvage it, and export that"
         )
-    file_tree.write(own, NAME, data, storage_options)
+    file_tree.write(own / NAME, data)
 
 
 def dump(manifest: ExportState) -> str:
@@ -170,28 +169,28 @@ def dump(manifest: ExportState) -> str:
     return json.dumps(value)
 
 
-def forget(manifest: ExportState, directory: str, storage_options: StorageOptions | None) -> None:
+def forget(manifest: ExportState, directory: Location) -> None:
     """Takes the manifest of a topic away of which nothing was exported. Raises :class:`UnwritableError`."""
     own = topic_directory(directory, manifest.topic)
-    file_tree.remove(own, NAME, storage_options)
+    file_tree.remove(own, NAME)
     file_tree.remove_if_empty(own)
 
 
-def count_files(directory: str, topic: str, storage_options: StorageOptions | None) -> Counter[int]:
+def count_files(directory: Location, topic: str) -> Counter[int]:
     """How many files there are of each partition."""
-    names = file_tree.find(topic_directory(directory, topic), storage_options)
+    names = file_tree.find(topic_directory(directory, topic))
     matches = (_FILE.fullmatch(name) for name in names)
     return Counter(int(match["partition"]) for match in matches if match is not None)
 
 
-def clean(directory: str, manifest: ExportState, partitions: set[int], storage_options: StorageOptions | None) -> None:
+def clean(directory: Location, manifest: ExportState, partitions: set[int]) -> None:
     """Takes away what an interrupted run left of some partitions: it will be written again."""
     own = topic_directory(directory, manifest.topic)
     file_tree.remove_unfinished(own)
     begun = {number: each for number, each in manifest.partitions.items() if each.until is not None or each.filling}
     if not begun.keys() & partitions:
         return
-    for name in file_tree.find(own, storage_options):
+    for name in file_tree.find(own):
         match = _FILE.fullmatch(name)  # an object's name may have anything above: not ours
         if match is None or int(match["partition"]) not in partitions:
             continue
@@ -200,7 +199,7 @@ def clean(directory: str, manifest: ExportState, partitions: set[int], storage_o
             continue
         spans = [(exported.next_offset, exported.until or 0), *exported.filling]
         if any(first <= int(match["offset"]) < after for first, after in spans):
-            file_tree.remove(own, name, storage_options)
+            file_tree.remove(own, name)
 
 
 def _isolation(value: Any) -> Isolation:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from brokerless.arrow import column_of_numbers, is_valid, numbers
 from brokerless.interchange.input_splits import TOPIC, TOPIC_ID
 from brokerless.log.storage import file_tree
-from brokerless.log.storage.location import StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.write_errors import storage_errors
 from brokerless.schemas import RECORDS
 from brokerless.table_formats.data_files import DataTarget, OpenDataFile, data_file_name
@@ -66,12 +66,11 @@ class ParquetLayout:
     """Where files go and how they are written. ``directory``: the topic's; None writes nothing, and only counts.
     ``file_bytes``: a file ends with the row group that reaches it."""
 
-    directory: str | None
+    directory: Location | None
     partition: int
     by_date: bool
     codec: str
     file_bytes: int
-    storage_options: StorageOptions | None = None
     topic: str | None = None
     topic_id: str | None = None
     """Both are recorded in the metadata of each file, if they are known."""
@@ -177,7 +176,7 @@ class _OpenParquetFile:
             if layout.table is not None:
                 self._file = layout.table.new_file(self.name)
             else:
-                self._file = file_tree.NewFile(layout.directory, self.name, layout.storage_options)
+                self._file = file_tree.NewFile(layout.directory, self.name)
             self._sink = pa.PythonFile(self._file.sink, mode="w")
         self._path = self.name if self._file is None else self._file.path
         schema = self._schema = layout.schema if layout.table is None else layout.table.schema
@@ -224,7 +223,7 @@ def discard_file(written: ParquetFile, layout: ParquetLayout) -> None:
     if layout.table is not None:
         layout.table.remove(written.unfinished)
     else:
-        file_tree.remove(layout.directory, written.unfinished, layout.storage_options)
+        file_tree.remove(layout.directory, written.unfinished)
 
 
 def publish_file(written: ParquetFile, layout: ParquetLayout) -> None:

@@ -175,7 +175,7 @@ def test_one_topic_may_come_once_and_has_one_id(tmp_path: Path) -> None:
     one, two = (partition(tmp_path / each / "t-0", batch(0).tobytes()) for each in "ab")
     partitions = [*resolve(Location(str(one))).partitions, *resolve(Location(str(two))).partitions]
     with pytest.raises(UsageError, match=r"t-0 is both in .*/a/t-0 and in .*/b/t-0"):
-        plan(partitions, [str(one), str(two)], tmp_path / "out", Export())
+        plan(partitions, [str(one), str(two)], Location.of(tmp_path / "out"), Export())
     partition(tmp_path / "a" / "t-1", batch(0).tobytes(), "AAAAAAAAAAAAAAAAAAAAAg")
     refused(tmp_path / "a", tmp_path / "out", "of another one, with ID")
 
@@ -195,7 +195,7 @@ def test_targets_that_are_something_else_are_refused(tmp_path: Path) -> None:
     there = resolve(Location(str(source))).partitions
     for url, match in (("s3://", "names no bucket"), ("memory://logs/t-0/out", "is within memory://logs/t-0")):
         with pytest.raises(UsageError, match=match):
-            plan(there, [str(source), "memory://logs/t-0"], url, Export())
+            plan(there, [str(source), "memory://logs/t-0"], Location(url), Export())
     for settings in (Export(codec="brotli"), Export(isolation="committed"), Export(file_bytes=0)):  # type: ignore[arg-type]
         refused(source, tmp_path / "new", "codec|isolation|file_bytes", settings)
 
@@ -221,7 +221,7 @@ def test_two_exports_at_once_to_one_directory_are_refused(tmp_path: Path) -> Non
         except UsageError as error:
             refusals.append(str(error))
 
-    planned = plan(resolve(Location(str(first))).partitions, [str(first)], out, Export())
+    planned = plan(resolve(Location(str(first))).partitions, [str(first)], Location.of(out), Export())
     list(export(planned, [].append, done=meanwhile))
     assert refusals
     assert all("another export writes here" in each for each in refusals)
@@ -230,7 +230,7 @@ def test_two_exports_at_once_to_one_directory_are_refused(tmp_path: Path) -> Non
 
 def test_a_plan_that_was_overtaken_is_refused(tmp_path: Path) -> None:
     source = partition(tmp_path / "t-0", batch(0).tobytes())
-    planned = plan(resolve(Location(str(source))).partitions, [str(source)], tmp_path / "out", Export())
+    planned = plan(resolve(Location(str(source))).partitions, [str(source)], Location.of(tmp_path / "out"), Export())
     exported(source, tmp_path / "out")
     with pytest.raises(UsageError, match="another export of t has been here meanwhile"):
         list(export(planned, [].append))
@@ -249,7 +249,8 @@ from tests.jobs.killed import kill_at_changes
 source, out, kills = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
 def job(to):
-    planned = plan(resolve(Location(source)).partitions, [source], to, Export(by_date=True, file_bytes=3000))
+    settings = Export(by_date=True, file_bytes=3000)
+    planned = plan(resolve(Location(source)).partitions, [source], Location.of(to), settings)
     list(export(planned, print))
 
 kill_at_changes(job, out, kills)

@@ -17,6 +17,7 @@ from tests.log.whole_batches import batch, shifted
 import brokerless
 from brokerless.findings import Finding
 from brokerless.jobs.export.job import Export
+from brokerless.log.storage.location import Location
 from brokerless.table_formats import export_state as export_state
 
 
@@ -30,7 +31,7 @@ def test_a_damaged_batch_is_left_out_once_and_reported_with_its_offsets(tmp_path
     assert [each.kind for each in findings] == ["checksum-mismatch"]
     assert result.left_out == ((20, 29),)
     assert [row["offset"] for row in table(tmp_path / "out")] == [*range(20), *range(30, 50)]
-    noted = export_state.load(str(tmp_path / "out"), "t", None)
+    noted = export_state.load(Location(str(tmp_path / "out")), "t")
     assert noted is not None
     assert noted.partitions[0].left_out == ((20, 29),)
     partition(tmp_path / "t-0", b"".join([*batches[:2], bytes(wrong), *batches[3:]]))

@@ -156,7 +156,7 @@ def test_a_large_partition_is_several_tasks_that_are_committed_in_order(
 
     monkeypatch.setattr(planning, "_TASK_BYTES", 1)
     source = str(broker_data("clean") / "segments-0")
-    planned = plan(resolve(Location(source)).partitions, [source], tmp_path / "out", Export())
+    planned = plan(resolve(Location(source)).partitions, [source], Location.of(tmp_path / "out"), Export())
     assert len(planned.tasks) == len(list(Path(source).glob("*.log")))
     assert [each.start for each in planned.tasks[1:]] == [each.end for each in planned.tasks[:-1]]
 
@@ -188,6 +188,6 @@ def test_a_dry_run_says_the_same_and_writes_nothing(tmp_path: Path) -> None:
 def test_progress_adds_up_to_what_there_is_to_read(tmp_path: Path) -> None:
     source = str(broker_data("clean"))
     done: list[int] = []
-    planned = plan(resolve(Location(source)).partitions, [source], tmp_path / "out", Export())
+    planned = plan(resolve(Location(source)).partitions, [source], Location.of(tmp_path / "out"), Export())
     list(export(planned, [].append, done=done.append))
     assert sum(done) <= sum(task.size for task in planned.tasks) <= sum(done) + 100_000  # a preallocated segment

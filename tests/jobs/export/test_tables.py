@@ -220,7 +220,9 @@ def test_python_exports_a_log_and_a_partition(tmp_path: Path) -> None:
 
 
 def planned(source: Path, to: Path, form: TableFormat, **settings: Any) -> ExportPlan:
-    return plan(resolve(Location(str(source))).partitions, [str(source)], to, Export(form=form, **settings))
+    return plan(
+        resolve(Location(str(source))).partitions, [str(source)], Location.of(to), Export(form=form, **settings)
+    )
 
 
 @each_format
@@ -346,7 +348,7 @@ def test_offsets_that_retention_deleted_before_they_were_exported_are_reported(
     assert {each.kind for each in findings} == {"missing-offsets"}
     assert second.missing == ((1, 5),)
     assert [row["kafka"]["offset"] for row in table(to, "orders", form)] == [0, 5]
-    before = open_store(form, to).load("orders")
+    before = open_store(form, Location(str(to))).load("orders")
     assert before is not None
     assert before.state.partitions[0].missing == ((1, 5),)
 
@@ -368,7 +370,7 @@ def test_tables_of_other_topics_and_of_others_are_refused(form: TableFormat, tmp
     exported(source, to, form)
     with pytest.raises(UsageError, match=r"this is the table of the topic a\.b"):
         exported(other, to, form)
-    open_store(form, to).append_rows("orders", pa.table({"x": [1]}))
+    open_store(form, Location(str(to))).append_rows("orders", pa.table({"x": [1]}))
     with pytest.raises(UsageError, match="a table that no export made"):
         exported(log_of(tmp_path / "orders-0", [b"a"]), to, form)
 

@@ -23,6 +23,7 @@ from brokerless.findings import Finding
 from brokerless.jobs.pipeline.job import PipelineRun
 from brokerless.jobs.pipeline.ledger import PRIVATE
 from brokerless.log.storage import file_tree
+from brokerless.log.storage.location import Location
 from brokerless.table_formats.catalog import TableFormat
 from brokerless.table_formats.delta import DeltaTables
 from brokerless.table_formats.iceberg import IcebergTables
@@ -321,10 +322,10 @@ def test_a_run_that_cannot_be_recorded_exports_all_the_same(
     assert run_again().interrupted is None
 
 
-def full(directory: str, name: str, *rest: Any) -> None:
-    if PRIVATE in directory:
-        raise UnwritableError(f"{directory}/{name}: {os.strerror(errno.ENOSPC)}")
-    write(directory, name, *rest)
+def full(location: Location, data: bytes) -> None:
+    if PRIVATE in location.path:
+        raise UnwritableError(f"{location}: {os.strerror(errno.ENOSPC)}")
+    write(location, data)
 
 
 def offsets(to: Path, topic: str, form: str) -> list[int]:

@@ -10,6 +10,7 @@ from tests.jobs.pipeline.works import PRIVATE, own_table, pipeline, segments
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.pipeline.ledger import Checked, DamagedRange, Ledger
+from brokerless.log.storage.location import Location
 
 
 def entry(path: str, version: str = "1/2/3", run: str = "r1", kind: str = "segment") -> Checked:
@@ -20,7 +21,7 @@ def entry(path: str, version: str = "1/2/3", run: str = "r1", kind: str = "segme
 
 
 def loaded(to: Path) -> Ledger:
-    ledger = Ledger(str(to), None)
+    ledger = Ledger(Location(str(to)))
     ledger.load()
     return ledger
 

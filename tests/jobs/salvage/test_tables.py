@@ -157,7 +157,9 @@ def test_an_export_of_the_restored_log_goes_on_after_it(tmp_path: Path) -> None:
     run(tmp_path / "disk", tmp_path / "to", Salvage(parquet=True))
     offset = int(last.stem)
     assert [row[2] for row in of_tables(tmp_path / "to")] == list(range(offset))
-    planned = plan_export(resolve(Location(str(CLEAN / name))).partitions, [str(CLEAN)], tmp_path / "to", Export())
+    planned = plan_export(
+        resolve(Location(str(CLEAN / name))).partitions, [str(CLEAN)], Location.of(tmp_path / "to"), Export()
+    )
     list(export(planned, [].append))
     assert of_tables(tmp_path / "to") == of_log(CLEAN / name, {})
 

@@ -89,6 +89,7 @@ def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.export.job import Export, export
     from brokerless.jobs.export.plan import plan_topics
+    from brokerless.log.storage.location import Location
     from brokerless.table_formats.catalog import Catalog
     from brokerless.table_formats.parquet_files import FILE_BYTES
 
@@ -114,7 +115,8 @@ def run(options: Namespace) -> int:
     if internal:
         output.say(f"left out Kafka's own topics; name them with --topic to export them: {', '.join(internal)}")
         partitions = [each for each in partitions if each.topic not in internal]
-    planned = plan_topics(partitions, options.paths, options.to, requested, output.damage)
+    target = None if options.to is None else Location(options.to)
+    planned = plan_topics(partitions, options.paths, target, requested, output.damage)
     exported: list[ExportedPartition] = []
     for (topic, partition), spans in planned.left_out.items():
         for first, after in spans:

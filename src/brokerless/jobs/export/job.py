@@ -59,7 +59,7 @@ def export(
     if plan.export.dry_run:
         yield from _commit_each(ExportCommit(plan, report, target), start(plan.tasks))
         return
-    with export_directory.only_export(plan.directory) if plan.directory else nullcontext():
+    with export_directory.only_export(plan.directory.path) if plan.directory.path else nullcontext():
         for topic in left_over:
             with plan.refusals.refusing(topic):
                 file_tree.remove_unfinished(export_state.topic_directory(plan.directory, topic))

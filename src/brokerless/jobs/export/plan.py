@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import PartitionPath
 from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.segment import Report
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.offset_spans import Span
 from brokerless.table_formats import export_directory, export_state
 from brokerless.table_formats.column_types import file_type
@@ -34,6 +33,8 @@ from brokerless.typed.resolve import resolve_topic
 from brokerless.typed.schema_source import load_registry
 from brokerless.typed.topic_type import TopicType
 
+_NOWHERE = Location("")
+
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
@@ -42,12 +43,11 @@ class ExportPlan:
     ``refusals``: the topics that it goes on without. ``left_out``: by topic and partition, the offsets that earlier
     runs left out as damaged, and this one does not read."""
 
-    directory: str
+    directory: Location
     tasks: tuple[ExportTask, ...]
     manifests: dict[str, ExportState | None]
     topic_ids: dict[str, str | None]
     export: Export
-    storage_options: StorageOptions | None
     unchanged: int = 0
     findings: tuple[Finding, ...] = ()
     tables: PlannedTables | None = None
@@ -58,9 +58,8 @@ class ExportPlan:
 def plan(
     partitions: Sequence[PartitionPath],
     sources: Sequence[str],
-    directory: str | os.PathLike[str] | None,
+    directory: Location | None,
     export: Export,
-    to_storage_options: StorageOptions | None = None,
     refuse: Refuse | None = None,
 ) -> ExportPlan:
     """What is new in partitions, which are in ``sources``, the paths that were given; nothing is written yet.
@@ -71,16 +70,16 @@ def plan(
     unknown names, another topic of the same name, another layout or isolation than before. ``directory`` is None only
     for tables of Iceberg whose catalogue decides where they are.
     """
-    to, to_storage_options = _target(directory, sources, to_storage_options)
+    to = _NOWHERE if directory is None else output_directory(directory, sources).location
     if directory is None and export.form != "iceberg":
         raise UsageError("give a directory to write to")
     _check(export)
     tables, refusals = None, Refusals(refuse)
     if export.form == "parquet":
-        export_directory.check_target(to, to_storage_options)
+        export_directory.check_target(to)
     else:  # whose library has settings of its own for a storage
-        store = open_store(export.form, to or None, export.catalog, to_storage_options)
-        export_directory.refuse_log_directory(to, store.has_file)
+        store = open_store(export.form, None if directory is None else to, export.catalog)
+        export_directory.refuse_log_directory(to.path, store.has_file)
         tables = PlannedTables(store, refusals=refusals)
         export = replace(export, by_date=True)
     manifests: dict[str, ExportState | None] = {}
@@ -92,11 +91,9 @@ def plan(
             continue
         with refusals.refusing(topic, OF_TOPIC):
             if topic not in manifests:
-                manifests[topic] = (
-                    export_state.load(to, topic, to_storage_options) if tables is None else tables.load(topic)
-                )
+                manifests[topic] = export_state.load(to, topic) if tables is None else tables.load(topic)
             known = topic_id_of(each.partition_metadata)
-            where = export_state.topic_directory(to, topic) if tables is None else tables.store.describe(topic)
+            where = export_state.topic_directory(to, topic).path if tables is None else tables.store.describe(topic)
             _check_same(where, each, known or topic_ids.get(topic), topic_ids.get(topic), manifests, export)
             topic_ids[topic] = known or topic_ids.get(topic)
     named = {name: each for name, each in named.items() if (each.topic or "") not in refusals.topics}
@@ -108,7 +105,7 @@ def plan(
         before = manifests[topic]
         exported = None if before is None else before.partitions.get(each.partition or 0)
         with refusals.refusing(topic, OF_TOPIC):
-            own = list(tasks_of(each, exported, to, export, to_storage_options, findings))
+            own = list(tasks_of(each, exported, to, export, findings))
         topic_id = topic_ids[topic] or (None if before is None else before.topic_id)
         own = [replace(task, layout=replace(task.layout, topic=each.topic, topic_id=topic_id)) for task in own]
         unchanged += not own
@@ -122,34 +119,23 @@ def plan(
     elif export.decoding is not None:
         tasks = _typed(tasks, named.values(), export, refusals)
     if not export.allow_removed:
-        findings += _removed(to, manifests, named.values(), to_storage_options) if tables is None else tables.missing()
+        findings += _removed(to, manifests, named.values()) if tables is None else tables.missing()
     return ExportPlan(
-        to, tuple(tasks), manifests, topic_ids, export, to_storage_options,
+        to, tuple(tasks), manifests, topic_ids, export,
         unchanged, tuple(findings), tables, refusals, left_out,
     )  # fmt: skip
-
-
-def _target(
-    directory: str | os.PathLike[str] | None, sources: Sequence[str], options: StorageOptions | None
-) -> tuple[str, StorageOptions | None]:
-    """The path of a target, and the options of its storage, among which a key or password of its URL is."""
-    if directory is None:
-        return "", options
-    location = output_directory(Location.of(directory), sources).location
-    return location.path, {**(location.options or {}), **(options or {})} or None
 
 
 def plan_topics(
     partitions: Sequence[PartitionPath],
     sources: Sequence[str],
-    directory: str | os.PathLike[str] | None,
+    directory: Location | None,
     export: Export,
     report: Report,
-    to_storage_options: StorageOptions | None = None,
 ) -> ExportPlan:
     """The same for people: topics that cannot go where they should are findings, and ``report`` is called with them;
     but where no topic can, the reasons are raised."""
-    make = partial(plan, partitions, sources, directory, export, to_storage_options)
+    make = partial(plan, partitions, sources, directory, export)
     topics, refused = {each.topic or "" for each in partitions}, dict[str, str]()
     planned = make(refused.__setitem__) if len(topics) > 1 else make()
     if refused.keys() == topics:
@@ -193,10 +179,9 @@ def _in_files(found: TopicType) -> TopicType:
 
 
 def _removed(
-    to: str,
+    to: Location,
     manifests: dict[str, ExportState | None],
     partitions: Iterable[PartitionPath],
-    storage_options: StorageOptions | None,
 ) -> Iterator[Finding]:
     """Partitions of which fewer files are there than were written."""
     there: dict[str, Counter[int]] = {}
@@ -207,10 +192,10 @@ def _removed(
         if exported is None or exported.files is None or exported.until is not None:
             continue
         if topic not in there:
-            there[topic] = export_state.count_files(to, topic, storage_options)
+            there[topic] = export_state.count_files(to, topic)
         missing = exported.files - there[topic][partition]
         if missing > 0:
-            where, name = export_state.topic_directory(to, topic), names.partition_directory(topic, partition)
+            where, name = export_state.topic_directory(to, topic).path, names.partition_directory(topic, partition)
             text = (
                 f"{missing} of {exported.files} exported files of {name} went missing here. If they were removed on "
                 "purpose, export with --allow-removed; to write again what the log still has, move "

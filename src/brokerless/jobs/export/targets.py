@@ -14,6 +14,7 @@ from brokerless.jobs.export.plan import ExportPlan
 from brokerless.jobs.export.tables import PlannedTables
 from brokerless.jobs.export.tasks import ExportTask
 from brokerless.log.storage import file_tree
+from brokerless.log.storage.location import Location
 from brokerless.table_formats import export_state, parquet_files
 from brokerless.table_formats.export_state import Exported, ExportState
 from brokerless.table_formats.parquet_files import ParquetFile
@@ -39,14 +40,14 @@ class DirectoryTarget:
 
     def _begin_topic(self, topic: str, tasks: list[ExportTask]) -> ExportState:
         plan = self._plan
-        now = export_state.load(plan.directory, topic, plan.storage_options)
+        now = export_state.load(plan.directory, topic)
         if now != plan.manifests[topic]:
             raise UsageError(f"{plan.directory}: another export of {topic} has been here meanwhile; run this again")
         before = now or ExportState(
             topic, None, plan.export.by_date, plan.export.isolation, is_decoded=plan.export.decoding is not None
         )
         own = replace(before, topic_id=plan.topic_ids[topic] or before.topic_id)
-        export_state.clean(plan.directory, own, {task.partition for task in tasks}, plan.storage_options)
+        export_state.clean(plan.directory, own, {task.partition for task in tasks})
         for number, each in own.partitions.items():
             if each.filling and number in {task.partition for task in tasks}:
                 own = own.with_partition(number, replace(each, filling=()))
@@ -55,7 +56,7 @@ class DirectoryTarget:
             exported = own.partitions.get(task.partition, Exported(task.start, files=0))
             if exported.files is None or plan.export.allow_removed:
                 if there is None:
-                    there = export_state.count_files(plan.directory, topic, plan.storage_options)
+                    there = export_state.count_files(plan.directory, topic)
                 exported = replace(exported, files=there[task.partition])
             if task.mark is None:
                 exported = replace(exported, until=max(exported.until or 0, task.end))
@@ -63,13 +64,13 @@ class DirectoryTarget:
                 exported = replace(exported, filling=(*exported.filling, (task.start, task.end)))
             own = own.with_partition(task.partition, exported)
         self._topics.append(topic)
-        export_state.save(own, plan.directory, plan.storage_options)
+        export_state.save(own, plan.directory)
         return own
 
     def publish(self, task: ExportTask, files: Sequence[ParquetFile], state: ExportState) -> None:
         for each in files:
             parquet_files.publish_file(each, task.layout)
-        export_state.save(state, self._plan.directory, self._plan.storage_options)
+        export_state.save(state, self._plan.directory)
 
     def finish(self, partition: ExportedPartition) -> Iterable[ExportedPartition]:
         is_refused = partition.topic in self._plan.refusals.topics
@@ -107,7 +108,7 @@ class TableTarget:
             own = replace(before, topic_id=plan.topic_ids[topic] or before.topic_id)
             tasks = [task for task in plan.tasks if task.topic == topic]
             target = self._tables.targets[topic]
-            if target.is_local and plan.directory:  # which is locked; elsewhere, another run may be at work
+            if target.is_local and plan.directory.path:  # which is locked; elsewhere, another run may be at work
                 with self._tables.refusals.refusing(topic):
                     target.clean(before, partial(self._tables.store.listed_files, topic))
             if topic in self._tables.refusals.topics:
@@ -145,7 +146,7 @@ class TableTarget:
                     target.remove(each.name)
                     target.remove(each.unfinished or each.name)
                 if target.is_local:
-                    file_tree.remove_unfinished(target.directory)
+                    file_tree.remove_unfinished(Location(target.directory))
 
     def _commit(self, topic: str) -> None:
         pending = self._pending[topic]

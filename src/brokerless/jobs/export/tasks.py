@@ -24,7 +24,7 @@ from brokerless.log.seek import last_offset, log_start_after_end
 from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
-from brokerless.log.storage.location import StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.offset_spans import Span, union, without
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import Catalog
@@ -86,9 +86,8 @@ class ExportTask:
 def tasks_of(
     source: PartitionPath,
     exported: Exported | None,
-    to: str,
+    to: Location,
     export: Export,
-    to_storage_options: StorageOptions | None,
     findings: list[Finding],
 ) -> Iterator[ExportTask]:
     """The tasks for what is new in one partition. ``findings`` gets those that no task reports."""
@@ -98,7 +97,7 @@ def tasks_of(
         return
     start, end = bounds
     directory = None if export.dry_run else export_state.topic_directory(to, topic)
-    layout = ParquetLayout(directory, partition, export.by_date, export.codec, export.file_bytes, to_storage_options)
+    layout = ParquetLayout(directory, partition, export.by_date, export.codec, export.file_bytes)
     make = partial(ExportTask, topic=topic, partition=partition, export=export, layout=layout)
     filled, lacking = _fills(source, exported, end)
     findings.extend(lacking)

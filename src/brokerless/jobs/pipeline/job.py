@@ -116,7 +116,7 @@ def run_pipeline(
     """
     to = str(output_directory(Location.of(settings.to), settings.paths))
     settings = replace(settings, to=to)
-    check_target(to, settings.to_storage_options)
+    check_target(settings.root)
     with _without_traces(to), only_export(paths.join(to, PRIVATE)):
         own = _Run(settings, report, phase or _no_phase, say)
         return own.run(settings.spark if spark is None else spark, is_following)
@@ -167,7 +167,7 @@ class _Run:
         started_ms = now()
         stamp = datetime.fromtimestamp(started_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S")
         self._result = PipelineRun(f"{stamp}.{started_ms % 1000:03d}Z-{uuid4().hex[:8]}", started_ms)
-        self._ledger = Ledger(settings.to, settings.to_storage_options)
+        self._ledger = Ledger(settings.root)
         self._outdated: set[str] = set()
         self._firsts: dict[str, PartitionPath] = {}
         """Of each topic the partition that findings of the whole topic are listed with."""
@@ -318,8 +318,7 @@ class _Run:
     def _export_wave(self, wave: list[PartitionPath], place: Place, report: Report) -> list[ExportedPartition]:
         settings = self._settings
         planned = plan(
-            wave, settings.paths, settings.to, tables.export_settings(settings),
-            tables.target_options(settings), self._refuse,
+            wave, settings.paths, tables.target_of(settings), tables.export_settings(settings), self._refuse,
         )  # fmt: skip
         with self._phase("exporting", sum(task.size for task in planned.tasks)) as done:
             return list(export(planned, report, spark=place, done=done, say=self._say))

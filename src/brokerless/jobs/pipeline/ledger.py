@@ -25,7 +25,7 @@ from brokerless.jobs.export.refusals import reason_of
 from brokerless.jobs.pipeline.schemas import CHECKED
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.storage import file_tree, paths
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
 from brokerless.strict_json import WrongJsonError, as_text, member, optional, parse_object
 from brokerless.table_formats.export_state import Exported
@@ -97,10 +97,9 @@ def tried_version(partition: PartitionPath, exported: Exported) -> str:
 class Ledger:
     """The entries of all runs, by kind and path."""
 
-    def __init__(self, to: str, storage_options: StorageOptions | None) -> None:
+    def __init__(self, to: Location) -> None:
         self._root = to
-        self._directory = paths.join(paths.join(to, PRIVATE), _STATE)
-        self._storage_options = storage_options
+        self._directory = to / PRIVATE / _STATE
         self._new: list[Checked] = []
         self._files: list[str] = []
         self.entries: dict[tuple[str, str], Checked] = {}
@@ -112,7 +111,7 @@ class Ledger:
 
     def load(self) -> None:
         """Reads what earlier runs recorded. Raises :class:`UnreadableError` for a file that does not say it."""
-        found = sorted(file_tree.find(self._directory, self._storage_options))
+        found = sorted(file_tree.find(self._directory))
         self._files = [name for name in found if _FILE.fullmatch(name)]
         for name in self._files:
             for row in arrow.rows(self._read(name)):
@@ -122,17 +121,17 @@ class Ledger:
         """The ID of the run before, if that did not end. Raises :class:`UsageError` where the tables are of another
         format."""
         before: dict[str, Any] = {}
-        if file_tree.exists(self._directory, _RUN, self._storage_options):
-            path = paths.join(self._directory, _RUN)
+        if file_tree.exists(self._directory / _RUN):
+            own = self._directory / _RUN
             try:
-                before = parse_object(read_own(Location(path, self._storage_options), 1 << 16))
+                before = parse_object(read_own(own, 1 << 16))
                 known, running = (
                     as_text(member(before, "as"), "as"),
                     optional(before.get("running"), "running", as_text),
                 )
             except WrongJsonError as error:
                 text = "this does not say which format the tables have; remove it if you know that"
-                raise UnreadableError(path, f"{text} ({error})") from error
+                raise UnreadableError(own.path, f"{text} ({error})") from error
             if known != form:
                 raise UsageError(f"{self._root}: the tables here are {known}, not {form}; go on so, or write elsewhere")
             return running
@@ -146,8 +145,8 @@ class Ledger:
             yield
         except (UnwritableError, OSError) as error:
             text = f"this run is not recorded, so that the next one verifies and reports again: {reason_of(error)}"
-            own = paths.join(self._root, PRIVATE)
-            self.failure = self.failure or Finding("error", Kind.RUN_NOT_RECORDED, own, None, None, text)
+            own = self._root / PRIVATE
+            self.failure = self.failure or Finding("error", Kind.RUN_NOT_RECORDED, own.path, None, None, text)
 
     def begin(self, run_id: str, form: str) -> None:
         """Records that a run is under way."""
@@ -161,7 +160,7 @@ class Ledger:
     def _save_run(self, run_id: str | None, form: str) -> None:
         data = json.dumps({"version": 1, "as": form, "running": run_id}).encode() + b"\n"
         with self.recording():
-            file_tree.write(self._directory, _RUN, data, self._storage_options)
+            file_tree.write(self._directory / _RUN, data)
 
     def get(self, kind: str, path: str) -> Checked | None:
         return self.entries.get((kind, path_of(path)))
@@ -232,7 +231,7 @@ class Ledger:
         with self.recording():
             self._write(self.entries.values())
             for name in before:
-                file_tree.remove(self._directory, name, self._storage_options)
+                file_tree.remove(self._directory, name)
             self._files = self._files[len(before) :]
 
     def _take(self, checked: Checked) -> None:
@@ -240,20 +239,20 @@ class Ledger:
         self._keys.setdefault((checked.topic, checked.partition), {})[checked.key] = None
 
     def _read(self, name: str) -> pa.Table:
-        path = paths.join(self._directory, name)
+        own = self._directory / name
         try:
-            data = read_own(Location(path, self._storage_options), _LIMIT)
+            data = read_own(own, _LIMIT)
             return pq.ParquetFile(pa.BufferReader(data)).read().cast(CHECKED)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError, KeyError) as error:
             text = "this does not say what was verified; remove it, and the pipeline verifies that again"
-            raise UnreadableError(path, f"{text} ({error})") from error
+            raise UnreadableError(own.path, f"{text} ({error})") from error
 
     def _write(self, entries: Iterable[Checked]) -> None:
         last = _FILE.fullmatch(self._files[-1]) if self._files else None
         name = f"verified-{1 + (0 if last is None else int(last[1])):012d}-{uuid4().hex}.parquet"
         sink = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_pylist([_row(each) for each in entries], CHECKED), sink, compression="zstd")
-        file_tree.write(self._directory, name, sink.getvalue().to_pybytes(), self._storage_options)
+        file_tree.write(self._directory / name, sink.getvalue().to_pybytes())
         self._files.append(name)
 
 

@@ -17,7 +17,7 @@ from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.sums import Row
 from brokerless.jobs.run.types import Say
 from brokerless.log.directory import LogDirectory
-from brokerless.log.storage import file_tree, paths
+from brokerless.log.storage import file_tree
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import readable
 
@@ -26,14 +26,14 @@ def write_pages(directories: list[LogDirectory], ledger: Ledger, settings: Setti
     """The paths of the pages, in the order of the log directories; without charts where their library is not
     installed, which ``say`` is called with. Headers are read again; findings are those of the ledger. Raises
     :class:`UnwritableError`."""
-    to = paths.join(settings.to, PRIVATE)
+    to = settings.root / PRIVATE
     written: list[str] = []
     for number, directory in enumerate(directories, 1):
         figures = _figures(directory, ledger, settings)
         page = render(figures, directory.path, clock.now(), f"brokerless {version('brokerless')}", None, say)
         name = "report.html" if number == 1 else f"report-{number}.html"
-        file_tree.write(to, name, page.encode(), settings.to_storage_options)
-        written.append(paths.join(to, name))
+        file_tree.write(to / name, page.encode())
+        written.append((to / name).path)
     return tuple(written)
 
 

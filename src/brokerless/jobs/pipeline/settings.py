@@ -58,6 +58,11 @@ class Settings:
     to_storage_options: StorageOptions | None = field(default=None, repr=False)
     follow_s: float | None = None
 
+    @property
+    def root(self) -> Location:
+        """Where the tables are, and the pipeline's own files."""
+        return Location(self.to, self.to_storage_options)
+
 
 def load_settings(path: str, storage_options: StorageOptions | None = None) -> dict[str, Any]:
     """The settings that a YAML file has, by the names of the fields of :class:`Settings`; those that it does not have

@@ -23,8 +23,8 @@ from brokerless.jobs.pipeline.schemas import DAMAGED, FINDINGS, RUNS
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.run.types import Say
 from brokerless.log.directory import PartitionPath
-from brokerless.log.storage import file_tree, paths
-from brokerless.log.storage.location import StorageOptions
+from brokerless.log.storage import file_tree
+from brokerless.log.storage.location import Location
 from brokerless.offset_spans import union, without
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import table_name
@@ -58,9 +58,9 @@ def export_settings(settings: Settings) -> Export:
     )  # fmt: skip
 
 
-def target_options(settings: Settings) -> StorageOptions | None:
-    """What an export takes as the storage options of its target."""
-    return settings.to_storage_options if settings.form == "parquet" else settings.table_options
+def target_of(settings: Settings) -> Location:
+    """Return what an export writes to."""
+    return settings.root if settings.form == "parquet" else Location(settings.to, settings.table_options)
 
 
 def load_state(settings: Settings, topic: str) -> ExportState | None:
@@ -73,7 +73,7 @@ def load_state(settings: Settings, topic: str) -> ExportState | None:
 def _load(settings: Settings, topic: str) -> ExportState | TableState | None:
     with for_topic(topic):
         if settings.form == "parquet":
-            return export_state.load(settings.to, topic, settings.to_storage_options)
+            return export_state.load(settings.root, topic)
         return _store(settings).load(topic)
 
 
@@ -209,21 +209,21 @@ def _replace(settings: Settings, name: str, rows: pa.Table) -> None:
 def place_of(settings: Settings, topic: str) -> str:
     """Where a topic's table is, for people."""
     if settings.form == "parquet":
-        return export_state.topic_directory(settings.to, topic)
+        return export_state.topic_directory(settings.root, topic).path
     return _store(settings).describe(topic)
 
 
 def _store(settings: Settings) -> Tables:
     assert settings.form != "parquet"
-    return open_store(settings.form, settings.to, settings.catalog, settings.table_options)
+    return open_store(settings.form, target_of(settings), settings.catalog)
 
 
 def _own_store(settings: Settings) -> Any:
     """Where no topic's table can be: another namespace, or a directory of another kind of name."""
     if settings.form == "iceberg":
         catalog = replace(settings.catalog, namespace=settings.catalog.namespace + _OWN)
-        return open_store("iceberg", settings.to, catalog)
-    return open_store("delta", paths.join(settings.to, PRIVATE), None, settings.table_options)
+        return open_store("iceberg", target_of(settings), catalog)
+    return open_store("delta", target_of(settings) / PRIVATE)
 
 
 def _row(value: Finding | DamagedRange) -> dict[str, Any]:
@@ -233,5 +233,4 @@ def _row(value: Finding | DamagedRange) -> dict[str, Any]:
 def _write(settings: Settings, name: str, file: str, rows: pa.Table) -> None:
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="zstd")
-    directory = paths.join(paths.join(settings.to, PRIVATE), name)
-    file_tree.write(directory, file, sink.getvalue().to_pybytes(), settings.to_storage_options)
+    file_tree.write(settings.root / PRIVATE / name / file, sink.getvalue().to_pybytes())

@@ -61,18 +61,18 @@ class Table:
 
     @property
     def layout(self) -> ParquetLayout:
-        path = export_state.topic_directory(self.directory.path, self.topic)
-        return ParquetLayout(path, self.partition, False, CODEC, FILE_BYTES, self.directory.location.options)
+        directory = export_state.topic_directory(self.directory.location, self.topic)
+        return ParquetLayout(directory, self.partition, False, CODEC, FILE_BYTES)
 
 
 def check_tables(to: Destination, topic: str, partitions: Collection[int], topic_id: str | None = None) -> ExportState:
     """What is known of a topic's files. Raises :class:`UsageError` for a partition that is there already, and where
     they are of another export; UnreadableError where that is not known."""
-    export_directory.check_target(to.path, to.location.options)
-    before = export_state.load(to.path, topic, to.location.options)
+    export_directory.check_target(to.location)
+    before = export_state.load(to.location, topic)
     if before is None:
         return ExportState(topic, topic_id, by_date=False, isolation="read_uncommitted")
-    where = export_state.topic_directory(to.path, topic)
+    where = export_state.topic_directory(to.location, topic)
     begun = _begun(to).get(topic, set())
     for partition in partitions:
         exported = before.partitions.get(partition)
@@ -139,7 +139,7 @@ class _TableOutput:
 
     def _add(self, decoded: DecodedRecords) -> None:
         for each in decoded.damages:  # what is intact may still have more headers than there is room for
-            path = export_state.topic_directory(self._table.directory.path, self._table.topic)
+            path = export_state.topic_directory(self._table.directory.location, self._table.topic).path
             text = f"left out of the table of partition {self._table.partition}: {each.message}"
             self._report(Finding("error", each.kind, path, None, each.base_offset, text, None, each.found))
         offsets = decoded.columns.offset[: decoded.columns.rows]
@@ -165,12 +165,12 @@ class Tables:
         own = self._manifests.get(topic) or check_tables(self._to, topic, partitions, topic_id)
         for partition in partitions:
             own = own.with_partition(partition, Exported(0, _ANY_OFFSET))
-        export_state.clean(self._to.path, own, set(partitions), self._to.location.options)
+        export_state.clean(self._to.location, own, set(partitions))
         self._begun.setdefault(topic, set()).update(partitions)
         self._to.write(RUN, json.dumps({topic: sorted(own) for topic, own in self._begun.items()}).encode() + b"\n")
         self._manifests[topic] = own
         self._open.setdefault(topic, set()).update(partitions)
-        export_state.save(own, self._to.path, self._to.location.options)
+        export_state.save(own, self._to.location)
 
     def commit(self, table: Table, written: Sequence[ParquetFile], end: int) -> tuple[str, ...]:
         """A partition's files, up to the offset ``end``, get their names; gives these, within the directory. Until the
@@ -185,18 +185,18 @@ class Tables:
     def end(self, *, has_failed: bool = False) -> None:
         """Records what was committed, and takes away what was not. Of a run that ``has_failed``, as on a full disk,
         what it committed still counts as what it was about to write, so that the same command can be repeated."""
-        to = self._to
+        to = self._to.location
         is_partial = any(own - self._open.get(topic, set()) for topic, own in self._begun.items())
         for topic, partitions in self._open.items():
             own = self._manifests[topic]
-            export_state.clean(to.path, own, partitions, to.location.options)
+            export_state.clean(to, own, partitions)
             left = {number: each for number, each in own.partitions.items() if number not in partitions}
             if left:
-                export_state.save(replace(own, partitions=left), to.path, to.location.options)
+                export_state.save(replace(own, partitions=left), to)
             else:
-                export_state.forget(own, to.path, to.location.options)
-        if self._begun and to.exists(RUN) and not (has_failed and is_partial):
-            to.remove(RUN)
+                export_state.forget(own, to)
+        if self._begun and self._to.exists(RUN) and not (has_failed and is_partial):
+            self._to.remove(RUN)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from brokerless.log.storage import paths
 from brokerless.log.storage.atomic import write_in
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.object_store import fresh_file_system, open_object, put_object, remove_object
 from brokerless.log.storage.own_files import create, make_directory, open_directory, remove_tree
 from brokerless.log.storage.write_errors import storage_errors
@@ -30,18 +30,19 @@ class NewFile:
     binary file for a writer. One of :meth:`finish` and :meth:`abandon` ends it; until it is finished (and published),
     no reader sees it. ``unfinished``: its name until then."""
 
-    def __init__(self, directory: str, name: str, storage_options: StorageOptions | None) -> None:
-        self.path = paths.join(directory, name)
-        self.is_remote = paths.is_remote(directory)
+    def __init__(self, directory: Location, name: str) -> None:
+        location = directory / name
+        self.path = location.path
+        self.is_remote = paths.is_remote(directory.path)
         self.unfinished = name
         self._directory = directory
         with storage_errors(self.path):
             if self.is_remote:
-                self.sink: Any = open_object(Location(self.path, storage_options))
+                self.sink: Any = open_object(location)
             else:
                 # A lost executor's task is done again, maybe beside itself.
                 self.unfinished = f"{UNFINISHED}/{Path(name).name}.{uuid4().hex}"
-                path = Path(paths.local(directory)) / self.unfinished
+                path = Path(paths.local(directory.path)) / self.unfinished
                 with _open_directory(directory, UNFINISHED, make=True) as beside:
                     self.sink = os.fdopen(create(beside, path), "wb")
 
@@ -63,14 +64,14 @@ class NewFile:
             else:
                 with suppress(OSError):  # what is not written yet has no room on a full disk
                     self.sink.close()
-                remove(self._directory, self.unfinished, None)
+                remove(self._directory, self.unfinished)
 
 
-def publish(directory: str, unfinished: str, name: str) -> None:
+def publish(directory: Location, unfinished: str, name: str) -> None:
     """Gives a finished file its name in a directory, in place of one that has it."""
     if unfinished == name:
         return
-    with storage_errors(paths.join(directory, name)):
+    with storage_errors((directory / name).path):
         *above, source = unfinished.split("/")
         *dates, target = name.split("/")
         with _open_directory(directory, *above) as old, _open_directory(directory, *dates, make=True) as new:
@@ -78,84 +79,83 @@ def publish(directory: str, unfinished: str, name: str) -> None:
             os.fsync(new)
 
 
-def write(directory: str, name: str, data: bytes, storage_options: StorageOptions | None) -> None:
-    """Makes ``data`` the whole content of a small file in a directory, at once."""
-    path = paths.join(directory, name)
-    if paths.is_remote(path):
-        put_object(Location(path, storage_options), data)
+def write(location: Location, data: bytes) -> None:
+    """Makes ``data`` the whole content of a small file, at once."""
+    if paths.is_remote(location.path):
+        put_object(location, data)
         return
-    with storage_errors(path), _open_directory(directory, make=True) as descriptor:
-        write_in(descriptor, Path(paths.local(path)), data)
+    own = Path(paths.local(location.path))
+    with storage_errors(location.path), _open_directory(location.at(str(own.parent)), make=True) as descriptor:
+        write_in(descriptor, own, data)
 
 
-def remove(directory: str, name: str, storage_options: StorageOptions | None) -> None:
+def remove(directory: Location, name: str) -> None:
     """Removes a file in a directory, or below, that may have gone already."""
-    path = paths.join(directory, name)
+    location = directory / name
+    path = location.path
     if paths.is_remote(path):
-        remove_object(Location(path, storage_options))
+        remove_object(location)
         return
     *above, own = name.split("/")
     with storage_errors(path), suppress(FileNotFoundError), _open_directory(directory, *above) as descriptor:
         os.unlink(own, dir_fd=descriptor)
 
 
-def has_unfinished(directory: str) -> bool:
+def has_unfinished(directory: Location) -> bool:
     """Whether a local topic's directory has files that were never whole, or had."""
-    return not paths.is_remote(directory) and (Location(directory) / UNFINISHED).is_directory()
+    return not paths.is_remote(directory.path) and (directory / UNFINISHED).is_directory()
 
 
-def remove_unfinished(directory: str) -> None:
+def remove_unfinished(directory: Location) -> None:
     """What was left of files that were never whole; object stores keep none of them where they are seen."""
-    if not paths.is_remote(directory):
-        with storage_errors(directory), suppress(FileNotFoundError):
+    if not paths.is_remote(directory.path):
+        with storage_errors(directory.path), suppress(FileNotFoundError):
             with _open_directory(directory, UNFINISHED):
                 pass  # is no link
             with _open_directory(directory) as descriptor:
                 remove_tree(descriptor, UNFINISHED)
 
 
-def remove_if_empty(directory: str) -> None:
+def remove_if_empty(directory: Location) -> None:
     """Removes a local directory in which nothing is; object stores have none."""
-    if not paths.is_remote(directory):
+    if not paths.is_remote(directory.path):
         with suppress(OSError):
-            Path(paths.local(directory)).rmdir()
+            Path(paths.local(directory.path)).rmdir()
 
 
-def exists(directory: str, name: str, storage_options: StorageOptions | None) -> bool:
-    """Whether there is a file of this name in a directory; locally, a link that leads nowhere as well."""
-    path = paths.join(directory, name)
-    return Location(path, storage_options).exists() or (
-        not paths.is_remote(path) and os.path.lexists(paths.local(path))
-    )
+def exists(location: Location) -> bool:
+    """Whether there is a file; locally, a link that leads nowhere as well."""
+    path = location.path
+    return location.exists() or (not paths.is_remote(path) and os.path.lexists(paths.local(path)))
 
 
-def refuse_link(directory: str) -> None:
+def refuse_link(directory: Location) -> None:
     """Raises :class:`UnwritableError` for a directory that is a link."""
-    if not paths.is_remote(directory):
-        with storage_errors(directory), suppress(FileNotFoundError), _open_directory(directory):
+    if not paths.is_remote(directory.path):
+        with storage_errors(directory.path), suppress(FileNotFoundError), _open_directory(directory):
             pass
 
 
 @contextmanager
-def _open_directory(root: str, *inner: str, make: bool = False) -> Generator[int]:
+def _open_directory(root: Location, *inner: str, make: bool = False) -> Generator[int]:
     """The descriptor of ``root``, or of a directory below it. With ``make`` they are made if they are not there."""
-    own = Path(paths.local(root))
+    own = Path(paths.local(root.path))
     if make:
         make_directory(own.parent)
     with open_directory(own.parent, own.name, *inner, make=make) as descriptor:
         yield descriptor
 
 
-def find(directory: str, storage_options: StorageOptions | None) -> list[str]:
+def find(directory: Location) -> list[str]:
     """The paths of all files in a directory and below, relative to it, sorted; none if it is not there. Links
     to directories are not followed. Raises :class:`UnwritableError` if it is a link itself."""
-    if not paths.is_remote(directory):
+    if not paths.is_remote(directory.path):
         refuse_link(directory)
-        root = Path(paths.local(directory))
+        root = Path(paths.local(directory.path))
         found = ((Path(path), name) for path, _, files in os.walk(root) for name in files)
         return sorted(str((path / name).relative_to(root)) for path, name in found)
-    with storage_errors(directory):
-        fs, inner = fresh_file_system(Location(directory, storage_options))
+    with storage_errors(directory.path):
+        fs, inner = fresh_file_system(directory)
         prefix = f"{inner}/"
         found = (str(each) for each in fs.find(inner))
         return sorted(each[each.index(prefix) + len(prefix) :] for each in found if each.startswith(prefix))

@@ -1,4 +1,4 @@
-"""The cases of Kafka's own tests of ``isRemoteSegmentWithinLeaderEpochs`` (``RemoteLogManagerTest``, 4.4.0)."""
+"""Which remote segments are of the same history as a log, by leader epochs and last offsets."""
 
 from __future__ import annotations
 
@@ -32,6 +32,10 @@ from brokerless.log.tiered.lineage import Epochs, is_within_lineage, parse_linea
         # it begins within an epoch, and before it
         ([(1, 30)], 40, [(0, 0), (1, 20)], True),
         ([(1, 10)], 40, [(0, 0), (1, 20)], False),
+        # epochs in which nothing was written
+        ([(0, 0), (1, 20), (2, 20), (3, 30)], 40, [(0, 0), (2, 20), (3, 30)], True),
+        ([(0, 0), (2, 20)], 40, [(0, 0), (1, 0), (2, 20), (3, 50), (4, 50)], False),
+        ([(1, 0), (2, 20)], 40, [(0, 0), (1, 0), (2, 20), (3, 50), (4, 50)], True),
         ([], 40, [(0, 0)], True),
         ([(0, 0)], 40, [], True),
     ],

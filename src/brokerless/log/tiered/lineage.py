@@ -34,8 +34,9 @@ def read_lineage(location: Location) -> Epochs:
 
 def is_within_lineage(segment: Epochs, end_offset: int, lineage: Epochs) -> bool:
     """Whether a segment is of the history that ``lineage`` has, by its leader epochs and last offset (the condition of
-    ``RemoteLogManager.isRemoteSegmentWithinLeaderEpochs``, 4.4.0, but for the end of the local log)."""
-    own, of_log = dict(segment), dict(lineage)
+    ``RemoteLogManager.isRemoteSegmentWithinLeaderEpochs``, 4.4.0, but for the end of the local log). Epochs in which
+    nothing was written, as another one begins at the same offset, do not matter (``buildFilteredLeaderEpochMap``)."""
+    own, of_log = _with_records(segment), _with_records(lineage)
     if not own or not of_log:
         return True
     epochs, known = sorted(own), sorted(of_log)
@@ -55,3 +56,9 @@ def is_within_lineage(segment: Epochs, end_offset: int, lineage: Epochs) -> bool
         elif later != following or of_log[following] != own[following]:
             return False
     return True
+
+
+def _with_records(epochs: Epochs) -> dict[int, int]:
+    """The epochs but those at whose first offset the next one begins."""
+    following = [*epochs[1:], (0, -1)]
+    return {epoch: offset for (epoch, offset), (_, after) in zip(epochs, following, strict=True) if offset != after}

@@ -60,5 +60,5 @@ def is_within_lineage(segment: Epochs, end_offset: int, lineage: Epochs) -> bool
 
 def _with_records(epochs: Epochs) -> dict[int, int]:
     """The epochs but those at whose first offset the next one begins."""
-    following = [*epochs[1:], (0, -1)]
-    return {epoch: offset for (epoch, offset), (_, after) in zip(epochs, following, strict=True) if offset != after}
+    later = dict(zip(epochs, epochs[1:], strict=False))
+    return {epoch: offset for epoch, offset in epochs if later.get((epoch, offset), (0, -1))[1] != offset}

@@ -87,6 +87,8 @@ class Pair:
     broker: KafkaBroker
     logins: str
     """Where the broker takes logins."""
+    has_login: bool = False
+    """Then known groups commit nothing, as the broker is shared with who has not logged in."""
 
     @property
     def compacted(self) -> set[str]:
@@ -131,7 +133,7 @@ def as_user(both: Pair, directory: Path, user: str) -> Iterator[Pair]:
     copy = copy_of(both.broker, directory)
     with brokerless.serve(copy, cluster_users=True, super_users=[SUPER], on_damage=lambda _: None) as server:
         bootstraps = (f"{user}:{PASSWORD}@{both.logins}", f"{user}:{PASSWORD}@{server.bootstrap_servers}")
-        yield replace(both, copy=copy, bootstraps=bootstraps)
+        yield replace(both, copy=copy, bootstraps=bootstraps, has_login=True)
 
 
 def listen_with_acls(broker: KafkaBroker, logins: str) -> None:
@@ -453,7 +455,7 @@ class Requests:
                 "committedMetadata": self.random.choice([None, "", "text", *largest]),
             }
 
-        group = self.group()
+        group = self.random.choice(NEW_GROUPS) if self.pair.has_login else self.group()
         largest = ["x" * 5000] * (group in self.pair.groups)
         is_member = self.random.randrange(3) == 0
         return {

@@ -19,6 +19,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.log.storage.files import LocalFile
 from brokerless.serving.server import is_loopback, parse_address, shown_address
 from tests.format.twin import write_batch, write_record
+from tests.s3 import S3
 
 DEMO = Path(__file__).parents[2] / "demo" / "data"
 
@@ -321,3 +322,17 @@ def consumed(bootstrap: str, topic: str, start: int = 0) -> tuple[list[int], int
     finally:
         consumer.close()
     raise AssertionError("no answer")
+
+
+@pytest.mark.xdist_group("s3")
+def test_a_bucket_is_served_as_a_directory(s3: S3) -> None:
+    url = s3.upload(DEMO, "served")
+    with brokerless.serve(url) as remote, brokerless.serve(DEMO) as local:
+        for topic in ("payments", "orders"):
+            ours, theirs = (consumed(each.bootstrap_servers, topic) for each in (remote, local))
+            assert ours == theirs
+            assert len(ours[0]) > 100
+        consumer = Consumer({"bootstrap.servers": remote.bootstrap_servers, "group.id": "shipping"})
+        (committed,) = consumer.committed([TopicPartition("orders", 2)], timeout=30)
+        assert committed.offset == 500
+        consumer.close()

@@ -12,7 +12,7 @@ from typing import Any
 
 from brokerless.serving.answers.metadata import DESCRIBE, NOT_REQUESTED, READ
 from brokerless.serving.context import Request, Serving
-from brokerless.serving.groups.classic import ClassicGroup, Joining, check_session
+from brokerless.serving.groups.classic import ClassicGroup, Joining, Member, check_session
 from brokerless.serving.groups.coordinator import check_id
 from brokerless.serving.groups.errors import GroupError
 from brokerless.serving.protocol.errors import Error
@@ -74,8 +74,7 @@ async def answer_sync(serving: Serving, request: Request) -> Row:
     await serving.loaded()
     body = request.body
     try:
-        group = serving.groups.find(body["groupId"])
-        member = group.member(body["memberId"], body.get("groupInstanceId"))
+        group, member = _member(serving, body)
         type_, name = body.get("protocolType"), body.get("protocolName")
         if (type_ is not None and type_ != group.protocol_type) or (name is not None and name != group.protocol):
             raise GroupError(Error.INCONSISTENT_GROUP_PROTOCOL)
@@ -89,8 +88,7 @@ async def answer_heartbeat(serving: Serving, request: Request) -> Row:
     await serving.loaded()
     body = request.body
     try:
-        group = serving.groups.find(body["groupId"])
-        member = group.member(body["memberId"], body.get("groupInstanceId"))
+        group, member = _member(serving, body)
         return {"errorCode": group.heartbeat(member, body["generationId"])}
     except GroupError as error:
         return {"errorCode": _of_member(error)}
@@ -153,6 +151,12 @@ async def answer_list_groups(serving: Serving, request: Request) -> Row:
             if (not states or each["groupState"].lower() in states) and (not types or each["groupType"] in types)
         ]
     }
+
+
+def _member(serving: Serving, body: Row) -> tuple[ClassicGroup, Member]:
+    """A group and the member that a request is of. Raises :class:`GroupError` where there is none."""
+    group = serving.groups.find(body["groupId"])
+    return group, group.member(body["memberId"], body.get("groupInstanceId"))
 
 
 def _of_member(error: GroupError) -> Error:

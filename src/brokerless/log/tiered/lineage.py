@@ -6,6 +6,7 @@ After an unclean election, a log goes on from an earlier offset, and what was co
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from brokerless.errors import UnreadableError
 from brokerless.log.storage.location import Location
@@ -60,5 +61,5 @@ def is_within_lineage(segment: Epochs, end_offset: int, lineage: Epochs) -> bool
 
 def _with_records(epochs: Epochs) -> dict[int, int]:
     """The epochs but those at whose first offset the next one begins."""
-    later = dict(zip(epochs, epochs[1:], strict=False))
+    later = dict(pairwise(epochs))
     return {epoch: offset for epoch, offset in epochs if later.get((epoch, offset), (0, -1))[1] != offset}

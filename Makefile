@@ -13,7 +13,7 @@ WITH_OLDEST := tests/format tests/interchange tests/table_formats tests/tables t
 COMPILING := env -u PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-data screenshot test quick fuzz oldest bounds lint types format docs bench lock clean
+.PHONY: help install demo demo-data screenshot test quick fuzz oldest bounds native wheel check-wheel lint types format docs bench lock clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -50,6 +50,29 @@ bounds: install  ## All kernels with every access checked: golden files, 10,000 
 	$(BOUNDS) $(BIN)/python -m pytest -n 2 tests/format tests/views tests/log/test_segment.py tests/tables/test_partitioner.py \
 	    tests/log/write/test_segment_roll_kernels.py tests/interchange/test_jsonl_reader.py tests/test_mutations.py \
 	    tests/typed/avro tests/typed/json
+
+# What is made of kernels, in a directory of their own; again when a source has changed.
+KERNEL_TESTS := tests.format.varint_kernels tests.format.crc.test_kernels
+.cache/native/%/kernels.json: $(shell find src -name '*.py') scripts/build_kernels.py tests/format/varint_kernels.py | install
+	env -u BROKERLESS_KERNELS $(BIN)/python scripts/build_kernels.py $(@D) $(ARGUMENTS_OF_$*)
+ARGUMENTS_OF_plain := $(addprefix --and , $(KERNEL_TESTS))
+ARGUMENTS_OF_checked := --check-bounds $(ARGUMENTS_OF_plain)
+ARGUMENTS_OF_wheel :=
+
+WITH_NATIVE := tests/format tests/interchange tests/tables/test_partitioner.py tests/log/test_segment.py \
+    tests/log/write/test_segment_roll_kernels.py tests/typed/avro tests/typed/json tests/jobs/compact/test_key_offsets.py \
+    tests/jobs/prove/test_search.py tests/jobs/erase/test_key_set.py tests/test_mutations.py
+native: .cache/native/plain/kernels.json .cache/native/checked/kernels.json  ## The kernels' tests with those of a library, as wheels have it
+	BROKERLESS_KERNELS=$(CURDIR)/.cache/native/plain $(BIN)/python -m pytest -n 2 $(or $(TESTS),$(WITH_NATIVE) \
+	    --ignore tests/format/test_compiler.py --ignore tests/format/test_kernel_library.py)
+	BROKERLESS_KERNELS=$(CURDIR)/.cache/native/checked BROKERLESS_CHECK_BOUNDS=1 $(BIN)/python -m tests.bounds 1000 $(or $(SEED),1)
+
+wheel: .cache/native/wheel/kernels.json .cache/uv  ## A wheel for this system, in dist/: it has compiled kernels and needs no Numba
+	rm -rf .cache/wheel && "$$(cat .cache/uv)" build --quiet --wheel --no-create-gitignore --out-dir .cache/wheel
+	$(BIN)/python scripts/make_wheel.py .cache/wheel/*.whl .cache/native/wheel dist
+
+check-wheel: wheel  ## The wheel, installed into an environment of its own, used and uninstalled
+	$(BIN)/python scripts/check_wheel.py "$$(cat .cache/uv)" dist/*.whl
 
 lint: install  ## Style, the order and sizes of the rooms, words, and that all modules say what they do
 	$(BIN)/ruff check $(SOURCES)
@@ -89,7 +112,7 @@ $(BIN)/.installed: locks/newest.txt pyproject.toml | .cache/uv
 	"$$uv" pip sync --quiet --python $(BIN)/python --compile-bytecode --require-hashes locks/newest.txt && \
 	"$$uv" pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@$(COMPILING) $(BIN)/python -m compileall -q src
-	@echo "compiling kernels for this machine, once" && $(BIN)/python -c "from brokerless.format.kernel import load_all; load_all('$(KERNELS)'.split())"
+	@echo "compiling kernels for this machine, once" && $(BIN)/python -c "from brokerless.format.compiler import load_all; load_all('$(KERNELS)'.split())"
 	@touch $@
 
 .cache/oldest/.installed: locks/oldest.txt | .cache/uv

@@ -17,7 +17,8 @@ from pathlib import Path
 
 ORDER = (
     "text findings errors bounds kafka_names clock ordered_threads offset_spans strict_json arrow schemas record",
-    "format.layouts format.kernel format.intrinsics format.varint format.columns format.crc format.codecs format.read",
+    "format.layouts format.kernel_library format.compiler format.kernel format.intrinsics format.varint format.columns",
+    "format.crc format.codecs format.read",
     "format.control_messages format.other_files format.write format.control format.convert format.filter format.append",
     "log.names log.config log.settings log.storage log.tiered log.checkpoint log.index log.directory log.segment",
     "log.ranges log.positions log.read_progress log.live_segments log.seek log.offset_checks log.segment_summary",
@@ -53,6 +54,7 @@ OPENERS = {
     "log.recovery.split": "writes segments of its own",
     "log.write.segment_state": "syncs its own files",
     "log.write.segment_writer": "writes a segment",
+    "format.kernel_library": "reads the library's manifest and the processor's flags",
     "internals.messages": "reads a file of the package",
     "serving.protocol.tables": "reads a file of the package",
     "log.settings.definitions": "reads a file of the package",

@@ -31,6 +31,7 @@ TESTED_IN = {
     "format/columns": "format/read/test_decoder.py",
     "format/control_messages": "format/test_control.py",
     "format/intrinsics": "test_bounds.py",
+    "format/kernel": "format/test_kernel_library.py",
     "format/layouts": "test_docs.py",
     "format/append": "format/append/test_leader.py",
     "format/codecs": "format/codecs/test_decompression.py",

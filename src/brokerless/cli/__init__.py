@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report_unkept_kernels() -> None:
-    unkept = getattr(sys.modules.get("brokerless.format.kernel"), "unkept", "")
+    unkept = getattr(sys.modules.get("brokerless.format.compiler"), "unkept", "")
     if unkept:
         text = "compiled code could not be kept, so that each start takes seconds longer"
         complain(f"brokerless: {text} ({unkept}); set NUMBA_CACHE_DIR to a directory that can be written to")

@@ -227,7 +227,7 @@ def _is_terminal(stream: TextIO) -> bool:
 
 def _compiled_kernels() -> int:
     """How many kernels this process has compiled. Their module is not imported for that: it takes half a second."""
-    return getattr(sys.modules.get("brokerless.format.kernel"), "compiled", 0)
+    return getattr(sys.modules.get("brokerless.format.compiler"), "compiled", 0)
 
 
 def _duration(seconds: float) -> str:

@@ -18,14 +18,14 @@ _EXTRAS = (
 def version_lines() -> Iterator[str]:
     """Lines for people: a name and what it is."""
     import brokerless
-    from brokerless.format.kernel import cache_directory
+    from brokerless.format.kernel import describe_kernels
 
     yield _line("python", f"{platform.python_version()}, {sys.executable}")
     yield _line("platform", platform.platform())
     yield _line("package", str(brokerless.__path__[0]))
     for name, packages in (("libraries", _NEEDED), ("codecs", _CODECS), ("extras", _EXTRAS)):
         yield _line(name, ", ".join(f"{each} {number}" for each in packages if (number := _version(each))) or "none")
-    yield _line("kernels", cache_directory())
+    yield _line("kernels", describe_kernels())
 
 
 def _line(name: str, text: str) -> str:

@@ -11,13 +11,7 @@ from __future__ import annotations
 
 import platform
 
-import llvmlite.binding
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
-from brokerless.format.kernel import CHECK_BOUNDS, inlined
+from brokerless.format.kernel import CHECK_BOUNDS, cgutils, inlined, intrinsic, ir, types
 
 __all__ = [
     "CRC32C_INSTRUCTION",
@@ -37,8 +31,6 @@ __all__ = [
     "trailing_zeros",
 ]
 
-_I8 = ir.IntType(8)
-
 
 def address(context, builder, signature, args, array: int, position: int, length):
     """The address of ``array[position]`` as an ``i8*``, for ``length`` bytes: an int, an ``i64``, or None for any."""
@@ -46,7 +38,7 @@ def address(context, builder, signature, args, array: int, position: int, length
     if CHECK_BOUNDS and length is not None:
         length = ir.Constant(ir.IntType(64), length) if isinstance(length, int) else length
         _check_bounds(context, builder, args[position], length, builder.mul(struct.nitems, struct.itemsize))
-    data = builder.bitcast(struct.data, _I8.as_pointer())
+    data = builder.bitcast(struct.data, ir.IntType(8).as_pointer())
     return builder.gep(data, [args[position]])
 
 
@@ -150,7 +142,7 @@ def copy_32(typing, target, target_position, source, source_position):
     """Copies exactly 32 bytes; the ranges must not overlap."""
 
     def generate(context, builder, sig, args):
-        vector = ir.VectorType(_I8, 32).as_pointer()
+        vector = ir.VectorType(ir.IntType(8), 32).as_pointer()
         source_pointer = builder.bitcast(address(context, builder, sig, args, 2, 3, 32), vector)
         target_pointer = builder.bitcast(address(context, builder, sig, args, 0, 1, 32), vector)
         value = builder.load(source_pointer)
@@ -213,7 +205,11 @@ def _crc32c_instruction() -> str | None:
     machine = platform.machine().lower()
     if machine in ("arm64", "aarch64"):
         return "llvm.aarch64.crc32cx"
+    if ir is None:  # the library has it
+        return None
     try:
+        import llvmlite.binding
+
         features = llvmlite.binding.get_host_cpu_features()
     except RuntimeError:
         return None

@@ -1,292 +1,80 @@
-"""Compiles kernels with Numba: for explicit types, at their first call, cached for each machine, without the GIL.
+"""Declares kernels: functions of arrays and numbers that run as machine code, without the GIL.
 
-Importing a module of kernels imports Numba, which takes a quarter of a second, so such modules are imported only where
-a kernel is first needed.
+In a wheel they come out of a library (:mod:`brokerless.format.kernel_library`); where there is none for these sources,
+as in a clone, Numba compiles them (:mod:`brokerless.format.compiler`). A module that declares kernels, or helpers and
+intrinsics for them, imports what it needs from here, and nothing of Numba's.
+
+Numba takes a quarter of a second to import, so such modules are imported only where a kernel is first needed.
 """
 
 from __future__ import annotations
 
-import gc
-import os
-import stat
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from importlib import import_module
-from pathlib import Path
-from threading import RLock
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numba  # pyright: ignore[reportMissingTypeStubs]
-from numba.core import event, types  # pyright: ignore[reportMissingTypeStubs]
-from numba.extending import typeof_impl  # pyright: ignore[reportMissingTypeStubs]
+from brokerless.errors import UsageError
+from brokerless.format.kernel_library import CHECK_BOUNDS, KernelLibrary, find_library
 
-from brokerless.ordered_threads import processors
+__all__ = [
+    "CHECK_BOUNDS",
+    "begin_compiling",
+    "cgutils",
+    "describe_kernels",
+    "external_function",
+    "inlined",
+    "intrinsic",
+    "ir",
+    "kernel",
+    "load_kernels",
+    "separate",
+    "types",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-CHECK_BOUNDS = os.environ.get("BROKERLESS_CHECK_BOUNDS", "0") != "0"
-"""Whether kernels raise IndexError for an access outside an array: for tests, as the check takes time."""
+_LIBRARY = find_library()
 
-if CHECK_BOUNDS and not numba.config.CACHE_DIR:  # pyright: ignore
-    # Numba's cache does not distinguish kernels compiled with checks from those without.
-    raise ImportError("BROKERLESS_CHECK_BOUNDS needs a directory of its own for compiled kernels: set NUMBA_CACHE_DIR")
-
-_OPTIONS: Any = {"nogil": True, "boundscheck": CHECK_BOUNDS, "error_model": "numpy", "_nrt": False}
-"""Without Numba's run time, which allocates, arrays are not counted at each call of a helper: a fifth of the time."""
-_HELPER_OPTIONS: Any = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""Nothing but kernels calls helpers: what Python would call them by takes a fifth of the time of compiling."""
-
-_COMPILER = (
-    "import sys; sys.path[:] = sys.argv[1].split({0!r}); from {1} import compile_named; compile_named(sys.argv[2:])"
-)
-
-compiled = 0
-"""How many kernels this process has begun to compile, as no cache had them: seconds, which progress reports."""
-
-unkept = ""
-"""Why this process could not keep what it compiled, so that the next start compiles it again; empty if it could."""
-
-_lock = RLock()
-_kernels: list[Kernel] = []
-_compiling: dict[Kernel, subprocess.Popen[bytes]] = {}
-"""Kernels that processes of their own compile, which were not waited for."""
-
-
-class Kernel:
-    """A function that is compiled for ``signature``, or loaded from the cache, when it is first called."""
-
-    def __init__(self, function: Callable[..., Any], signature: str) -> None:
-        self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
-        self._function, self._signature = function, signature
-        self._dispatcher: Any = None
-
-    def __call__(self, *arguments: Any) -> Any:
-        return (self._dispatcher or self.load())(*arguments)
-
-    @property
-    def is_loaded(self) -> bool:
-        return self._dispatcher is not None
-
-    def load(self, on_miss: Callable[[], object] = lambda: None) -> Any:
-        """Numba's function. ``on_miss`` is called before it is compiled, if no cache has it."""
-        with _lock:
-            if self._dispatcher is None:
-                dispatcher = self._new_dispatcher()
-                if (compiler := _compiling.pop(self, None)) is not None:
-                    compiler.wait()  # if it has not compiled it, this process will
-                with event.install_listener("numba:compile", _Misses(dispatcher, on_miss)), _without_collections():
-                    dispatcher.compile(self._signature)
-                dispatcher.disable_compile()
-                self._dispatcher = dispatcher
-        return self._dispatcher
-
-    def is_compiled(self) -> bool:
-        """Whether it is loaded, or the cache has it."""
-        cache = None if self.is_loaded else self._new_dispatcher()._cache
-        return cache is None or (hasattr(cache, "_cache_file") and _has_index(cache))
-
-    def _new_dispatcher(self) -> Any:
-        dispatcher = _cached(self._function)
-        _stamp(dispatcher, self._function)
-        _load_without_refresh(dispatcher)
-        return dispatcher
-
-
-def cache_directory() -> str:
-    """Where compiled kernels are kept; or why they are not."""
+if TYPE_CHECKING or not isinstance(_LIBRARY, KernelLibrary):
     try:
-        return str(_cached(cache_directory)._cache._impl.locator.get_cache_path())
-    except (AttributeError, OSError, RuntimeError) as error:
-        return f"not kept ({error})"
+        from brokerless.format.compiler import (
+            begin_compiling,
+            cgutils,
+            describe_kernels,
+            external_function,
+            inlined,
+            intrinsic,
+            ir,
+            kernel,
+            load_kernels,
+            separate,
+            types,
+        )
+    except ModuleNotFoundError as error:
+        what = f"{_LIBRARY}, and {error.name}, which compiles it, is not installed"
+        raise UsageError(f"brokerless has no machine code: {what}") from error
+else:
+    ir: Any = None
+    types: Any = None
+    cgutils: Any = None
 
+    def kernel(signature: str) -> Callable[[F], F]:
+        """The library's function of this name; ``signature`` is what it was compiled for."""
+        return lambda function: _LIBRARY.kernel(f"{function.__module__}:{function.__name__}")
 
-class _Misses(event.Listener):
-    """Counts a kernel when its compilation begins."""
+    def inlined(function: F) -> F:
+        """Part of the kernels in the library."""
+        return function
 
-    def __init__(self, dispatcher: object, on_miss: Callable[[], object]) -> None:
-        self._dispatcher, self._on_miss = dispatcher, on_miss
+    separate = intrinsic = inlined
 
-    def on_start(self, event: Any) -> None:
-        global compiled
-        if event.data["dispatcher"] is self._dispatcher:  # and not a helper of it
-            compiled += 1
-            self._on_miss()
+    def external_function(name: str, signature: str) -> None:
+        """Part of the kernels in the library."""
 
-    def on_end(self, event: Any) -> None:
-        pass
+    def load_kernels(kernels: Sequence[Callable[..., Any]]) -> None:
+        """Does nothing: they are loaded."""
 
+    begin_compiling = load_kernels
 
-def _has_index(cache: Any) -> bool:
-    try:
-        return bool(cache._cache_file._load_index())
-    except OSError:
-        return False
-
-
-def kernel(signature: str) -> Callable[[F], F]:
-    """Compiles a function for ``signature`` (Numba's notation, for instance ``"int64(uint8[::1], int64)"``).
-
-    Kernels take arrays and numbers, allocate nothing, raise nothing and check no bounds beyond what they do themselves.
-    """
-
-    def decorate(function: F) -> F:
-        made = Kernel(function, signature)
-        _kernels.append(made)
-        return cast("F", made)
-
-    return decorate
-
-
-@typeof_impl.register(Kernel)
-def _typeof(of: Kernel, context: object) -> types.Dispatcher:
-    """A kernel within another one is called, as a function with a cache of its own."""
-    return types.Dispatcher(of.load())
-
-
-def inlined(function: F) -> F:
-    """A helper for kernels of any argument types, compiled into its callers. A call from Python would crash."""
-    return cast("F", numba.njit(forceinline=True, **_HELPER_OPTIONS)(function))  # pyright: ignore
-
-
-def separate(function: F) -> F:
-    """The same for what is seldom done: compiled once for all calls in a kernel."""
-    return cast("F", numba.njit(forceinline=False, **_HELPER_OPTIONS)(function))  # pyright: ignore
-
-
-def load_kernels(kernels: Sequence[Callable[..., Any]]) -> None:
-    """Loads kernels that are about to be called. Those that no cache has are compiled side by side: the first one here,
-    others in processes of their own, as Numba compiles one at a time. So the one that takes longest comes first."""
-    missing = [each for each in kernels if isinstance(each, Kernel) and not each.is_loaded]
-    if not missing:
-        return
-    with _lock:
-        helpers: list[subprocess.Popen[bytes]] = []
-        for place, each in enumerate(missing):
-            rest = missing[place + 1 :]
-            each.load(lambda rest=rest: helpers or helpers.extend(_compilers(rest)))
-            while helpers:
-                helpers.pop().wait()  # what it has not compiled, this process will
-
-
-def begin_compiling(kernels: Sequence[Callable[..., Any]]) -> None:
-    """Compiles kernels that will be called later in processes of their own, meanwhile, if no cache has them."""
-    with _lock:
-        new = [each for each in kernels if isinstance(each, Kernel) and each not in _compiling]
-        missing = [each for each in new if not each.is_compiled()]
-        for place, compiler in enumerate(compilers := list(_compilers(missing))):
-            _compiling.update(dict.fromkeys(missing[place :: len(compilers)], compiler))
-
-
-def load_all(modules: Sequence[str]) -> None:
-    """Loads all kernels of some modules and of those that they import; compiles what the cache does not have."""
-    for each in modules:
-        import_module(each)
-    for each in _kernels:
-        each.load()
-
-
-def compile_named(names: Sequence[str]) -> None:
-    """Puts kernels (``module:name``) into the cache."""
-    for each in names:
-        module, name = each.split(":")
-        getattr(import_module(module), name).load()
-
-
-def _compilers(kernels: Sequence[Kernel]) -> Iterator[subprocess.Popen[bytes]]:
-    """Processes that compile kernels: one for each processor but this process's own."""
-    most = 0 if unkept else min(processors() - 1, len(kernels))
-    for place in range(most if sys.executable and not CHECK_BOUNDS else 0):
-        names = [f"{each.__module__}:{each.__name__}" for each in kernels[place::most]]
-        code = _COMPILER.format(os.pathsep, __name__)
-        command = [sys.executable, "-c", code, os.pathsep.join(sys.path), *names]
-        nothing = subprocess.DEVNULL
-        with suppress(OSError):
-            yield subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)
-
-
-def _cached(function: Callable[..., Any]) -> Any:
-    """Numba's function, whose compiled code will be where something can be written: beside the sources, else in the
-    user's cache directory, else among temporary files, else nowhere."""
-    global unkept
-    for place in (None, _own_directory):
-        directory = None if place is None else place()
-        if directory is not None:
-            numba.config.CACHE_DIR = directory  # pyright: ignore
-        if place is None or directory is not None:
-            with suppress(RuntimeError, OSError):
-                return _keep_if_possible(numba.njit(cache=True, no_cfunc_wrapper=True, **_OPTIONS)(function))  # pyright: ignore
-    unkept = unkept or "no directory can be written to"
-    return numba.njit(no_cfunc_wrapper=True, **_OPTIONS)(function)  # pyright: ignore
-
-
-def _keep_if_possible(dispatcher: Any) -> Any:
-    """The same function, which is used also where its compiled code cannot be written, as on a full disk."""
-    save = dispatcher._cache.save_overload
-
-    def save_if_possible(signature: object, data: object) -> None:
-        global unkept
-        try:
-            save(signature, data)
-        except OSError as error:
-            unkept = error.strerror or str(error)
-
-    dispatcher._cache.save_overload = save_if_possible
-    return dispatcher
-
-
-def _stamp(dispatcher: Any, function: Callable[..., Any]) -> None:
-    """Lets Numba's cache forget a kernel when one of its helpers changes, too; by itself it looks at one file only."""
-    cache = dispatcher._cache
-    if hasattr(cache, "_cache_file"):
-        cache._cache_file._source_stamp = cache._cache_file._source_stamp, _sources(function)
-
-
-def _sources(function: Callable[..., Any]) -> tuple[tuple[str, float, int], ...]:
-    """The files of a kernel and of all helpers that are compiled into it: path, time of change, and size (bytes)."""
-    found, left = {function}, [function]
-    while left:
-        each = left.pop()
-        for name in each.__code__.co_names:
-            helper = each.__globals__.get(name)
-            helper = getattr(helper, "_function", getattr(helper, "py_func", getattr(helper, "_defn", None)))
-            if callable(helper) and helper not in found:
-                found.add(helper)
-                left.append(helper)
-    paths = {Path(each.__code__.co_filename) for each in found}
-    status = {str(path): path.stat() for path in paths if path.exists()}  # they do not in a frozen application
-    return tuple((path, status[path].st_mtime, status[path].st_size) for path in sorted(status))
-
-
-def _load_without_refresh(dispatcher: Any) -> None:
-    """Lets Numba look into its cache at once. It registers all that it could compile before, which takes as long as to
-    import it; machine code needs none of that, and where there is none, compiling registers it itself."""
-    cache = dispatcher._cache
-    if hasattr(cache, "_load_overload"):  # not where nothing can be written: there is no cache
-        cache.load_overload = cache._load_overload
-
-
-def _own_directory() -> str | None:
-    """A directory for temporary files that nobody else can write to, the same for every process of this user."""
-    try:
-        path = Path(tempfile.gettempdir()) / f"brokerless-kernels-{os.getuid()}"
-        path.mkdir(mode=0o700, exist_ok=True)
-        status = path.lstat()
-    except OSError:
-        return None
-    is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
-    return str(path) if is_own else None
-
-
-@contextmanager
-def _without_collections() -> Generator[None]:
-    """Compiling makes so many objects that looking for garbage among them takes an eighth of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+    def describe_kernels() -> str:
+        """Where kernels come from."""
+        return str(_LIBRARY.path)

@@ -10,12 +10,9 @@ algorithm obeys (UAX 9). These are what ``jsonl.dumps`` escapes, and any reader 
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from brokerless.format.intrinsics import address, copy_32, store_u64, trailing_zeros
-from brokerless.format.kernel import inlined
+from brokerless.format.kernel import inlined, intrinsic, ir, types
 
 WORST_ESCAPE = 6
 """Most bytes of output for one byte of a string."""

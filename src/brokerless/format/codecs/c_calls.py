@@ -5,16 +5,10 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
 from brokerless.format.intrinsics import address
+from brokerless.format.kernel import cgutils, intrinsic, ir, types
 
 __all__ = ["address_of", "call_c"]
-
-_I64 = ir.IntType(64)
 
 
 @intrinsic
@@ -22,7 +16,7 @@ def address_of(typing, array, position, length):
     """The address of byte ``position`` of an array, from which a function reads or writes at most ``length`` bytes."""
 
     def generate(context, builder, sig, args):
-        return builder.ptrtoint(address(context, builder, sig, args, 0, 1, args[2]), _I64)
+        return builder.ptrtoint(address(context, builder, sig, args, 0, 1, args[2]), ir.IntType(64))
 
     return types.int64(array, types.int64, types.int64), generate
 
@@ -34,7 +28,8 @@ def call_c(typing, function, arguments):
 
     def generate(context, builder, sig, args):
         values = cgutils.unpack_tuple(builder, args[1], sig.args[1].count)
-        kind = ir.FunctionType(_I64, [_I64] * len(values))
+        word = ir.IntType(64)
+        kind = ir.FunctionType(word, [word] * len(values))
         return builder.call(builder.inttoptr(args[0], kind.as_pointer()), values)
 
     return types.int64(types.int64, arguments), generate

@@ -6,17 +6,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
 from brokerless.format.intrinsics import load_u32_be
-from brokerless.format.kernel import kernel
+from brokerless.format.kernel import external_function, kernel
 
 _END, _SIZE_TOO_SMALL = 1, 2
 NOT_READ = 3
 """Why a file's scan stopped, beside :class:`brokerless.format.read.batch_scan.ScanStop`: the system did not read."""
 
-_pread = types.ExternalFunction("pread", types.intp(types.intc, types.voidptr, types.uintp, types.int64))
+_pread = external_function("pread", "intp(intc, voidptr, uintp, int64)")
 
 
 @kernel("UniTuple(int64, 3)(Array(uint8, 1, 'C', readonly=True), int64, int64, int64[::1])")

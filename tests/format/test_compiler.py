@@ -15,7 +15,13 @@ import numba.core.caching
 import pytest
 from tests.golden import case
 
-from brokerless.format.kernel import kernel, load_kernels
+from brokerless.format.compiler import kernel, load_kernels
+
+
+@pytest.fixture(autouse=True)
+def with_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that a test starts compile, also where all others run kernels out of a library."""
+    monkeypatch.setenv("BROKERLESS_KERNELS", "numba")
 
 
 @pytest.fixture
@@ -25,7 +31,7 @@ def nowhere_to_write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     told = [each for each in everywhere if "UserProvided" in each.__name__]
     monkeypatch.setattr(numba.core.caching.CacheImpl, "_locator_classes", told)
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
-    monkeypatch.setattr("brokerless.format.kernel.unkept", "")
+    monkeypatch.setattr("brokerless.format.compiler.unkept", "")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
@@ -56,27 +62,27 @@ READ = """
 import sys
 import brokerless
 rows = sum(batch.num_rows for batch in brokerless.open(sys.argv[1]).records())
-print(rows, sys.modules["brokerless.format.kernel"].compiled, int("numba.cpython.setobj" in sys.modules))
+print(rows, sys.modules["brokerless.format.compiler"].compiled, int("numba.cpython.setobj" in sys.modules))
 """
 
 
 DOUBLES = """
 from helper import twice
-from brokerless.format.kernel import kernel
-import brokerless.format.kernel
+from brokerless.format.compiler import kernel
+import brokerless.format.compiler
 
 @kernel("int64(int64)")
 def double(number):
     return twice(number)
 
 if __name__ == "__main__":
-    print(double(21), brokerless.format.kernel.compiled)
+    print(double(21), brokerless.format.compiler.compiled)
 """
 
 
 def test_a_kernel_is_compiled_again_when_a_helper_of_it_has_changed(tmp_path: Path) -> None:
     (tmp_path / "doubles.py").write_text(DOUBLES)
-    helper = "from brokerless.format.kernel import inlined\n\n@inlined\ndef twice(number):\n    return number * {}\n"
+    helper = "from brokerless.format.compiler import inlined\n\n@inlined\ndef twice(number):\n    return number * {}\n"
 
     def run() -> list[str]:
         command = [sys.executable, str(tmp_path / "doubles.py")]
@@ -89,7 +95,7 @@ def test_a_kernel_is_compiled_again_when_a_helper_of_it_has_changed(tmp_path: Pa
 
 
 COMPILED = """
-kernel = sys.modules["brokerless.format.kernel"]
+kernel = sys.modules["brokerless.format.compiler"]
 print(kernel.compiled, sum(each.is_loaded for each in kernel._kernels), file=sys.stderr)
 """
 

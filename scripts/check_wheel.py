@@ -1,0 +1,108 @@
+"""Installs a wheel into an environment of its own and uses it there: ``python scripts/check_wheel.py UV WHEEL``.
+
+What the README promises of a wheel: it needs no Numba and no compiler, answers at once on a fresh machine, writes no
+cache, asks for nothing that is missing, and leaves nothing when it is uninstalled. Prints what it measured.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MOST_BYTES = 290_000_000
+"""Without extras. Two thirds are PyArrow's, and a fifth NumPy's."""
+MOST_SECONDS = {"cat": 0.6, "cat --json": 0.8}
+"""Of processor time, on a machine that may have more to do."""
+SLACK = 1.5
+LOG = ROOT / "demo/data/orders-0"
+ABSENT = ("numba", "llvmlite")
+
+
+def main() -> None:
+    uv, wheel = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as directory:
+        check(uv, Path(wheel), Path(directory))
+
+
+def check(uv: str, wheel: Path, directory: Path) -> None:
+    venv, home = directory / "venv", directory / "home"
+    python = venv / "bin" / "python"
+    run([uv, "venv", "--quiet", "--no-python-downloads", "--python", sys.executable, str(venv)])
+    before = files_of(venv)
+    run([uv, "pip", "install", "--quiet", "--python", str(python), "--compile-bytecode", str(wheel)])
+    run([uv, "pip", "check", "--quiet", "--python", str(python)])
+    size = sum(path.stat().st_size for path in venv.rglob("*") if path.is_file() and not path.is_symlink())
+    print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB; with all that it needs, {size / 1e6:.0f} MB")
+    expect(size <= MOST_BYTES, f"an environment of at most {MOST_BYTES} bytes", size)
+    for name in ABSENT:
+        expect(not list(venv.rglob(f"site-packages/{name}")), f"no {name}", "one")
+    run([uv, "pip", "install", "--quiet", "--python", str(python), "--compile-bytecode", f"{wheel}[sql]"])
+    home.mkdir()
+    home.chmod(0o500)
+    installed = files_of(venv)
+    use(venv / "bin" / "brokerless", home, directory)
+    expect(files_of(venv) == installed, "no file written where it is installed", files_of(venv) - installed)
+    expect(not list(home.iterdir()), "no file in the home directory", list(home.iterdir()))
+    run([uv, "pip", "uninstall", "--quiet", "--python", str(python), "brokerless"])
+    left = sorted(each for each in files_of(venv) - before if "brokerless" in each)
+    expect(not left, "nothing left after uninstalling", left)
+    print("installed, used and uninstalled: right")
+
+
+def use(command: Path, home: Path, directory: Path) -> None:
+    """Runs commands as on a fresh machine, each with the answer that it has to give."""
+    environment = {"HOME": str(home), "PATH": "/usr/bin:/bin", "TMPDIR": str(directory), "LC_ALL": "C.UTF-8"}
+
+    def brokerless(*arguments: str) -> str:
+        began = os.times()
+        at = time.monotonic()
+        done = subprocess.run(
+            [str(command), *arguments], env=environment, cwd=directory, capture_output=True, text=True, check=False
+        )
+        expect(done.returncode == 0 and not done.stderr, "a clean end of " + " ".join(arguments), done.stderr)
+        ended = os.times()
+        took = ended.children_user - began.children_user + ended.children_system - began.children_system
+        name = " ".join(each for each in arguments if each.startswith("--") or "/" not in each)
+        print(f"  {name:44} {took:.2f} s of the processor, {time.monotonic() - at:.2f} s by the clock")
+        most = MOST_SECONDS.get(name)
+        expect(most is None or took <= most * SLACK, f"{name} within {most} s", took)
+        return done.stdout
+
+    lines = [json.loads(line) for line in brokerless("cat", "--json", str(LOG)).splitlines()]
+    expect(len(lines) > 0 and len(brokerless("cat", str(LOG)).splitlines()) >= len(lines), "the same records", lines)
+    expect("0 errors" in brokerless("verify", str(LOG)), "no errors", "others")
+    brokerless("ls", str(LOG.parent))
+    counted = brokerless("sql", "--json", "SELECT count(*) AS n FROM orders WHERE partition = 0", str(LOG.parent))
+    expect(json.loads(counted) == {"n": len(lines)}, f"{len(lines)} records", counted)
+    brokerless("export", str(LOG), "--to", str(directory / "exported"))
+    expect(bool(list((directory / "exported").rglob("*.parquet"))), "Parquet files", "none")
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        brokerless("convert", str(LOG), "--to", str(directory / codec), "--codec", codec)
+        found = brokerless("cat", "--json", str(directory / codec)).splitlines()
+        expect(len(found) == len(lines), f"{len(lines)} records after conversion", len(found))
+    expect("kernels-linux" in brokerless("--version", "--verbose") or sys.platform != "linux", "the library", "none")
+
+
+def files_of(directory: Path) -> set[str]:
+    return {str(path.relative_to(directory)) for path in directory.rglob("*") if not path.is_dir()}
+
+
+def run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+
+
+def expect(holds: bool, expected: str, found: object) -> None:
+    if not holds:
+        sys.exit(f"expected {expected}, found {str(found)[:500]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -25,6 +25,9 @@ FROM_C = {"memmove", "memset", "memcpy", "pread", "memcmp", "bcmp"}
 ITEMS_OF_TUPLE = 24
 """Where a tuple's items begin (bytes); and below, where the members of NumPy's arrays are. The loader looks as well."""
 TYPE, DATA, DIMENSIONS, SHAPE, STRIDES, DTYPE, FLAGS = 8, 16, 24, 32, 40, 56, 64
+KIND_OF_DTYPE = 24
+"""Where a dtype has its kind, order of bytes and number, and between them flags, which KIND_MASK leaves out."""
+KIND_MASK = 0xFFFFFFFF00FFFFFF - (1 << 64)
 IN_ORDER, WRITEABLE = 0x101, 0x400
 """Of an array's flags: contiguous in C's order and aligned; writeable."""
 WORDS = {"float32": "float", "float64": "double"}
@@ -246,13 +249,15 @@ def _load_array(place: int, array: int, kind: list[Any]) -> Iterator[str]:
     yield f"br i1 {own}.is_array, label {own}.known, label {own}.other"
     yield f"a{place}.other:\nret i64 {-1 - place}"
     yield f"a{place}.known:"
-    yield from load("dtype", f"{own}.object", DTYPE, "i64")
+    yield from load("dtype", f"{own}.object", DTYPE, "ptr")
+    yield from load("word", f"{own}.dtype", KIND_OF_DTYPE, "i64")
+    yield f"{own}.kind = and i64 {own}.word, {KIND_MASK}"
     yield from load("expected", "%types", 8 * array, "i64")
     yield from load("dimensions", f"{own}.object", DIMENSIONS, "i32")
     yield from load("flags", f"{own}.object", FLAGS, "i32")
     needed = IN_ORDER | (0 if kind[2] else WRITEABLE)
     yield f"{own}.set = and i32 {own}.flags, {needed}"
-    yield f"{own}.fits1 = icmp eq i64 {own}.dtype, {own}.expected"
+    yield f"{own}.fits1 = icmp eq i64 {own}.kind, {own}.expected"
     yield f"{own}.fits2 = icmp eq i32 {own}.dimensions, {kind[1]}"
     yield f"{own}.fits3 = icmp eq i32 {own}.set, {needed}"
     yield f"{own}.fits4 = and i1 {own}.fits1, {own}.fits2"

@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-MOST_BYTES = 290_000_000
-"""Without extras. Two thirds are PyArrow's, and a fifth NumPy's."""
+MOST_BYTES = 330_000_000
+"""Without extras, with byte code. More than half are PyArrow's, and a fifth NumPy's."""
 MOST_SECONDS = {"cat": 0.6, "cat --json": 0.8}
 """Of processor time, on a machine that may have more to do."""
 SLACK = 1.5

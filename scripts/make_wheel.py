@@ -62,8 +62,9 @@ def platform_tag() -> str:
 
 
 def _without_build_requirements(metadata: bytes) -> bytes:
-    names = "|".join(BUILD_ONLY)
-    return re.sub(rf"^Requires-Dist: ({names})\b.*\n", "", metadata.decode(), flags=re.M).encode()
+    headers, blank, text = metadata.decode().partition("\n\n")
+    needed = re.compile(rf"Requires-Dist: ({'|'.join(BUILD_ONLY)})(?![\w-])")
+    return ("\n".join(line for line in headers.split("\n") if not needed.match(line)) + blank + text).encode()
 
 
 def _for_platform(wheel: bytes, tag: str) -> bytes:

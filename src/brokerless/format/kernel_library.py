@@ -144,6 +144,9 @@ def _has_known_layout() -> bool:
         and words[3] & 0xFFFFFFFF == array.ndim
         and tuple(shape) == array.shape
         and words[7] == id(array.dtype)
+        and _kind_of(array.dtype).to_bytes(8, "little", signed=True)
+        == b"%s%s%s\0" % (array.dtype.kind.encode(), array.dtype.char.encode(), b"=")
+        + array.dtype.num.to_bytes(4, "little")
         and words[8] & 0x501 == 0x501
     )
 
@@ -154,8 +157,7 @@ def _bind(function: Any, name: str, spec: dict[str, Any]) -> Callable[..., Any]:
     numbers = [place for place, kind in enumerate(kinds) if isinstance(kind, str)]
     block_type = ctypes.c_int64 * max(len(numbers), len(results), 1)
     dtypes = [np.dtype(kind[0]) for kind in kinds if not isinstance(kind, str)]
-    # These objects live as long as NumPy does: its types are known by their addresses.
-    identities = (ctypes.c_int64 * (1 + len(dtypes)))(id(np.ndarray), *map(id, dtypes))
+    identities = (ctypes.c_int64 * (1 + len(dtypes)))(id(np.ndarray), *map(_kind_of, dtypes))
     pack = struct.Struct("=" + "".join(_FORMATS.get(kinds[place], "q") for place in numbers)).pack_into
     # Of one number, itemgetter makes no tuple.
     pick = itemgetter(*numbers) if len(numbers) > 1 else lambda arguments: [arguments[place] for place in numbers]
@@ -182,8 +184,13 @@ def _bind(function: Any, name: str, spec: dict[str, Any]) -> Callable[..., Any]:
     return call
 
 
+def _kind_of(dtype: np.dtype[Any]) -> int:
+    """What the library knows a dtype by: its kind, order of bytes and number, as they are in NumPy's object."""
+    return ctypes.c_int64.from_address(id(dtype) + 24).value & ~0xFF000000
+
+
 def _of_known_type(given: Any, kind: tuple[str, int, bool], what: str) -> Any:
-    """The same array with NumPy's own type object, as there may be others that are equal; anything else is an error."""
+    """The same array with the dtype that is expected, of several that are equal; anything else is an error."""
     dtype, dimensions, read_only = np.dtype(kind[0]), kind[1], kind[2]
     if not isinstance(given, np.ndarray):
         raise TypeError(f"No matching definition: {what} is {type(given).__name__}, and no array")

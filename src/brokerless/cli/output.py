@@ -35,10 +35,11 @@ _MISSING = (Kind.TRUNCATED_BATCH, Kind.REMOTE_OFFSETS, Kind.OFFSET_OVERLAP)
 
 class Output:
     """One command's output. ``exit_code`` only rises, with damage and unreadable paths. ``is_terminal``: whether stdout
-    is one."""
+    is one. ``unread``: why paths of the command line were not read."""
 
     def __init__(self) -> None:
         self.exit_code = CLEAN
+        self.unread: list[str] = []
         self._stdout = sys.stdout.buffer
         self.is_terminal = sys.stdout.isatty()
 
@@ -118,7 +119,8 @@ class Output:
     def unreadable(self, error: UnreadableError) -> None:
         """A path of the command line that cannot be opened."""
         self.exit_code = UNUSABLE
-        self.say(first_line(error))
+        self.unread.append(first_line(error))
+        self.say(self.unread[-1])
 
     def unreadable_within(self, error: UnreadableError) -> None:
         """The same for a file or directory within such a path: the rest of it is read."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import shutil
 import tarfile
 import zipfile
 from pathlib import Path
@@ -202,3 +203,22 @@ def test_audit_shows_as_little(run: Run) -> None:
     data = broker_data("unclean")
     assert [line.split()[0] for line in run("audit", "-q", data).lines[1:]] == ["read", "lost", "start"]
     assert all(each["severity"] != "info" for each in run("audit", "--json", "--min-severity", "warning", data).json)
+
+
+def test_programs_that_watch_get_what_was_found(run: Run, tmp_path: Path) -> None:
+    shutil.copytree("demo/data/users-0", tmp_path / "logs" / "users-0")
+    log = tmp_path / "logs" / "users-0" / f"{0:020}.log"
+    data = bytearray(log.read_bytes())
+    data[100] ^= 1
+    log.write_bytes(data)
+    options = [each for form in ("metrics", "junit", "sarif") for each in (f"--{form}", tmp_path / form)]
+    plain = run("verify", tmp_path / "logs")
+    watched = run("verify", tmp_path / "logs", *options)
+    assert (watched.exit_code, watched.out) == (1, plain.out)
+    assert 'topic="users",partition="0"' in (tmp_path / "metrics").read_text()
+    assert "brokerless_verify_exit_code 1\n" in (tmp_path / "metrics").read_text()
+    assert 'failures="1"' in (tmp_path / "junit").read_text()
+    assert '"exitCode": 1' in (tmp_path / "sarif").read_text()
+    refused = run("verify", tmp_path / "logs", "--metrics", tmp_path)
+    assert (refused.exit_code, refused.out) == (2, b"")
+    assert "this is a directory; name a file in it" in refused.err

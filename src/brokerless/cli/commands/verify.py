@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
+from typing import TYPE_CHECKING
 
+from brokerless import clock
 from brokerless.cli.options import add_all, add_max_batch_bytes, add_remote, add_severity, add_spark
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.errors import UnreadableError
+from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.write_errors import refuse_directory, unwritable
+
+if TYPE_CHECKING:
+    from brokerless.views.monitoring.checked_run import CheckedRun
 
 DESCRIPTION = """\
 Checks that logs are intact: every batch's checksum and structure, and the indexes against the log.
@@ -21,13 +28,20 @@ A summary comes first, then findings, the worst first: those that say the same a
 last one is; --all gives each a line. Errors of indexes are counted apart, and come last: no record is lost by them.
 With --json, each finding is a line, written when it is found.
 
+For a job that runs each night: --metrics, --junit and --sarif also write what was found to a file that Prometheus (by
+node_exporter's textfile collector), CI servers and code scanning read. A file is replaced at the end of the run.
+
 The exit code is 0 if there is no error, 1 if there is one, and 2 for a path that cannot be opened.
 """
 EXAMPLES = """\
   brokerless verify /var/lib/kafka && echo intact
   brokerless verify -q --min-severity warning /var/lib/kafka
   brokerless verify --json /var/lib/kafka | jq 'select(.severity == "error")'
+  brokerless verify -q /var/lib/kafka --metrics /var/lib/node_exporter/brokerless.prom
 """
+
+_WATCHING = ("metrics", "junit", "sarif")
+"""Options that name files for the programs that watch."""
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -36,16 +50,25 @@ def add_options(parser: ArgumentParser) -> None:
     add_spark(parser)
     add_severity(parser)
     add_all(parser, "each finding by itself, up to 1,000 of a kind")
+    add = parser.add_argument
+    add("--metrics", metavar="FILE", help="also write metrics, in Prometheus's text format")
+    add("--junit", metavar="FILE", help="also write JUnit's XML: a test case for each partition")
+    add("--sarif", metavar="FILE", help="also write SARIF 2.1.0: a result for each finding, the first 10,000")
 
 
 def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.verify.job import verify
     from brokerless.views.findings import FindingGroups, damaged_places, is_at_least, summary_line
+    from brokerless.views.monitoring.checked_run import begin_run
 
+    watching = {each: getattr(options, each) for each in _WATCHING if getattr(options, each) is not None}
+    for each in watching.values():
+        refuse_directory(each, "a file in it, such as verify.prom")
     output, counted, shown = Output(), FindingGroups(), FindingGroups(all_of_them=options.all)
     partitions = [each.paths for each in output.partitions(options)]
     total = sum(each.size for each in partitions)
+    checked = begin_run(partitions, clock.now())
     max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     with (
         progress("reading", total) as done,
@@ -55,6 +78,7 @@ def run(options: Namespace) -> int:
             if isinstance(finding, UnreadableError):
                 output.unreadable(finding)
             else:
+                checked.add(finding)
                 counted.add(finding)
                 is_shown = not options.quiet and is_at_least(finding, options.min_severity)
                 output.found(finding, show=options.json and is_shown)
@@ -67,4 +91,23 @@ def run(options: Namespace) -> int:
                 output.prose(line)
         for line in shown.lines():
             output.prose(line)
+    checked.ended_ms, checked.exit_code, checked.unread = clock.now(), output.exit_code, output.unread
+    for form, path in watching.items():
+        _write(form, path, checked)
     return output.end()
+
+
+def _write(form: str, path: str, checked: CheckedRun) -> None:
+    """Writes what was found for the programs that watch."""
+    import brokerless
+    from brokerless.views.monitoring.junit import junit
+    from brokerless.views.monitoring.metrics import metrics
+    from brokerless.views.monitoring.sarif import sarif
+
+    texts = {
+        "metrics": lambda: metrics(checked).encode(),
+        "junit": lambda: junit(checked),
+        "sarif": lambda: sarif(checked, brokerless.__version__).encode(),
+    }
+    with unwritable(path):
+        write_file(path, texts[form]())

@@ -7,7 +7,6 @@ no request.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Sequence
@@ -15,7 +14,6 @@ from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import version
 from importlib.resources import files
-from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -33,7 +31,7 @@ from brokerless.jobs.restart.start import StartOutcome
 from brokerless.jobs.run.types import Done, Say, ignore
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.atomic import write_file
-from brokerless.log.storage.write_errors import unwritable
+from brokerless.log.storage.write_errors import refuse_directory, unwritable
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import format_bytes, policy_hash, show_name
 
@@ -54,9 +52,7 @@ def write_report(
 ) -> Figures:
     """Writes the page about some partitions of a log directory to the file ``to``, and returns its figures. See
     :func:`brokerless.jobs.report.job.gather`. Raises :class:`UnwritableError`, with ``to`` unchanged."""
-    with unwritable(to):
-        if Path(to).is_dir():
-            raise IsADirectoryError(errno.EISDIR, "this is a directory; name a file in it, such as report.html")
+    refuse_directory(to, "a file in it, such as report.html")
     figures, audits = gather_audited(
         directory, partitions, max_batch_bytes=max_batch_bytes, processes=processes, done=done, say=say,
     )  # fmt: skip

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 from brokerless.errors import UnreadableError, UnwritableError
 from brokerless.log.storage import paths
@@ -16,6 +18,13 @@ def unwritable(path: object) -> Generator[None]:
         yield
     except OSError as error:
         raise UnwritableError(f"{error.filename or path}: {error.strerror or error}") from error
+
+
+def refuse_directory(path: str | os.PathLike[str], advice: str) -> None:
+    """Raise :class:`UnwritableError` for a directory where a file is to be written, before there is anything to write.
+    ``advice``: what to name."""
+    if Path(path).is_dir():
+        raise UnwritableError(f"{os.fspath(path)}: this is a directory; name {advice}")
 
 
 @contextmanager

@@ -87,6 +87,48 @@ def test_fish_completes(run: Run, place: Path, line: str, expected: set[str]) ->
     assert {each.rstrip("/") for each in result.stdout.split()} == expected, result.stderr
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_is_installed_for_one_user(
+    run: Run, shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"HOME": tmp_path, "XDG_DATA_HOME": "", "XDG_CONFIG_HOME": ""}.items():
+        monkeypatch.setenv(name, str(value))
+    result = run("completion", shell, "--install")
+    (written,) = (each for each in tmp_path.rglob("*") if each.is_file())
+    assert result.exit_code == 0
+    assert result.lines[0].startswith(f"written to {written}; ")
+    assert written.read_bytes() == run("completion", shell).out
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
+    refused = run("completion", shell, "--install")
+    assert (refused.exit_code, refused.err.count("\n")) == (2, 1)
+
+
+@with_shell("fish")
+def test_fish_finds_what_was_installed(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"HOME": tmp_path, "XDG_DATA_HOME": "", "XDG_CONFIG_HOME": ""}.items():
+        monkeypatch.setenv(name, str(value))
+    run("completion", "fish", "--install")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "brokerless").write_text("")
+    (tmp_path / "bin" / "brokerless").chmod(0o755)
+    environment = {"HOME": str(tmp_path), "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    command = ["fish", "-c", 'complete -C "brokerless ve" | string split -f1 \\t']
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert result.stdout.split() == ["verify"], result.stderr
+
+
+@with_shell("zsh")
+def test_zsh_finds_what_was_installed(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"HOME": tmp_path, "XDG_DATA_HOME": "", "XDG_CONFIG_HOME": ""}.items():
+        monkeypatch.setenv(name, str(value))
+    (added,) = re.findall(r"fpath\+=\(.*?\)", run("completion", "zsh", "--install").out.decode())
+    program = f"{added}; autoload -Uz compinit; compinit -u -D; print $_comps[brokerless]"
+    result = subprocess.run(["zsh", "-f", "-c", program], capture_output=True, text=True, timeout=60)
+    assert result.stdout.split() == ["_brokerless"], result.stderr
+
+
 TOPICS = [
     ("brokerless cat logs -t ", {"orders", "orders.eu", "payments"}),
     ("brokerless cat logs -t ord", {"orders", "orders.eu"}),

@@ -1,22 +1,30 @@
-"""``brokerless completion``: prints the completion script of a shell."""
+"""``brokerless completion``: prints the completion script of a shell, or installs it."""
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 from typing import Any, cast
 
 from brokerless.cli.commands import COMMANDS
-from brokerless.cli.output import CLEAN
+from brokerless.cli.output import CLEAN, Output
 from brokerless.cli.parser import Parser, load_command
+from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.write_errors import unwritable
+from brokerless.text import show_name
 
 DESCRIPTION = """\
 Prints a script with which the Tab key completes commands, options, their choices, paths, and topics after -t (these in
 bash and zsh).
 
-The examples are the lines for ~/.bashrc, ~/.zshrc (after compinit) and ~/.config/fish/config.fish.
+With --install, the script is written to where the shell looks for it, for this user alone, and the output says where
+that is; without a start of Python it is there in every new shell. The other examples are lines for ~/.bashrc, ~/.zshrc
+(after compinit) and ~/.config/fish/config.fish.
 """
 EXAMPLES = """\
+  brokerless completion bash --install
   eval "$(brokerless completion bash)"
   eval "$(brokerless completion zsh)"
   brokerless completion fish | source
@@ -67,7 +75,8 @@ def add_paths(parser: ArgumentParser) -> None:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    pass
+    help_of_install = "write the script to where the shell finds it, in this user's home"
+    parser.add_argument("--install", action="store_true", help=help_of_install)
 
 
 def run(options: Namespace) -> int:
@@ -76,8 +85,30 @@ def run(options: Namespace) -> int:
     script = shtab.complete(_parser_of_all(), options.shell, preamble=cast("Any", _TOPICS))
     if options.shell == "zsh":
         script = script.replace('"(*):', '"*:')  # shtab 1.13 completes only the first of several paths
-    sys.stdout.write(script + "\n")
-    return CLEAN
+    if not options.install:
+        sys.stdout.write(script + "\n")
+        return CLEAN
+    place, more = _place_of(options.shell)
+    with unwritable(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_file(place, f"{script}\n".encode())
+    output = Output()
+    output.prose(f"written to {show_name(str(place))}; {more}")
+    return output.end()
+
+
+def _place_of(shell: str) -> tuple[Path, str]:
+    """Where a shell looks for a script of this user, and what else has to be there."""
+    home = Path.home()
+    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    if shell == "fish":
+        config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+        return config / "fish" / "completions" / "brokerless.fish", "new shells have it"
+    if shell == "zsh":
+        functions = data / "zsh" / "site-functions"
+        return functions / "_brokerless", f"add fpath+=({functions}) to ~/.zshrc, before compinit"
+    directory = data / "bash-completion" / "completions"
+    return directory / "brokerless", "new shells have it where the package bash-completion is installed"
 
 
 def _parser_of_all() -> Parser:

@@ -23,7 +23,7 @@ from brokerless.cli.parser import Parser
         ("cat -limit 5 x", "there is no option -limit; did you mean --limit?"),
         ("load x --to y --max 1", "there is no option --max; did you mean --max-line-bytes?"),
         ("convert --part 1 x", "there is no option --part; did you mean --partition or --partitions?"),
-        ("ls --colour", "there is no option --colour"),
+        ("ls --quux", "there is no option --quux"),
         ("ls -x", "there is no option -x"),
         ("ls -lead", "there is no option -lead; write a path that begins with a dash as ./-lead"),
         ("ls", "missing PATH"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from brokerless.jobs.directory_state import load_directory_state
-from brokerless.jobs.restart.job import plan_directories, plan_restart
+from brokerless.jobs.restart.job import known_settings, plan_directories, plan_restart
 from brokerless.jobs.restart.results import Restart
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
@@ -46,7 +46,9 @@ def dry_run(broker: KafkaBroker) -> dict[str, Restart]:
     (whole,) = plan_directories([directory])
     notes = load_directory_state(directory)
     return {
-        each.topic: plan_restart(each, notes.of(each), clean=notes.was_clean, directory=whole)
+        each.topic: plan_restart(
+            each, notes.of(each), clean=notes.was_clean, directory=whole, settings=known_settings(whole, each)
+        )
         for each in directory.partitions
         if each.topic in TOPICS
     }

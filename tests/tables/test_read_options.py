@@ -76,19 +76,6 @@ def test_an_offset_is_a_whole_number(name: str, value: Any) -> None:
         range_of(given["start_offset"], given["end_offset"], None, None)
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ((5, 3, None, None), "end_offset: 3 is before start_offset, 5"),
-        ((None, None, 1_000, 999), "end_timestamp: 999 is before start_timestamp, 1000"),
-    ],
-)
-def test_an_end_before_its_start_is_refused(given: tuple[Any, Any, Any, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        range_of(*given)
-    assert range_of(5, 5, 1_000, 1_000) == Range(5, 5, 1_000, 1_000)
-
-
 def test_numbers_of_numpy_are_whole_numbers() -> None:
     assert range_of(np.int64(5), np.uint16(7), None, None) == Range(5, 7)
     assert ReadOptions(limit=np.int32(3)).schema() == RECORDS  # type: ignore[arg-type]

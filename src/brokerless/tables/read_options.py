@@ -91,12 +91,7 @@ def whole_number(name: str, value: object) -> int | None:
 def range_of(
     start_offset: int | None, end_offset: int | None, start_timestamp: Time | None, end_timestamp: Time | None
 ) -> Range:
-    """A range as callers give it. Raises :class:`UsageError` for what is no offset or no time, and an end before its
-    start."""
+    """A range as callers give it; one that ends before it starts has no record. Raises :class:`UsageError` for what is
+    no offset or no time."""
     first, end = whole_number("start_offset", start_offset), whole_number("end_offset", end_offset)
-    since, until = milliseconds(start_timestamp), milliseconds(end_timestamp)
-    if first is not None and end is not None and end < first:
-        raise UsageError(f"end_offset: {end} is before start_offset, {first}")
-    if since is not None and until is not None and until < since:
-        raise UsageError(f"end_timestamp: {end_timestamp} is before start_timestamp, {start_timestamp}")
-    return Range(first, end, since, until)
+    return Range(first, end, milliseconds(start_timestamp), milliseconds(end_timestamp))

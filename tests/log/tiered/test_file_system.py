@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.examples import some_quick
+from tests.format.twin import write_batch, write_record
 from tests.log.tiered import Case, cases, copy_of, golden, key_pairs, rows_of, summary_of
 
 import brokerless
 from brokerless import Finding, Kind, UnreadableError, UsageError
 from brokerless.log.storage.location import Location
+from brokerless.log.tiered.file_system import TieredFileSystem
 from brokerless.log.tiered.options import with_tiered_options
 
 SETS = sorted({each.set for each in cases()})
@@ -228,3 +231,21 @@ def test_nothing_is_written(tmp_path: Path) -> None:
     with pytest.raises(brokerless.BrokerlessError, match="cannot be written"):
         source.convert(f"tiered://::file://{tmp_path}", message_format=2)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_of_many_segments_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copies = tmp_path / "bucket" / "t" / "0"
+    copies.mkdir(parents=True)
+    for offset in range(40):
+        (copies / f"{offset:020}-a.log").write_bytes(write_batch(write_record(b"k", b"v"), base_offset=offset))
+    made: list[object] = []
+    make: Any = TieredFileSystem._members_of
+
+    def counted(*arguments: Any) -> Any:
+        made.append(arguments)
+        return make(*arguments)
+
+    monkeypatch.setattr(TieredFileSystem, "_members_of", counted)
+    log = brokerless.open(tmp_path / "bucket", layout="{topic}/{partition}/{offset}-*.log")
+    assert log.records(["offset"]).read_all().column("offset").to_pylist() == [*range(40)]
+    assert len(made) <= 2

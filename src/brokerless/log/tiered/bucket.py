@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import RLock
+from typing import Any
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
@@ -46,7 +47,8 @@ Objects = dict[tuple[int, str], dict[ObjectKind, DirectoryEntry]]
 
 @dataclass
 class Folder:
-    """The objects of one partition. ``segments``: once their manifests were read."""
+    """The objects of one partition. ``log``: once their manifests were read; ``files``: what the file system has made
+    of it."""
 
     name: PartitionName
     location: Location
@@ -56,6 +58,7 @@ class Folder:
         default_factory=dict[DirectoryEntry, "Manifest | Finding"]
     )
     findings: list[Finding] = field(default_factory=list[Finding])
+    files: dict[str, Any] | None = None
 
     @property
     def directory(self) -> str:

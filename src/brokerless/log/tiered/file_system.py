@@ -164,7 +164,12 @@ class TieredFileSystem(AbstractFileSystem):
 
     def _members(self, directory: str) -> dict[str, _Member]:
         folder = self._folder(directory)
-        segments = self._bucket.log(folder).segments
+        log = self._bucket.log(folder)
+        if folder.files is None:  # which is asked for with each file that is opened
+            folder.files = self._members_of(folder, log.segments)
+        return folder.files
+
+    def _members_of(self, folder: Folder, segments: tuple[RemoteSegment, ...]) -> dict[str, _Member]:
         members: dict[str, _Member] = {}
         for at, segment in enumerate(segments):
             following = segments[at + 1].start_offset if at + 1 < len(segments) else None

@@ -84,3 +84,11 @@ def test_wrong_options(run: Run, tmp_path: Path) -> None:
         assert result.exit_code == 2, arguments
         assert expected in result.err, (arguments, result.err)
         assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize("text", ["-----BEGIN PRIVATE KEY-----\nsecret=\n", "key1=-----BEGIN PRIVATE KEY-----\nsecret"])
+def test_a_key_on_the_command_line_is_in_no_message(run: Run, text: str) -> None:
+    result = run("ls", "demo/bucket", "--key-pair", text)
+    assert result.exit_code == 2
+    assert "write ID=FILE with the file that has it" in result.err
+    assert "secret" not in result.err

@@ -73,6 +73,8 @@ def pair(text: str) -> tuple[str, str]:
 
 def key_pair(text: str) -> tuple[str, str]:
     """The name of a key pair and a file: ``key1=key1.pem``."""
+    if "-----" in text:  # which is in no message
+        raise ArgumentTypeError("this is a private key itself; write ID=FILE with the file that has it")
     name, is_there, file = text.partition("=")
     if not is_there or not name or not file:
         raise ArgumentTypeError(f"{text!r} is not ID=FILE")

@@ -162,6 +162,8 @@ def resolve(
     elif not location.is_directory():
         remote = None if detection.is_tiered(location) or location.exists() else detection.at_prefix(location)
         if remote is None:
+            if detection.remote_of(location) is not None:
+                raise UsageError(f"{location}: this is a file; remote= and --remote are for directories of logs")
             return LogDirectory(location, "file", (_lone_file(location),))
         location = remote
 

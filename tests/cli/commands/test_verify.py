@@ -222,3 +222,7 @@ def test_programs_that_watch_get_what_was_found(run: Run, tmp_path: Path) -> Non
     refused = run("verify", tmp_path / "logs", "--metrics", tmp_path)
     assert (refused.exit_code, refused.out) == (2, b"")
     assert "this is a directory; name a file in it" in refused.err
+    for path, said in (("nowhere/a", "there is no directory nowhere"), ("", "an empty text names no file")):
+        refused = run("verify", tmp_path / "logs", "--junit", path)
+        assert (refused.exit_code, refused.out) == (2, b"")
+        assert said in refused.err

@@ -249,3 +249,29 @@ def test_a_directory_of_many_segments_is_made_once(tmp_path: Path, monkeypatch: 
     log = brokerless.open(tmp_path / "bucket", layout="{topic}/{partition}/{offset}-*.log")
     assert log.records(["offset"]).read_all().column("offset").to_pylist() == [*range(40)]
     assert len(made) <= 2
+
+
+def test_a_manifest_of_another_partition_is_not_read_as_this_one(tmp_path: Path) -> None:
+    bucket = copy_of("compressed", tmp_path / "bucket")
+    one = sorted(bucket.glob("big-*/0/*.rsm-manifest"))[1]
+    text = one.read_text()
+    assert '"partition":0' in text
+    one.write_text(text.replace('"partition":0', '"partition":1'))
+    found: list[Finding] = []
+    rows_of(brokerless.open(bucket), found)
+    (finding,) = [each for each in found if each.kind == Kind.REMOTE_MANIFEST_INVALID]
+    assert (finding.file, "of another partition" in finding.message) == (str(one), True)
+
+
+def test_remote_segments_belong_to_no_lone_file(tmp_path: Path) -> None:
+    path = "demo/data/users-0/00000000000000000000.log"
+    with pytest.raises(UsageError, match="this is a file; remote= and --remote are for directories"):
+        brokerless.open(path, remote="demo/bucket")
+
+
+@pytest.mark.parametrize("given", [{"key1": "-----BEGIN PRIVATE KEY-----\nsecret"}, {"key1": b"secret"}, "secret"])
+def test_a_key_that_is_given_itself_is_in_no_message(given: Any) -> None:
+    with pytest.raises(UsageError) as raised:
+        brokerless.open("demo/bucket", key_pairs=given)
+    assert "secret" not in str(raised.value)
+    assert raised.value.__cause__ is None

@@ -21,10 +21,14 @@ def unwritable(path: object) -> Generator[None]:
 
 
 def refuse_directory(path: str | os.PathLike[str], advice: str) -> None:
-    """Raise :class:`UnwritableError` for a directory where a file is to be written, before there is anything to write.
-    ``advice``: what to name."""
+    """Raise :class:`UnwritableError` for a directory where a file is to be written, and for a file in none, before
+    there is anything to write. ``advice``: what to name."""
+    if not os.fspath(path):
+        raise UnwritableError(f"an empty text names no file; name {advice}")
     if Path(path).is_dir():
         raise UnwritableError(f"{os.fspath(path)}: this is a directory; name {advice}")
+    if not Path(path).parent.is_dir():
+        raise UnwritableError(f"{os.fspath(path)}: there is no directory {Path(path).parent}; make it, or name another")
 
 
 @contextmanager

@@ -19,11 +19,12 @@ from brokerless.log.storage.files import unreadable
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered import object_names
-from brokerless.log.tiered.decryption import DecryptionError, KeyPairs, decryptor
+from brokerless.log.tiered.decryption import KeyPairs
 from brokerless.log.tiered.layout import Layout
 from brokerless.log.tiered.lineage import Epochs, parse_lineage
-from brokerless.log.tiered.manifest import LIMIT, IndexName, Manifest, parse_manifest
+from brokerless.log.tiered.manifest import LIMIT, Manifest, parse_manifest
 from brokerless.log.tiered.object_names import ObjectKind, PartitionName
+from brokerless.log.tiered.segment_log import check_ends, read_index
 from brokerless.log.tiered.segments import (
     RemoteLog,
     RemoteSegment,
@@ -124,11 +125,20 @@ class Bucket:
                     kind = Kind.REMOTE_MANIFEST_INVALID
                     findings.append(Finding("error", kind, entry.path, None, start_offset, text, named, others))
                     continue
+                if (found.partition, found.topic_id) != (folder.name.partition, folder.name.topic_id):
+                    text = "the manifest is of another partition than the directory that it is in"
+                    named = f"partition {folder.name.partition} of topic ID {folder.name.topic_id}"
+                    others = f"partition {found.partition} of topic ID {found.topic_id}"
+                    kind = Kind.REMOTE_MANIFEST_INVALID
+                    findings.append(Finding("error", kind, entry.path, None, start_offset, text, named, others))
+                    continue
                 manifest = found
             segment = RemoteSegment(start_offset, segment_id, objects, manifest)
             findings += check_objects(segment)
             if "log" in objects:
                 segments.append(segment)
+        segments, wrong = check_ends(segments, self.keys)
+        findings += wrong
         log = choose(str(folder.location), segments, lineage or self._lineage(segments))
         return replace(log, findings=(*findings, *log.findings))
 
@@ -188,26 +198,6 @@ class Bucket:
                     folder.objects.setdefault((copy.start_offset, stem), {})[copy.kind] = each
             level = following
         return list(found.values())
-
-
-def read_index(segment: RemoteSegment, name: IndexName, keys: KeyPairs) -> bytes:
-    """An index of a segment with a manifest. Raises :class:`UnreadableError`."""
-    manifest, entry = segment.manifest, segment.objects.get("indexes")
-    if manifest is None or entry is None or name not in manifest.indexes:
-        raise UnreadableError(segment.log.path, f"there is no {name} index of this remote segment")
-    position, size = manifest.indexes[name]
-    if not size:
-        return b""
-    with entry.location.open() as file:
-        data = file.read(position, size).tobytes()
-    if len(data) < size:
-        raise UnreadableError(entry.path, f"the object ends before its {name} index does")
-    if manifest.encryption is None:
-        return data
-    try:
-        return decryptor(manifest.encryption, keys)(data)
-    except DecryptionError as error:
-        raise UnreadableError(entry.path, f"its {name} index cannot be decrypted: {error}") from error
 
 
 def load_manifests(folder: Folder, entries: Sequence[DirectoryEntry]) -> None:

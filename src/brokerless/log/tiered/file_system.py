@@ -14,19 +14,18 @@ from typing import Any
 
 from fsspec import AbstractFileSystem  # pyright: ignore[reportMissingTypeStubs]
 
-from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.log import names
 from brokerless.log.names import SegmentFileKind
 from brokerless.log.storage.files import File, RemoteFile
 from brokerless.log.storage.location import Location
-from brokerless.log.tiered.bucket import FRESH_S, Bucket, Folder, read_index
-from brokerless.log.tiered.chunk_file import ChunkFile
-from brokerless.log.tiered.decryption import DecryptionError, KeyPairs, decryptor
+from brokerless.log.tiered.bucket import FRESH_S, Bucket, Folder
+from brokerless.log.tiered.decryption import KeyPairs
 from brokerless.log.tiered.layout import parse_layout
 from brokerless.log.tiered.lineage import Epochs
 from brokerless.log.tiered.manifest import ENCRYPTED, IndexName
 from brokerless.log.tiered.object_names import ObjectKind
+from brokerless.log.tiered.segment_log import open_log, read_index
 from brokerless.log.tiered.segments import RemoteLog, RemoteSegment
 
 _MOST_BUCKETS = 8
@@ -262,22 +261,7 @@ def _bucket_of(root: Location, start: str, layout: str | None, keys: KeyPairs) -
 
 
 def _log_opener(segment: RemoteSegment, keys: KeyPairs) -> Callable[[str], File]:
-    manifest = segment.manifest
-
-    def open_log(path: str) -> File:
-        file = segment.log.location.open()
-        if manifest is None or manifest.is_plain:
-            file.size = min(file.size, segment.size)
-            return file
-        try:
-            decrypt = None if manifest.encryption is None else decryptor(manifest.encryption, keys)
-        except DecryptionError as error:
-            file.close()
-            raise UnreadableError(segment.log.path, str(error)) from error
-        chunks = ChunkFile(path, file, manifest, decrypt, segment.size)
-        return RemoteFile(path, chunks, segment.size, None)
-
-    return open_log
+    return lambda path: open_log(segment, path, keys)
 
 
 def _file_of(path: str, data: bytes) -> File:

@@ -18,7 +18,7 @@ from brokerless.log import names
 from brokerless.log.tiered.chunk_index import ChunkIndex, parse_chunk_index
 from brokerless.strict_json import WrongJsonError, as_flag, as_integer, as_object, as_text, member, parse_object
 
-LIMIT = 24 << 20
+LIMIT = 4 << 20
 """Bytes of a manifest: what the largest chunk index takes that is read, and the rest."""
 IV_SIZE, TAG_SIZE = 12, 16
 """Bytes before and after what AES-GCM encrypts."""

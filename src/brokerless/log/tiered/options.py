@@ -36,9 +36,14 @@ def tiered_options(
 
     Raises :class:`UsageError` for what is no key or layout, and :class:`UnreadableError` for a file that is not there.
     """
+    if not isinstance(key_pairs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError("key_pairs: give files by the names of their key pairs, such as {'key1': 'key1.pem'}")
+    for what, given in (("layout", layout), ("remote", remote)):
+        if given is not None and not isinstance(given, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"{what}: {given!r} is no text")
     own: dict[str, Any] = dict(options.get(OPTION) or {})
     if key_pairs:
-        own["key_pairs"] = KeyPairs({name: _read_key(name, os.fspath(file)) for name, file in key_pairs.items()})
+        own["key_pairs"] = KeyPairs({name: _read_key(name, file) for name, file in key_pairs.items()})
     if layout is not None:
         own["layout"] = parse_layout(layout).text
     if remote is not None:
@@ -48,7 +53,9 @@ def tiered_options(
     return {**options, OPTION: own} if own else dict(options)
 
 
-def _read_key(name: str, file: str) -> bytes:
-    pem = Location(file).read(_LIMIT)
+def _read_key(name: str, file: object) -> bytes:
+    if not isinstance(file, str | os.PathLike) or "-----" in str(file):  # a key itself, which is in no message
+        raise UsageError(f"key pair {name}: give the path of a file with its private key, and not the key")
+    pem = Location(os.fspath(file)).read(_LIMIT)
     check_private_key(name, pem)
     return pem

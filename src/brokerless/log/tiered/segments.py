@@ -56,7 +56,7 @@ class RemoteLog:
 
 def needs_lineage(segments: Sequence[RemoteSegment]) -> bool:
     """Whether segments contradict one another, so that only the partition's lineage says which are its log."""
-    in_order = sorted(segments, key=_place)
+    in_order = sorted(segments, key=place_of)
     for before, after in pairwise(in_order):
         if before.end_offset is None or not before.epochs or not after.epochs:
             continue
@@ -78,7 +78,7 @@ def choose(path: str, segments: Sequence[RemoteSegment], lineage: Epochs) -> Rem
     goes further, or was copied later."""
     findings: list[Finding] = []
     within: list[RemoteSegment] = []
-    for each in sorted(segments, key=_place):
+    for each in sorted(segments, key=place_of):
         if each.end_offset is None or is_within_lineage(each.epochs, each.end_offset, lineage):
             within.append(each)
         else:
@@ -104,7 +104,7 @@ def _covers(before: RemoteSegment, after: RemoteSegment) -> bool:
     return before.end_offset is not None and after.end_offset is not None and before.end_offset >= after.end_offset
 
 
-def _place(segment: RemoteSegment) -> tuple[int, int, int, str]:
+def place_of(segment: RemoteSegment) -> tuple[int, int, int, str]:
     """By start offset, first the one that is taken where several have one."""
     manifest = segment.manifest
     if manifest is None:

@@ -118,17 +118,9 @@ class Bucket:
                 if isinstance(found, Finding):
                     findings.append(found)
                     continue
-                if (found.start_offset, found.segment_id) != (start_offset, segment_id):
-                    text = "the manifest is of another segment than its name"
-                    named = f"offset {start_offset}, ID {segment_id}"
-                    others = f"offset {found.start_offset}, ID {found.segment_id}"
-                    kind = Kind.REMOTE_MANIFEST_INVALID
-                    findings.append(Finding("error", kind, entry.path, None, start_offset, text, named, others))
-                    continue
-                if (found.partition, found.topic_id) != (folder.name.partition, folder.name.topic_id):
-                    text = "the manifest is of another partition than the directory that it is in"
-                    named = f"partition {folder.name.partition} of topic ID {folder.name.topic_id}"
-                    others = f"partition {found.partition} of topic ID {found.topic_id}"
+                wrong = _mismatch(found, folder.name, start_offset, segment_id)
+                if wrong is not None:
+                    text, named, others = wrong
                     kind = Kind.REMOTE_MANIFEST_INVALID
                     findings.append(Finding("error", kind, entry.path, None, start_offset, text, named, others))
                     continue
@@ -137,8 +129,8 @@ class Bucket:
             findings += check_objects(segment)
             if "log" in objects:
                 segments.append(segment)
-        segments, wrong = check_ends(segments, self.keys)
-        findings += wrong
+        segments, wrong_ends = check_ends(segments, self.keys)
+        findings += wrong_ends
         log = choose(str(folder.location), segments, lineage or self._lineage(segments))
         return replace(log, findings=(*findings, *log.findings))
 
@@ -198,6 +190,27 @@ class Bucket:
                     folder.objects.setdefault((copy.start_offset, stem), {})[copy.kind] = each
             level = following
         return list(found.values())
+
+
+def _mismatch(
+    manifest: Manifest, name: PartitionName, start_offset: int, segment_id: str
+) -> tuple[str, str, str] | None:
+    """Why a manifest is not the one of a segment of a partition: what is wrong, what was expected, what was found."""
+    if (manifest.start_offset, manifest.segment_id) != (start_offset, segment_id):
+        text = "the manifest is of another segment than its name"
+        return (
+            text,
+            f"offset {start_offset}, ID {segment_id}",
+            f"offset {manifest.start_offset}, ID {manifest.segment_id}",
+        )
+    if (manifest.partition, manifest.topic_id) != (name.partition, name.topic_id):
+        text = "the manifest is of another partition than the directory that it is in"
+        return (
+            text,
+            f"partition {name.partition} of topic ID {name.topic_id}",
+            f"partition {manifest.partition} of topic ID {manifest.topic_id}",
+        )
+    return None
 
 
 def load_manifests(folder: Folder, entries: Sequence[DirectoryEntry]) -> None:

@@ -15,11 +15,9 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-MOST_BYTES = 330_000_000
-"""Without extras, with byte code. More than half are PyArrow's, and a fifth NumPy's."""
-MOST_SECONDS = {"cat": 0.6, "cat --json": 0.8}
-"""Of processor time, on a machine that may have more to do."""
-SLACK = 1.5
+GOALS = {"cat": 0.6, "cat --json": 0.8}
+"""Seconds that the first commands are to take, printed beside what was measured: a busy machine fails nothing."""
+VERSIONS = ("--constraint", str(ROOT / "locks" / "newest.txt"))
 LOG = ROOT / "demo/data/orders-0"
 ABSENT = ("numba", "llvmlite")
 
@@ -35,14 +33,13 @@ def check(uv: str, wheel: Path, directory: Path) -> None:
     python = venv / "bin" / "python"
     run([uv, "venv", "--quiet", "--no-python-downloads", "--python", sys.executable, str(venv)])
     before = files_of(venv)
-    run([uv, "pip", "install", "--quiet", "--python", str(python), "--compile-bytecode", str(wheel)])
+    run([uv, "pip", "install", "--quiet", "--python", str(python), "--compile-bytecode", *VERSIONS, str(wheel)])
     run([uv, "pip", "check", "--quiet", "--python", str(python)])
     size = sum(path.stat().st_size for path in venv.rglob("*") if path.is_file() and not path.is_symlink())
     print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB; with all that it needs, {size / 1e6:.0f} MB")
-    expect(size <= MOST_BYTES, f"an environment of at most {MOST_BYTES} bytes", size)
     for name in ABSENT:
         expect(not list(venv.rglob(f"site-packages/{name}")), f"no {name}", "one")
-    run([uv, "pip", "install", "--quiet", "--python", str(python), "--compile-bytecode", f"{wheel}[sql]"])
+    run([uv, "pip", "install", "--quiet", "--python", str(python), "--compile-bytecode", *VERSIONS, f"{wheel}[sql]"])
     home.mkdir()
     home.chmod(0o500)
     installed = files_of(venv)
@@ -69,9 +66,8 @@ def use(command: Path, home: Path, directory: Path) -> None:
         ended = os.times()
         took = ended.children_user - began.children_user + ended.children_system - began.children_system
         name = " ".join(each for each in arguments if each.startswith("--") or "/" not in each)
-        print(f"  {name:44} {took:.2f} s of the processor, {time.monotonic() - at:.2f} s by the clock")
-        most = MOST_SECONDS.get(name)
-        expect(most is None or took <= most * SLACK, f"{name} within {most} s", took)
+        goal = f" (goal: {GOALS[name]} s)" if name in GOALS else ""
+        print(f"  {name:44} {took:.2f} s of the processor, {time.monotonic() - at:.2f} s by the clock{goal}")
         return done.stdout
 
     lines = [json.loads(line) for line in brokerless("cat", "--json", str(LOG)).splitlines()]

@@ -208,21 +208,11 @@ def audit(directory: LogDirectory, max_batch_bytes: int | None, spark: Spark) ->
 
 def restart(directory: LogDirectory, kafka: str | None, max_batch_bytes: int | None) -> LogRestart:
     from brokerless.jobs.directory_state import load_directory_state
-    from brokerless.jobs.restart.job import known_settings, plan_directories, plan_restart
+    from brokerless.jobs.restart.job import plan_directories, plan_partition
 
     state = load_directory_state(directory)
     start = next(iter(plan_directories([directory], None, max_batch_bytes, kafka)), None)
-    restarts = (
-        plan_restart(
-            each,
-            state.of(each),
-            clean=state.was_clean,
-            directory=start,
-            settings=known_settings(start, each),
-            max_batch_bytes=max_batch_bytes,
-        )
-        for each in directory.partitions
-    )
+    restarts = (plan_partition(each, state, start, max_batch_bytes) for each in directory.partitions)
     return LogRestart(tuple(restarts), start)
 
 

@@ -31,7 +31,7 @@ def add_paths(parser: ArgumentParser) -> None:
 
 
 def add_tiered(parser: ArgumentParser) -> None:
-    """What it takes to read the objects of tiered storage."""
+    """Add what it takes to read the objects of tiered storage."""
     help_of_key = "a private key (PEM) of encrypted remote segments, by the name of its key pair; can be repeated"
     parser.add_argument("--key-pair", action="append", type=key_pair, default=[], metavar="ID=FILE", help=help_of_key)
     help_of_layout = "PATH has copies of segments that are named so, as in {topic}/{partition}/{offset}-*.log"
@@ -39,7 +39,7 @@ def add_tiered(parser: ArgumentParser) -> None:
 
 
 def add_remote(parser: ArgumentParser) -> None:
-    """Where the remote segments are of what is read."""
+    """Add the option that says where the remote segments of a log are."""
     help_of_remote = "the bucket with the remote segments of PATH's tiered topics: both are read as one log"
     parser.add_argument("--remote", metavar="URL", help=help_of_remote)
 

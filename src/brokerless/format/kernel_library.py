@@ -185,7 +185,7 @@ def _bind(function: Any, name: str, spec: dict[str, Any]) -> Callable[..., Any]:
 
 
 def _kind_of(dtype: np.dtype[Any]) -> int:
-    """What the library knows a dtype by: its kind, order of bytes and number, as they are in NumPy's object."""
+    """What the library knows a dtype by: its kind, order of bytes and number, where NumPy's object has them."""
     return ctypes.c_int64.from_address(id(dtype) + 24).value & ~0xFF000000
 
 

@@ -195,9 +195,10 @@ def _resolve_directory(location: Location, include: Collection[str]) -> LogDirec
     if files or kafka:  # a partition whose disk is not there, say
         kafka |= {each.name: _subdirectory(each) for each in entries if _is_dangling_partition(each)}
     if not files and not kafka:
-        below = "" if detection.has_objects(location, entries) else _name_below(location)
+        has_objects = detection.has_objects(location, entries)
+        below = "" if has_objects else _name_below(location)
         is_bucket = not below and not detection.is_tiered(location)
-        if is_bucket and (detection.has_objects(location, entries) or detection.has_objects_below(location, entries)):
+        if is_bucket and (has_objects or detection.has_objects_below(location, entries)):
             remote = detection.as_log_directory(location)
             return _resolve_directory(remote, include)
         raise UnreadableError(location.path, f"{_nothing(entries)}; {below or WHAT_TO_GIVE}")

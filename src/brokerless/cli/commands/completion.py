@@ -98,7 +98,7 @@ def run(options: Namespace) -> int:
 
 
 def _place_of(shell: str) -> tuple[Path, str]:
-    """Where a shell looks for a script of this user, and what else has to be there."""
+    """Say where a shell looks for a script of this user, and what else has to be there."""
     home = Path.home()
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     if shell == "fish":

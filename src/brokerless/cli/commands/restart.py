@@ -110,7 +110,7 @@ def _show_partitions(
 ) -> tuple[int, int, bool]:
     """Shows partitions; returns how many a start would change, of how many, and whether a broker ends at one."""
     from brokerless.jobs.directory_state import running_broker
-    from brokerless.jobs.restart.job import known_settings, plan_restart
+    from brokerless.jobs.restart.job import plan_partition
     from brokerless.jobs.restart.results import Restart
     from brokerless.views.restart import detail_lines, partition_lines, row
 
@@ -123,14 +123,7 @@ def _show_partitions(
         for partition in chosen:
             paths = partition.paths
             try:
-                restart = plan_restart(
-                    paths,
-                    state.of(paths),
-                    clean=state.was_clean,
-                    directory=directory,
-                    settings=known_settings(directory, paths),
-                    max_batch_bytes=options.max_batch_bytes,
-                )
+                restart = plan_partition(paths, state, directory, options.max_batch_bytes)
             except UnreadableError as error:
                 within = partition.path not in options.paths or Path(partition.path).is_dir()
                 (output.unreadable_within if within else output.unreadable)(error)

@@ -78,7 +78,8 @@ def run(options: Namespace) -> int:
             if isinstance(finding, UnreadableError):
                 output.unreadable(finding)
             else:
-                checked.add(finding)
+                if watching:
+                    checked.add(finding)
                 counted.add(finding)
                 is_shown = not options.quiet and is_at_least(finding, options.min_severity)
                 output.found(finding, show=options.json and is_shown)

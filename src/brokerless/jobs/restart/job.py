@@ -341,6 +341,24 @@ def _emptied(place: tuple[str | None, int | None, str], plan: RecoveryPlan, file
     )
 
 
+def plan_partition(
+    partition: PartitionPath,
+    state: DirectoryState,
+    directory: DirectoryRestart | None,
+    max_batch_bytes: int | None = None,
+) -> Restart:
+    """Plan the dry run for one partition by the state of the log directory that it is in, and by what its topic sets.
+    Others, and what is raised, as in :func:`plan_restart`."""
+    return plan_restart(
+        partition,
+        state.of(partition),
+        clean=state.was_clean,
+        directory=directory,
+        settings=known_settings(directory, partition),
+        max_batch_bytes=max_batch_bytes,
+    )
+
+
 def known_settings(directory: DirectoryRestart | None, partition: PartitionPath) -> Settings | None:
     """The settings of a partition's topic for retention. ``directory``: of its log directory; where only the partition
     was opened, they are read from the metadata beside it. None where these do not know the topic."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from brokerless.errors import UnreadableError
 from brokerless.jobs.directory_state import load_directory_state
-from brokerless.jobs.restart.job import known_settings, plan_directories, plan_restart
+from brokerless.jobs.restart.job import plan_directories, plan_partition
 from brokerless.jobs.restart.results import Restart
 from brokerless.jobs.run.types import Done, ignore
 from brokerless.log import names
@@ -47,15 +47,7 @@ def foresee_start(
         restarts: list[Restart] = []
         for partition in directory.partitions:
             with suppress(UnreadableError):  # which is reported of the partition
-                restart = plan_restart(
-                    partition,
-                    state.of(partition),
-                    clean=state.was_clean,
-                    directory=planned,
-                    settings=known_settings(planned, partition),
-                    max_batch_bytes=max_batch_bytes,
-                )
-                restarts.append(restart)
+                restarts.append(plan_partition(partition, state, planned, max_batch_bytes))
             done(partition.size)
         refusals = [*map(str, planned.refused), *(each.refused for each in restarts if each.is_fatal and each.refused)]
         outcomes[planned.path] = StartOutcome(

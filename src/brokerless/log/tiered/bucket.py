@@ -36,7 +36,7 @@ from brokerless.log.tiered.segments import (
 from brokerless.strict_json import WrongJsonError
 
 FRESH_S = 0.5
-"""How long a listing is kept when it is asked for again."""
+"""How many seconds a listing is kept for the next request."""
 DEPTH = 3
 """Levels of directories below a path in which partitions are looked for."""
 _MOST_LISTED = 100

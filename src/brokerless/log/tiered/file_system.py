@@ -164,7 +164,7 @@ class TieredFileSystem(AbstractFileSystem):
     def _members(self, directory: str) -> dict[str, _Member]:
         folder = self._folder(directory)
         log = self._bucket.log(folder)
-        if folder.files is None:  # which is asked for with each file that is opened
+        if folder.files is None:  # which each opening of a file needs
             folder.files = self._members_of(folder, log.segments)
         return folder.files
 

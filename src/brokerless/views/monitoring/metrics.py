@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from brokerless.text import readable
@@ -20,12 +21,12 @@ def _lines(run: CheckedRun) -> Iterator[str]:
     for (path, severity, kind), count in sorted(run.counts.items()):
         own = _labels_of(run.places.get(path))
         yield _sample("findings", {**own, "severity": severity, "kind": kind}, count)
+    errors = Counter[str]()
+    for (path, severity, _), count in run.counts.items():
+        errors[path] += count if severity == "error" else 0
     yield from _head("partition_errors", "Findings of severity error of a partition.")
     for place in run.places.values():
-        errors = sum(
-            count for (path, severity, _), count in run.counts.items() if (path, severity) == (place.path, "error")
-        )
-        yield _sample("partition_errors", _labels_of(place), errors)
+        yield _sample("partition_errors", _labels_of(place), errors[place.path])
     yield from _head("partition_bytes", "Bytes of a partition's logs.")
     for place in run.places.values():
         yield _sample("partition_bytes", _labels_of(place), place.size)

@@ -25,7 +25,6 @@ from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
 from brokerless.log.storage.location import Location, StorageOptions
-from brokerless.log.tiered.options import with_tiered_options
 from brokerless.tables.partition_reader import OnDamage
 from brokerless.text import ShownList, format_bytes
 
@@ -63,7 +62,11 @@ def open(
     """
     if not isinstance(path, (str, os.PathLike, Location)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UsageError(f"path: {path!r} is no path; open takes one, and each of several is opened by itself")
-    own = with_tiered_options(Location.of(path, storage_options), key_pairs, layout, remote)
+    own = Location.of(path, storage_options)
+    if key_pairs or layout is not None or remote is not None:
+        from brokerless.log.tiered.options import with_tiered_options
+
+        own = with_tiered_options(own, key_pairs, layout, remote)
     return Log(jobs.open_directory(own, include))
 
 

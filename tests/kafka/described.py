@@ -14,7 +14,6 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     ConfigResource,
-    OffsetSpec,
     ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
@@ -125,8 +124,9 @@ def ask(broker: KafkaBroker, found: Known) -> None:
         found.topic_ids[topic] = str(of_topic.topic_id).translate(str.maketrans("+/", "-_"))  # as Kafka has it
         for each in of_topic.partitions:
             found.replicas[topic, each.id] = [node.id for node in each.replicas]
-            ends = admin.list_offsets({TopicPartition(topic, each.id): OffsetSpec.latest()})
-            found.end_offsets[topic, each.id] = next(iter(ends.values())).result(30).offset
+        # A broker knows a new leader epoch of a topic before the partition does: whoever asks between them asks again.
+        ends = broker.watermarks(topic, [each.id for each in of_topic.partitions])
+        found.end_offsets.update({(topic, number): end for number, (_, end) in ends.items()})
     dynamic = 1  # ConfigSource.DYNAMIC_TOPIC_CONFIG
     for resource, configs in admin.describe_configs(
         [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in found.topic_ids]

@@ -14,8 +14,8 @@ from functools import lru_cache
 from brokerless.errors import BrokerlessError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.cluster import Cluster, read_cluster
-from brokerless.internals.entries import decode_entry, read_entries
 from brokerless.internals.records import REMOTE_LOG_METADATA
+from brokerless.internals.remote.segment_metadata import Key, SegmentMetadata, read_remote_metadata
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, may_have_remote_offsets
 from brokerless.log.storage.location import Location
@@ -23,11 +23,8 @@ from brokerless.tables.partition_reader import OnDamage, PartitionReader, open_p
 
 _TOPIC = 2
 """``ConfigResource.Type``."""
-_FINISHED = 1
-"""``RemoteLogSegmentState.COPY_SEGMENT_FINISHED``: only such a segment is read; before, it may not be whole, and
-after, it is being deleted."""
-Key = tuple[str, int]
-"""A topic's ID, and a partition."""
+_FINISHED = "COPY_SEGMENT_FINISHED"
+"""Only such a segment is read; before, it may not be whole, and after, it is being deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +101,16 @@ def read_remote_segments(
 ) -> dict[Key, tuple[RemoteSegment, ...]]:
     """The segments that partitions of ``__remote_log_metadata`` know and whose copy is whole, by topic ID and
     partition."""
-    segments: dict[Key, dict[str, RemoteSegment]] = {}
-    states: dict[str, int] = {}
-    for partition in partitions:
-        for entry in read_entries(partition, REMOTE_LOG_METADATA, on_damage, max_batch_bytes=max_batch_bytes):
-            record = decode_entry(entry, REMOTE_LOG_METADATA, on_damage)
-            data = record.data
-            if data is None or "remoteLogSegmentId" not in data:
-                continue
-            id_, of_partition = data["remoteLogSegmentId"]["id"], data["remoteLogSegmentId"]["topicIdPartition"]
-            states[id_] = data["remoteLogSegmentState"]
-            if record.type == "REMOTE_LOG_SEGMENT_METADATA_RECORD":
-                epochs = tuple(each["leaderEpoch"] for each in data["segmentLeaderEpochs"])
-                offsets = data["startOffset"], data["endOffset"], data["segmentSizeInBytes"]
-                key = of_partition["id"], of_partition["partition"]
-                segments.setdefault(key, {})[id_] = RemoteSegment(id_, *offsets, epochs)
+    metadata = read_remote_metadata(partitions, on_damage, max_batch_bytes)
     return {
-        key: tuple(sorted((each for each in found.values() if states[each.segment_id] == _FINISHED), key=_start_offset))
-        for key, found in segments.items()
+        key: tuple(sorted((_segment(each) for each in known.values() if each.state == _FINISHED), key=_start_offset))
+        for key, known in metadata.segments.items()
     }
+
+
+def _segment(found: SegmentMetadata) -> RemoteSegment:
+    epochs = tuple(epoch for epoch, _ in found.epochs)
+    return RemoteSegment(found.segment_id, found.start_offset, found.end_offset, found.size, epochs)
 
 
 def _start_offset(segment: RemoteSegment) -> int:

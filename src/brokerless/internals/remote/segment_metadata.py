@@ -1,0 +1,221 @@
+"""Remote segments by the events of ``__remote_log_metadata``: the last state of each, and which of them brokers serve.
+
+Sources: ``RemoteLogMetadataCache``, ``RemoteLogLeaderEpochState``, ``RemoteLogSegmentState`` and
+``RemotePartitionMetadataStore`` (4.4.0).
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+from brokerless.findings import Finding, Kind
+from brokerless.internals.entries import RawRecord, decode_entry, read_entries
+from brokerless.internals.records import REMOTE_LOG_METADATA
+from brokerless.tables.partition_reader import OnDamage, PartitionReader
+
+State = Literal["COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED"]
+STATES: tuple[State, ...] = get_args(State)
+"""By ``remoteLogSegmentState``."""
+Key = tuple[str, int]
+"""A topic's ID, and a partition."""
+
+_STARTED, _FINISHED, _DELETING, _DELETED = STATES
+_NEXT: dict[State | None, tuple[State, ...]] = {
+    None: (_STARTED,),
+    _STARTED: (_STARTED, _FINISHED, _DELETING),
+    _FINISHED: (_FINISHED, _DELETING),
+    _DELETING: (_DELETING, _DELETED),
+    _DELETED: (_STARTED,),  # which brokers have forgotten
+}
+_PARTITION_DELETED = 2
+"""``RemotePartitionDeleteState.DELETE_PARTITION_FINISHED``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentMetadata:
+    """A remote segment with ``start_offset <= offset <= end_offset``. ``size`` in bytes; ``epochs``: the leader epochs
+    of its batches, each with its first offset. ``started_at``, ``changed_at``: the timestamps of the first and last
+    event that counts, in ms. ``metadata_partition``, ``metadata_offset``: where the last one is in the metadata's
+    topic. ``is_referenced``: whether brokers read it; what was copied again later is not, once that copy is finished.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    segment_id: str
+    state: State
+    start_offset: int
+    end_offset: int
+    max_timestamp: int
+    size: int
+    epochs: tuple[tuple[int, int], ...]
+    broker_id: int
+    started_at: int
+    changed_at: int
+    custom_metadata: bytes | None
+    is_txn_index_empty: bool
+    metadata_partition: int
+    metadata_offset: int
+    is_referenced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardedEvent:
+    """An event that brokers discard, as the state before it does not allow it; None for a segment without one."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    segment_id: str
+    state: State
+    before: State | None
+    metadata_partition: int
+    metadata_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteMetadata:
+    """``segments``: by partition and segment ID, in the order of their first events, the deleted ones too."""
+
+    segments: Mapping[Key, Mapping[str, SegmentMetadata]]
+    discarded: tuple[DiscardedEvent, ...] = ()
+
+    def of(self, topic_id: str, partition: int) -> Mapping[str, SegmentMetadata]:
+        """The segments of a partition by their IDs."""
+        return self.segments.get((topic_id, partition), {})
+
+
+def read_remote_metadata(
+    partitions: Iterable[PartitionReader], on_damage: OnDamage, max_batch_bytes: int | None = None
+) -> RemoteMetadata:
+    """Return the last state of each remote segment by partitions of ``__remote_log_metadata``.
+
+    Others among ``partitions`` are not read. ``max_batch_bytes``: what one batch may inflate to.
+    """
+    found = _Events()
+    for partition in partitions:
+        if partition.topic != REMOTE_LOG_METADATA:
+            continue
+        for entry in read_entries(partition, REMOTE_LOG_METADATA, on_damage, max_batch_bytes=max_batch_bytes):
+            record = decode_entry(entry, REMOTE_LOG_METADATA, on_damage)
+            problem = None if record.data is None else found.add(record.data, entry, partition.partition or 0)
+            if problem is not None:
+                finding = Finding("warning", Kind.RECORD_UNREADABLE, entry.file, entry.position, entry.offset, problem)
+                on_damage(finding)
+    return found.metadata()
+
+
+@dataclass(slots=True)
+class _EpochSegments:
+    """The segments that have records of one leader epoch, by their first offset in it; ``highest``: their last one."""
+
+    by_offset: dict[int, str] = field(default_factory=dict[int, str])
+    highest: int = -1
+
+    def finish(self, segment_id: str, start_offset: int, end_offset: int) -> None:
+        while self.by_offset and self.highest <= end_offset and (last := max(self.by_offset)) >= start_offset:
+            del self.by_offset[last]
+        self.by_offset[start_offset] = segment_id
+        self.highest = max(self.highest, end_offset)
+
+
+@dataclass(slots=True)
+class _Events:
+    segments: dict[Key, dict[str, SegmentMetadata]] = field(default_factory=dict[Key, "dict[str, SegmentMetadata]"])
+    epochs: dict[tuple[Key, int], _EpochSegments] = field(default_factory=dict[tuple[Key, int], _EpochSegments])
+    discarded: list[DiscardedEvent] = field(default_factory=list[DiscardedEvent])
+
+    def add(self, data: Mapping[str, Any], entry: RawRecord, metadata_partition: int) -> str | None:
+        """Applies an event; returns what is wrong with it, if it cannot be applied."""
+        if "remotePartitionDeleteState" in data:
+            if data["remotePartitionDeleteState"] == _PARTITION_DELETED:
+                self._delete_partition(data["topicIdPartition"])
+            return None
+        if "remoteLogSegmentId" not in data:
+            return None
+        number = data["remoteLogSegmentState"]
+        if not 0 <= number < len(STATES):
+            return f"a remote segment in state {number}, which is not known"
+        state, named = STATES[number], data["remoteLogSegmentId"]
+        of = named["topicIdPartition"]
+        key = of["id"], of["partition"]
+        known = self.segments.setdefault(key, {})
+        before = known.get(named["id"])
+        is_first = "startOffset" in data
+        if is_first and state != _STARTED:
+            return f"the metadata of a remote segment in state {state}, where it begins with {_STARTED}"
+        last = None if before is None else before.state
+        if state not in _NEXT[last] or (state == _STARTED and not is_first):
+            place = metadata_partition, entry.offset
+            self.discarded.append(DiscardedEvent(of["name"], *key, named["id"], state, last, *place))
+        elif is_first:
+            known[named["id"]] = _first(data, entry.offset, metadata_partition)
+        elif before is not None:
+            known[named["id"]] = replace(
+                before,
+                state=state,
+                broker_id=data["brokerId"],
+                changed_at=data["eventTimestampMs"],
+                custom_metadata=_bytes(data.get("customMetadata")) or before.custom_metadata,
+                metadata_offset=entry.offset,
+            )
+            self._refer(key, known[named["id"]])
+        return None
+
+    def _refer(self, key: Key, segment: SegmentMetadata) -> None:
+        ends = [offset - 1 for _, offset in segment.epochs[1:]] + [segment.end_offset]
+        for (epoch, start_offset), end_offset in zip(segment.epochs, ends, strict=False):
+            of_epoch = self.epochs.setdefault((key, epoch), _EpochSegments())
+            if segment.state == _FINISHED:
+                of_epoch.finish(segment.segment_id, start_offset, end_offset)
+            elif of_epoch.by_offset.get(start_offset) == segment.segment_id:
+                del of_epoch.by_offset[start_offset]
+
+    def _delete_partition(self, of: Mapping[str, Any]) -> None:
+        known = self.segments.get((of["id"], of["partition"]), {})
+        for segment_id, segment in known.items():
+            known[segment_id] = replace(segment, state=_DELETED)
+        for key, epoch in [each for each in self.epochs if each[0] == (of["id"], of["partition"])]:
+            del self.epochs[key, epoch]
+
+    def metadata(self) -> RemoteMetadata:
+        referenced = {
+            (key, segment_id) for (key, _), each in self.epochs.items() for segment_id in each.by_offset.values()
+        }
+        segments = {
+            key: {each: replace(one, is_referenced=(key, each) in referenced) for each, one in known.items()}
+            for key, known in self.segments.items()
+            if known
+        }
+        return RemoteMetadata(segments, tuple(self.discarded))
+
+
+def _first(data: Mapping[str, Any], offset: int, metadata_partition: int) -> SegmentMetadata:
+    named = data["remoteLogSegmentId"]
+    of = named["topicIdPartition"]
+    return SegmentMetadata(
+        of["name"],
+        of["id"],
+        of["partition"],
+        named["id"],
+        _STARTED,
+        data["startOffset"],
+        data["endOffset"],
+        data["maxTimestampMs"],
+        data["segmentSizeInBytes"],
+        tuple(sorted((each["leaderEpoch"], each["offset"]) for each in data["segmentLeaderEpochs"])),
+        data["brokerId"],
+        data["eventTimestampMs"],
+        data["eventTimestampMs"],
+        _bytes(data.get("customMetadata")),
+        data.get("txnIndexEmpty", False),
+        metadata_partition,
+        offset,
+    )
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else b64decode(text)

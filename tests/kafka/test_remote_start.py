@@ -1,5 +1,5 @@
 """Brokers with tiered topics start where directories are gone: which remote segments they delete is what the dry run
-predicted. ``EmptyRemoteStorage`` stands for the bucket; what a broker deletes is in its own metadata."""
+predicted, and their objects are gone."""
 
 from __future__ import annotations
 
@@ -16,22 +16,15 @@ from brokerless.jobs.restart.job import plan_directories
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from tests.kafka.broker import KafkaBroker
-from tests.kafka.jars import NEWEST, OLD_FORMATS, compile_helpers
+from tests.kafka.jars import NEWEST, OLD_FORMATS
 from tests.kafka.live import some_records
 from tests.kafka.producers import produce_confluent
 from tests.kafka.rebuilt import RebuiltNode
+from tests.kafka.tiered import objects, printed_properties, tiered_settings, wait_for
 
 pytestmark = pytest.mark.xdist_group("remote_start")
 
 PARTITIONS = 3
-SETTINGS = {
-    "remote.log.storage.system.enable": "true",
-    "remote.log.storage.manager.class.name": "EmptyRemoteStorage",
-    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
-    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
-    "rlmm.config.remote.log.metadata.topic.num.partitions": "2",
-    "remote.log.manager.task.interval.ms": "500",
-}
 
 
 def counts(storage: RemoteStorage) -> list[int]:
@@ -39,7 +32,7 @@ def counts(storage: RemoteStorage) -> list[int]:
     return [len(storage.of("tiered", each)) for each in range(PARTITIONS)]
 
 
-def wait_for(log_dir: Path, expected: list[int] | None, before: list[int] | None = None) -> list[int]:
+def wait_for_counts(log_dir: Path, expected: list[int] | None, before: list[int] | None = None) -> list[int]:
     """The numbers of remote segments once they are ``expected``, or there are any of each, and stay so for a second."""
     give_up = time.monotonic() + 60
     found = before
@@ -56,13 +49,13 @@ def wait_for(log_dir: Path, expected: list[int] | None, before: list[int] | None
 def test_a_start_deletes_the_remote_segments_that_the_dry_run_predicts(
     version: str, kafka_jars: Path, tmp_path: Path
 ) -> None:
-    settings = {**SETTINGS, "remote.log.storage.manager.class.path": f"{compile_helpers(version)}/"}
-    broker = KafkaBroker(tmp_path / "broker", settings, version)
+    bucket = tmp_path / "bucket"
+    broker = KafkaBroker(tmp_path / "broker", tiered_settings(bucket, version), version)
     size = {"internal_segment_bytes" if version == NEWEST else "segment_bytes": 1000}
     with broker:
         broker.create_topic("tiered", PARTITIONS, remote_storage_enable="true", local_retention_ms=-2, **size)
         produce_confluent(broker, "tiered", some_records(1, 300, partitions=PARTITIONS, largest=200), batch_size=500)
-        before = wait_for(broker.log_dir, None)
+        before = wait_for_counts(broker.log_dir, None)
     assert min(before) > 0
     (unchanged,) = plan_directories([resolve(Location(str(broker.log_dir)))], version=version)
     assert unchanged.remote_deletions == ()
@@ -79,9 +72,12 @@ def test_a_start_deletes_the_remote_segments_that_the_dry_run_predicts(
     )
     if version == NEWEST:
         broker = rebuilt(broker, tmp_path, before)
+    stored = objects(bucket)
     with broker:
-        after = wait_for(broker.log_dir, [before[0], 0, 0], before)
+        after = wait_for_counts(broker.log_dir, [before[0], 0, 0], before)
+        wait_for(lambda: objects(bucket) == {"tiered-0": stored["tiered-0"]}, "the others' objects are deleted")
     assert after == [before[0], 0, 0]
+    assert min(stored[f"tiered-{each}"] for each in range(PARTITIONS)) > 0
 
 
 def rebuilt(killed: KafkaBroker, root: Path, before: list[int]) -> RebuiltNode:
@@ -99,8 +95,5 @@ def rebuilt(killed: KafkaBroker, root: Path, before: list[int]) -> RebuiltNode:
         ("rlmm.config.remote.log.metadata.topic.replication.factor", "1"),
         ("remote.log.metadata.manager.listener.name", "PLAINTEXT"),
     }
-    unknown = {"CLASS": SETTINGS["remote.log.storage.manager.class.name"], "PATH": f"{compile_helpers(NEWEST)}/"}
-    settings = {**printed, "remote.log.manager.task.interval.ms": "500", "log.retention.ms": "-1"}
-    lines = [f"{name}={unknown.get(value, value)}\n" for name, value in settings.items()]
-    node.properties.write_text("".join(lines))
+    node.properties.write_text(printed_properties(printed, root / "bucket"))
     return node

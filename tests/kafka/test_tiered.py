@@ -1,0 +1,106 @@
+"""Tiered topics of a running broker: what is read of its bucket and its directory is what a consumer gets, while it
+uploads, after records expired, and where it was killed in the middle of a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.live import some_records
+from tests.kafka.producers import consume, produce_confluent
+from tests.kafka.tiered import ISOLATIONS, alter_topic, checkpointed, objects, rows_of, tiered_settings, wait_for
+
+pytestmark = pytest.mark.xdist_group("tiered")
+
+SETTINGS: dict[str, Any] = {"remote_storage_enable": "true", "internal_segment_bytes": 8000, "local_retention_bytes": 1}
+PARTITIONS = 2
+
+
+@dataclass(frozen=True)
+class Tiered:
+    broker: KafkaBroker
+    bucket: Path
+
+    def check(self, topic: str, partition: int) -> int:
+        """Compare with a consumer, in both isolations; return how many records there are."""
+        theirs = [consume(self.broker, topic, partition, isolation) for isolation in ISOLATIONS]
+        ours = [
+            rows_of(self.broker.log_dir, topic, partition, isolation, remote=self.bucket) for isolation in ISOLATIONS
+        ]
+        assert ours == theirs
+        return len(theirs[0])
+
+    def is_uploaded(self, topic: str, partition: int = 0) -> bool:
+        """Whether one segment is on the disk, and all before it in the bucket."""
+        return len(self.broker.logs(topic, partition)) == 1 and objects(self.bucket)[f"{topic}-{partition}"] > 0
+
+
+@pytest.fixture(scope="module")
+def tiered(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiered]:
+    root = tmp_path_factory.mktemp("tiered")
+    bucket = root / "bucket"
+    with KafkaBroker(root / "broker", tiered_settings(bucket)) as broker:
+        yield Tiered(broker, bucket)
+
+
+def test_what_is_read_while_a_broker_uploads_is_what_a_consumer_gets(tiered: Tiered) -> None:
+    tiered.broker.create_topic("uploaded", PARTITIONS, **SETTINGS)
+    codecs = ("none", "zstd", "lz4", "gzip")
+    for number in range(8):
+        records = some_records(number, 500, PARTITIONS, largest=900)
+        transaction = ("none", "commit", "none", "abort")[number % 4]
+        produce_confluent(tiered.broker, "uploaded", records, codecs[number % 4], transaction, batch_size=2000)
+        if not number:
+            wait_for(lambda: objects(tiered.bucket), "there is a bucket")
+        assert all(tiered.check("uploaded", each) for each in range(PARTITIONS))
+    for each in range(PARTITIONS):
+        wait_for(lambda each=each: tiered.is_uploaded("uploaded", each), "all but the active segment is remote")
+        remote = rows_of(tiered.bucket, "uploaded", each, "read_uncommitted")
+        assert remote
+        assert remote == consume(tiered.broker, "uploaded", each)[: len(remote)]
+        tiered.check("uploaded", each)
+
+
+def test_what_is_read_after_records_expired_is_what_a_consumer_gets(tiered: Tiered) -> None:
+    tiered.broker.create_topic("expired", **SETTINGS)
+    produce_confluent(tiered.broker, "expired", some_records(1, 900, largest=900), batch_size=2000)
+    wait_for(lambda: tiered.is_uploaded("expired"), "all but the active segment is remote")
+    before = tiered.check("expired", 0)
+    alter_topic(tiered.broker, "expired", retention_bytes=9_000)
+    start = wait_for(lambda: tiered.broker.watermarks("expired")[0][0], "segments expire")
+
+    def is_settled() -> bool:
+        nonlocal start
+        last, start = start, tiered.broker.watermarks("expired")[0][0]
+        return last == start == checkpointed(tiered.broker, "expired", 0)
+
+    wait_for(is_settled, "the log start is in the checkpoint")
+    assert 0 < tiered.check("expired", 0) < before
+
+
+def test_what_a_kill_in_the_middle_of_a_copy_leaves_is_read(tiered: Tiered) -> None:
+    """The object of the segment is cut then; a broker that starts again copies the segment again."""
+    broker, hold = tiered.broker, tiered.bucket.with_name("bucket.hold")
+    held = hold.with_name("bucket.held")
+    broker.create_topic("killed", **SETTINGS)
+    produce_confluent(broker, "killed", some_records(2, 300, largest=900), batch_size=2000)
+    wait_for(lambda: tiered.is_uploaded("killed"), "all but the active segment is remote")
+    hold.touch()
+    produce_confluent(broker, "killed", some_records(3, 300, largest=900), "none", "commit", batch_size=2000)
+    cut = Path(wait_for(lambda: held.exists() and held.read_text(), "a copy is held"))
+    known = [consume(broker, "killed", isolation=each) for each in ISOLATIONS]
+    broker.kill()
+    assert "killed-0-" in str(cut)
+    left = [rows_of(broker.log_dir, "killed", 0, each, remote=tiered.bucket) for each in ISOLATIONS]
+    assert left == known
+    hold.unlink()
+    broker.start()
+    wait_for(lambda: tiered.is_uploaded("killed"), "the segment is copied again")
+    assert cut.exists()  # for ever
+    assert [consume(broker, "killed", isolation=each) for each in ISOLATIONS] == known
+    assert tiered.check("killed", 0) == len(known[0])

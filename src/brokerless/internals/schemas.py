@@ -186,6 +186,28 @@ STATE = {
         }
     ),
     "producerIds": pa.schema({"nextProducerId": pa.int64()}),
+    "remoteSegments": pa.schema(
+        {
+            "topic": pa.string(),
+            "topicId": pa.string(),
+            "partition": pa.int32(),
+            "segmentId": pa.string(),
+            "state": pa.string(),
+            "isReferenced": pa.bool_(),
+            "startOffset": pa.int64(),
+            "endOffset": pa.int64(),
+            "segmentSizeInBytes": pa.int64(),
+            "maxTimestamp": TIMESTAMP,
+            "segmentLeaderEpochs": pa.list_(pa.struct({"leaderEpoch": pa.int32(), "offset": pa.int64()})),
+            "brokerId": pa.int32(),
+            "startTimestamp": TIMESTAMP,
+            "eventTimestamp": TIMESTAMP,
+            "customMetadata": pa.string(),
+            "txnIndexEmpty": pa.bool_(),
+            "metadataPartition": pa.int32(),
+            "recordOffset": pa.int64(),
+        }
+    ),
     "mirrorOffsetSyncs": pa.schema(
         {
             "internalTopic": pa.string(),

@@ -26,10 +26,12 @@ from brokerless.internals.groups.state import group_rows
 from brokerless.internals.records import (
     CLUSTER_METADATA,
     CONSUMER_OFFSETS,
+    REMOTE_LOG_METADATA,
     TOPICS,
     TRANSACTION_STATE,
     InternalRecord,
 )
+from brokerless.internals.remote.segment_metadata import read_remote_metadata, segment_rows
 from brokerless.internals.schemas import HISTORY, STATE
 from brokerless.internals.transactional_ids import transactional_id_rows
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
@@ -37,10 +39,11 @@ from brokerless.tables.partition_reader import OnDamage, PartitionReader
 Row = dict[str, Any]
 
 _GROUPS = ("offsets", "groups", "members")
-CLUSTER = STATE.keys() - {*_GROUPS, "transactionalIds", *CONNECT}
+CLUSTER = STATE.keys() - {*_GROUPS, "transactionalIds", "remoteSegments", *CONNECT}
 _TABLES: dict[str, Collection[str]] = {
     CONSUMER_OFFSETS: _GROUPS,
     TRANSACTION_STATE: ("transactionalIds",),
+    REMOTE_LOG_METADATA: ("remoteSegments",),
     CLUSTER_METADATA: CLUSTER,
 }
 """Those of Kafka's own topics."""
@@ -52,6 +55,7 @@ _SORTED = {
     "groups": ("group",),
     "members": ("group", "memberId"),
     "transactionalIds": ("transactionalId",),
+    "remoteSegments": ("topic", "topicId", "partition", "startOffset", "startTimestamp"),
     **connect.SORTED,
 }
 """Tables of topics with several partitions, and what they are sorted by."""
@@ -159,6 +163,8 @@ def _partition_rows(
     if topic == TRANSACTION_STATE and "transactionalIds" in tables:
         records = _last_records(partition, topic, on_damage, max_batch_bytes)
         return {"transactionalIds": transactional_id_rows(records)}
+    if topic == REMOTE_LOG_METADATA and "remoteSegments" in tables:
+        return {"remoteSegments": segment_rows(read_remote_metadata([partition], on_damage, max_batch_bytes))}
     if topic == CLUSTER_METADATA and not CLUSTER.isdisjoint(tables):
         return cluster_rows(read_cluster(partition, on_damage, max_batch_bytes=max_batch_bytes))
     table = None if topic in TOPICS else table_of_topic(topic, given)

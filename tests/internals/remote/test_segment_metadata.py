@@ -10,6 +10,8 @@ import pytest
 from tests.internals.remote.metadata import SETS, events, metadata
 from tests.internals.written import batch, write_partition
 
+import brokerless
+from brokerless import internals
 from brokerless.findings import Finding
 from brokerless.internals.message_encoder import encode, unsigned_varint
 from brokerless.internals.messages import messages
@@ -144,3 +146,16 @@ def test_a_state_that_is_not_known_is_a_finding(tmp_path: Path) -> None:
     findings: list[Finding] = []
     read_remote_metadata(open_partitions(Location(str(tmp_path))), findings.append)
     assert [(each.kind, each.offset) for each in findings] == [("record-unreadable", 1), ("record-unreadable", 2)]
+
+
+@pytest.mark.parametrize("set_", SETS)
+def test_the_table_has_each_segment_and_the_history_each_event(set_: str) -> None:
+    partitions = brokerless.open(metadata() / set_ / "data").partitions
+    table = internals.state(partitions, ["remoteSegments"])["remoteSegments"]
+    places = [(row["topic"], row["partition"], row["startOffset"]) for row in table.to_pylist()]
+    assert places == sorted(places)
+    lasts = {each["segmentId"]: each["state"] for each in events(set_)}
+    assert {row["segmentId"]: row["state"] for row in table.to_pylist()} == lasts
+    rows = [row for batch in internals.history(partitions, ["remoteSegments"]) for row in batch.to_pylist()]
+    assert len(rows) == len(events(set_))
+    assert {row["topic"] for row in rows} == {TOPIC}

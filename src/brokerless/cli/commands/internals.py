@@ -23,10 +23,10 @@ and Kafka Connect keep.
 first offset, its age, its transactional id, and the command that aborts it on a running cluster. For this table the
 headers of all selected partitions are read, whichever topic they are of.
 
-These are __consumer_offsets, __transaction_state, and __cluster_metadata (its log and its snapshots) with topics,
-partitions, configs, brokers and more. The tables are the state that the records add up to; --history prints the records
-themselves, decoded as Kafka's dump tool does, also those of __share_group_state and __remote_log_metadata. A record of
-an unknown type or version is reported, and --history prints its bytes.
+These are __consumer_offsets, __transaction_state, __remote_log_metadata (the segments of tiered storage), and
+__cluster_metadata (its log and its snapshots) with topics, partitions, configs, brokers and more. The tables are the
+state that the records add up to; --history prints the records themselves, decoded as Kafka's dump tool does, also those
+of __share_group_state. A record of an unknown type or version is reported, and --history prints its bytes.
 
 Topics of MirrorMaker (mm2-offset-syncs.*.internal, *.checkpoints.internal) and of Connect (connect-offsets,
 connect-configs, connect-status, and names that end so) are known by their names. One that has another name, such as
@@ -42,6 +42,7 @@ EXAMPLES = """\
   brokerless internals /var/lib/kafka --table offsets --table groups
   brokerless internals /var/lib/kafka --table openTransactions
   brokerless internals /var/lib/kafka --table partitions --json | jq 'select(.leader == -1)'
+  brokerless internals /var/lib/kafka --table remoteSegments
   brokerless internals /var/lib/kafka -t heartbeats --table mirrorHeartbeats
   brokerless internals /var/lib/kafka/__consumer_offsets-7 --history --json | jq .payload
 """
@@ -61,6 +62,7 @@ TABLES = (
     "users",
     "tokens",
     "producerIds",
+    "remoteSegments",
     "mirrorOffsetSyncs",
     "mirrorCheckpoints",
     "mirrorHeartbeats",

@@ -6,7 +6,7 @@ Sources: ``RemoteLogMetadataCache``, ``RemoteLogLeaderEpochState``, ``RemoteLogS
 
 from __future__ import annotations
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -219,3 +219,31 @@ def _first(data: Mapping[str, Any], offset: int, metadata_partition: int) -> Seg
 
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else b64decode(text)
+
+
+def segment_rows(metadata: RemoteMetadata) -> list[dict[str, Any]]:
+    """The rows of the table ``remoteSegments``."""
+    return [
+        {
+            "topic": each.topic,
+            "topicId": each.topic_id,
+            "partition": each.partition,
+            "segmentId": each.segment_id,
+            "state": each.state,
+            "isReferenced": each.is_referenced,
+            "startOffset": each.start_offset,
+            "endOffset": each.end_offset,
+            "segmentSizeInBytes": each.size,
+            "maxTimestamp": None if each.max_timestamp < 0 else each.max_timestamp,
+            "segmentLeaderEpochs": [{"leaderEpoch": epoch, "offset": offset} for epoch, offset in each.epochs],
+            "brokerId": each.broker_id,
+            "startTimestamp": each.started_at,
+            "eventTimestamp": each.changed_at,
+            "customMetadata": None if each.custom_metadata is None else b64encode(each.custom_metadata).decode(),
+            "txnIndexEmpty": each.is_txn_index_empty,
+            "metadataPartition": each.metadata_partition,
+            "recordOffset": each.metadata_offset,
+        }
+        for known in metadata.segments.values()
+        for each in known.values()
+    ]

@@ -33,6 +33,10 @@ _COLUMNS = {
     "users": ("name", "mechanism", "iterations"),
     "tokens": ("tokenId", "owner", "requester", "renewers", "maxTimestamp", "expirationTimestamp"),
     "producerIds": ("nextProducerId",),
+    "remoteSegments": (
+        "topic", "partition", "startOffset", "endOffset", "segmentSizeInBytes", "state", "isReferenced",
+        "eventTimestamp", "segmentId",
+    ),
     "mirrorOffsetSyncs": ("internalTopic", "topic", "partition", "upstreamOffset", "downstreamOffset"),
     "mirrorCheckpoints": (
         "internalTopic", "group", "topic", "partition", "upstreamOffset", "downstreamOffset", "metadata",
@@ -47,7 +51,7 @@ _COLUMNS = {
 _NUMBERS = {
     "partition", "offset", "leaderEpoch", "epoch", "members", "producerId", "producerEpoch", "partitions", "leader",
     "brokerId", "brokerEpoch", "controllerId", "featureLevel", "nextProducerId", "iterations", "task",
-    "upstreamOffset", "downstreamOffset",
+    "upstreamOffset", "downstreamOffset", "startOffset", "endOffset", "segmentSizeInBytes",
 }  # fmt: skip
 
 

@@ -159,6 +159,7 @@ class Kind(StrEnum):
     REMOTE_MANIFEST_INVALID = "remote-manifest-invalid"
     REMOTE_CHUNK_INVALID = "remote-chunk-invalid"
     REMOTE_SEGMENT_UNFINISHED = "remote-segment-unfinished"
+    REMOTE_SEGMENT_DELETED = "remote-segment-deleted"
     REMOTE_SEGMENT_DANGLING = "remote-segment-dangling"
     REMOTE_SEGMENT_REPEATED = "remote-segment-repeated"
     REMOTE_TOPIC_REPLACED = "remote-topic-replaced"

@@ -17,6 +17,7 @@ from brokerless.log.directory import LogDirectory, PartitionPath, may_have_remot
 from brokerless.log.names import Include
 from brokerless.log.read_progress import ignore
 from brokerless.log.storage.location import Location
+from brokerless.log.tiered.detection import is_joined
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_records
 from brokerless.text import ShownList, parse_bytes, short_html, short_repr
 
@@ -75,6 +76,10 @@ class LogRestart:
 
 def open_directory(location: Location, include: Collection[Include] | Include) -> LogDirectory:
     """What there is to read in a path, with what is in remote storage only; as :func:`resolve`."""
+    if is_joined(location):
+        from brokerless.internals.remote.unread_segments import with_unread_segments
+
+        location = with_unread_segments(location)
     found = resolve(location, include, read_setting)
     if not may_have_remote_offsets(found):
         return found

@@ -27,7 +27,7 @@ def test_the_state_of_all_internal_topics_is_shown_table_by_table(run: Run) -> N
     assert result.exit_code == 0
     assert result.err == ""
     shown = [line.removesuffix(":") for line in result.lines if line and not line.startswith(" ")]
-    empty = ("quotas", "acls", "users", "tokens", *CONNECT)
+    empty = ("quotas", "acls", "users", "tokens", "remoteSegments", *CONNECT)
     assert shown == [name for name in TABLES if name not in empty], "empty tables are left out"
     (line,) = [line for line in result.lines if "tx-open" in line]
     assert line.split() == ["tx-open", "Ongoing", "1013", "0", "2026-11-21T03:38:09Z", "txn:0,1"]

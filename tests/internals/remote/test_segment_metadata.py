@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from base64 import b64decode
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.internals.remote.metadata import SETS, events, metadata
+from tests.internals.remote.metadata import SETS, TOPIC, event, events, framed, id_of, metadata
 from tests.internals.written import batch, write_partition
 
 import brokerless
 from brokerless import internals
 from brokerless.findings import Finding
-from brokerless.internals.message_encoder import encode, unsigned_varint
-from brokerless.internals.messages import messages
 from brokerless.internals.remote.segment_metadata import RemoteMetadata, SegmentMetadata, read_remote_metadata
 from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import open_partitions
-
-TOPIC = "__remote_log_metadata"
 
 
 def found(directory: Path) -> tuple[RemoteMetadata, dict[str, SegmentMetadata]]:
@@ -49,31 +44,6 @@ def test_each_field_is_what_kafka_decoded(set_: str) -> None:
         assert one.custom_metadata == (b64decode(custom[id_]) if id_ in custom else None)
         assert (one.metadata_partition, one.metadata_offset) == (last["metadataPartition"], last["metadataOffset"])
         assert one.is_referenced == (last["state"] == "COPY_SEGMENT_FINISHED")
-
-
-def id_of(name: str) -> str:
-    return f"{name:A<22}"
-
-
-def event(segment: str, state: int, start: int | None = None, end: int = 0, **more: Any) -> bytes:
-    of = {"name": "orders", "id": id_of("topic"), "partition": 0}
-    fields = {
-        "remoteLogSegmentId": {"topicIdPartition": of, "id": id_of(segment)},
-        "brokerId": 1,
-        "eventTimestampMs": 1,
-        "customMetadata": None,
-        "remoteLogSegmentState": state,
-    }
-    if start is None:
-        return framed(1, fields)
-    more = {"segmentLeaderEpochs": [{"leaderEpoch": 0, "offset": start}], **more}
-    own = {"startOffset": start, "endOffset": end, "maxTimestampMs": 1, "segmentSizeInBytes": 1}
-    return framed(0, {**fields, **own, **more})
-
-
-def framed(type_id: int, data: dict[str, Any]) -> bytes:
-    message = messages(TOPIC).values[type_id]
-    return b"".join(map(unsigned_varint, (1, type_id, 0))) + encode(message, 0, data)
 
 
 def states(tmp_path: Path, *values: bytes) -> tuple[RemoteMetadata, dict[str, tuple[str, bool]]]:

@@ -15,7 +15,7 @@ from brokerless.log.tiered.decryption import KeyPairs
 
 
 def bucket_at(path: Path) -> Bucket:
-    return Bucket(Location(str(path)), "", None, KeyPairs({}))
+    return Bucket(Location(str(path)), "", None, KeyPairs({}), {})
 
 
 def test_partitions_by_their_names() -> None:

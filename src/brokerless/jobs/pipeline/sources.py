@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.internals.remote.storage import with_remote_findings
+from brokerless.internals.remote.unread_segments import with_unread_segments
 from brokerless.internals.topic_settings import read_topic_setting
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.run.types import Say, ignore
@@ -37,7 +38,7 @@ def find_log_directories(settings: Settings) -> list[LogDirectory]:
 
 
 def _resolve(location: Location) -> LogDirectory:
-    return with_remote_findings(resolve(location, (), read_topic_setting))
+    return with_remote_findings(resolve(with_unread_segments(location), (), read_topic_setting))
 
 
 def _find(location: Location, to: str, depth: int) -> list[LogDirectory]:

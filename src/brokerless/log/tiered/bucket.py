@@ -69,10 +69,12 @@ class Folder:
 
 class Bucket:
     """``root``: where the objects are. ``start``: what names in it begin with. ``layout``: how copies of segments are
-    named, where there are these."""
+    named, where there are these. ``unread``: IDs of segments that brokers do not read, with their last states."""
 
-    def __init__(self, root: Location, start: str, layout: Layout | None, keys: KeyPairs) -> None:
-        self.root, self._start, self._layout, self.keys = root, start, layout, keys
+    def __init__(
+        self, root: Location, start: str, layout: Layout | None, keys: KeyPairs, unread: Mapping[str, str]
+    ) -> None:
+        self.root, self._start, self._layout, self.keys, self._unread = root, start, layout, keys, unread
         self._folders: dict[str, Folder] | None = None
         self._listed_at = 0.0
         self._lock = RLock()
@@ -89,6 +91,8 @@ class Bucket:
             if self._folders is None:
                 found = self._list() if self._layout is None else self._list_copies(self._layout)
                 self._folders = _by_name(found)
+                for each in self._folders.values() if self._unread else ():
+                    _leave_out(each, self._unread)
                 self._listed_at = time.monotonic()
             return self._folders
 
@@ -287,6 +291,32 @@ def _objects(entries: Iterable[DirectoryEntry]) -> Objects:
         if name is not None:
             found.setdefault((name.start_offset, name.segment_id), {})[name.kind] = entry
     return found
+
+
+_UNREAD: Mapping[str, tuple[Kind, str]] = {
+    "COPY_SEGMENT_STARTED": (
+        Kind.REMOTE_SEGMENT_UNFINISHED,
+        "not read: the metadata of brokers does not say that copying this remote segment was finished",
+    ),
+    "COPY_SEGMENT_FINISHED": (
+        Kind.REMOTE_SEGMENT_REPEATED,
+        "not read: by the metadata of brokers, a later copy has taken the place of this remote segment",
+    ),
+}
+
+
+def _leave_out(folder: Folder, unread: Mapping[str, str]) -> None:
+    """Take segments that brokers do not read out of a folder, with a finding for each; by :func:`_unfinished` those
+    without a manifest have one anyway."""
+    for key in sorted(each for each in folder.objects if each[1] in unread):
+        objects, state = folder.objects[key], unread[key[1]]
+        if not folder.name.is_plain and "rsm-manifest" not in objects:
+            continue
+        text = f"not read: by the metadata of brokers, this remote segment is deleted ({state})"
+        kind, text = _UNREAD.get(state, (Kind.REMOTE_SEGMENT_DELETED, text))
+        place = min(each.path for each in objects.values()) if "log" not in objects else objects["log"].path
+        folder.findings.append(Finding("info", kind, place, None, key[0], text))
+        del folder.objects[key]
 
 
 def _unfinished(start_offset: int, objects: Iterable[DirectoryEntry]) -> Finding:

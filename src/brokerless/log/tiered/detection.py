@@ -12,7 +12,7 @@ from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered import object_names
 
 OPTION = "tiered"
-"""The storage option with those of tiered storage: ``key_pairs`` and ``layout``."""
+"""The storage option with those of tiered storage: ``key_pairs``, ``layout``, ``remote`` and ``unread``."""
 _DEPTH, _MOST_LISTED = 3, 100
 
 
@@ -25,6 +25,12 @@ def has_layout(location: Location) -> bool:
 def is_tiered(location: Location) -> bool:
     """Whether a path is in a log directory that is made of a bucket's objects."""
     return location.path.startswith(paths.TIERED)
+
+
+def is_joined(location: Location) -> bool:
+    """Whether a user chose where the remote segments of the log in a path are."""
+    own = (location.options or {}).get(OPTION) or {}
+    return not is_tiered(location) and own.get("remote") is not None
 
 
 def as_log_directory(location: Location, start: str = "") -> Location:

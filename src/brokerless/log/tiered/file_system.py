@@ -50,7 +50,7 @@ class _Member:
 
 class TieredFileSystem(AbstractFileSystem):
     """Options: ``fo``, ``target_protocol`` and ``target_options`` are the bucket's, as of other chained file systems;
-    ``start``, ``layout`` and ``key_pairs`` as :class:`Bucket` has them."""
+    ``start``, ``layout``, ``key_pairs`` and ``unread`` as :class:`Bucket` has them."""
 
     protocol = "tiered"
     cachable = False
@@ -63,12 +63,13 @@ class TieredFileSystem(AbstractFileSystem):
         start: str = "",
         layout: str | None = None,
         key_pairs: Mapping[str, bytes] | None = None,
+        unread: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
         if not fo:
             raise ValueError("the bucket is missing, as in tiered://orders-0::s3://bucket")
         url = fo if target_protocol in (None, "file", "local") else f"{target_protocol}://{fo}"
-        self._bucket = _bucket_of(Location(url, target_options), start, layout, KeyPairs(key_pairs or {}))
+        self._bucket = _bucket_of(Location(url, target_options), start, layout, KeyPairs(key_pairs or {}), unread or {})
 
     def ls(self, path: str, detail: bool = True, **more: Any) -> list[Any]:
         """The partitions, or the files of one."""
@@ -128,6 +129,10 @@ class TieredFileSystem(AbstractFileSystem):
     def overlapping(self, path: str) -> frozenset[int]:
         """Start offsets of segments that begin within the one before."""
         return self._bucket.log(self._folder(_stripped(path))).overlapping
+
+    def segment_ids(self) -> set[str]:
+        """Of all segments that have objects."""
+        return {segment_id for folder in self._bucket.folders().values() for _, segment_id in folder.objects}
 
     def segments_before(
         self, path: str, topic_id: str | None, first: int | None, lineage: Epochs
@@ -247,14 +252,14 @@ class _Stream(io.RawIOBase):
         super().close()
 
 
-def _bucket_of(root: Location, start: str, layout: str | None, keys: KeyPairs) -> Bucket:
+def _bucket_of(root: Location, start: str, layout: str | None, keys: KeyPairs, unread: Mapping[str, str]) -> Bucket:
     """The same one for the same place and keys, so that it is not listed for each file."""
-    parts = (root, start, layout, keys)
+    parts = (root, start, layout, keys, unread)
     with _lock:
         for known, bucket in _buckets:
             if known == parts:
                 return bucket
-        bucket = Bucket(root, start, None if layout is None else parse_layout(layout), keys)
+        bucket = Bucket(root, start, None if layout is None else parse_layout(layout), keys, unread)
         _buckets.append((parts, bucket))
         del _buckets[:-_MOST_BUCKETS]
         return bucket

@@ -1,0 +1,79 @@
+"""Remote segments that brokers do not read, beside the log directory that says so."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.internals.remote.metadata import add_event, broker_directory, events
+from tests.log.tiered import cases, copy_of, golden, rows_of, summary_of
+
+import brokerless
+from brokerless import Partition
+from brokerless.findings import Finding, Kind
+from brokerless.internals.remote import unread_segments
+
+KILLED = next(each for each in cases() if each.set == "killed")
+DIRECTORY = f"killed-{next(each['topicId'] for each in events('killed'))}/0"
+
+
+def last_states() -> dict[str, str]:
+    return {each["segmentId"]: each["state"] for each in events("killed")}
+
+
+def killed(data: Path, bucket: Path) -> Partition:
+    return brokerless.open(data, remote=bucket).partition("killed", 0)
+
+
+@pytest.mark.parametrize("most", [0, 1000])
+def test_only_finished_uploads_count(tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unread_segments, "_MOST", most)
+    partition = killed(broker_directory("killed", tmp_path / "data"), golden() / "killed" / "bucket")
+    assert summary_of(rows_of(partition)) == KILLED.expected["read_uncommitted"]["all"]
+    unfinished = {each for each, state in last_states().items() if state == "COPY_SEGMENT_STARTED"}
+    named = {each.file.rpartition("/")[2][21:43] for each in partition.paths.findings}
+    assert {each.kind for each in partition.paths.findings} == {Kind.REMOTE_SEGMENT_UNFINISHED}
+    assert named == unfinished
+
+
+def test_the_finished_one_of_two_uploads_counts(tmp_path: Path) -> None:
+    """The other one has a manifest as well, and its copying began later by what that says."""
+    bucket = copy_of("killed", tmp_path / "bucket")
+    left = next(
+        path for path in (bucket / DIRECTORY).glob("00000000000000004071-*.rsm-manifest")
+        if last_states()[path.name[21:43]] == "COPY_SEGMENT_STARTED"
+    )  # fmt: skip
+    manifest = json.loads(left.read_bytes())
+    manifest["remoteLogSegmentMetadata"]["eventTimestampMs"] += 10**9
+    left.write_text(json.dumps(manifest))
+    log = left.with_suffix(".log")
+    log.write_bytes(bytes(log.stat().st_size))
+    partition = killed(broker_directory("killed", tmp_path / "data"), bucket)
+    assert summary_of(rows_of(partition)) == KILLED.expected["read_uncommitted"]["all"]
+    again = brokerless.open(tmp_path / "data" / "killed-0", remote=bucket).partitions[0]
+    assert summary_of(rows_of(again)) == KILLED.expected["read_uncommitted"]["all"]
+
+
+@pytest.mark.parametrize("state", [2, 3])
+def test_segments_whose_deletion_began_do_not_count(tmp_path: Path, state: int) -> None:
+    data = broker_directory("killed", tmp_path / "data")
+    first = next(
+        each["segmentId"] for each in events("killed") if last_states()[each["segmentId"]] == "COPY_SEGMENT_FINISHED"
+    )
+    for each in range(2, state + 1):
+        add_event("killed", data, first, each)
+    partition = killed(data, golden() / "killed" / "bucket")
+    deleted = [each for each in partition.paths.findings if each.kind == Kind.REMOTE_SEGMENT_DELETED]
+    assert [each.file.rpartition("/")[2][21:43] for each in deleted] == [first]
+    damage: list[Finding] = []
+    assert [row[0] for row in rows_of(partition, damage)] == list(range(2040, 8284))
+    assert [each.kind for each in damage if each.severity != "info"] == []
+
+
+def test_what_the_metadata_does_not_have_is_read(tmp_path: Path) -> None:
+    shutil.copytree(golden() / "killed" / "data", tmp_path / "data")
+    partition = killed(tmp_path / "data", golden() / "killed" / "bucket")
+    assert summary_of(rows_of(partition)) == KILLED.expected["read_uncommitted"]["all"]
+    assert Kind.REMOTE_SEGMENT_REPEATED in {each.kind for each in partition.paths.findings}

@@ -13,6 +13,7 @@ import brokerless
 from brokerless.internals.remote.storage import RemoteStorage, load_remote_storage
 from brokerless.jobs.cluster.job import describe_cluster
 from brokerless.jobs.restart.job import plan_directories
+from brokerless.jobs.restart.results import DirectoryRestart
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from tests.kafka.broker import KafkaBroker
@@ -20,11 +21,11 @@ from tests.kafka.jars import NEWEST, OLD_FORMATS
 from tests.kafka.live import some_records
 from tests.kafka.producers import produce_confluent
 from tests.kafka.rebuilt import RebuiltNode
-from tests.kafka.tiered import objects, printed_properties, tiered_settings, wait_for
+from tests.kafka.tiered import checkpointed, objects, printed_properties, tiered_settings, wait_for
 
 pytestmark = pytest.mark.xdist_group("remote_start")
 
-PARTITIONS = 3
+PARTITIONS = 4
 
 
 def counts(storage: RemoteStorage) -> list[int]:
@@ -53,18 +54,24 @@ def test_a_start_deletes_the_remote_segments_that_the_dry_run_predicts(
     broker = KafkaBroker(tmp_path / "broker", tiered_settings(bucket, version), version)
     size = {"internal_segment_bytes" if version == NEWEST else "segment_bytes": 1000}
     with broker:
-        broker.create_topic("tiered", PARTITIONS, remote_storage_enable="true", local_retention_ms=-2, **size)
+        broker.create_topic("tiered", PARTITIONS, remote_storage_enable="true", local_retention_bytes=1, **size)
         produce_confluent(broker, "tiered", some_records(1, 300, partitions=PARTITIONS, largest=200), batch_size=500)
         before = wait_for_counts(broker.log_dir, None)
+        wait_for(lambda: all(len(broker.logs("tiered", each)) == 1 for each in range(PARTITIONS)), "one is local")
     assert min(before) > 0
-    (unchanged,) = plan_directories([resolve(Location(str(broker.log_dir)))], version=version)
-    assert unchanged.remote_deletions == ()
+    unchanged = planned_start(broker, bucket)
+    assert (unchanged.remote_deletions, unchanged.remote_log_starts) == ((), ())
     shutil.rmtree(broker.log_dir / "tiered-1")
     (broker.log_dir / "tiered-2" / "leader-epoch-checkpoint").unlink()
-    (planned,) = plan_directories([resolve(Location(str(broker.log_dir)))], version=version)
-    predicted = {each.partition: each.segments for each in planned.remote_deletions}
+    for each in (broker.log_dir / "tiered-3").glob("0*"):  # its leader epochs stay
+        each.unlink()
+    planned = planned_start(broker, bucket)
     before = counts(load_remote_storage(Location(str(broker.log_dir))))
-    assert predicted == {1: before[1], 2: before[2]}
+    stored = objects(bucket)
+    assert min(stored[f"tiered-{each}"] for each in range(PARTITIONS)) > 0
+    predicted = {each.partition: (each.segments, each.objects) for each in planned.remote_deletions}
+    assert predicted == {each: (before[each], stored[f"tiered-{each}"]) for each in (1, 2, 3)}
+    assert planned.remote_log_starts == ()
     (finding, *_) = describe_cluster([resolve(Location(str(broker.log_dir)))]).findings
     assert (finding.kind, f"delete {before[1]} remote segments of tiered-1" in finding.message) == (
         "remote-segments-deleted",
@@ -72,12 +79,32 @@ def test_a_start_deletes_the_remote_segments_that_the_dry_run_predicts(
     )
     if version == NEWEST:
         broker = rebuilt(broker, tmp_path, before)
-    stored = objects(bucket)
     with broker:
-        after = wait_for_counts(broker.log_dir, [before[0], 0, 0], before)
+        after = wait_for_counts(broker.log_dir, [before[0], 0, 0, 0], before)
         wait_for(lambda: objects(bucket) == {"tiered-0": stored["tiered-0"]}, "the others' objects are deleted")
-    assert after == [before[0], 0, 0]
-    assert min(stored[f"tiered-{each}"] for each in range(PARTITIONS)) > 0
+    assert after == [before[0], 0, 0, 0]
+    check_moved_log_start(broker, bucket)
+
+
+def planned_start(broker: KafkaBroker, bucket: Path) -> DirectoryRestart:
+    directory = resolve(Location(str(broker.log_dir)))
+    (planned,) = plan_directories([directory], version=broker.version, bucket=str(bucket))
+    return planned
+
+
+def check_moved_log_start(broker: KafkaBroker, bucket: Path) -> None:
+    """Without the metadata of remote segments, the log begins with what is local."""
+    for each in broker.log_dir.glob("__remote_log_metadata-*"):
+        shutil.rmtree(each)
+    planned = planned_start(broker, bucket)
+    assert planned.remote_deletions == ()
+    (moved,) = planned.remote_log_starts
+    assert (moved.partition, moved.before, moved.objects) == (0, 0, objects(bucket)["tiered-0"])
+    local_start = int(broker.logs("tiered", 0)[0].stem)
+    assert moved.after == local_start > 0
+    with broker:
+        wait_for(lambda: broker.watermarks("tiered")[0][0] == moved.after, "the log start is moved")
+        wait_for(lambda: checkpointed(broker, "tiered", 0) == moved.after, "it is in the checkpoint")
 
 
 def rebuilt(killed: KafkaBroker, root: Path, before: list[int]) -> RebuiltNode:
@@ -85,7 +112,7 @@ def rebuilt(killed: KafkaBroker, root: Path, before: list[int]) -> RebuiltNode:
     plan = brokerless.rebuild(killed.log_dir, root / "to", apply=True)
     first, *others = plan.findings
     assert first.kind == "remote-segments-deleted"
-    assert f"this start would delete {before[1] + before[2]} remote segments of tiered topics" in first.message
+    assert f"this start would delete {sum(before[1:])} remote segments of tiered topics" in first.message
     assert "remote-storage-settings" in {each.kind for each in others}
     node = RebuiltNode(root, plan, 1)
     printed = plan.server_properties(1)

@@ -211,12 +211,18 @@ def audit(directory: LogDirectory, max_batch_bytes: int | None, spark: Spark) ->
     return LogAudit(tuple(audits), tuple(audit_directory(directory, state, audits)))
 
 
-def restart(directory: LogDirectory, kafka: str | None, max_batch_bytes: int | None) -> LogRestart:
+def restart(
+    directory: LogDirectory,
+    kafka: str | None,
+    max_batch_bytes: int | None,
+    remote: str | os.PathLike[str] | None = None,
+) -> LogRestart:
     from brokerless.jobs.directory_state import load_directory_state
     from brokerless.jobs.restart.job import plan_directories, plan_partition
 
     state = load_directory_state(directory)
-    start = next(iter(plan_directories([directory], None, max_batch_bytes, kafka)), None)
+    bucket = None if remote is None else os.fspath(remote)
+    start = next(iter(plan_directories([directory], None, max_batch_bytes, kafka, bucket)), None)
     restarts = (plan_partition(each, state, start, max_batch_bytes) for each in directory.partitions)
     return LogRestart(tuple(restarts), start)
 

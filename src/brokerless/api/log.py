@@ -156,11 +156,18 @@ class Log(LogTables):
         Kafka's own topics in it say of its partitions. ``spark`` as in :meth:`verify`."""
         return jobs.audit(self._source, max_batch_bytes, spark)
 
-    def restart(self, kafka: str | None = None, *, max_batch_bytes: int | None = None) -> LogRestart:
+    def restart(
+        self,
+        kafka: str | None = None,
+        *,
+        remote: str | os.PathLike[str] | None = None,
+        max_batch_bytes: int | None = None,
+    ) -> LogRestart:
         """As :meth:`Partition.restart`, of all partitions and of the directory: whether a broker starts on it, what is
         stray, which transactions are ended. ``kafka``: the version that starts, ``"4.4"`` (default) or ``"3.9"``.
-        ``max_batch_bytes`` as in :meth:`verify`."""
-        return jobs.restart(self._source, kafka, max_batch_bytes)
+        ``remote``: the bucket of tiered topics, whose objects that would be deleted are counted. ``max_batch_bytes`` as
+        in :meth:`verify`."""
+        return jobs.restart(self._source, kafka, max_batch_bytes, remote)
 
     def salvage(
         self,

@@ -104,8 +104,19 @@ def directory_row(restart: DirectoryRestart) -> dict[str, Any]:
                 "firstOffset": each.first_offset,
                 "lastOffset": each.last_offset,
                 "sizeInBytes": each.size,
+                "objects": each.objects,
             }
             for each in restart.remote_deletions
+        ],
+        "remoteLogStarts": [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "logStartOffset": each.before,
+                "movedTo": each.after,
+                "objects": each.objects,
+            }
+            for each in restart.remote_log_starts
         ],
         "lostPositions": [each.row() for each in restart.lost_positions],
         "kafkaVersion": restart.version,

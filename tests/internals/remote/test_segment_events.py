@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64encode
 
 import pytest
 from tests.internals.remote.metadata import SETS, events, metadata

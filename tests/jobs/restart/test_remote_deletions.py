@@ -7,9 +7,8 @@ from typing import Any
 from brokerless.internals.remote.storage import RemoteSegment, RemoteStorage
 from brokerless.jobs.restart.remote_deletions import RemoteDeletion, deletion_line, remote_deletions
 
-STORAGE = RemoteStorage(
-    {"T": "orders"}, {("T", 0): [RemoteSegment("a", 0, 9, 100, (0,)), RemoteSegment("b", 10, 19, 50, (0, 1))]}, True
-)
+SEGMENTS = {("T", 0): [RemoteSegment("a", 0, 9, 100, (0,)), RemoteSegment("b", 10, 19, 50, (0, 1))]}
+STORAGE = RemoteStorage({"T": "orders"}, SEGMENTS, True, SEGMENTS)
 
 
 def found(**row: Any) -> list[RemoteDeletion]:
@@ -22,6 +21,15 @@ def test_all_segments_go_where_the_only_replica_begins_again() -> None:
     assert deletion_line(found()).startswith(
         "this start would delete 2 remote segments of tiered topics (orders-0 0..19)"
     )
+
+
+def test_objects_are_counted_where_the_bucket_is_given() -> None:
+    row: dict[str, Any] = {"replicas": [1], "isr": [1], "leaderEpoch": 1}
+    objects = {("T", 0): {"a": 5, "b": 6, "orphan": 1}}
+    deletions = list(remote_deletions(STORAGE, {("T", 0): row}, 1, {("orders", 0): ((2, 20),)}, set(), objects))
+    assert [each.objects for each in deletions] == [11]
+    assert "2 remote segments (11 objects) of tiered topics" in deletion_line(deletions)
+    assert not list(remote_deletions(STORAGE, {("T", 0): row}, 1, {("orders", 0): ((0, 0),)}, set(), objects))
 
 
 def test_none_goes_where_another_node_leads_or_nobody_does() -> None:

@@ -30,6 +30,9 @@ transactions the coordinator ends, and which positions of groups are past the en
 taken as the log.dirs of one broker. What retention deletes soon after a start, as records are old, is said as well; it
 does not change the exit code.
 
+Of tiered topics: which remote segments it would delete from the bucket, and which log starts it would move, as it knows
+no remote segments before them.
+
 Settings and records in the cluster's metadata are checked as the Kafka that starts checks them.
 
 The exit code is 0 if nothing would be lost, 1 if anything would be cut, deleted, stray, refused, not served or begun
@@ -51,11 +54,14 @@ def add_options(parser: ArgumentParser) -> None:
     add_severity(parser)
     help_of_version = "the Kafka that starts, 4.4 (the default) or 3.9; what another one refuses is said as well"
     parser.add_argument("--kafka", metavar="VERSION", help=help_of_version)
+    help_of_remote = "the bucket of tiered topics: how many of its objects a start would delete is counted there"
+    parser.add_argument("--remote", metavar="URL", help=help_of_remote)
 
 
 def run(options: Namespace) -> int:
     output = Output()
-    if _show_directories(list(output.open(options)), options, output):
+    local = Namespace(**{**vars(options), "remote": None})  # the bucket is counted, and not read
+    if _show_directories(list(output.open(local)), options, output):
         output.exit_code = max(output.exit_code, FINDINGS)
     return output.end()
 
@@ -65,16 +71,22 @@ def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bo
     from brokerless.jobs.directory_state import load_directory_state
     from brokerless.jobs.restart.job import plan_directories
     from brokerless.jobs.restart.remote_deletions import deletion_line
+    from brokerless.jobs.restart.remote_log_starts import log_start_line
     from brokerless.text import show_name
     from brokerless.views.restart import directory_lines, directory_row
     from brokerless.views.table import count_of
 
     paths = [log.directory for log in logs]
-    planned = plan_directories(paths, max_batch_bytes=options.max_batch_bytes, version=options.kafka)
+    planned = plan_directories(
+        paths, max_batch_bytes=options.max_batch_bytes, version=options.kafka, bucket=options.remote
+    )
     directories = {each.path: each for each in planned}
     remote = [each for directory in planned for each in directory.remote_deletions]
+    moved = [each for directory in planned for each in directory.remote_log_starts]
     if remote and not options.json:
         output.prose(f"{show_name(deletion_line(remote))}\n")
+    if moved and not options.json:
+        output.prose(f"{show_name(log_start_line(moved))}\n")
     is_whole = not is_narrowed(options)
     is_changed = False
     for number, log in enumerate(logs):

@@ -1,5 +1,4 @@
-"""Events of ``__remote_log_metadata``: the values that brokers write of a remote segment, and the partition that they are
-in.
+"""Events of ``__remote_log_metadata``: what brokers write of a remote segment, and into which partition.
 
 Sources: ``RemoteLogMetadataTopicPartitioner``, ``RemoteLogMetadataSerde``, ``BytesApiMessageSerde``,
 ``TopicBasedRemoteLogMetadataManager`` (3.9.1, 4.4.0).

@@ -7,7 +7,7 @@ Nothing here reads an object store. Sources: ``RemoteLogMetadataCache``, ``Remot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -15,7 +15,7 @@ from brokerless.errors import BrokerlessError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.cluster import Cluster, read_cluster
 from brokerless.internals.records import REMOTE_LOG_METADATA
-from brokerless.internals.remote.segment_metadata import Key, SegmentMetadata, read_remote_metadata
+from brokerless.internals.remote.segment_metadata import Key, RemoteMetadata, SegmentMetadata, read_remote_metadata
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, may_have_remote_offsets
 from brokerless.log.storage.location import Location
@@ -25,6 +25,7 @@ _TOPIC = 2
 """``ConfigResource.Type``."""
 _FINISHED = "COPY_SEGMENT_FINISHED"
 """Only such a segment is read; before, it may not be whole, and after, it is being deleted."""
+_DELETED = "DELETE_SEGMENT_FINISHED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +43,13 @@ class RemoteSegment:
 @dataclass(frozen=True, slots=True)
 class RemoteStorage:
     """``topics``: names of tiered topics by ID. ``segments``: those that can be read, by topic ID and partition, from
-    the first offset on. ``is_known``: whether there is a ``__remote_log_metadata`` here."""
+    the first offset on; ``begun``: these, and those whose copy or deletion did not end. ``is_known``: whether there is
+    a ``__remote_log_metadata`` here."""
 
     topics: Mapping[str, str] = field(default_factory=dict[str, str])
     segments: Mapping[Key, Sequence[RemoteSegment]] = field(default_factory=dict[Key, "Sequence[RemoteSegment]"])
     is_known: bool = False
+    begun: Mapping[Key, Sequence[RemoteSegment]] = field(default_factory=dict[Key, "Sequence[RemoteSegment]"])
 
     def id_of(self, topic: str | None) -> str | None:
         """The ID of a tiered topic; None for any other."""
@@ -93,17 +96,16 @@ def read_remote_storage(
         if settings.get(topic, {}).get("remote.storage.enable", "").strip().lower() == "true"
     }
     own = [each for each in partitions if topics and each.topic == REMOTE_LOG_METADATA]
-    return RemoteStorage(topics, read_remote_segments(own, on_damage, max_batch_bytes), bool(own))
+    metadata = read_remote_metadata(own, on_damage, max_batch_bytes)
+    whole = _segments(metadata, lambda each: each.state == _FINISHED)
+    return RemoteStorage(topics, whole, bool(own), _segments(metadata, lambda each: each.state != _DELETED))
 
 
-def read_remote_segments(
-    partitions: Iterable[PartitionReader], on_damage: OnDamage, max_batch_bytes: int | None = None
+def _segments(
+    metadata: RemoteMetadata, is_chosen: Callable[[SegmentMetadata], bool]
 ) -> dict[Key, tuple[RemoteSegment, ...]]:
-    """The segments that partitions of ``__remote_log_metadata`` know and whose copy is whole, by topic ID and
-    partition."""
-    metadata = read_remote_metadata(partitions, on_damage, max_batch_bytes)
     return {
-        key: tuple(sorted((_segment(each) for each in known.values() if each.state == _FINISHED), key=_start_offset))
+        key: tuple(sorted((_segment(each) for each in known.values() if is_chosen(each)), key=_start_offset))
         for key, known in metadata.segments.items()
     }
 

@@ -14,7 +14,7 @@ from brokerless.jobs.cluster.disks import Disk, DiskReplica
 from brokerless.jobs.rebuild.nodes import Node
 from brokerless.jobs.restart.job import RecoveredLogs
 from brokerless.jobs.restart.results import Restart
-from brokerless.log.checkpoint.leader_epochs import load_epochs, load_leader_epochs
+from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs, load_leader_epochs
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.live_segments import open_segments
 from brokerless.tables.partition_reader import PartitionReader
@@ -42,6 +42,11 @@ class HeldReplica:
         if self.restart is None:
             return self.replica.start_offset or 0, self.replica.end_offset or 0
         return self.restart.log_start_offset, self.restart.log_end_offset
+
+    @property
+    def epochs(self) -> Epochs:
+        """The leader epochs of its log after the recovery, each with its first offset."""
+        return load_epochs(self.replica.paths.leader_epoch_checkpoint) if self.restart is None else self.restart.epochs
 
     @property
     def end(self) -> tuple[int, int]:

@@ -71,7 +71,7 @@ def remote_findings(
             rows,
             node.node_id,
             {
-                (each.replica.topic, each.replica.partition): each.replica.paths
+                (each.replica.topic, each.replica.partition): each.epochs
                 for each in replicas
                 if each.node == node.node_id
             },

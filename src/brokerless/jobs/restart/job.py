@@ -10,7 +10,7 @@ Sources: ``LogManager.loadLogs``, ``LogLoader``, ``KafkaMetadataLog`` (4.1.1, 4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,6 @@ from brokerless import clock
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition
-from brokerless.internals.remote.storage import read_remote_storage
 from brokerless.internals.topic_settings import is_in_metadata, read_topic_setting
 from brokerless.jobs.directory_state import DirectoryState, Lines, load_directory_state
 from brokerless.jobs.restart import directory_files, replicas
@@ -29,7 +28,7 @@ from brokerless.jobs.restart.group_positions import positions_past_end
 from brokerless.jobs.restart.metadata_log import KnownState, emptied_at, read_known_state
 from brokerless.jobs.restart.partition_files import unloadable
 from brokerless.jobs.restart.refused_settings import refused_settings
-from brokerless.jobs.restart.remote_deletions import RemoteDeletion, remote_deletions
+from brokerless.jobs.restart.remote_effects import remote_effects, stored_objects
 from brokerless.jobs.restart.results import DirectoryRestart, LostRecords, Place, Restart, Truncation
 from brokerless.jobs.restart.retention_forecast import RETENTION_SETTINGS, Settings, expiring
 from brokerless.jobs.restart.transactions import completions
@@ -54,11 +53,14 @@ def plan_directories(
     now_ms: int | None = None,
     max_batch_bytes: int | None = None,
     version: str | None = None,
+    bucket: str | None = None,
 ) -> list[DirectoryRestart]:
     """The dry run for all log directories of one broker, as in its ``log.dirs``; partitions' directories and files
     among them, and what is not local, are passed over. ``now_ms`` (since the epoch) decides which transactions' time is
     over. ``max_batch_bytes``: what one batch of Kafka's own topics may inflate to (128 MiB). ``version``: of the Kafka
-    that starts, the newest that is known by default. Raises :class:`UsageError` for one that is not known."""
+    that starts, the newest that is known by default; ``bucket``: of tiered
+    topics, whose objects are counted. Raises :class:`UsageError` for a version that is not known, and
+    :class:`UnreadableError` for a bucket."""
     own = [each for each in directories if each.kind == "log-directory" and not is_remote(each.path)]
     now_ms = clock.now() if now_ms is None else now_ms
     kafka = versions()[-1] if version is None else find_version(version)
@@ -91,15 +93,15 @@ def plan_directories(
         for each in loaded
         if _parent(each.path) not in offline and (finding := replicas.stray(each, state, node)) is not None
     }
-    served = {(each.topic or "", each.partition or 0): each for each in partitions}
-    served = {at: each for at, each in served.items() if each.path not in {**stray, **places.unserved}}
-    remote = _remote_deletions(state, node, partitions, served, places)
+    served = _by_place(each for each in partitions if each.path not in {**stray, **places.unserved})
+    recovered = RecoveredLogs({each.path: load_directory_state(each) for each in own}, now_ms)
+    of_nobody = _by_place(each for each in partitions if each.path in places.unserved)
+    remote = remote_effects(state, node.node_id, served, of_nobody, recovered.of, stored_objects(own, bucket))
     completed = tuple(completions(map(PartitionReader, served.values()), set(served), now_ms, max_batch_bytes))
     emptied = {(each.topic, each.partition) for each in loaded if each.path in stray} | dict(places.created).keys()
     positions: tuple[LostPosition, ...] = ()
     if state is not None:
-        limits_of = RecoveredLogs({each.path: load_directory_state(each) for each in own}, now_ms).limits
-        positions = tuple(positions_past_end(state, node, served, emptied, limits_of, max_batch_bytes))
+        positions = tuple(positions_past_end(state, node, served, emptied, recovered.limits, max_batch_bytes))
     return [
         DirectoryRestart(
             each.path,
@@ -116,7 +118,8 @@ def plan_directories(
             tuple(each for each in warnings if _is_in(each.file, path)),
             known_state.unknown if any(_is_in(at.path, path) for at in loaded) else None,
             known_state.restarts_cluster,
-            remote if each is own[0] else (),
+            remote.deletions if each is own[0] else (),
+            remote.log_starts if each is own[0] else (),
             kafka,
             offline.get(path),
             positions if each is own[0] else (),
@@ -172,20 +175,8 @@ def _places(
     return _Places(unserved, created, promoted, tuple(replicas.overwritten(loaded, created)))
 
 
-def _remote_deletions(
-    state: replicas.ClusterState | None,
-    node: replicas.BrokerNode,
-    partitions: Sequence[PartitionPath],
-    served: Mapping[Place, PartitionPath],
-    places: _Places,
-) -> tuple[RemoteDeletion, ...]:
-    """``served``: partitions that are loaded and served; of ``partitions``, all that are there."""
-    if state is None:
-        return ()
-    readers = map(PartitionReader, served.values())
-    storage = read_remote_storage(state.topics, state.topic_settings, readers, lambda _: None)
-    unserved = {(each.topic or "", each.partition or 0) for each in partitions if each.path in places.unserved}
-    return tuple(remote_deletions(storage, state.partitions, node.node_id, served, unserved))
+def _by_place(partitions: Iterable[PartitionPath]) -> dict[Place, PartitionPath]:
+    return {(each.topic or "", each.partition or 0): each for each in partitions}
 
 
 class RecoveredLogs:
@@ -323,6 +314,7 @@ def plan_restart(
         stray=_without_id(partition) if directory is None else directory.stray.get(partition.path),
         unserved=None if directory is None else directory.unserved.get(partition.path),
         markers=0 if directory is None else _markers(directory, partition),
+        epochs=plan.epochs,
         retention=expiring(plan, partition.topic, settings, now_ms),
     )
 

@@ -1,9 +1,9 @@
 """Predicts which remote segments of tiered topics a start deletes.
 
-A leader deletes those whose leader epochs are all before the first one in its local ``leader-epoch-checkpoint``; where
-the directory of a partition is gone or begins again, empty, that is every segment in the bucket, within seconds and
-whatever its retention. Source: ``RemoteLogManager`` (3.9.1, 4.4.0); it was tried with both
-(``tests/kafka/test_remote_start.py``).
+A leader deletes those whose leader epochs are all before the first one in its local ``leader-epoch-checkpoint``, also
+those whose copy did not end; where the directory of a partition is gone or begins again, empty, that is every segment
+in the bucket, within seconds and whatever its retention. Source: ``RemoteLogManager`` (3.9.1, 4.4.0); it was tried with
+both (``tests/kafka/test_remote_start.py``).
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from brokerless.internals.remote.storage import RemoteSegment, RemoteStorage, deleted_by_epochs
-from brokerless.log.checkpoint.leader_epochs import load_epochs
-from brokerless.log.directory import PartitionPath
+from brokerless.log.checkpoint.leader_epochs import Epochs
 
 Place = tuple[str, int]
+Objects = Mapping[tuple[str, int], Mapping[str, int]]
+"""How many objects each remote segment has, by its ID, of each partition by its topic's ID and number."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteDeletion:
-    """Remote segments of a partition that are deleted, from ``first_offset`` to ``last_offset``; ``size`` in bytes."""
+    """Remote segments of a partition that are deleted, from ``first_offset`` to ``last_offset``; ``size`` in bytes.
+    ``objects``: how many there are of them in the bucket, None where that was not given."""
 
     topic: str
     partition: int
@@ -29,38 +31,42 @@ class RemoteDeletion:
     first_offset: int
     last_offset: int
     size: int
+    objects: int | None = None
 
 
 def remote_deletions(
     storage: RemoteStorage,
     rows: Mapping[tuple[str, int], Mapping[str, Any]],
     node_id: int | None,
-    served: Mapping[Place, PartitionPath],
+    epochs: Mapping[Place, Epochs],
     unserved: Collection[Place],
+    objects: Objects | None = None,
 ) -> Iterator[RemoteDeletion]:
     """What a node deletes of the partitions that it alone can lead. ``rows``: of the cluster's metadata, by topic ID
-    and partition; ``served``: its directories that are loaded; ``unserved``: what is loaded and led by nobody."""
-    for (topic_id, partition), segments in storage.segments.items():
+    and partition; ``epochs``: of its partitions that are loaded, as they are once they are loaded; ``unserved``: what
+    is loaded and led by nobody; ``objects``: of the bucket."""
+    for (topic_id, partition), segments in storage.begun.items():
         topic, row = storage.topics.get(topic_id), rows.get((topic_id, partition))
-        if topic is None or row is None or (topic, partition) in unserved:
+        if topic is None or row is None or (topic, partition) in unserved or not leads(row, node_id):
             continue
-        if node_id not in row["replicas"] or not {*row["isr"]} <= {node_id}:
-            continue
-        epoch = _earliest_epoch(served.get((topic, partition)), row["leaderEpoch"] + 1)
-        gone = deleted_by_epochs(segments, epoch)
+        known = epochs.get((topic, partition), ())
+        gone = deleted_by_epochs(segments, known[0][0] if known else row["leaderEpoch"] + 1)
         if gone:
-            yield _deletion(topic, partition, gone)
+            there = None if objects is None else objects.get((topic_id, partition), {})
+            yield _deletion(topic, partition, gone, there)
 
 
-def _deletion(topic: str, partition: int, gone: Collection[RemoteSegment]) -> RemoteDeletion:
+def leads(row: Mapping[str, Any], node_id: int | None) -> bool:
+    """Whether a node is the only one that can lead a partition."""
+    return node_id in row["replicas"] and {*row["isr"]} <= {node_id}
+
+
+def _deletion(
+    topic: str, partition: int, gone: Collection[RemoteSegment], objects: Mapping[str, int] | None
+) -> RemoteDeletion:
     first, last = min(each.start_offset for each in gone), max(each.end_offset for each in gone)
-    return RemoteDeletion(topic, partition, len(gone), first, last, sum(each.size for each in gone))
-
-
-def _earliest_epoch(partition: PartitionPath | None, next_epoch: int) -> int:
-    """The first leader epoch that a broker knows of a partition once it leads it."""
-    epochs = () if partition is None else load_epochs(partition.leader_epoch_checkpoint)
-    return epochs[0][0] if epochs else next_epoch
+    count = None if objects is None else sum(objects.get(each.segment_id, 0) for each in gone)
+    return RemoteDeletion(topic, partition, len(gone), first, last, sum(each.size for each in gone), count)
 
 
 def deletion_line(deletions: Collection[RemoteDeletion]) -> str:
@@ -69,6 +75,8 @@ def deletion_line(deletions: Collection[RemoteDeletion]) -> str:
     places = [f"{each.topic}-{each.partition} {each.first_offset}..{each.last_offset}" for each in deletions]
     shown = ", ".join(places[:5]) + (f" and {len(places) - 5} more" if len(places) > 5 else "")
     segments = "1 remote segment" if count == 1 else f"{count} remote segments"
+    if all(each.objects is not None for each in deletions):
+        segments += f" ({sum(each.objects or 0 for each in deletions)} objects)"
     return (
         f"this start would delete {segments} of tiered topics ({shown}): their directories are gone or empty, and a "
         "leader deletes what is older than its leader epochs; make the bucket read-only, or copy it, before the start"

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition
 from brokerless.jobs.restart.remote_deletions import RemoteDeletion
+from brokerless.jobs.restart.remote_log_starts import RemoteLogStart
 from brokerless.jobs.restart.retention_forecast import Retention, Settings
 from brokerless.jobs.restart.transactions import Completion
+from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.text import short_html, short_repr
 
 Place = tuple[str, int]
@@ -75,6 +77,8 @@ class Restart:
     stray: Finding | None = None
     unserved: Finding | None = None
     markers: int = 0
+    epochs: Epochs = ()
+    """The leader epochs of the log then, each with its first offset."""
     retention: Retention | None = None
     """What retention deletes soon afterwards, which is no harm that the start does unless it is by a damaged index."""
 
@@ -133,6 +137,8 @@ class DirectoryRestart:
     """Whether the node has lost the cluster's metadata, and begins a new cluster as its only voter."""
     remote_deletions: tuple[RemoteDeletion, ...] = ()
     """Segments of tiered topics in remote storage that the start deletes; reported of the node's first directory."""
+    remote_log_starts: tuple[RemoteLogStart, ...] = ()
+    """Log starts of tiered topics that it moves, as it knows no remote segments before; reported as these are."""
     version: str = ""
     """Of the Kafka that starts."""
     offline: Finding | None = None
@@ -149,4 +155,5 @@ class DirectoryRestart:
         is_replaced = any(replaced is not None for _, replaced in self.promoted)
         positions = [each for each in self.lost_positions if not each.was_past_end]
         lost = self.refused, self.stray, self.unserved, self.created, self.deleted, self.remote_deletions
+        lost = *lost, self.remote_log_starts
         return self.unknown is None and not is_replaced and not any((*lost, positions, self.offline))

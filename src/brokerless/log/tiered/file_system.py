@@ -134,6 +134,15 @@ class TieredFileSystem(AbstractFileSystem):
         """Of all segments that have objects."""
         return {segment_id for folder in self._bucket.folders().values() for _, segment_id in folder.objects}
 
+    def objects(self) -> dict[tuple[str, int], dict[str, int]]:
+        """How many objects there are of each segment, by its partition (the topic's ID, and the number) and its ID."""
+        found: dict[tuple[str, int], dict[str, int]] = {}
+        for folder in self._bucket.folders().values():
+            of_partition = found.setdefault((folder.name.topic_id, folder.name.partition), {})
+            for (_, segment_id), objects in folder.objects.items():
+                of_partition[segment_id] = of_partition.get(segment_id, 0) + len(objects)
+        return found
+
     def segments_before(
         self, path: str, topic_id: str | None, first: int | None, lineage: Epochs
     ) -> tuple[RemoteLog, int | None]:

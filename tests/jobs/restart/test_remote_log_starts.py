@@ -1,0 +1,36 @@
+"""Which log starts of tiered partitions a start moves; ``tests/kafka/test_remote_start.py`` asks brokers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from brokerless.internals.remote.storage import RemoteSegment, RemoteStorage
+from brokerless.jobs.restart.remote_log_starts import LoadedLog, RemoteLogStart, log_start_line, remote_log_starts
+
+TOPICS = {"T" * 22: "orders", "M" * 22: "__remote_log_metadata"}
+KEY = ("T" * 22, 0)
+
+
+def moved(log: LoadedLog, *segments: RemoteSegment, metadata_on: int = 1) -> list[RemoteLogStart]:
+    storage = RemoteStorage({"T" * 22: "orders"}, {}, True, {KEY: segments})
+    row: dict[str, Any] = {"replicas": [1], "isr": [1], "leaderEpoch": 1}
+    of_metadata = {"replicas": [metadata_on], "isr": [metadata_on], "leaderEpoch": 0}
+    rows = {KEY: row, ("M" * 22, 0): of_metadata}
+    return list(remote_log_starts(storage, TOPICS, rows, 1, {("orders", 0): log}))
+
+
+def test_a_log_without_known_remote_segments_begins_with_what_is_local() -> None:
+    found = moved(LoadedLog(0, 655, ((0, 0), (3, 500))))
+    assert found == [RemoteLogStart("orders", 0, 0, 655)]
+    assert log_start_line(found).startswith("this start would move the log start of a tiered partition (orders-0 ")
+
+
+def test_a_log_begins_with_the_first_remote_segment_of_its_first_epoch() -> None:
+    segments = RemoteSegment("b", 200, 299, 9, (0,)), RemoteSegment("a", 100, 199, 9, (0,))
+    assert moved(LoadedLog(0, 655, ((0, 0),)), *segments) == [RemoteLogStart("orders", 0, 0, 100)]
+    assert moved(LoadedLog(212, 655, ((0, 0),)), *segments) == []
+    assert moved(LoadedLog(0, 655, ((1, 0),)), *segments) == [RemoteLogStart("orders", 0, 0, 655)]
+
+
+def test_nothing_is_said_where_another_node_has_the_events() -> None:
+    assert moved(LoadedLog(0, 655, ((0, 0),)), metadata_on=2) == []

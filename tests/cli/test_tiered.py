@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
+from tests.log.tiered import golden
 
 import brokerless
 from brokerless import Finding
@@ -72,3 +73,19 @@ def test_without_the_metadata_of_its_segments_nothing_is_read_for_it(data: Path,
         each.rename(each.with_name("moved-away"))
     result = run("ls", data)
     assert (result.exit_code, result.err) == (0, "")
+
+
+def test_segments_without_their_key_are_one_line(run: Run) -> None:
+    for command in (["cat", "-n", "1"], ["ls"], ["batches"], ["verify", "--json"]):
+        result = run(*command, str(golden() / "encrypted" / "bucket"))
+        assert result.exit_code == 1, command
+        assert len(result.err.splitlines()) == 1, command
+        assert "it is encrypted with key pair key1, which was not given" in result.err
+        assert " files; the last: " in result.err
+
+
+def test_a_key_pair_that_is_given_twice_is_refused(run: Run) -> None:
+    pairs = [f"key1={golden() / 'keys' / name}" for name in ("key1.pem", "key2.pem")]
+    result = run("ls", str(golden() / "encrypted" / "bucket"), "--key-pair", pairs[0], "--key-pair", pairs[1])
+    assert (result.exit_code, result.out) == (2, b"")
+    assert "key1 is given twice" in result.err

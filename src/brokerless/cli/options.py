@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from argparse import Action, ArgumentError, ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
 
 from brokerless.cli.values import count, integer, key_pair, pair, positive, size, size_or_0, states
 from brokerless.errors import UsageError
@@ -33,9 +33,21 @@ def add_paths(parser: ArgumentParser) -> None:
 def add_tiered(parser: ArgumentParser) -> None:
     """Add what it takes to read the objects of tiered storage."""
     help_of_key = "a private key (PEM) of encrypted remote segments, by the name of its key pair; can be repeated"
-    parser.add_argument("--key-pair", action="append", type=key_pair, default=[], metavar="ID=FILE", help=help_of_key)
+    parser.add_argument("--key-pair", action=_EachOnce, type=key_pair, default=[], metavar="ID=FILE", help=help_of_key)
     help_of_layout = "PATH has copies of segments that are named so, as in {topic}/{partition}/{offset}-*.log"
     parser.add_argument("--layout", metavar="PATTERN", help=help_of_layout)
+
+
+class _EachOnce(Action):
+    """Collects pairs of a name and a value; a name that comes twice is refused."""
+
+    def __call__(
+        self, parser: ArgumentParser, namespace: Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        pairs = getattr(namespace, self.dest)
+        if values[0] in dict(pairs):
+            raise ArgumentError(self, f"{values[0]} is given twice")
+        setattr(namespace, self.dest, [*pairs, values])
 
 
 def add_remote(parser: ArgumentParser) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,8 +30,13 @@ CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 """Exit codes: all is well; damage was met; a wrong command line or a path that cannot be opened; Ctrl-C; SIGTERM."""
 
 
-_MISSING = (Kind.TRUNCATED_BATCH, Kind.REMOTE_OFFSETS, Kind.OFFSET_OVERLAP)
+_MISSING = (Kind.TRUNCATED_BATCH, Kind.REMOTE_OFFSETS, Kind.REMOTE_OBJECTS_UNREAD, Kind.OFFSET_OVERLAP)
 """Kinds of warnings about something that is not in the output."""
+
+_WITHOUT_KEY = re.compile(
+    r"it is encrypted with key pair .*$|key pair [^:]+: it is not the one that the data key was encrypted with$"
+)
+"""What is said of each remote segment without its key (:mod:`brokerless.log.tiered.decryption`)."""
 
 
 class Output:
@@ -40,6 +46,7 @@ class Output:
     def __init__(self) -> None:
         self.exit_code = CLEAN
         self.unread: list[str] = []
+        self._without_key: dict[str, list[str]] = {}
         self._stdout = sys.stdout.buffer
         self.is_terminal = sys.stdout.isatty()
 
@@ -93,7 +100,15 @@ class Output:
 
     def _report(self, finding: Finding) -> None:
         if finding.severity != "info":
-            self.say(str(finding))
+            self._say_of_file(str(finding))
+
+    def _say_of_file(self, text: str) -> None:
+        """A line on stderr; what many files have in common, as a key pair that is missing, is a line at the end."""
+        match = _WITHOUT_KEY.search(text)
+        if match is None:
+            self.say(text)
+        else:
+            self._without_key.setdefault(match[0], []).append(text.removesuffix(match[0]).removesuffix(": "))
 
     def shown(self, findings: Iterable[Finding]) -> None:
         """Findings that the result itself shows: warnings and errors change the exit code."""
@@ -125,7 +140,7 @@ class Output:
     def unreadable_within(self, error: UnreadableError) -> None:
         """The same for a file or directory within such a path: the rest of it is read."""
         self.exit_code = max(self.exit_code, FINDINGS)
-        self.say(first_line(error))
+        self._say_of_file(first_line(error))
 
     def say(self, text: str) -> None:
         """A line on stderr, after all that was written before."""
@@ -137,6 +152,10 @@ class Output:
 
     def end(self) -> int:
         """The exit code, when all is written."""
+        for reason, files in self._without_key.items():
+            more = f" ({len(set(files))} files; the last: {files[-1]})" if len(set(files)) > 1 else ""
+            self.say(f"{files[0]}: {reason}{more}")
+        self._without_key.clear()
         self.flush()
         return self.exit_code
 

@@ -7,7 +7,7 @@ the end (a truncated one, for instance) is a warning at most.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,11 +102,17 @@ def check_indexes(opened: OpenSegment, seen: SegmentScan) -> list[Finding]:
 
 
 def check_aborted_transactions(
-    listed: SegmentPaths, aborted: Iterable[tuple[int, int, int]], is_partition: bool
+    listed: SegmentPaths,
+    aborted: Iterable[tuple[int, int, int]],
+    is_partition: bool,
+    missing: Sequence[range] = (),
 ) -> list[Finding]:
     """A segment's transaction index against the aborted transactions (producer id, first and last offset) that end in
-    its log. A lone file has no index to miss."""
-    columns = np.array(list(aborted), np.int64).reshape(-1, 3).T
+    its log. A lone file has no index to miss. ``missing``: offsets that the log lacks; where a transaction that seems
+    to have begun before them began is not known."""
+    last_missing = max((each.start for each in missing), default=-1)
+    known = [(id_, -1 if first < last_missing <= last else first, last) for id_, first, last in aborted]
+    columns = np.array(known, np.int64).reshape(-1, 3).T
 
     def judge(segment: SegmentPaths) -> Iterator[Finding]:
         path, index = segment.log.path.removesuffix(".log") + ".txnindex", None

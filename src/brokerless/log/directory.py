@@ -172,6 +172,10 @@ def resolve(
         if found is not None:
             remote = detection.remote_of(location)
             partitions = found.partitions if remote is None else _with_remote(found.partitions, remote)
+            if remote is None and found.kind == "log-directory" and not detection.is_tiered(location):
+                topics = [each.topic for each in partitions if each.topic is not None]
+                unread = detection.unread_objects(location, found.foreign, topics)
+                partitions = [_with_finding(each, unread.get(each.topic or "")) for each in partitions]
             return replace(found, partitions=tuple(replace(each, read_setting=read_setting) for each in partitions))
     raise UnreadableError(location.path, "others commit to this log directory all the time; try again")
 
@@ -223,6 +227,10 @@ def _resolve_directory(location: Location, include: Collection[str]) -> LogDirec
         files=files,
         foreign=tuple(entry for entry in entries if entry.name not in files and entry.name not in kafka),
     )
+
+
+def _with_finding(partition: PartitionPath, finding: Finding | None) -> PartitionPath:
+    return partition if finding is None else replace(partition, findings=(*partition.findings, finding))
 
 
 def _with_remote(partitions: Sequence[PartitionPath], remote: Location) -> list[PartitionPath]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -275,3 +276,41 @@ def test_a_key_that_is_given_itself_is_in_no_message(given: Any) -> None:
         brokerless.open("demo/bucket", key_pairs=given)
     assert "secret" not in str(raised.value)
     assert raised.value.__cause__ is None
+
+
+def test_a_transaction_whose_beginning_may_be_in_a_missing_segment_blames_no_index(tmp_path: Path) -> None:
+    bucket = copy_of("compressed-encrypted", tmp_path / "bucket")
+    logs = sorted(bucket.glob("txn-*/0/*.log"))
+    for missing in logs[1:-1]:
+        held = missing.rename(tmp_path / "held.log")
+        log = brokerless.open(bucket, key_pairs=key_pairs())
+        for found in (list(log.verify()), [one for each in log.audit().partitions for one in each.findings]):
+            kinds = {each.kind for each in found}
+            assert Kind.REMOTE_OBJECT_MISSING in kinds
+            assert Kind.TRANSACTION_INDEX_MISMATCH not in kinds, missing
+        held.rename(missing)
+
+
+def test_objects_in_a_log_directory_are_named(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    shutil.copytree(golden() / "plain" / "data", directory)
+    assert not unread_objects_of(directory)
+    shutil.copytree(golden() / "plain" / "bucket", directory, dirs_exist_ok=True)
+    named = unread_objects_of(directory)
+    with_objects = {each.name[:-23] for each in (golden() / "plain" / "bucket").iterdir()}
+    assert {topic for topic, _ in named} == with_objects
+    assert all(Path(each.file).parent == directory for _, each in named)
+    assert not unread_objects_of(directory, remote=golden() / "plain" / "bucket")
+
+
+def test_objects_of_other_topics_in_a_log_directory_are_named(tmp_path: Path) -> None:
+    shutil.copytree(golden() / "plain" / "data", tmp_path / "data")
+    shutil.copytree(golden() / "local" / "bucket", tmp_path / "data", dirs_exist_ok=True)
+    ((_, finding),) = unread_objects_of(tmp_path / "data")
+    assert finding.file == str(tmp_path / "data" / "kafka-tiered-storage")
+
+
+def unread_objects_of(directory: Path, **options: Any) -> list[tuple[str | None, Finding]]:
+    log = brokerless.open(directory, **options)
+    of_kind = Kind.REMOTE_OBJECTS_UNREAD
+    return [(each.topic, one) for each in log for one in each.paths.findings if one.kind == of_kind]

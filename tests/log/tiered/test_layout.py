@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.log.tiered import cases, rows_of, summary_of
+from tests.log.tiered import cases, golden, rows_of, summary_of
 
 import brokerless
-from brokerless import UsageError
+from brokerless import UnreadableError, UsageError
 from brokerless.log.tiered.layout import parse_layout
 
 
@@ -55,3 +55,9 @@ def test_copies_of_segments(tmp_path: Path, has_indexes: bool) -> None:
         rows = rows_of(log.partition(case.topic, case.partition))
         assert summary_of(rows) == case.expected["read_uncommitted"]["remote"]
     assert [each for each in log.verify() if each.severity != "info"] == []
+
+
+@pytest.mark.parametrize("layout", ["{topic}/x/{partition}/{offset}.log", "{topic}/{partition}/{offset}.log"])
+def test_a_pattern_that_nothing_matches(layout: str) -> None:
+    with pytest.raises(UnreadableError, match=r"nothing here has a name as --layout .*; there are append-time-mf5dYK"):
+        brokerless.open(golden() / "plain" / "bucket", layout=layout)

@@ -8,7 +8,7 @@ import pytest
 from tests.log.tiered import golden
 from tests.log.tiered.fuzz_manifests import run
 
-from brokerless.log.tiered.manifest import parse_manifest
+from brokerless.log.tiered.manifest import LIMIT, parse_manifest
 from brokerless.strict_json import WrongJsonError
 
 
@@ -75,3 +75,30 @@ def test_mutated_manifests() -> None:
     assert parsed > 20
     assert refused > 500
     assert peak < 200 << 20
+
+
+@pytest.mark.parametrize("text", ["[{}" + ",{}" * 900_000 + "]", '{"a":0' + ',"a":0' * 300_000 + "}", "[" * LIMIT])
+def test_json_of_many_members_is_not_parsed(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: bytes) -> None:
+        raise AssertionError("this takes seconds")
+
+    monkeypatch.setattr("brokerless.log.tiered.manifest.parse_object", refuse)
+    with pytest.raises(WrongJsonError, match="more members"):
+        parse_manifest(text.encode())
+
+
+def test_chunks_of_a_few_bytes_are_not_read() -> None:
+    """Each of them takes a call of its own: a segment of a megabyte would take minutes."""
+    found = manifest("encrypted")
+    size = 1 << 20
+    found["chunkIndex"] = {
+        "type": "fixed",
+        "originalChunkSize": 1,
+        "originalFileSize": size,
+        "transformedChunkSize": 29,
+        "finalTransformedChunkSize": 29,
+    }
+    with pytest.raises(WrongJsonError, match="1048576 chunks of 1 bytes; the smallest that are read have 1024"):
+        parse_manifest(json.dumps(found).encode())
+    found["chunkIndex"]["originalFileSize"] = 4096
+    assert parse_manifest(json.dumps(found).encode()).chunks.count == 4096

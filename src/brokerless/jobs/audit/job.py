@@ -314,6 +314,7 @@ def _findings(
         yield missing
     last_offset: int | None = None
     unreadable: list[Finding] = []
+    missing_ranges: list[range] = []
     without_findings = replace(partition, findings=())
     for each in open_segments(without_findings, unreadable.append):
         segment = each.segment
@@ -330,9 +331,10 @@ def _findings(
         for finding in check_indexes(each, seen):
             if finding.kind != Kind.INDEX_NOT_TRIMMED or finding.severity != "info":  # which is as it should be
                 yield finding
-        yield from follower.transactions.at_segment_end(segment, is_partition)
+        yield from follower.transactions.at_segment_end(segment, is_partition, missing_ranges)
         if (missing := missing_segment(each.partition, segment, each.file)) is not None:
-            follower.gaps.pass_over(missing_offsets(missing))
+            missing_ranges.append(missing_offsets(missing))
+            follower.gaps.pass_over(missing_ranges[-1])
             yield missing
     # A consumer that is as far has lost these records as well: nothing is wrong with the log.
     yield from (replace(each, severity="info") if each.kind == Kind.DELETED_MEANWHILE else each for each in unreadable)

@@ -160,11 +160,11 @@ class TransactionCheck:
             max(transaction, -1),
         )
 
-    def at_segment_end(self, segment: SegmentPaths, is_partition: bool) -> list[Finding]:
-        """The transaction index of a segment whose batches were followed."""
+    def at_segment_end(self, segment: SegmentPaths, is_partition: bool, missing: Sequence[range]) -> list[Finding]:
+        """The transaction index of a segment whose batches were followed. ``missing``: offsets that are not there."""
         aborted = [(each.producer_id, each.first_offset, each.last_offset) for each in self._aborted_here]
         self._aborted_here.clear()
-        return check_aborted_transactions(segment, aborted, is_partition)
+        return check_aborted_transactions(segment, aborted, is_partition, missing)
 
     def findings(self, segments: Sequence[SegmentPaths], end_offset: int, is_whole: bool) -> Iterator[Finding]:
         """What is left when all was followed."""

@@ -21,9 +21,10 @@ from brokerless.jobs.segment_checks import (
 )
 from brokerless.log.directory import PartitionPath, SegmentPaths, check_names
 from brokerless.log.live_segments import open_segments
-from brokerless.log.offset_gaps import missing_head, missing_logs, missing_segment
+from brokerless.log.offset_gaps import missing_head, missing_logs, missing_offsets, missing_segment
 from brokerless.log.partition import transactions_of
 from brokerless.log.ranges import Range
+from brokerless.log.read_progress import ignore
 from brokerless.log.seek import log_start_after_end
 
 
@@ -94,7 +95,18 @@ def _check_transaction_indexes(partition: PartitionPath) -> Iterator[Finding]:
         for each in transactions.ended
         if each.state == "aborted"
     ]
+    missing: list[range] | None = None
     for segment, following in zip_longest(partition.segments, partition.segments[1:]):
         end = 1 << 63 if following is None else following.base_offset
         own = [each for each in aborted if segment.base_offset <= each[2] < end]
-        yield from check_aborted_transactions(segment, own, partition.topic is not None)
+        found = check_aborted_transactions(segment, own, partition.topic is not None)
+        if found and missing is None:  # which takes a look at the end of each segment
+            missing = _missing_ranges(partition)
+        if found and missing:
+            found = check_aborted_transactions(segment, own, partition.topic is not None, missing)
+        yield from found
+
+
+def _missing_ranges(partition: PartitionPath) -> list[range]:
+    findings = (missing_segment(each.partition, each.segment, each.file) for each in open_segments(partition, ignore))
+    return [missing_offsets(each) for each in findings if each is not None]

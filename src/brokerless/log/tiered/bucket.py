@@ -77,6 +77,7 @@ class Bucket:
         self.root, self._start, self._layout, self.keys, self._unread = root, start, layout, keys, unread
         self._folders: dict[str, Folder] | None = None
         self._listed_at = 0.0
+        self._seen: list[str] = []
         self._lock = RLock()
 
     def refresh(self, kept_s: float = 0) -> None:
@@ -90,6 +91,8 @@ class Bucket:
         with self._lock:
             if self._folders is None:
                 found = self._list() if self._layout is None else self._list_copies(self._layout)
+                if self._layout is not None and not found:
+                    raise UnreadableError(self.root.path, _nothing_matches(self._layout, self._seen))
                 self._folders = _by_name(found)
                 for each in self._folders.values() if self._unread else ():
                     _leave_out(each, self._unread)
@@ -176,12 +179,15 @@ class Bucket:
 
     def _list_copies(self, layout: Layout) -> list[Folder]:
         found: dict[tuple[str, int], Folder] = {}
+        self._seen = []
         level = [("", self.root)]
         for depth in range(layout.depth + 1):
             entries = side_by_side(lambda each: _entries(each[1], is_needed=not each[0]), level, self.root.is_remote)
             following: list[tuple[str, Location]] = []
             for (prefix, _), inner in zip(level, entries, strict=True):
                 for each in inner:
+                    if depth == layout.depth or not each.is_directory:
+                        self._seen += [prefix + each.name] * (len(self._seen) < _MOST_LISTED)
                     if each.is_directory:
                         following.append((f"{prefix}{each.name}/", each.location))
                         continue
@@ -194,6 +200,14 @@ class Bucket:
                     folder.objects.setdefault((copy.start_offset, stem), {})[copy.kind] = each
             level = following
         return list(found.values())
+
+
+def _nothing_matches(layout: Layout, seen: Sequence[str]) -> str:
+    """Why there are no copies: what the pattern is, and what is there in its place."""
+    text = f"nothing here has a name as --layout {layout.text!r}"
+    if not seen:
+        return f"{text}, of which the last part is {layout.depth} directories down: there are no files"
+    return f"{text}; there are {', '.join(seen[:3])}{', ...' if len(seen) > 3 else ''}"
 
 
 def _mismatch(

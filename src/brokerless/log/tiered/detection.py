@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.log.storage import paths
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered import object_names
@@ -84,6 +85,34 @@ def has_objects_below(location: Location, entries: Sequence[DirectoryEntry]) -> 
                     return True
                 following += (entry.location for entry in inner if entry.is_directory)
         level = following
+    return False
+
+
+def unread_objects(location: Location, foreign: Sequence[DirectoryEntry], topics: Iterable[str]) -> dict[str, Finding]:
+    """Findings about objects of tiered storage in a log directory, by the topics whose partitions lack them; what is of
+    none of the ``topics`` is said of the first. ``foreign``: what else is in the directory."""
+    directories = [each for each in foreign if each.is_directory]
+    objects = any(not each.is_directory and object_names.parse_object_name(each.name) for each in foreign)
+    if not topics or not (objects or directories):
+        return {}
+    found: dict[str, Finding] = {}
+    known, text = list(topics), "not read: objects of tiered storage are in this log directory"
+    others = [each for each in directories if not object_names.is_topic_directory(each.name)]
+    for each in directories:
+        topic = object_names.topic_of_directory(each.name)
+        if topic in known and _has_partitions(each.location):
+            found[topic] = Finding("warning", Kind.REMOTE_OBJECTS_UNREAD, each.path, None, None, text)
+        elif topic is not None:
+            others.append(each)
+    if objects or (others and has_objects_below(location, others)):
+        place = next((each.path for each in [*others, *foreign]), location.path)
+        found.setdefault(known[0], Finding("warning", Kind.REMOTE_OBJECTS_UNREAD, place, None, None, text))
+    return found
+
+
+def _has_partitions(location: Location) -> bool:
+    with suppress(UnreadableError):
+        return has_objects(location, location.entries())
     return False
 
 

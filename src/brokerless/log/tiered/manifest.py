@@ -25,7 +25,11 @@ IV_SIZE, TAG_SIZE = 12, 16
 ENCRYPTED = IV_SIZE + TAG_SIZE
 _MOST_CHUNK = 256 << 20
 """Bytes of a chunk that is decompressed or decrypted, and so held in memory as a whole."""
+_SMALLEST_CHUNK, _MOST_SMALL_CHUNKS = 1 << 10, 1 << 12
+"""Bytes of a chunk, and how many chunks may have fewer: each takes a call of its own to decrypt or decompress."""
 _MOST_EPOCHS = 100_000
+_MOST_OBJECTS = 1000
+"""Objects and arrays in a manifest, which has about a dozen: JSON of nothing else takes 60 times its size in memory."""
 _KEY_ID = re.compile(r"[^:]{1,200}")
 _ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
@@ -68,6 +72,8 @@ class Manifest:
 
 def parse_manifest(data: bytes) -> Manifest:
     """Raises :class:`WrongJsonError` for what is no manifest, or one of another version."""
+    if data.count(b"{") + data.count(b"[") > _MOST_OBJECTS or data.count(b",") > _MOST_EPOCHS + _MOST_OBJECTS:
+        raise WrongJsonError("it has more members than a manifest has")
     found = parse_object(data)
     version = as_text(member(found, "version"), "version")
     if version != "1":
@@ -77,6 +83,10 @@ def parse_manifest(data: bytes) -> Manifest:
     encryption = _encryption(found.get("encryption"))
     if (is_compressed or encryption is not None) and min(chunks.chunk_size, chunks.size) > _MOST_CHUNK:
         raise WrongJsonError(f"a chunk has more than {_MOST_CHUNK} bytes, the most that is read")
+    is_plain = not is_compressed and encryption is None
+    if not is_plain and chunks.chunk_size < _SMALLEST_CHUNK and chunks.count > _MOST_SMALL_CHUNKS:
+        text = f"the segment is cut into {chunks.count} chunks of {chunks.chunk_size} bytes"
+        raise WrongJsonError(f"{text}; the smallest that are read have {_SMALLEST_CHUNK}")
     if not is_compressed:
         _check_sizes(chunks, 0 if encryption is None else ENCRYPTED)
     segment = as_object(member(found, "remoteLogSegmentMetadata"), "remoteLogSegmentMetadata")

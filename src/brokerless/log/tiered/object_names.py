@@ -56,6 +56,12 @@ def is_topic_directory(name: str) -> bool:
     return _TOPIC.fullmatch(name) is not None
 
 
+def topic_of_directory(name: str) -> str | None:
+    """The topic whose objects may be in a directory of this name, with or without a partition."""
+    match = _PARTITION.fullmatch(name) or _TOPIC.fullmatch(name)
+    return None if match is None else match["topic"]
+
+
 def parse_partition(above: str, name: str) -> PartitionName | None:
     """The partition whose objects are in a directory: ``TOPIC-ID/PARTITION``, or ``TOPIC-PARTITION-ID``. ``above``: the
     name of the directory that it is in."""

@@ -33,7 +33,7 @@ def open_log(segment: RemoteSegment, path: str, keys: KeyPairs) -> File:
         decrypt = None if manifest.encryption is None else decryptor(manifest.encryption, keys)
     except DecryptionError as error:
         file.close()
-        raise UnreadableError(segment.log.path, str(error)) from error
+        raise UnreadableError("", str(error)) from error  # the same for all that lack this key
     return RemoteFile(path, ChunkFile(path, file, manifest, decrypt, segment.size), segment.size, None)
 
 
@@ -52,7 +52,11 @@ def read_index(segment: RemoteSegment, name: IndexName, keys: KeyPairs) -> bytes
     if manifest.encryption is None:
         return data
     try:
-        return decryptor(manifest.encryption, keys)(data)
+        decrypt = decryptor(manifest.encryption, keys)
+    except DecryptionError as error:
+        raise UnreadableError("", str(error)) from error
+    try:
+        return decrypt(data)
     except DecryptionError as error:
         raise UnreadableError(entry.path, f"its {name} index cannot be decrypted: {error}") from error
 

@@ -70,8 +70,7 @@ def plan_directories(
     node = replicas.node_of(properties)
     partitions = [each for directory in own for each in directory.partitions if each.state == "live"]
     metadata = next((each for each in partitions if each.topic == names.CLUSTER_METADATA), None)
-    known_state = _known_state(metadata, now_ms, node.node_id, kafka, max_batch_bytes)
-    state = known_state.state
+    state = (known_state := _known_state(metadata, now_ms, node.node_id, kafka, max_batch_bytes)).state
     offline = directory_files.offline_directories(properties, metadata)
     loaded, findings = _load(own, properties, offline, max_batch_bytes)
     findings += [*directory_files.check_agreement(known), *known_state.refusals]
@@ -80,9 +79,8 @@ def plan_directories(
         lambda at: state is not None and replicas.is_assigned_here(at, state, node),
     )
     warnings = list(directory_files.check_cleaner_checkpoints(own))
-    places = _Places()
+    places = _Places() if state is None else _places(loaded, state, node, offline, readable=bool(readable))
     if state is not None:
-        places = _places(loaded, state, node, offline, readable=bool(readable))
         findings += [*replicas.check_owners(readable, state), *replicas.check_future(loaded, state, node)]
         warnings += replicas.check_topics_applied(places.unserved)
     if state is not None and metadata is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import ExitStack, closing
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from brokerless.dataset.tables import TableName, Tables
     from brokerless.explanation.files import Explanation
     from brokerless.jobs.audit.job import PartitionAudit
+    from brokerless.jobs.audit.remote import RemoteAudit
     from brokerless.jobs.compact.job import CompactResult
     from brokerless.jobs.compact.settings import CompactOptions
     from brokerless.jobs.convert.job import Conversion, ConvertResult
@@ -46,10 +48,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LogAudit:
-    """What ``Log.audit()`` found: in each partition, and in the log directory as a whole (``findings``)."""
+    """What ``Log.audit()`` found: in each partition, in the log directory as a whole (``findings``), and among remote
+    segments (``remote``, None without any)."""
 
     partitions: tuple[PartitionAudit, ...]
     findings: tuple[Finding, ...]
+    remote: RemoteAudit | None = None
 
     __repr__ = short_repr
     _repr_html_ = short_html
@@ -79,6 +83,8 @@ def open_directory(location: Location, include: Collection[Include] | Include) -
     if is_joined(location):
         from brokerless.internals.remote.unread_segments import with_unread_segments
 
+        if location.exists() and not location.is_directory():
+            raise UsageError(f"{location}: this is a file; remote= and --remote are for directories of logs")
         location = with_unread_segments(location)
     found = resolve(location, include, read_setting)
     if not may_have_remote_offsets(found):
@@ -196,11 +202,18 @@ def verify(directory: LogDirectory, max_batch_bytes: int | None, spark: Spark) -
         yield finding
 
 
-def audit(directory: LogDirectory, max_batch_bytes: int | None, spark: Spark) -> LogAudit:
+def audit(
+    directory: LogDirectory, max_batch_bytes: int | None, spark: Spark, price_per_gb_month: float | None = None
+) -> LogAudit:
     from brokerless.jobs.audit.job import audit_directory, audit_partitions
+    from brokerless.jobs.audit.remote import audit_remote, without_reported
     from brokerless.jobs.directory_state import load_directory_state
 
+    if price_per_gb_month is not None and not 0 < price_per_gb_month < math.inf:
+        raise UsageError(f"price_per_gb_month: {price_per_gb_month!r} is no number above 0")
+    remote = audit_remote(directory, price_per_gb_month)
     state, partitions = load_directory_state(directory), directory.partitions
+    partitions = partitions if remote is None else tuple(map(without_reported, partitions))
     audits: list[PartitionAudit] = []
     results = audit_partitions(partitions, state, bound(max_batch_bytes), spark=spark, processes=1)
     with closing(results):
@@ -208,7 +221,7 @@ def audit(directory: LogDirectory, max_batch_bytes: int | None, spark: Spark) ->
             if isinstance(each, UnreadableError):
                 raise each
             audits.append(each)
-    return LogAudit(tuple(audits), tuple(audit_directory(directory, state, audits)))
+    return LogAudit(tuple(audits), tuple(audit_directory(directory, state, audits)), remote)
 
 
 def restart(

@@ -151,10 +151,20 @@ class Log(LogTables):
         run on, or a master for which one is started."""
         return jobs.verify(self._source, max_batch_bytes, spark)
 
-    def audit(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> LogAudit:
+    def audit(
+        self,
+        *,
+        price_per_gb_month: float | None = None,
+        max_batch_bytes: int | None = None,
+        spark: Spark = "none",
+    ) -> LogAudit:
         """As :meth:`Partition.audit`, of all partitions, and of the log directory as a whole: its checkpoints, and what
-        Kafka's own topics in it say of its partitions. ``spark`` as in :meth:`verify`."""
-        return jobs.audit(self._source, max_batch_bytes, spark)
+        Kafka's own topics in it say of its partitions. ``spark`` as in :meth:`verify`.
+
+        Of a log that was opened with ``remote``, or of a bucket, ``remote`` of the result compares what brokers know of
+        remote segments with what is in the bucket. ``price_per_gb_month``: what 1,000,000,000 bytes cost there a month.
+        """
+        return jobs.audit(self._source, max_batch_bytes, spark, price_per_gb_month)
 
     def restart(
         self,

@@ -81,6 +81,13 @@ def key_pair(text: str) -> tuple[str, str]:
     return name, file
 
 
+def price(text: str) -> float:
+    """An amount of money, above 0: ``0.023``."""
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text) or not float(text):
+        raise ArgumentTypeError(f"{text!r} is no price; use a number such as 0.023")
+    return float(text)
+
+
 def states(text: str) -> tuple[str, ...]:
     """What else to include, separated by commas."""
     names = tuple(text.split(","))

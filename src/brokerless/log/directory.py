@@ -62,6 +62,7 @@ class SegmentPaths:
         return self.log.size or 0
 
 
+_NEVER_TIERED = (names.CLUSTER_METADATA, names.REMOTE_LOG_METADATA)
 ReadSetting = Callable[[Location, str, str], str | None]
 """Reads a topic's setting from the cluster's metadata: of a partition's directory, a topic, and a setting's name."""
 
@@ -162,15 +163,14 @@ def resolve(
     elif not location.is_directory():
         remote = None if detection.is_tiered(location) or location.exists() else detection.at_prefix(location)
         if remote is None:
-            if detection.remote_of(location) is not None:
-                raise UsageError(f"{location}: this is a file; remote= and --remote are for directories of logs")
             return LogDirectory(location, "file", (_lone_file(location),))
         location = remote
 
     for _ in range(_TRIES):
         found = _resolve_directory(location, include)
         if found is not None:
-            remote = detection.remote_of(location)
+            is_local = all(each.topic in _NEVER_TIERED for each in found.partitions)
+            remote = None if is_local else detection.remote_of(location)
             partitions = found.partitions if remote is None else _with_remote(found.partitions, remote)
             if remote is None and found.kind == "log-directory" and not detection.is_tiered(location):
                 topics = [each.topic for each in partitions if each.topic is not None]

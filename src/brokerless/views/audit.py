@@ -10,6 +10,7 @@ from typing import Any
 from brokerless.findings import Finding
 from brokerless.jobs.audit.advice import advice_for
 from brokerless.jobs.audit.job import PartitionAudit
+from brokerless.jobs.audit.remote import GIGABYTE, RemoteAudit, RemoteFinding, show_cost
 from brokerless.jobs.restart.start import StartOutcome
 from brokerless.text import format_bytes, show_name
 from brokerless.views.findings import SHOWN, FindingGroups, concerns_records, summary_line
@@ -24,6 +25,36 @@ def finding_row(finding: Finding, audit: PartitionAudit | None) -> dict[str, Any
     """A finding for programs; ``audit`` is None for one of the log directory as a whole."""
     place = {"topic": None if audit is None else audit.topic, "partition": None if audit is None else audit.partition}
     return finding.as_dict() | place | {"advice": advice_for(finding)}
+
+
+def remote_row(found: RemoteFinding) -> dict[str, Any]:
+    """A finding about remote segments for programs."""
+    return finding_row(found.finding, None) | {
+        "topic": found.topic,
+        "topicId": found.topic_id,
+        "partition": found.partition,
+        "segmentId": found.segment_id,
+        "objects": found.objects,
+        "sizeInBytes": found.size,
+        "since": found.since,
+        "costPerMonth": found.cost_per_month,
+    }
+
+
+def remote_lines(remote: RemoteAudit) -> Iterator[str]:
+    """What is in the bucket: what brokers read, and what costs without being of use."""
+    price = remote.price_per_gb_month
+
+    def text(count: int, size: int, noun: str) -> str:
+        cost = "" if price is None else f", {show_cost(size * price / GIGABYTE)} a month"
+        return f"{count_of(count, noun)} ({format_bytes(size)}{cost})"
+
+    parts = [f"{text(remote.served, remote.size, 'segment')} that brokers read"]
+    orphans = remote.orphans
+    parts += [f"{text(len(orphans), sum(each.size for each in orphans), 'orphan')}"] * bool(orphans)
+    if remote.unknown:
+        parts.append(f"{text(remote.unknown, remote.unknown_size, 'segment')} whose metadata is not here")
+    yield from summary_line("bucket", "; ".join(parts))
 
 
 def partition_lines(audits: Sequence[PartitionAudit], *, all_of_them: bool = False) -> Iterator[str]:
@@ -44,7 +75,13 @@ def partition_lines(audits: Sequence[PartitionAudit], *, all_of_them: bool = Fal
 
 
 def summary_lines(
-    audits: Sequence[PartitionAudit], groups: FindingGroups, start: StartOutcome | None, path: str, *, is_whole: bool
+    audits: Sequence[PartitionAudit],
+    groups: FindingGroups,
+    start: StartOutcome | None,
+    path: str,
+    remote: RemoteAudit | None,
+    *,
+    is_whole: bool,
 ) -> Iterator[str]:
     """What matters first: how much was found, whether a broker starts, and which offsets are lost. ``is_whole``: all of
     the path was read, of whose start something can be said."""
@@ -54,17 +91,22 @@ def summary_lines(
     yield from summary_line(
         "read", f"{count_of(len(audits), 'partition')} of {path}, {count_of(records, 'record')}, {size}"
     )
-    yield from summary_line("lost", _lost(audits))
+    yield from summary_line("lost", _lost(audits, remote))
     if is_whole:
         yield from summary_line("start", _start(start, path))
 
 
-def _lost(audits: Sequence[PartitionAudit]) -> str:
+def _lost(audits: Sequence[PartitionAudit], remote: RemoteAudit | None) -> str:
     known = {_name(each): each.missing_offsets for each in audits if each.missing_offsets}
     uncounted = [_name(each) for each in audits if not each.missing_offsets and _is_damaged(each)]
-    if not known and not uncounted:
+    lost = [] if remote is None else remote.lost
+    if not known and not uncounted and not lost:
         return "nothing"
     texts: list[str] = []
+    if lost:
+        partitions = {f"{each.topic}-{each.partition}": None for each in lost}
+        more = f" and {len(partitions) - SHOWN:,} more" if len(partitions) > SHOWN else ""
+        texts.append(f"{count_of(len(lost), 'remote segment')} of {', '.join([*partitions][:SHOWN])}{more}")
     if known:
         shown = [
             f"{name} ({count:,})" if len(known) > 1 else name

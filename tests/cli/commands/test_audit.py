@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 from tests.golden import broker_data
+from tests.internals.remote.metadata import broker_directory, events
+from tests.log.tiered import golden
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 
@@ -139,3 +141,25 @@ def test_an_unreadable_path_does_not_hide_the_others(run: Run, damaged: Path) ->
     result = run("audit", "--json", "nowhere", damaged)
     assert result.exit_code == 2
     assert result.json
+
+
+BUCKET = "bucket    4 segments (5.2 MB, 0.12 a month) that brokers read; 4 orphans (4.7 MB, 0.11 a month)"
+
+
+def test_orphans_of_a_bucket_have_bytes_and_costs(tmp_path: Path, run: Run) -> None:
+    data, bucket = broker_directory("killed", tmp_path / "data"), golden() / "killed" / "bucket"
+    result = run("audit", data, "--remote", bucket, "--price-per-gb-month", "23")
+    assert result.exit_code == 1
+    assert BUCKET in result.lines
+    rows = run("audit", data, "--remote", bucket, "--json").json
+    finished = {one["segmentId"] for one in events("killed") if one["state"] == "COPY_SEGMENT_FINISHED"}
+    orphans = [each for each in rows if each["kind"] == "remote-segment-orphaned"]
+    assert sum(each["sizeInBytes"] for each in orphans) == sum(
+        path.stat().st_size
+        for each in {one["segmentId"] for one in events("killed")} - finished
+        for path in bucket.rglob(f"*{each}.*")
+    )
+    narrowed = run("audit", data, "--remote", bucket, "-t", "__remote_log_metadata")
+    assert "bucket    0 segments (0 B) that brokers read" in narrowed.lines
+    for wrong in ("0", "-1", "abc", "inf", "1e9"):
+        assert run("audit", data, "--price-per-gb-month", wrong).exit_code == 2, wrong

@@ -89,7 +89,7 @@ def add_event(set_: str, directory: Path, segment_id: str, state: int) -> None:
         "remoteLogSegmentState": state,
     }
     with (directory / f"{TOPIC}-{number}" / f"{0:020}.log").open("ab") as file:
-        file.write(batch(last["metadataOffset"] + 1, [(None, framed(1, fields))]))
+        file.write(batch(last["metadataOffset"] + max(state, 2) - 1, [(None, framed(1, fields))]))
 
 
 def framed(type_id: int, data: dict[str, Any]) -> bytes:

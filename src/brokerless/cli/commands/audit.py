@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from brokerless.cli.options import add_all, add_max_batch_bytes, add_severity, add_spark
+from brokerless.cli.options import add_all, add_max_batch_bytes, add_remote, add_severity, add_spark
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import is_narrowed
+from brokerless.cli.values import price
 from brokerless.errors import UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from brokerless.api.log import Log
     from brokerless.api.partition import Partition
@@ -28,6 +30,10 @@ Batches, indexes, offsets, leader epochs, producers, transactions, timestamps, f
 Kafka's own topics are in the directory, they are used as well: which transactional id an open transaction has, whether
 the cluster knows these replicas, how far consumer groups have read. All data is read once.
 
+With --remote, what brokers know of a tiered log's segments (__remote_log_metadata), what is in the bucket and where the
+local log begins are compared: lost objects, orphans that no broker reads or deletes, uploads and deletions that did not
+end, segments past their retention, and offsets that are nowhere. Nothing is deleted.
+
 A summary comes first: what is lost, and whether a broker would start on the directory. Then findings, the worst first,
 those that say the same as one; partitions in which nothing was found are shown with --all.
 
@@ -39,11 +45,15 @@ The exit code is 0 if there are only infos, 1 if there are warnings or errors, a
 EXAMPLES = """\
   brokerless audit /var/lib/kafka
   brokerless audit --json /var/lib/kafka | jq 'select(.severity == "error")'
+  brokerless audit /var/lib/kafka --remote s3://bucket/prefix --price-per-gb-month 0.023
   brokerless audit /var/lib/kafka --topic orders --min-severity warning
 """
 
 
 def add_options(parser: ArgumentParser) -> None:
+    add_remote(parser)
+    help_of_price = "what a gigabyte (1,000,000,000 bytes) costs a month in the bucket, to say what is paid for"
+    parser.add_argument("--price-per-gb-month", type=price, metavar="PRICE", help=help_of_price)
     add_spark(parser)
     add_max_batch_bytes(parser)
     add_severity(parser)
@@ -69,12 +79,13 @@ def run(options: Namespace) -> int:
 
 def _foresee_start(logs: Sequence[Log], options: Namespace) -> Mapping[str, StartOutcome]:
     """For people, where whole log directories are read: they are taken as those of one broker."""
+    from brokerless.jobs.audit.remote import local_part
     from brokerless.jobs.restart.start import foresee_start
 
     if options.json or is_narrowed(options):
         return {}
     with progress("a broker's start", sum(each.paths.size for log in logs for each in log.partitions)) as done:
-        return foresee_start([log.directory for log in logs], options.max_batch_bytes, done)
+        return foresee_start([local_part(log.directory) for log in logs], options.max_batch_bytes, done)
 
 
 def _audit(
@@ -83,29 +94,34 @@ def _audit(
     """Whether there are warnings or errors."""
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.audit.job import audit_directory, audit_partitions
+    from brokerless.jobs.audit.remote import audit_remote, without_reported
     from brokerless.jobs.directory_state import load_directory_state
-    from brokerless.views.audit import finding_row, partition_lines, summary_lines
+    from brokerless.views.audit import finding_row, partition_lines, remote_lines, remote_row, summary_lines
     from brokerless.views.findings import FindingGroups, is_at_least
 
     found, shown = FindingGroups(), FindingGroups(all_of_them=options.all)
 
-    def report(findings: Iterable[Finding], audit: PartitionAudit | None) -> None:
+    def report(finding: Finding, row: Callable[[], dict[str, Any]], count: int = 1) -> None:
         """For programs, and damage to people too."""
+        found.add(finding, count)
+        if options.quiet or not is_at_least(finding, options.min_severity):
+            return
+        shown.add(finding, count)
+        if options.json:
+            output.objects([row()])
+            if finding.severity != "info":
+                output.say(str(finding))
+
+    def report_all(findings: Iterable[Finding], audit: PartitionAudit | None) -> None:
         left_out = {} if audit is None else dict(audit.left_out)
         for finding in findings:
-            count = 1 + left_out.pop(finding.kind, 0)
-            found.add(finding, count)
-            if options.quiet or not is_at_least(finding, options.min_severity):
-                continue
-            shown.add(finding, count)
-            if options.json:
-                output.objects([finding_row(finding, audit)])
-                if finding.severity != "info":
-                    output.say(str(finding))
+            report(finding, partial(finding_row, finding, audit), 1 + left_out.pop(finding.kind, 0))
 
     state = load_directory_state(log.directory)
     audits: list[PartitionAudit] = []
-    partitions = [each.paths for each in chosen]
+    places = {(each.topic or "", each.partition or 0) for each in chosen} if is_narrowed(options) else None
+    remote = audit_remote(log.directory, options.price_per_gb_month, places)
+    partitions = [each.paths if remote is None else without_reported(each.paths) for each in chosen]
     max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     total = sum(each.size for each in partitions)
     with (
@@ -119,11 +135,15 @@ def _audit(
                 output.unreadable(audit)
             else:
                 audits.append(audit)
-                report(audit.findings, audit)
-    report(audit_directory(log.directory, state, audits), None)
+                report_all(audit.findings, audit)
+    report_all(audit_directory(log.directory, state, audits), None)
+    for each in () if remote is None else remote.findings:
+        report(each.finding, partial(remote_row, each))
     if not options.json:
         is_whole = not is_narrowed(options)
-        for line in summary_lines(audits, found, starts.get(log.path), log.path, is_whole=is_whole):
+        for line in summary_lines(audits, found, starts.get(log.path), log.path, remote, is_whole=is_whole):
+            output.prose(line)
+        for line in () if remote is None else remote_lines(remote):
             output.prose(line)
         for line in () if options.quiet else partition_lines(audits, all_of_them=options.all):
             output.prose(line)

@@ -38,10 +38,7 @@ def with_unread_segments(location: Location) -> Location:
 
 def metadata_partitions(location: Location) -> list[PartitionReader]:
     """The partitions of ``__remote_log_metadata`` in a log directory, or in that of a partition's directory."""
-    above = location.parent
-    is_partition = names.parse_partition_directory(location.name) is not None
-    directory = above if is_partition and above is not None else location
-    options = {name: value for name, value in (directory.options or {}).items() if name != OPTION}
+    directory = log_directory_of(location)
     found: list[PartitionReader] = []
     with suppress(BrokerlessError):
         for entry in directory.entries():
@@ -49,5 +46,18 @@ def metadata_partitions(location: Location) -> list[PartitionReader]:
             if named is None or named.topic != REMOTE_LOG_METADATA or named.state != "live":
                 continue
             with suppress(BrokerlessError):
-                found += open_partitions(Location(entry.path, options))
+                found += open_partitions(entry.location)
     return found
+
+
+def log_directory_of(location: Location) -> Location:
+    """A log directory, or that of a partition's directory, without what is chosen of remote segments."""
+    above = location.parent
+    is_partition = names.parse_partition_directory(location.name) is not None
+    path = above.path if is_partition and above is not None else location.path
+    return without_remote(location.at(path))
+
+
+def without_remote(location: Location) -> Location:
+    """The same place without what is chosen of remote segments."""
+    return Location(location.path, {name: each for name, each in (location.options or {}).items() if name != OPTION})

@@ -24,6 +24,7 @@ from brokerless.jobs.audit.epochs import LeaderEpochCheck
 from brokerless.jobs.audit.gaps import GapCheck
 from brokerless.jobs.audit.internal_topics import TABLES, DirectoryOwner, LivePartition, check_internal_topics
 from brokerless.jobs.audit.next_start import check_start
+from brokerless.jobs.audit.remote import local_part
 from brokerless.jobs.audit.sequences import SequenceCheck
 from brokerless.jobs.audit.timestamps import TimestampCheck
 from brokerless.jobs.audit.transactions import OpenTransaction, TransactionCheck
@@ -50,6 +51,7 @@ from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Chunk, graded_within_log
 from brokerless.log.segment_summary import SegmentSummary, add_chunk
 from brokerless.log.storage.paths import is_remote
+from brokerless.log.tiered.detection import is_joined
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import short_html, short_repr
 
@@ -189,13 +191,13 @@ def audit_directory(
     """What is to say of a log directory as a whole, its partitions having been read; also what Kafka's own topics in it
     say of those partitions. Nothing of another path."""
     audits = list(audits)
-    starting = list(check_start(directory, state))
+    starting = list(check_start(local_part(directory), state))
     named = {each.file for each in starting}
     for finding in check_directory(directory, state, running_broker(state) is not None):
         if finding.kind != Kind.FOREIGN_FILE or finding.file not in named:
             yield finding
     yield from starting
-    if directory.kind == "log-directory" and not is_remote(directory.path):
+    if directory.kind == "log-directory" and not is_remote(directory.path) and not is_joined(directory.location):
         reported = {
             each.path for each in directory.partitions for one in each.findings if one.kind == Kind.REMOTE_OFFSETS
         }

@@ -28,6 +28,7 @@ from brokerless.log.tiered.segment_log import check_ends, read_index
 from brokerless.log.tiered.segments import (
     RemoteLog,
     RemoteSegment,
+    SegmentObjects,
     check_objects,
     choose,
     needs_lineage,
@@ -60,6 +61,7 @@ class Folder:
     )
     findings: list[Finding] = field(default_factory=list[Finding])
     files: dict[str, Any] | None = None
+    left_out: Objects = field(default_factory=dict[tuple[int, str], "dict[ObjectKind, DirectoryEntry]"])
 
     @property
     def directory(self) -> str:
@@ -78,6 +80,7 @@ class Bucket:
         self._folders: dict[str, Folder] | None = None
         self._listed_at = 0.0
         self._seen: list[str] = []
+        self._listed: list[Folder] = []
         self._lock = RLock()
 
     def refresh(self, kept_s: float = 0) -> None:
@@ -93,6 +96,7 @@ class Bucket:
                 found = self._list() if self._layout is None else self._list_copies(self._layout)
                 if self._layout is not None and not found:
                     raise UnreadableError(self.root.path, _nothing_matches(self._layout, self._seen))
+                self._listed = found
                 self._folders = _by_name(found)
                 for each in self._folders.values() if self._unread else ():
                     _leave_out(each, self._unread)
@@ -110,6 +114,28 @@ class Bucket:
         """The same of a log whose leader epochs are known."""
         with self._lock:
             return self._read_log(folder, lineage) if lineage else self.log(folder)
+
+    def inventory(self) -> list[SegmentObjects]:
+        """The objects of all segments, also of those that are not read."""
+        self.folders()
+        found: list[SegmentObjects] = []
+        for folder in self._listed:
+            objects = {**folder.objects, **folder.left_out}
+            load_manifests(folder, [each["rsm-manifest"] for each in objects.values() if "rsm-manifest" in each])
+            name = folder.name
+            for (start_offset, segment_id), own in sorted(objects.items()):
+                manifest = folder.manifests.get(own["rsm-manifest"]) if "rsm-manifest" in own else None
+                known = manifest if isinstance(manifest, Manifest) else None
+                place = name.topic, name.topic_id, name.partition, start_offset, segment_id
+                found.append(SegmentObjects(*place, own, known, name.is_plain))
+        return found
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the root is the directory of a topic, or objects are chosen by a prefix: there may be others."""
+        above = self.root.parent
+        names_ = self.root.name, "" if above is None else above.name
+        return bool(self._start) or any(object_names.is_topic_directory(each) for each in names_)
 
     def _read_log(self, folder: Folder, lineage: Epochs = ()) -> RemoteLog:
         findings, segments = list(folder.findings), list[RemoteSegment]()
@@ -330,7 +356,7 @@ def _leave_out(folder: Folder, unread: Mapping[str, str]) -> None:
         kind, text = _UNREAD.get(state, (Kind.REMOTE_SEGMENT_DELETED, text))
         place = min(each.path for each in objects.values()) if "log" not in objects else objects["log"].path
         folder.findings.append(Finding("info", kind, place, None, key[0], text))
-        del folder.objects[key]
+        folder.left_out[key] = folder.objects.pop(key)
 
 
 def _unfinished(start_offset: int, objects: Iterable[DirectoryEntry]) -> Finding:

@@ -26,7 +26,7 @@ from brokerless.log.tiered.lineage import Epochs
 from brokerless.log.tiered.manifest import ENCRYPTED, IndexName
 from brokerless.log.tiered.object_names import ObjectKind
 from brokerless.log.tiered.segment_log import open_log, read_index
-from brokerless.log.tiered.segments import RemoteLog, RemoteSegment
+from brokerless.log.tiered.segments import RemoteLog, RemoteSegment, SegmentObjects
 
 _MOST_BUCKETS = 8
 _INDEXES: tuple[tuple[IndexName, ObjectKind, SegmentFileKind], ...] = (
@@ -142,6 +142,10 @@ class TieredFileSystem(AbstractFileSystem):
             for (_, segment_id), objects in folder.objects.items():
                 of_partition[segment_id] = of_partition.get(segment_id, 0) + len(objects)
         return found
+
+    def inventory(self) -> tuple[list[SegmentObjects], bool]:
+        """The objects of all segments, and whether they are only a part of a bucket's."""
+        return self._bucket.inventory(), self._bucket.is_part
 
     def segments_before(
         self, path: str, topic_id: str | None, first: int | None, lineage: Epochs

@@ -45,6 +45,37 @@ class RemoteSegment:
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentObjects:
+    """All objects of a segment in a bucket, whether it is read or not. ``is_plain``: in a layout without manifests;
+    ``manifest`` is None where there is none, or it cannot be read."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    start_offset: int
+    segment_id: str
+    objects: Mapping[ObjectKind, DirectoryEntry]
+    manifest: Manifest | None
+    is_plain: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes of all objects."""
+        return sum(each.size or 0 for each in self.objects.values())
+
+    @property
+    def path(self) -> str:
+        """Of its log, or of another object."""
+        return min(self.objects.values(), key=lambda each: (not each.name.endswith(".log"), each.name)).path
+
+    @property
+    def missing(self) -> list[str]:
+        """The kinds of objects that a reader needs, and that are not there."""
+        needed: tuple[ObjectKind, ...] = ("log",) if self.is_plain else ("log", "indexes", "rsm-manifest")
+        return [each for each in needed if each not in self.objects]
+
+
+@dataclass(frozen=True, slots=True)
 class RemoteLog:
     """Segments that are a partition's log, by their start offsets. ``overlapping``: start offsets of those that begin
     within the one before."""

@@ -1,0 +1,348 @@
+"""Compares what brokers know of remote segments with the objects in a bucket and with where local logs begin.
+
+Sources: ``RemoteLogManager`` (``RLMExpirationTask``, 4.4.0), and what real brokers left when they were killed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from brokerless import clock
+from brokerless.findings import Finding, Kind, Severity
+from brokerless.internals.known_topics import known_topics
+from brokerless.internals.records import REMOTE_LOG_METADATA
+from brokerless.internals.remote.segment_events import metadata_partition
+from brokerless.internals.remote.segment_metadata import Key, RemoteMetadata, SegmentMetadata, read_remote_metadata
+from brokerless.internals.remote.unread_segments import log_directory_of, metadata_partitions, without_remote
+from brokerless.internals.topic_settings import read_topic_setting
+from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.tiered.detection import is_joined, is_tiered, remote_of
+from brokerless.log.tiered.segments import SegmentObjects
+from brokerless.text import format_bytes, short_html, short_repr
+
+GIGABYTE = 1_000_000_000
+_STARTED, _FINISHED, _DELETING = "COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED"
+REPORTED = (Kind.REMOTE_SEGMENT_UNFINISHED, Kind.REMOTE_SEGMENT_REPEATED, Kind.REMOTE_SEGMENT_DELETED)
+"""What listing the bucket says of segments that are not read; here, it is said with what they cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFinding:
+    """A finding about a remote segment, with its objects: how many, their bytes, since when they are there (ms), and
+    what they cost a month, where a price was given."""
+
+    finding: Finding
+    topic: str
+    topic_id: str
+    partition: int
+    segment_id: str | None
+    objects: int
+    size: int
+    since: int | None
+    cost_per_month: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteAudit:
+    """What was compared: the segments that brokers read (``served``), of ``size`` bytes; those of which it is not known
+    here whether brokers read them (``unknown``): their metadata is elsewhere, or they are another cluster's; and what
+    was found."""
+
+    served: int
+    size: int
+    unknown: int
+    unknown_size: int
+    price_per_gb_month: float | None
+    findings: tuple[RemoteFinding, ...]
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
+
+    @property
+    def lost(self) -> list[RemoteFinding]:
+        """Segments of which objects are missing, and that the local log does not have either."""
+        of_kind = [each for each in self.findings if each.finding.kind == Kind.REMOTE_SEGMENT_LOST]
+        return [each for each in of_kind if each.finding.severity == "error"]
+
+    @property
+    def orphans(self) -> list[RemoteFinding]:
+        """Objects that no broker reads or deletes."""
+        return [each for each in self.findings if each.finding.kind == Kind.REMOTE_SEGMENT_ORPHANED]
+
+
+def audit_remote(
+    directory: LogDirectory, price_per_gb_month: float | None = None, places: Collection[tuple[str, int]] | None = None
+) -> RemoteAudit | None:
+    """Return what is wrong with the remote segments of a log directory, or of a bucket by itself; None without any.
+
+    ``price_per_gb_month``: of 1,000,000,000 bytes. ``places``: only these topics and partitions.
+    """
+    location = directory.location
+    remote = location if is_tiered(location) else remote_of(location) if is_joined(location) else None
+    if remote is None:
+        return None
+    file_system, _ = remote.file_system()
+    inventory: Sequence[SegmentObjects]
+    inventory, is_part = file_system.inventory()
+    readers = [] if is_tiered(location) else metadata_partitions(location)
+    metadata = read_remote_metadata(readers, lambda _: None)  # what is damaged there is reported of its partition
+    known = _Known.of(directory, [each.partition or 0 for each in readers], metadata)
+    comparison = _Comparison(metadata, known, clock.now())
+    comparison.price, comparison.places = price_per_gb_month, places
+    local = {(each.topic or "", each.partition or 0): each for each in directory.partitions if each.state == "live"}
+    return comparison.compare(inventory, {} if is_tiered(location) else local, is_part=is_part)
+
+
+def without_reported(partition: PartitionPath) -> PartitionPath:
+    """A partition without the findings that :func:`audit_remote` has as well, with more of them."""
+    return replace(partition, findings=tuple(each for each in partition.findings if each.kind not in REPORTED))
+
+
+def local_part(directory: LogDirectory) -> LogDirectory:
+    """A log directory without the remote segments of its partitions, of which a broker's start reads nothing."""
+    if not is_joined(directory.location):
+        return directory
+    partitions = [
+        replace(each, segments=tuple(one for one in each.segments if not is_tiered(one.log.location)))
+        for each in directory.partitions
+    ]
+    return replace(directory, location=without_remote(directory.location), partitions=tuple(partitions))
+
+
+def show_cost(cost: float) -> str:
+    """An amount of money: ``12.30``."""
+    return f"{cost:,.2f}" if cost >= 0.005 or not cost else "less than 0.01"
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Which partitions' segments can be looked up here: ``here`` are the partitions of the metadata, of ``count``.
+    ``topics``: IDs of the cluster's topics, and of those that the metadata has: others may be another cluster's."""
+
+    here: frozenset[int]
+    count: int | None
+    topics: frozenset[str]
+
+    @classmethod
+    def of(cls, directory: LogDirectory, here: Collection[int], metadata: RemoteMetadata) -> _Known:
+        above = log_directory_of(directory.location)
+        known = known_topics(above) if here else None
+        count = None if known is None else len(known.partitions.get(known.ids.get(REMOTE_LOG_METADATA, ""), ()))
+        ids = {*(() if known is None else known.ids.values()), *(topic_id for topic_id, _ in metadata.segments)}
+        return cls(frozenset(here), count or None, frozenset(ids))
+
+    def has(self, key: Key) -> bool:
+        return key[0] in self.topics and self.count is not None and metadata_partition(*key, self.count) in self.here
+
+
+@dataclass(slots=True)
+class _Comparison:
+    metadata: RemoteMetadata
+    known: _Known
+    now: int
+    price: float | None = None
+    places: Collection[tuple[str, int]] | None = None
+    found: list[RemoteFinding] = field(default_factory=list[RemoteFinding])
+    served: dict[Key, list[SegmentMetadata]] = field(
+        default_factory=lambda: defaultdict[Key, "list[SegmentMetadata]"](list)
+    )
+    served_size: int = 0
+    unknown: int = 0
+    unknown_size: int = 0
+
+    def compare(
+        self,
+        inventory: Sequence[SegmentObjects],
+        local: Mapping[tuple[str, int], PartitionPath],
+        *,
+        is_part: bool,
+    ) -> RemoteAudit:
+        chosen = [each for each in inventory if self._is_chosen(each.topic, each.partition)]
+        for each in chosen:
+            self._judge(each, local.get((each.topic, each.partition)))
+        there = {each.segment_id for each in chosen}
+        topics = {each.topic_id for each in inventory} if is_part else None
+        for key, segments in self.metadata.segments.items():
+            for each in segments.values():
+                is_here = each.segment_id in there or not self._is_chosen(each.topic, each.partition)
+                if each.is_referenced and not is_here and (topics is None or key[0] in topics):
+                    self._lose(each, local.get((each.topic, each.partition)), None)
+        names = {each.topic for each in inventory}
+        for place, partition in local.items():
+            if self._is_chosen(*place) and (not is_part or place[0] in names):
+                self._check_offsets(partition)
+        findings = tuple(sorted(self.found, key=lambda each: (each.topic, each.partition, each.finding.offset or 0)))
+        totals = sum(map(len, self.served.values())), self.served_size, self.unknown, self.unknown_size
+        return RemoteAudit(*totals, self.price, findings)
+
+    def _is_chosen(self, topic: str, partition: int) -> bool:
+        return self.places is None or (topic, partition) in self.places
+
+    def _judge(self, objects: SegmentObjects, local: PartitionPath | None) -> None:
+        key = objects.topic_id, objects.partition
+        segment = self.metadata.of(*key).get(objects.segment_id)
+        if segment is None:
+            self._judge_unknown(objects, key)
+        elif segment.state == _FINISHED and segment.is_referenced:
+            if objects.missing:
+                self._lose(segment, local, objects)
+            else:
+                self.served[key].append(segment)
+                self.served_size += objects.size
+        elif segment.state == _FINISHED:
+            text = "a later copy has taken the place of this segment; brokers delete it when its offsets expire"
+            self._add(Kind.REMOTE_SEGMENT_REPEATED, "info", text, objects, segment)
+        elif segment.state == _DELETING:
+            text = "the deletion of this segment began, and did not end; a broker tries it again"
+            self._add(Kind.REMOTE_SEGMENT_DELETED, "warning", text, objects, segment)
+        elif segment.state == _STARTED:
+            self._judge_unfinished(objects, segment)
+        else:
+            text = "no broker reads or deletes these objects: by the metadata, the segment is deleted"
+            self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects, segment)
+
+    def _judge_unknown(self, objects: SegmentObjects, key: Key) -> None:
+        if self.known.has(key):
+            text = "no broker reads or deletes these objects: the metadata has no such segment"
+            self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects, None)
+        elif "rsm-manifest" in objects.missing:
+            text = "an upload that did not end: this segment has no manifest"
+            self._add(Kind.REMOTE_SEGMENT_UNFINISHED, "info", text, objects, None)
+        else:
+            self.unknown += 1
+            self.unknown_size += objects.size
+
+    def _judge_unfinished(self, objects: SegmentObjects, segment: SegmentMetadata) -> None:
+        others = self.metadata.of(segment.topic_id, segment.partition).values()
+        instead = [
+            each for each in others
+            if each.is_referenced
+            and each.start_offset <= segment.start_offset
+            and each.end_offset >= segment.end_offset
+        ]  # fmt: skip
+        if instead:
+            text = (
+                "no broker reads or deletes these objects: the upload did not end, and the segment was copied again "
+                f"as {instead[0].segment_id}"
+            )
+            self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects, segment)
+        else:
+            text = "an upload that did not end: it is at work, or its broker was killed"
+            self._add(Kind.REMOTE_SEGMENT_UNFINISHED, "info", text, objects, segment)
+
+    def _lose(self, segment: SegmentMetadata, local: PartitionPath | None, objects: SegmentObjects | None) -> None:
+        own = [] if local is None else [each for each in local.segments if not is_tiered(each.log.location)]
+        is_local = bool(own) and own[0].base_offset <= segment.start_offset
+        severity: Severity = "warning" if is_local else "error"
+        lacks = "no object" if objects is None else f"no {' and no '.join(objects.missing)}"
+        text = (
+            f"offsets {segment.start_offset}..{segment.end_offset} are copied by the metadata, and {lacks} of remote "
+            f"segment {segment.segment_id} is in the bucket{'; the local log still has them' if is_local else ''}"
+        )
+        path = f"{segment.topic}-{segment.partition}" if local is None else local.path
+        path = path if objects is None else objects.path
+        finding = Finding(severity, Kind.REMOTE_SEGMENT_LOST, path, None, segment.start_offset, text)
+        counts = (0, 0) if objects is None else (len(objects.objects), objects.size)
+        place = segment.topic, segment.topic_id, segment.partition, segment.segment_id
+        self.found.append(RemoteFinding(finding, *place, *counts, segment.started_at, self._cost(counts[1])))
+
+    def _cost(self, size: int) -> float | None:
+        return None if self.price is None else size * self.price / GIGABYTE
+
+    def _add(
+        self, kind: Kind, severity: Severity, text: str, objects: SegmentObjects, segment: SegmentMetadata | None
+    ) -> None:
+        since = _since(objects, segment)
+        cost = self._cost(objects.size)
+        count = len(objects.objects)
+        facts = f"{count} object{'s' * (count != 1)}, {format_bytes(objects.size)}"
+        if since is not None:
+            days = max(0, self.now - since) // 86_400_000
+            facts += f", {days} day{'s' * (days != 1)} old"
+        if cost is not None:
+            facts += f", {show_cost(cost)} a month"
+        finding = Finding(severity, kind, objects.path, None, objects.start_offset, f"{text} ({facts})")
+        place = objects.topic, objects.topic_id, objects.partition, objects.segment_id
+        self.found.append(RemoteFinding(finding, *place, count, objects.size, since, cost))
+
+    def _check_offsets(self, partition: PartitionPath) -> None:
+        """Offsets that are nowhere, and segments that brokers would delete."""
+        topic_id, place = self._id_of(partition), (partition.topic or "", partition.partition or 0)
+        segments = sorted(self.served.get((topic_id, place[1]), ()), key=lambda each: each.start_offset)
+        if topic_id and self.known.has((topic_id, place[1])):
+            for missing in self._missing(partition, segments):
+                text = f"offsets {missing.start}..{missing.stop - 1} are neither in remote storage nor in the local log"
+                finding = Finding("error", Kind.REMOTE_OFFSETS_MISSING, partition.path, None, missing.start, text)
+                self.found.append(RemoteFinding(finding, place[0], topic_id, place[1], None, 0, 0, None, None))
+        for reason, expired in _expired(partition, segments, self.now):
+            size = sum(each.size for each in expired)
+            text = f"{len(expired)} remote segment{'s' * (len(expired) != 1)} ({format_bytes(size)}) {reason}"
+            first = expired[0]
+            finding = Finding("info", Kind.REMOTE_SEGMENT_EXPIRED, partition.path, None, first.start_offset, text)
+            facts = len(expired), size, first.started_at, self._cost(size)
+            self.found.append(RemoteFinding(finding, place[0], topic_id, place[1], None, *facts))
+
+    def _id_of(self, partition: PartitionPath) -> str:
+        ids = {key[0] for key, segments in self.metadata.segments.items() if key[1] == (partition.partition or 0)
+               for each in segments.values() if each.topic == partition.topic and each.is_referenced}  # fmt: skip
+        return ids.pop() if len(ids) == 1 else ""
+
+    def _missing(self, partition: PartitionPath, segments: Sequence[SegmentMetadata]) -> Iterator[range]:
+        """Before the first segment, and before a local log without batches; what is missing between others is found as
+        they are read."""
+        lost = [each for each in self.found if each.finding.kind == Kind.REMOTE_SEGMENT_LOST]
+        place = partition.topic, partition.partition
+        named = {each.finding.offset for each in lost if (each.topic, each.partition) == place}
+        own = [each for each in partition.segments if not is_tiered(each.log.location)]
+        first = min((each.start_offset for each in segments), default=own[0].base_offset if own else None)
+        if first is not None and partition.log_start_offset < first and partition.log_start_offset not in named:
+            yield range(partition.log_start_offset, first)
+        end = max((each.end_offset + 1 for each in segments), default=None)
+        if end is not None and len(own) == 1 and not own[0].size and end < own[0].base_offset and end not in named:
+            yield range(end, own[0].base_offset)
+
+
+def _since(objects: SegmentObjects, segment: SegmentMetadata | None) -> int | None:
+    if segment is not None:
+        return segment.started_at
+    if objects.manifest is not None:
+        return objects.manifest.event_timestamp
+    return min((each.modified for each in objects.objects.values() if each.modified is not None), default=None)
+
+
+def _expired(
+    partition: PartitionPath, segments: Sequence[SegmentMetadata], now: int
+) -> Iterator[tuple[str, list[SegmentMetadata]]]:
+    """Segments that a broker deletes at its next task, and why."""
+    before = [each for each in segments if each.end_offset < partition.log_start_offset]
+    if before:
+        yield f"before the log start offset {partition.log_start_offset}", before
+    left = [each for each in segments if each not in before]
+    limits = {name: _number(read_topic_setting(partition.location, partition.topic or "", name))
+              for name in ("retention.ms", "retention.bytes")}  # fmt: skip
+    if (age := limits["retention.ms"]) is not None and age >= 0:
+        old = [each for each in left if 0 <= each.max_timestamp < now - age]
+        if old:
+            yield f"past retention.ms={age}", old
+        left = [each for each in left if each not in old]
+    if (most := limits["retention.bytes"]) is not None and most >= 0:
+        end = max((each.end_offset for each in segments), default=-1)
+        own = [each for each in partition.segments if not is_tiered(each.log.location) and each.base_offset > end]
+        total = sum(each.size for each in left) + sum(each.size for each in own)
+        over: list[SegmentMetadata] = []
+        for each in left:
+            if total - each.size < most:
+                break
+            total -= each.size
+            over.append(each)
+        if over:
+            yield f"past retention.bytes={most}", over
+
+
+def _number(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None

@@ -1,0 +1,147 @@
+"""What brokers know, a bucket and local logs compared: buckets of real brokers, killed while they uploaded."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.internals.remote.metadata import SETS, add_event, broker_directory, events
+from tests.log.tiered import copy_of, golden, key_pairs
+
+import brokerless
+from brokerless.findings import Kind
+from brokerless.jobs.audit.remote import RemoteAudit
+
+
+def audited(data: Path, bucket: Path, price: float | None = None) -> RemoteAudit:
+    remote = brokerless.open(data, remote=bucket, key_pairs=key_pairs()).audit(price_per_gb_month=price).remote
+    assert remote is not None
+    return remote
+
+
+def states(set_: str) -> dict[str, str]:
+    return {each["segmentId"]: each["state"] for each in events(set_)}
+
+
+def objects_of(bucket: Path, segment_id: str) -> list[Path]:
+    return [path for path in bucket.rglob(f"*{segment_id}*") if path.is_file()]
+
+
+def kinds(remote: RemoteAudit) -> set[str]:
+    return {each.finding.kind for each in remote.findings}
+
+
+def topics_in(set_: str) -> set[str]:
+    return {path.relative_to(golden() / set_ / "bucket").parts[-3] for path in
+            (golden() / set_ / "bucket").rglob("*.rsm-manifest")}  # fmt: skip
+
+
+def test_exactly_what_kills_left_is_orphaned(tmp_path: Path) -> None:
+    bucket = golden() / "killed" / "bucket"
+    remote = audited(broker_directory("killed", tmp_path / "data"), bucket, 2.0)
+    unfinished = [each for each, state in states("killed").items() if state == "COPY_SEGMENT_STARTED"]
+    assert {each.segment_id for each in remote.orphans} == set(unfinished)
+    assert len(remote.findings) == len(unfinished)
+    started = {each["segmentId"]: each["eventTimestampMs"] for each in reversed(events("killed"))}
+    for each in remote.orphans:
+        files = objects_of(bucket, str(each.segment_id))
+        size = sum(path.stat().st_size for path in files)
+        assert (each.objects, each.size, each.since) == (len(files), size, started[str(each.segment_id)])
+        assert each.cost_per_month == pytest.approx(size * 2.0 / 1e9)
+    finished = [each for each, state in states("killed").items() if state == "COPY_SEGMENT_FINISHED"]
+    sizes = [path.stat().st_size for each in finished for path in objects_of(bucket, each)]
+    assert (remote.served, remote.size, remote.unknown) == (len(finished), sum(sizes), 0)
+
+
+def test_a_bucket_as_its_broker_left_it_has_no_orphan(tmp_path: Path) -> None:
+    """Of the set, the archive has some topics: the segments of the others are lost, and nothing else is found."""
+    remote = audited(broker_directory("plain", tmp_path / "data"), golden() / "plain" / "bucket")
+    assert kinds(remote) <= {Kind.REMOTE_SEGMENT_LOST}
+    here = {each[:-23] for each in topics_in("plain")}
+    lost = {each["segmentId"] for each in events("plain")
+            if each["topic"] not in here and states("plain")[each["segmentId"]] == "COPY_SEGMENT_FINISHED"}  # fmt: skip
+    assert {each.segment_id for each in remote.findings} == lost
+
+
+def test_lost_objects_are_errors_while_the_local_log_does_not_have_them(tmp_path: Path) -> None:
+    bucket = copy_of("killed", tmp_path / "bucket")
+    finished = [each for each, state in states("killed").items() if state == "COPY_SEGMENT_FINISHED"]
+    for path in objects_of(bucket, finished[0]):
+        path.unlink()
+    next(path for path in objects_of(bucket, finished[2]) if path.suffix == ".indexes").unlink()
+    data = broker_directory("killed", tmp_path / "data")
+    remote = audited(data, bucket)
+    assert [(each.segment_id, each.finding.severity, each.objects) for each in remote.lost] == [
+        (finished[0], "error", 0),
+        (finished[2], "error", 2),
+    ]
+    assert Kind.REMOTE_OFFSETS_MISSING not in kinds(remote)  # it is said once
+    assert "no object of remote segment" in remote.lost[0].finding.message
+    assert "no indexes of remote segment" in remote.lost[1].finding.message
+    shutil.copy(data / "killed-0" / f"{8093:020}.log", data / "killed-0" / f"{0:020}.log")
+    remote = audited(data, bucket)
+    assert not remote.lost
+    assert "the local log still has them" in str(next(
+        each for each in remote.findings if each.finding.kind == Kind.REMOTE_SEGMENT_LOST
+    ).finding.message)  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "kind"), [(2, Kind.REMOTE_SEGMENT_DELETED), (3, Kind.REMOTE_SEGMENT_ORPHANED)])
+def test_deletions_that_left_objects(state: int, kind: Kind, tmp_path: Path) -> None:
+    data = broker_directory("killed", tmp_path / "data")
+    first = next(each for each, last in states("killed").items() if last == "COPY_SEGMENT_FINISHED")
+    for each in range(2, state + 1):
+        add_event("killed", data, first, each)
+    remote = audited(data, golden() / "killed" / "bucket")
+    (found,) = [each for each in remote.findings if each.segment_id == first]
+    assert (found.finding.kind, found.objects) == (kind, 3)
+    (missing,) = [each.finding for each in remote.findings if each.finding.kind == Kind.REMOTE_OFFSETS_MISSING]
+    assert missing.message == "offsets 0..2039 are neither in remote storage nor in the local log"
+
+
+def test_objects_that_the_metadata_does_not_have_are_orphans(tmp_path: Path) -> None:
+    bucket = copy_of("killed", tmp_path / "bucket")
+    first = next(each for each, last in states("killed").items() if last == "COPY_SEGMENT_FINISHED")
+    for path in objects_of(bucket, first):
+        path.rename(path.with_name(path.name.replace(first, "AAAAAAAAAAAAAAAAAAAAAA")))
+    remote = audited(broker_directory("killed", tmp_path / "data"), bucket)
+    assert "AAAAAAAAAAAAAAAAAAAAAA" in {each.segment_id for each in remote.orphans}
+    assert [each.segment_id for each in remote.lost] == [first]
+
+
+def test_objects_of_another_cluster_are_no_orphans(tmp_path: Path) -> None:
+    """Whoever gives the wrong bucket is not told to delete what is in it."""
+    remote = audited(broker_directory("killed", tmp_path / "data"), golden() / "plain" / "bucket")
+    assert not remote.orphans
+    assert (remote.served, remote.unknown) == (0, sum(1 for _ in (golden() / "plain" / "bucket").rglob("*.log")))
+
+
+def test_a_topic_of_a_bucket_is_compared_by_itself(tmp_path: Path) -> None:
+    (topic,) = (path for path in (golden() / "plain" / "bucket").iterdir() if path.name.startswith("both-"))
+    remote = audited(broker_directory("plain", tmp_path / "data"), topic)
+    assert (remote.served, len(remote.findings)) == (2, 0)
+
+
+def test_segments_past_retention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"retention.ms": "1000", "retention.bytes": "-1"}
+    monkeypatch.setattr("brokerless.jobs.audit.remote.read_topic_setting", lambda _, __, name: settings[name])
+    data, bucket = broker_directory("killed", tmp_path / "data"), golden() / "killed" / "bucket"
+    (found,) = [each for each in audited(data, bucket).findings if each.finding.kind == Kind.REMOTE_SEGMENT_EXPIRED]
+    assert found.finding.message.startswith("4 remote segments (5.2 MB) past retention.ms=1000")
+    settings |= {"retention.ms": "-1", "retention.bytes": str(3_000_000)}
+    (found,) = [each for each in audited(data, bucket).findings if each.finding.kind == Kind.REMOTE_SEGMENT_EXPIRED]
+    assert found.finding.message == "1 remote segment (1.3 MB) past retention.bytes=3000000"
+    checkpoint = data / "log-start-offset-checkpoint"
+    checkpoint.write_text("0\n1\nkilled 0 2050\n")
+    settings["retention.bytes"] = "-1"
+    (found,) = [each for each in audited(data, bucket).findings if each.finding.kind == Kind.REMOTE_SEGMENT_EXPIRED]
+    assert found.finding.message == "1 remote segment (1.3 MB) before the log start offset 2050"
+
+
+@pytest.mark.parametrize("set_", SETS)
+def test_nothing_is_changed(set_: str, tmp_path: Path) -> None:
+    bucket = copy_of(set_, tmp_path / "bucket")
+    before = {path: path.stat().st_mtime_ns for path in bucket.rglob("*")}
+    audited(broker_directory(set_, tmp_path / "data"), bucket)
+    assert {path: path.stat().st_mtime_ns for path in bucket.rglob("*")} == before

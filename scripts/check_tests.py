@@ -142,7 +142,7 @@ TESTED_IN = {
     "views/salvage": "cli/commands/test_salvage.py",
     "serving/answers/api_versions": "serving/test_connection.py",
     "serving/answers/authorization": "serving/test_differential.py",
-    "serving/answers/cluster": "serving/test_differential.py",
+    "serving/answers/configs": "serving/test_differential.py",
     "serving/answers/consumer_groups": "serving/test_clients.py",
     "serving/answers/descriptions": "serving/test_differential.py",
     "serving/answers/dispatch": "serving/test_differential.py",

@@ -1,10 +1,12 @@
-"""Writes how Kafka defines topics' and brokers' settings, as facts, into one file: types, bounds and valid words.
+"""Writes how Kafka defines topics' and brokers' settings, as facts, into one file: types, bounds, valid words
+and defaults.
 
     python scripts/generate_setting_definitions.py DIRECTORY [DIRECTORY ...]
 
 Each DIRECTORY holds the jars of a Kafka broker (``libs`` of a release), whose names have the version; a JDK 17 or
 newer runs ``ConfigDefinitions.java`` with them, which asks ``LogConfig`` and ``KafkaConfig``. Names without any bound
-are kept, as their type is checked; defaults and descriptions are not.
+are kept, as their type is checked; so are defaults, what brokers call theirs of a topic's setting (``synonyms``), and
+which settings a running broker takes (``dynamic``) or names to nobody (``internal``). Descriptions are not.
 """
 
 from __future__ import annotations

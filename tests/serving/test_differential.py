@@ -25,7 +25,7 @@ def test_the_requests_have_answers_with_records(both: Pair) -> None:
     requests = Requests(1, both)
     asked = [requests.next() for _ in range(600)]
     names = {api.key: name for name, api in NAMES.items()}
-    assert len(Counter(names[each["key"]] for each in asked)) == 27
+    assert len(Counter(names[each["key"]] for each in asked)) == 28
     fetched = [answer for one, (_, answer) in zip(asked, both.exchange(asked), strict=True) if one["key"] == 1]
     assert sum(bool(any(each["records"])) for each in fetched) > 50
 

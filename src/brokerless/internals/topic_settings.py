@@ -10,23 +10,12 @@ from brokerless.errors import BrokerlessError
 from brokerless.internals.cluster import Cluster, read_cluster
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
+from brokerless.log.settings.definitions import synonyms_of
 from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import open_partitions
 
 _TOPIC, _BROKER = 2, 4
 """``ConfigResource.Type``."""
-_OF_BROKER = {
-    "delete.retention.ms": "log.cleaner.delete.retention.ms",
-    "file.delete.delay.ms": "log.segment.delete.delay.ms",
-    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
-    "max.message.bytes": "message.max.bytes",
-    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
-    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
-    "segment.index.bytes": "log.index.size.max.bytes",
-    "segment.ms": "log.roll.ms",
-}
-"""What brokers call their default for a setting of topics, where that is not ``log.`` and the name
-(``ServerTopicConfigSynonyms``, 4.4.0)."""
 
 
 def read_topic_setting(directory: Location, topic: str, name: str, others: Sequence[str] = ()) -> str | None:
@@ -38,10 +27,10 @@ def read_topic_setting(directory: Location, topic: str, name: str, others: Seque
     above = directory.parent
     if cluster is None or above is None:
         return None
-    synonym = _OF_BROKER.get(name, f"log.{name}")
     own = cluster.configs.get((_TOPIC, topic), {}).get(name)
     for broker in (_node_id(above), "") if own is None else ():
-        own = cluster.configs.get((_BROKER, broker), {}).get(synonym) if own is None else own
+        for synonym in synonyms_of("topic", name)[:1]:  # the others cannot be set while a broker runs
+            own = cluster.configs.get((_BROKER, broker), {}).get(synonym) if own is None else own
     return own
 
 

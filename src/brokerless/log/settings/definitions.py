@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 from brokerless.bounds import MAX_INT32, MAX_INT64
 from brokerless.errors import UsageError
 
-Kind = Literal["topic", "broker"]
+Kind = Literal["topic", "broker", "group"]
 Definition = Mapping[str, Any]
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
@@ -33,6 +33,20 @@ def _definitions() -> Mapping[str, Mapping[Kind, Mapping[str, Definition]]]:
 def versions() -> tuple[str, ...]:
     """The versions of Kafka whose definitions are known, oldest first."""
     return tuple(_definitions())
+
+
+def settings_of(kind: Kind, version: str) -> Mapping[str, Definition]:
+    """All settings of a kind that a version has, by name: their types, bounds, words and defaults, as in the file."""
+    return _definitions()[version].get(kind, {})
+
+
+def synonyms_of(kind: Kind, name: str) -> tuple[str, ...]:
+    """What brokers call their default for a setting of topics or groups, first that which counts first; none for
+    settings that no version has. Source: ``ServerTopicConfigSynonyms``, ``GroupConfig``."""
+    for version in reversed(versions()):
+        if name in settings_of(kind, version):
+            return tuple(settings_of(kind, version)[name].get("synonyms", ()))
+    return ()
 
 
 def find_version(text: str) -> str:

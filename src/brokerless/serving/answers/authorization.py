@@ -137,6 +137,14 @@ def _of_cluster(operation: int, **refused: Any) -> Rule:
     return rule
 
 
+async def _users(gate: _Gate) -> Row:
+    """As many refusals as names in the request, none of which is in them (``getErrorResponse``)."""
+    if gate.may_of_cluster(DESCRIBE):
+        return await gate.answered()
+    error = _FAILED[CLUSTER]
+    return {"errorCode": error, "results": [{"errorCode": error} for _ in gate.request.body["users"] or ()]}
+
+
 async def _metadata(gate: _Gate) -> Row:
     body, version = gate.request.body, gate.request.version
     wanted = body["topics"]
@@ -386,7 +394,7 @@ _RULES: dict[str, Rule] = {
     "DescribeLogDirs": _of_cluster(DESCRIBE, results=[]),
     "ListTransactions": _list_transactions,
     "DescribeTransactions": _describe_transactions,
-    "DescribeUserScramCredentials": _of_cluster(DESCRIBE),
+    "DescribeUserScramCredentials": _users,
     "DescribeClientQuotas": _of_cluster(DESCRIBE_CONFIGS, entries=None),
     "DescribeAcls": _of_cluster(DESCRIBE),
     "DescribeQuorum": _of_cluster(DESCRIBE),

@@ -98,13 +98,14 @@ def _producers_of(serving: Serving, topic: str, number: int) -> Row:
 
 
 def _open(partition: ServedPartition) -> Iterable[Row]:
-    for each, last_sequence in partition.open_transactions():
+    for found in partition.open_transactions():
+        each = found.transaction
         yield {
             "producerId": each.producer_id,
             "producerEpoch": each.producer_epoch,
-            "lastSequence": last_sequence,
+            "lastSequence": found.last_sequence,
             "lastTimestamp": -1 if each.last_timestamp is None else each.last_timestamp,
-            "coordinatorEpoch": -1,
+            "coordinatorEpoch": found.coordinator_epoch,
             "currentTxnStartOffset": -1 if each.first_offset is None else each.first_offset,
         }
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from brokerless.serving.answers.api_versions import answer_api_versions
-from brokerless.serving.answers.cluster import answer_cluster, answer_configs
+from brokerless.serving.answers.configs import answer_configs
 from brokerless.serving.answers.consumer_groups import answer_consumer_heartbeat, answer_describe_consumer_groups
 from brokerless.serving.answers.descriptions import (
     answer_acls,
@@ -35,7 +35,7 @@ from brokerless.serving.answers.group_offsets import answer_commit, answer_offse
 from brokerless.serving.answers.leader_epochs import answer_leader_epochs
 from brokerless.serving.answers.list_offsets import answer_list_offsets
 from brokerless.serving.answers.logins import AUTHENTICATE, HANDSHAKE
-from brokerless.serving.answers.metadata import answer_metadata, answer_topic_partitions
+from brokerless.serving.answers.metadata import answer_cluster, answer_metadata, answer_topic_partitions
 from brokerless.serving.answers.refusals import REFUSED, refuse
 from brokerless.serving.context import Request, Serving
 from brokerless.serving.protocol.tables import Api, apis

@@ -1,4 +1,4 @@
-"""Metadata (0 to 13) and DescribeTopicPartitions (0): brokers, topics, partitions.
+"""Metadata (0 to 13), DescribeTopicPartitions (0) and DescribeCluster (0 to 2): brokers, topics, partitions.
 
 There is one broker, which leads all partitions that are on these disks. Others are listed without a leader
 (LEADER_NOT_AVAILABLE): clients take the number of entries for that of partitions, and would assign fewer. Topics are
@@ -20,6 +20,8 @@ READ, DESCRIBE, DESCRIBE_CONFIGS = 3, 8, 10
 TOPIC_OPERATIONS = 1 << READ | 1 << DESCRIBE | 1 << DESCRIBE_CONFIGS
 CLUSTER_OPERATIONS = 1 << DESCRIBE | 1 << DESCRIBE_CONFIGS
 NOT_REQUESTED = -(1 << 31)
+_BROKERS = 1
+"""``endpointType`` of clients of brokers; 2 is that of clients of controllers."""
 _MOST_PARTITIONS = 2000
 """``max.request.partition.size.limit``."""
 _NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
@@ -82,6 +84,21 @@ async def answer_topic_partitions(serving: Serving, request: Request) -> Row:
         if end < topic.count:
             return {"topics": rows, "nextCursor": {"topicName": name, "partitionIndex": end}}
     return {"topics": rows, "nextCursor": None}
+
+
+async def answer_cluster(serving: Serving, request: Request) -> Row:
+    """Describe the only broker."""
+    body = request.body
+    if body.get("endpointType", _BROKERS) != _BROKERS:
+        text = "the request was sent to an endpoint of type BROKER, but wants one of type CONTROLLER"
+        return {"errorCode": Error.MISMATCHED_ENDPOINT_TYPE, "errorMessage": text}
+    operations = CLUSTER_OPERATIONS if body["includeClusterAuthorizedOperations"] else NOT_REQUESTED
+    return {
+        "clusterId": serving.topics.cluster_id,
+        "controllerId": serving.node_id,
+        "brokers": [{"brokerId": serving.node_id, "host": serving.host, "port": serving.port, "rack": None}],
+        "clusterAuthorizedOperations": operations,
+    }
 
 
 def is_topic_name(name: str) -> bool:

@@ -61,6 +61,16 @@ class Located:
     epoch: int = NO_EPOCH
 
 
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction without an end, the last sequence number of its producer, and the coordinator's epoch in the
+    marker of the one before it; -1 where there is none."""
+
+    transaction: Transaction
+    last_sequence: int
+    coordinator_epoch: int
+
+
 @dataclass(slots=True)
 class ServedPartition:
     """``epoch``: the leader epoch that is announced, None before it is known. ``spares``: other replicas of it."""
@@ -132,17 +142,21 @@ class ServedPartition:
                 if each.last_offset >= start and each.first_offset < end
             ]
 
-    def open_transactions(self) -> list[tuple[Transaction, int]]:
-        """Return the transactions that have not ended, each with the last sequence number of its producer.
+    def open_transactions(self) -> list[OpenTransaction]:
+        """Return the transactions that have not ended.
 
         Raises :class:`UnreadableError`."""
         with self._lock:
             self.offsets(needs_stable=True)
             transactions = None if self._tail is None else self._tail.transactions
-            found: list[tuple[Transaction, int]] = []
-            for each in () if transactions is None else transactions.open.values():
-                batch = self._batch_at(each.last_offset)
-                found.append((each, NO_SEQUENCE if batch is None else int(batch.last_sequence[0])))
+            if transactions is None or not transactions.open:
+                return []
+            epochs = {each.producer_id: each.coordinator_epoch for each in transactions.ended}
+            found: list[OpenTransaction] = []
+            for each in transactions.open.values():
+                batch, epoch = self._batch_at(each.last_offset), epochs.get(each.producer_id)
+                sequence = NO_SEQUENCE if batch is None else int(batch.last_sequence[0])
+                found.append(OpenTransaction(each, sequence, NO_EPOCH if epoch is None else epoch))
             return found
 
     def epochs(self) -> Epochs:

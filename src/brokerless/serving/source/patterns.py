@@ -18,10 +18,10 @@ def matching(names: Iterable[str], regex: str) -> set[str] | None:
 
     if len(regex) > MOST_CHARACTERS:
         return None
-    everything = list(names)
+    everything = [*names, ""]  # of no names, not even the expression would be looked at
     try:
         options = pc.MatchSubstringOptions(f"^(?:{regex})$")
         matches = pc.call_function("match_substring_regex", [pa.array(everything, pa.string())], options)
     except pa.ArrowInvalid:
         return None
-    return {name for name, is_match in zip(everything, arrow.values(matches), strict=True) if is_match}
+    return {name for name, is_match in zip(everything[:-1], arrow.values(matches)[:-1], strict=True) if is_match}

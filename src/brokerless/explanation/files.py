@@ -15,6 +15,7 @@ from brokerless.explanation.checkpoints import FILES, explain_text_file
 from brokerless.explanation.field import Field, Value, leaves, problems
 from brokerless.explanation.indexes import LAYOUTS, explain_index
 from brokerless.explanation.records import RecordRange
+from brokerless.explanation.remote.manifests import explain_manifest
 from brokerless.explanation.snapshots import explain_producer_snapshot
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
@@ -25,6 +26,7 @@ from brokerless.log.positions import first_position, is_batch_up_to
 from brokerless.log.segment import LARGEST_WINDOW, ignore, scan_headers
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
+from brokerless.log.tiered import object_names
 from brokerless.text import html_table
 
 LARGEST_FILE = 256 << 20
@@ -91,8 +93,9 @@ def explain(
     max_batch_bytes: int | None = None,
     storage_options: StorageOptions | None = None,
 ) -> Explanation:
-    """Explains every byte of one batch of a log (``.log``, a KRaft snapshot), or of an index, a producer snapshot or
-    a checkpoint: fields with position, length, bytes, value, and where that comes from.
+    """Explains every byte of one batch of a log (``.log``, a KRaft snapshot), or of an index, a producer snapshot, a
+    checkpoint or a remote segment's manifest (``.rsm-manifest``): fields with position, length, bytes, value, and where
+    that comes from.
 
     The batch: the first one; with ``offset`` the one that has it, or else the next; with ``position`` (bytes) the one
     that has this byte, or where no batch is known, whatever begins there. ``records``: at most so many records or
@@ -111,6 +114,9 @@ def explain(
     known = names.parse_segment_file(name)
     if name in FILES:
         return Explanation(path, name, explain_text_file(_whole(location), name, chosen, budget))
+    remote = object_names.parse_object_name(name)
+    if remote is not None and remote.kind == "rsm-manifest":
+        return Explanation(path, remote.kind, explain_manifest(_whole(location), chosen, budget))
     if known is not None and known.kind == "producer-snapshot":
         fields = explain_producer_snapshot(_whole(location), chosen, budget)
         return Explanation(path, known.kind, fields)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from brokerless.explanation.files import Explanation
 
 DESCRIPTION = """\
-Explains every byte of a batch, or of an index, snapshot or checkpoint: field by field, with what each costs.
+Explains every byte of a batch, an index, snapshot or checkpoint, or of the manifest of a segment in tiered storage:
+field by field, with what each costs.
 
 Of a log, one batch is explained: the first, the one with an offset, or the one at a position. Each field has its
 position, bytes, value and cost, and says where the value comes from: bits of varints, deltas added up, flags by name,
@@ -55,8 +56,8 @@ class _Add(Action):
 
 def add_paths(parser: ArgumentParser) -> None:
     help_of_file = (
-        "a .log file or KRaft snapshot, an .index, .timeindex, .txnindex or .snapshot, or one of the small files "
-        "beside them, such as leader-epoch-checkpoint or meta.properties; local or a URL"
+        "a .log file or KRaft snapshot, an .index, .timeindex, .txnindex or .snapshot, one of the small files "
+        "beside them, such as leader-epoch-checkpoint or meta.properties, or an .rsm-manifest; local or a URL"
     )
     parser.add_argument("path", nargs="?", metavar="FILE", help=help_of_file)
 

@@ -1,0 +1,1 @@
+"""Fields of what tiered storage puts into a bucket beside the logs."""

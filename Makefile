@@ -13,7 +13,7 @@ WITH_OLDEST := tests/format tests/interchange tests/table_formats tests/tables t
 COMPILING := env -u PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-data screenshot test quick fuzz oldest bounds native wheel check-wheel lint types format docs bench lock clean
+.PHONY: help install demo demo-data screenshot test quick fuzz oldest bounds native wheel check-wheel bundle check-bundle lint types format docs bench lock clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -75,6 +75,13 @@ wheel: .cache/native/wheel/kernels.json .cache/uv  ## A wheel for this system, i
 
 check-wheel: wheel  ## The wheel, installed into an environment of its own, used and uninstalled
 	$(BIN)/python scripts/check_wheel.py "$$(cat .cache/uv)" dist/*.whl
+
+bundle: wheel  ## One file for a host without anything, in dist/: all but Spark, with Python and the C library
+	$(BIN)/python scripts/build_bundle.py "$$(cat .cache/uv)" dist/*.whl .cache/bundle dist
+
+# Another root directory, such as debootstrap makes, is tried beside an empty one: ROOTS=/srv/bookworm
+check-bundle: bundle  ## That file, used in an empty root directory: read-only, no network, no user, 256 MiB of memory
+	$(BIN)/python scripts/check_bundle.py dist/brokerless-*-linux-$$(uname -m) $(ROOTS)
 
 lint: install  ## Style, the order and sizes of the rooms, words, and that all modules say what they do
 	$(BIN)/ruff check $(SOURCES)

@@ -40,6 +40,8 @@ def check(uv: str, wheel: Path, directory: Path) -> None:
     for name in ABSENT:
         expect(not list(venv.rglob(f"site-packages/{name}")), f"no {name}", "one")
     run([uv, "pip", "install", "--quiet", "--python", str(python), "--compile-bytecode", *VERSIONS, f"{wheel}[sql]"])
+    pages = sorted(each.name for each in (venv / "share" / "man" / "man1").glob("brokerless*"))
+    expect("brokerless.1" in pages and "brokerless-verify.1" in pages, "pages for man", pages)
     home.mkdir()
     home.chmod(0o500)
     installed = files_of(venv)

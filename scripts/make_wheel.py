@@ -1,8 +1,8 @@
 """Makes a wheel that runs without Numba: ``python scripts/make_wheel.py PURE.whl KERNELS DIRECTORY``.
 
 PURE.whl is what ``uv build --wheel`` makes of the sources, KERNELS what ``scripts/build_kernels.py`` made. The result
-has the libraries in it, is for this system and kind of processor, and needs neither Numba nor llvmlite. The same
-sources give the same bytes.
+has the libraries and pages for ``man`` in it, is for this system and kind of processor, and needs neither Numba nor
+llvmlite. The same sources give the same bytes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ import re
 import sys
 import zipfile
 from pathlib import Path
+
+from brokerless.cli import man_page_of
+from brokerless.cli.commands import COMMANDS
 
 BUILD_ONLY = ("numba", "llvmlite")
 """Requirements of the sources that a wheel does not have."""
@@ -36,6 +39,9 @@ def make(pure: Path, kernels: Path, directory: Path, tag: str) -> Path:
         sys.exit(f"{kernels}: kernels that check bounds are for tests")
     for library in manifest["libraries"].values():
         files[f"{PLACE}/{library}"] = (kernels / library).read_bytes()
+    for each in (None, *COMMANDS):
+        page = "brokerless" if each is None else f"brokerless-{each}"
+        files[f"{info.removesuffix('.dist-info')}.data/data/share/man/man1/{page}.1"] = man_page_of(each).encode()
     # An installed wheel does not change, so that its sources need not be read to see whether they did.
     installed = {**manifest, "sources": [], "built_from": manifest["digest"]}
     files[f"{PLACE}/kernels.json"] = json.dumps(installed, separators=(",", ":")).encode()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 import warnings
 from collections.abc import Callable
 from functools import wraps
@@ -84,7 +85,10 @@ def missing_libraries(what: str, extra: str) -> UsageError:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs the libraries of an extra, by what was declared when this was installed."""
+    """Return the command that installs the libraries of an extra, by what was declared when this was installed; in the
+    file that ``make bundle`` makes, what is not in it."""
+    if "brokerless_bundle" in sys.modules:
+        return f"this one file has all but Spark; use a wheel of brokerless, with its extra {extra}"
     from importlib.metadata import requires  # which takes as long to import as all of this package that ls needs
 
     marked = (each.partition(";") for each in requires("brokerless") or ())

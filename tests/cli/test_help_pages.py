@@ -5,16 +5,19 @@ from __future__ import annotations
 import io
 import os
 import pydoc
+import re
 import shutil
 import sys
 from collections.abc import Callable
 
 import pytest
+from tests.cli.conftest import Run
 
 from brokerless.cli import HELP
 from brokerless.cli.commands import COMMANDS, GROUPS
-from brokerless.cli.help_pages import print_help, wrap
+from brokerless.cli.help_pages import man_page, print_help, wrap
 from brokerless.cli.parser import Parser, load_command
+from brokerless.cli.parser import help_of as help_of_command
 
 WIDTHS = (60, 80, 200)
 
@@ -96,3 +99,29 @@ def test_a_page_that_fits_is_printed(terminal: Callable[[int, int], tuple[Termin
 def test_without_a_terminal_nothing_is_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
     print_help(HELP)
     assert capsys.readouterr().out == HELP
+
+
+@pytest.mark.parametrize("name", [None, *COMMANDS])
+def test_a_page_for_man_has_the_words_of_the_help(name: str | None, run: Run) -> None:
+    done = run("help", "--man", *([] if name is None else [name]))
+    assert (done.exit_code, done.err) == (0, "")
+    page = done.out.decode()
+    head, _, body = page.partition(".SH SYNOPSIS\n")
+    assert head.startswith(f'.TH "BROKERLESS{"" if name is None else f"-{name.upper()}"}" 1 "" "brokerless ')
+    plain = re.sub(r"^\.(SH|PP|TP|nf|fi)( DESCRIPTION)?", "", body, flags=re.MULTILINE)
+    plain = re.sub(r"\\(fB|fR|&)", "", plain).replace(r"\-", "-").replace(r"\e", "\\")
+    text = HELP if name is None else help_of_command(name)
+    assert sorted(plain.lower().replace(":", "").split()) == sorted(text.lower()[6:].replace(":", "").split())
+
+
+@pytest.mark.parametrize("names", [["nothing"], ["ls", "cat"]])
+def test_a_page_for_man_of_no_command_is_refused(names: list[str], run: Run) -> None:
+    done = run("help", "--man", *names)
+    assert (done.exit_code, done.out) == (2, b"")
+
+
+def test_a_page_for_man_has_no_instructions_by_accident() -> None:
+    page = man_page("x", "a", "usage: x\n\n.SH not a title\n'nor this\n\noptions:\n  -a\\b  .x\n", "1")
+    assert [line for line in page.splitlines() if line.startswith((".SH", "'"))][-1] == ".SH OPTIONS"
+    assert r"\fB\-a\eb\fR" in page
+    assert r"\&.x" in page

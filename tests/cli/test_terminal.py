@@ -99,12 +99,17 @@ def test_tables_fit_the_terminal(command: str, columns: int) -> None:
     assert piped.splitlines() == wide
 
 
+@pytest.mark.parametrize("command", ["verify", "explain"])
 @pytest.mark.parametrize(("environment", "is_colored"), [({}, True), ({"NO_COLOR": "1"}, False)])
-def test_severities_have_colours_on_a_terminal(environment: dict[str, str], is_colored: bool) -> None:
+def test_severities_and_fields_have_colours_on_a_terminal(
+    command: str, environment: dict[str, str], is_colored: bool
+) -> None:
     data = golden() / "damaged" / "all-crcs-wrong"
-    sent = on_terminal("verify", data, stdout_too=True, environment=environment).sent
-    assert ("\x1b[1;31merror\x1b[0m" in sent) is is_colored
-    assert "error" in sent
+    path = next(data.rglob("*.log")) if command == "explain" else data
+    sent = on_terminal(command, path, stdout_too=True, environment=environment).sent
+    assert (re.search("\x1b\\[[0-9;]+m", sent) is not None) is is_colored
+    assert ("\x1b[1;31merror\x1b[0m" in sent) is (is_colored and command == "verify")
+    assert is_colored or "\x1b" not in sent
 
 
 def test_a_pipe_gets_no_colours() -> None:

@@ -36,7 +36,8 @@ Read, prove, repair and write Apache Kafka's log files without a broker.
 
 {_LIST}
 
-brokerless help COMMAND says more, and brokerless help KIND what a kind of finding means.
+brokerless help COMMAND says more, and brokerless help KIND what a kind of finding means. brokerless help --man COMMAND
+prints that as a page for man: brokerless help --man verify | man -l -
 
 A PATH is a log directory, a partition's directory, or a .log file; local, or a URL such as s3://bucket/orders-0.
 
@@ -118,6 +119,8 @@ def _ending_in_order() -> Generator[None]:
 
 def _run(arguments: list[str], is_own_process: bool) -> int:
     name = arguments[0] if arguments else "--help"
+    if name == "help" and "--man" in arguments:
+        return _print_man_page([each for each in arguments[1:] if each != "--man"])
     if name == "help" and len(arguments) > 1:  # as git does
         if arguments[1] not in COMMANDS:
             return _explain_kind(arguments[1])
@@ -158,6 +161,27 @@ def _run(arguments: list[str], is_own_process: bool) -> int:
             options.paths = paths_below(options.paths)
         with _working_at_once(options):
             return command.run(options)
+
+
+def _print_man_page(names: Sequence[str]) -> int:
+    """Prints the page of a command, or of all together, for ``man``."""
+    if len(names) > 1 or not {*names} <= {*COMMANDS}:
+        complain(f"brokerless help --man: {_unknown(names[0]) if len(names) == 1 else 'give one command, or none'}")
+        return UNUSABLE
+    sys.stdout.write(man_page_of(*names))
+    return CLEAN
+
+
+def man_page_of(name: str | None = None) -> str:
+    """Return the page for ``man`` of a command, or of ``brokerless`` itself; the text is that of ``--help``."""
+    import brokerless
+    from brokerless.cli.help_pages import man_page
+    from brokerless.cli.parser import help_of
+
+    if name is None:
+        summary = "read, prove, repair and write Apache Kafka's log files without a broker"
+        return man_page("brokerless", summary, HELP, brokerless.__version__)
+    return man_page(f"brokerless-{name}", COMMANDS[name], help_of(name), brokerless.__version__)
 
 
 @contextmanager

@@ -66,3 +66,49 @@ def print_help(text: str) -> None:
 
     os.environ.setdefault("LESS", "-FRX")  # what fits is printed, and stays on the terminal afterwards
     pydoc.pager(text)
+
+
+def man_page(name: str, summary: str, text: str, version: str) -> str:
+    """Return help as a page for ``man``, in its language. ``text``: the help, not wrapped."""
+    usage, _, body = text.partition("\n\n")
+    lines = [
+        f'.TH "{name.upper()}" 1 "" "brokerless {version}" "User Commands"',
+        *(".SH NAME", _roff(f"{name} - {summary}", dashes=r"\-")),
+        *(".SH SYNOPSIS", _roff(" ".join(usage.removeprefix("usage: ").split()))),
+        ".SH DESCRIPTION",
+    ]
+    for paragraph in body.split("\n\n"):
+        for kind, head, rest in _man_items(paragraph):
+            if kind == "section":
+                lines += [f".SH {_roff(head.upper())}"]
+            elif kind == "item":
+                lines += [".TP", rf"\fB{_roff(head)}\fR", _roff(rest)]
+            elif kind == "line":
+                lines += [".nf", _roff(head), ".fi"]
+            else:
+                lines += [".PP", _roff(head)]
+    return "\n".join(lines) + "\n"
+
+
+def _man_items(paragraph: str) -> Iterator[tuple[str, str, str]]:
+    """The parts of a paragraph of help: a title, lines of text as one, items of a list, commands to copy."""
+    text: list[str] = []
+    for item in _items(paragraph):
+        for line in item.splitlines():
+            if re.fullmatch(r"[a-z][a-z ]*:", line):
+                yield "section", line[:-1], ""
+            elif found := re.fullmatch(r"  ?(\S.*?)(?:  +| {2,})(\S.*)", line):
+                yield "item", found[1], found[2]
+            elif line.startswith("  "):
+                yield "line", line, ""
+            elif line:
+                text.append(line)
+    if text:
+        yield "text", " ".join(text), ""
+
+
+def _roff(text: str, dashes: str = "-") -> str:
+    """Text in which nothing is an instruction."""
+    escaped = re.sub(r"--?", lambda found: found[0].replace("-", r"\-"), text.replace("\\", r"\e"))
+    escaped = escaped.replace(r" \- ", f" {dashes} ")
+    return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped

@@ -6,6 +6,7 @@ import re
 import sys
 from argparse import Action, ArgumentError, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn, Protocol, cast
 
@@ -131,6 +132,14 @@ class Parser(ArgumentParser):
 def load_command(name: str) -> Command:
     """The module of a command, imported only now."""
     return cast("Command", import_module(f"brokerless.cli.commands.{name}"))
+
+
+def help_of(name: str) -> str:
+    """The help of a command, with a line for each option."""
+    parser = Parser(prog=f"brokerless {name}")
+    parser.add_command(load_command(name))
+    parser.formatter_class = partial(_Formatter, width=10_000)
+    return parser.format_help()
 
 
 def parse(name: str, command: Command, arguments: Sequence[str]) -> Namespace:

@@ -203,15 +203,15 @@ def verify(directory: LogDirectory, max_batch_bytes: int | None, spark: Spark) -
 
 
 def audit(
-    directory: LogDirectory, max_batch_bytes: int | None, spark: Spark, price_per_gb_month: float | None = None
+    directory: LogDirectory, max_batch_bytes: int | None, spark: Spark, price_per_gb: float | None = None
 ) -> LogAudit:
     from brokerless.jobs.audit.job import audit_directory, audit_partitions
     from brokerless.jobs.audit.remote import audit_remote, without_reported
     from brokerless.jobs.directory_state import load_directory_state
 
-    if price_per_gb_month is not None and not 0 < price_per_gb_month < math.inf:
-        raise UsageError(f"price_per_gb_month: {price_per_gb_month!r} is no number above 0")
-    remote = audit_remote(directory, price_per_gb_month)
+    if price_per_gb is not None and not 0 < price_per_gb < math.inf:
+        raise UsageError(f"price_per_gb: {price_per_gb!r} is no number above 0")
+    remote = audit_remote(directory, price_per_gb)
     state, partitions = load_directory_state(directory), directory.partitions
     partitions = partitions if remote is None else tuple(map(without_reported, partitions))
     audits: list[PartitionAudit] = []

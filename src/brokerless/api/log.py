@@ -154,7 +154,7 @@ class Log(LogTables):
     def audit(
         self,
         *,
-        price_per_gb_month: float | None = None,
+        price_per_gb: float | None = None,
         max_batch_bytes: int | None = None,
         spark: Spark = "none",
     ) -> LogAudit:
@@ -162,9 +162,9 @@ class Log(LogTables):
         Kafka's own topics in it say of its partitions. ``spark`` as in :meth:`verify`.
 
         Of a log that was opened with ``remote``, or of a bucket, ``remote`` of the result compares what brokers know of
-        remote segments with what is in the bucket. ``price_per_gb_month``: what 1,000,000,000 bytes cost there a month.
+        remote segments with what is in the bucket. ``price_per_gb``: what 1,000,000,000 bytes cost there a month.
         """
-        return jobs.audit(self._source, max_batch_bytes, spark, price_per_gb_month)
+        return jobs.audit(self._source, max_batch_bytes, spark, price_per_gb)
 
     def restart(
         self,

@@ -32,9 +32,9 @@ def pipeline(
 
     ``settings``: a YAML file; what is given here comes first. ``options``: ``as_``, ``decode`` and ``catalog`` as
     ``export`` of a log takes them, and other fields of :class:`brokerless.jobs.pipeline.settings.Settings`, such as
-    ``topic=["click*"]``, ``isolation="read_committed"`` or ``storage_options={...}``; ``key_pairs`` and ``layout`` as
-    :func:`brokerless.open` takes them. ``on_finding`` is called with
-    each finding that no run has found before. ``spark``: a session (or SparkContext) to run on, or a master for which
+    ``topic=["click*"]``, ``isolation="read_committed"`` or ``storage_options={...}``; ``key_pairs``, ``layout`` and
+    ``remote`` as :func:`brokerless.open` takes them. ``on_finding`` is called with each finding that no run has found
+    before. ``spark``: a session (or SparkContext) to run on, or a master for which
     one is started.
 
     The result has ``exported`` (by partition), ``findings``, ``ranges`` (damaged ones), ``seconds`` (by stage) and
@@ -98,9 +98,10 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
         found["decoding"] = decoding_of(found["decoding"])
     if not isinstance(found.get("catalog", Catalog()), Catalog):
         found["catalog"] = Catalog(found["catalog"])
-    key_pairs, layout = found.pop("key_pairs", None), found.pop("layout", None)
-    if key_pairs or layout is not None:
-        found["storage_options"] = tiered_options(found.get("storage_options") or {}, key_pairs or {}, layout, None)
+    tiered = found.pop("key_pairs", None), found.pop("layout", None), found.pop("remote", None)
+    if any(each is not None for each in tiered):
+        storage, (key_pairs, layout, remote) = found.get("storage_options") or {}, tiered
+        found["storage_options"] = tiered_options(storage, key_pairs or {}, layout, remote)
     for name in ("topic", "exclude"):
         if isinstance(found.get(name), str):
             found[name] = (found[name],)

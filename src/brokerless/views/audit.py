@@ -37,19 +37,21 @@ def remote_row(found: RemoteFinding) -> dict[str, Any]:
         "objects": found.objects,
         "sizeInBytes": found.size,
         "since": found.since,
-        "costPerMonth": found.cost_per_month,
+        "monthlyCost": found.monthly_cost,
     }
 
 
 def remote_lines(remote: RemoteAudit) -> Iterator[str]:
     """What is in the bucket: what brokers read, and what costs without being of use."""
-    price = remote.price_per_gb_month
+    price = remote.price_per_gb
 
     def text(count: int, size: int, noun: str) -> str:
         cost = "" if price is None else f", {show_cost(size * price / GIGABYTE)} a month"
         return f"{count_of(count, noun)} ({format_bytes(size)}{cost})"
 
-    parts = [f"{text(remote.served, remote.size, 'segment')} that brokers read"]
+    parts: list[str] = []
+    if remote.served or not remote.unknown:
+        parts.append(f"{text(remote.served, remote.size, 'segment')} that brokers read")
     orphans = remote.orphans
     parts += [f"{text(len(orphans), sum(each.size for each in orphans), 'orphan')}"] * bool(orphans)
     if remote.unknown:

@@ -15,7 +15,7 @@ from brokerless.jobs.audit.remote import RemoteAudit
 
 
 def audited(data: Path, bucket: Path, price: float | None = None) -> RemoteAudit:
-    remote = brokerless.open(data, remote=bucket, key_pairs=key_pairs()).audit(price_per_gb_month=price).remote
+    remote = brokerless.open(data, remote=bucket, key_pairs=key_pairs()).audit(price_per_gb=price).remote
     assert remote is not None
     return remote
 
@@ -48,7 +48,7 @@ def test_exactly_what_kills_left_is_orphaned(tmp_path: Path) -> None:
         files = objects_of(bucket, str(each.segment_id))
         size = sum(path.stat().st_size for path in files)
         assert (each.objects, each.size, each.since) == (len(files), size, started[str(each.segment_id)])
-        assert each.cost_per_month == pytest.approx(size * 2.0 / 1e9)
+        assert each.monthly_cost == pytest.approx(size * 2.0 / 1e9)
     finished = [each for each, state in states("killed").items() if state == "COPY_SEGMENT_FINISHED"]
     sizes = [path.stat().st_size for each in finished for path in objects_of(bucket, each)]
     assert (remote.served, remote.size, remote.unknown) == (len(finished), sum(sizes), 0)

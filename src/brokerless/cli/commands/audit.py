@@ -45,15 +45,15 @@ The exit code is 0 if there are only infos, 1 if there are warnings or errors, a
 EXAMPLES = """\
   brokerless audit /var/lib/kafka
   brokerless audit --json /var/lib/kafka | jq 'select(.severity == "error")'
-  brokerless audit /var/lib/kafka --remote s3://bucket/prefix --price-per-gb-month 0.023
+  brokerless audit /var/lib/kafka --remote s3://bucket/prefix --price-per-gb 0.023
   brokerless audit /var/lib/kafka --topic orders --min-severity warning
 """
 
 
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
-    help_of_price = "what a gigabyte (1,000,000,000 bytes) costs a month in the bucket, to say what is paid for"
-    parser.add_argument("--price-per-gb-month", type=price, metavar="PRICE", help=help_of_price)
+    help_of_price = "what 10^9 bytes cost in a month in the bucket: shows costs as well"
+    parser.add_argument("--price-per-gb", type=price, metavar="PRICE", help=help_of_price)
     add_spark(parser)
     add_max_batch_bytes(parser)
     add_severity(parser)
@@ -120,7 +120,7 @@ def _audit(
     state = load_directory_state(log.directory)
     audits: list[PartitionAudit] = []
     places = {(each.topic or "", each.partition or 0) for each in chosen} if is_narrowed(options) else None
-    remote = audit_remote(log.directory, options.price_per_gb_month, places)
+    remote = audit_remote(log.directory, options.price_per_gb, places)
     partitions = [each.paths if remote is None else without_reported(each.paths) for each in chosen]
     max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     total = sum(each.size for each in partitions)

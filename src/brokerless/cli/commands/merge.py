@@ -5,7 +5,15 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.options import add_dry_run, add_max_batch_bytes, add_segment_bytes, add_spark, add_to, log_config
+from brokerless.cli.options import (
+    add_dry_run,
+    add_max_batch_bytes,
+    add_remote,
+    add_segment_bytes,
+    add_spark,
+    add_to,
+    log_config,
+)
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.text import format_bytes
@@ -40,6 +48,7 @@ EXAMPLES = """\
 
 
 def add_options(parser: ArgumentParser) -> None:
+    add_remote(parser)
     add_to(parser)
     help_of_committed = "leave out what is not known to be committed"
     parser.add_argument("--committed-only", action="store_true", help=help_of_committed)

@@ -9,6 +9,7 @@ from brokerless.cli.options import (
     add_catalog,
     add_decode,
     add_max_batch_bytes,
+    add_remote,
     add_spark,
     add_tiered,
     catalog,
@@ -48,6 +49,7 @@ def add_paths(parser: ArgumentParser) -> None:
     help_of_path = "log directories, or directories with log directories in them; local, or URLs such as s3://bucket"
     parser.add_argument("paths", nargs="*", metavar="PATH", help=help_of_path)
     add_tiered(parser)
+    add_remote(parser)
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -81,8 +83,9 @@ def run(options: Namespace) -> int:
     from brokerless.views.jobs.pipeline import run_lines, run_objects
 
     found = {} if options.settings is None else load_settings(options.settings)
-    key_pairs = dict(options.key_pair)
-    found["storage_options"] = tiered_options(found.get("storage_options") or {}, key_pairs, options.layout, None)
+    storage = found.get("storage_options") or {}
+    tiered = dict(options.key_pair), options.layout, options.remote
+    found["storage_options"] = tiered_options(storage, *tiered)
     settings = make_settings(found | _given(options))
     output = Output()
     every_s = options.follow or settings.follow_s

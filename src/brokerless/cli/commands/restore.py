@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from brokerless.cli.options import add_apply, add_max_batch_bytes
+from brokerless.cli.options import add_apply, add_max_batch_bytes, add_remote
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.ranges import TIME, parse_time
@@ -59,6 +59,7 @@ EXAMPLES = """\
 
 
 def add_options(parser: ArgumentParser) -> None:
+    add_remote(parser)
     add = parser.add_argument
     help_of_servers = "the cluster to restore into, as Kafka's tools take it"
     target = parser.add_mutually_exclusive_group(required=True)

@@ -9,6 +9,7 @@ from brokerless.cli.options import (
     add_as,
     add_dry_run,
     add_max_batch_bytes,
+    add_remote,
     add_segment_bytes,
     add_spark,
     add_to,
@@ -47,6 +48,7 @@ EXAMPLES = """\
 
 
 def add_options(parser: ArgumentParser) -> None:
+    add_remote(parser)
     add_to(parser)
     add_as(parser)
     add_segment_bytes(parser, unchanged=True)

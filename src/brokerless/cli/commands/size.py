@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from brokerless.cli.options import FORMATS, add_max_batch_bytes, add_redact, add_remote, add_spark
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
-from brokerless.cli.values import count, integer, size
+from brokerless.cli.values import count, integer, price, size
 from brokerless.errors import UsageError
 from brokerless.kafka_names import COMPRESSION_TYPES
 
@@ -57,7 +57,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--batch-size", action="append", default=[], type=size, metavar="SIZE", help=help_of_size)
     help_of_records = "compare batches of so many records (1, 10, 100, 1000); can be repeated"
     add("--batch-records", action="append", default=[], type=_records, metavar="N", help=help_of_records)
-    add("--price-per-gb", type=_price, metavar="PRICE", help="what 10^9 bytes cost in a month: shows costs as well")
+    add("--price-per-gb", type=price, metavar="PRICE", help="what 10^9 bytes cost in a month: shows costs as well")
     add_redact(parser)
     add_max_batch_bytes(parser)
     add_spark(parser)
@@ -146,13 +146,3 @@ def _records(text: str) -> int:
     if not 0 < count(text) <= 1 << 20:
         raise ArgumentTypeError(f"{text} is not 1 to {1 << 20} records")
     return int(text)
-
-
-def _price(text: str) -> float:
-    try:
-        price = float(text)
-    except ValueError:
-        price = -1.0
-    if not 0 < price < 1e12:
-        raise ArgumentTypeError(f"{text!r} is not a price; use one such as 0.08")
-    return price

@@ -41,7 +41,7 @@ class RemoteFinding:
     objects: int
     size: int
     since: int | None
-    cost_per_month: float | None
+    monthly_cost: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class RemoteAudit:
     size: int
     unknown: int
     unknown_size: int
-    price_per_gb_month: float | None
+    price_per_gb: float | None
     findings: tuple[RemoteFinding, ...]
 
     __repr__ = short_repr
@@ -73,11 +73,11 @@ class RemoteAudit:
 
 
 def audit_remote(
-    directory: LogDirectory, price_per_gb_month: float | None = None, places: Collection[tuple[str, int]] | None = None
+    directory: LogDirectory, price_per_gb: float | None = None, places: Collection[tuple[str, int]] | None = None
 ) -> RemoteAudit | None:
     """Return what is wrong with the remote segments of a log directory, or of a bucket by itself; None without any.
 
-    ``price_per_gb_month``: of 1,000,000,000 bytes. ``places``: only these topics and partitions.
+    ``price_per_gb``: of 1,000,000,000 bytes. ``places``: only these topics and partitions.
     """
     location = directory.location
     remote = location if is_tiered(location) else remote_of(location) if is_joined(location) else None
@@ -90,7 +90,7 @@ def audit_remote(
     metadata = read_remote_metadata(readers, lambda _: None)  # what is damaged there is reported of its partition
     known = _Known.of(directory, [each.partition or 0 for each in readers], metadata)
     comparison = _Comparison(metadata, known, clock.now())
-    comparison.price, comparison.places = price_per_gb_month, places
+    comparison.price, comparison.places = price_per_gb, places
     local = {(each.topic or "", each.partition or 0): each for each in directory.partitions if each.state == "live"}
     return comparison.compare(inventory, {} if is_tiered(location) else local, is_part=is_part)
 

@@ -13,7 +13,7 @@ WITH_OLDEST := tests/format tests/interchange tests/table_formats tests/tables t
 COMPILING := env -u PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-data screenshot test quick fuzz oldest bounds native wheel check-wheel bundle check-bundle lint types format docs bench lock clean
+.PHONY: help install demo demo-data screenshot test quick fuzz oldest bounds native wheel check-wheel bundle check-bundle release lint types format docs bench lock clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -82,6 +82,12 @@ bundle: wheel  ## One file for a host without anything, in dist/: all but Spark,
 # Another root directory, such as debootstrap makes, is tried beside an empty one: ROOTS=/srv/bookworm
 check-bundle: bundle  ## That file, used in an empty root directory: read-only, no network, no user, 256 MiB of memory
 	$(BIN)/python scripts/check_bundle.py dist/brokerless-*-linux-$$(uname -m) $(ROOTS)
+
+release:  ## All files of a release, in dist/VERSION: VERSION=1.2.0, KEY= signs them, URL= is where they will be
+	@test -n "$(VERSION)" || { echo "which one? make release VERSION=1.2.0" >&2; exit 2; }
+	$(PYTHON) scripts/make_release.py --check "$(VERSION)"
+	$(MAKE) wheel $(if $(filter Linux,$(shell uname)),bundle)
+	$(BIN)/python scripts/make_release.py "$(VERSION)" --uv "$$(cat .cache/uv)" --key "$(KEY)" --url "$(URL)"
 
 lint: install  ## Style, the order and sizes of the rooms, words, and that all modules say what they do
 	$(BIN)/ruff check $(SOURCES)

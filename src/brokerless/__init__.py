@@ -20,8 +20,12 @@ write logs ``brokerless.writing``; all other packages may change without notice.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+if sys.platform == "win32":
+    raise ImportError("brokerless runs on Linux and macOS, and not on Windows itself: use it in WSL")
 
 if TYPE_CHECKING:
     from brokerless import schemas

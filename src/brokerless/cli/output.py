@@ -88,7 +88,8 @@ class Output:
         """A damaged place, reported after what was read before it. An error changes the exit code, and so do a cut-off
         end, what is in remote storage, and records at offsets that others have: something that was requested is
         missing."""
-        if finding.severity == "error" or finding.kind in _MISSING:
+        is_unfinished = finding.kind == Kind.REMOTE_SEGMENT_UNFINISHED and finding.severity == "warning"
+        if finding.severity == "error" or finding.kind in _MISSING or is_unfinished:
             self.exit_code = max(self.exit_code, FINDINGS)
         self._report(finding)
 

@@ -26,6 +26,7 @@ from brokerless.log.storage.segment_files import settled_entries
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered import detection
 from brokerless.log.tiered.lineage import read_lineage
+from brokerless.log.tiered.segments import graded_unfinished
 
 _DELETED_LOG = ("log", "deleted")
 _TRIES = 100
@@ -256,7 +257,9 @@ def _with_remote(partitions: Sequence[PartitionPath], remote: Location) -> list[
         after = local.segments
         if after and end is not None and end > after[0].base_offset:
             after = (replace(after[0], overlaps=True), *after[1:])
-        return replace(local, segments=(*before, *after), findings=(*local.findings, *log.findings))
+        start = next((each.base_offset for each in (*before, *after)), None)
+        findings = [graded_unfinished(each, local.log_start_offset, start) for each in log.findings]
+        return replace(local, segments=(*before, *after), findings=(*local.findings, *findings))
 
     return list(side_by_side(joined, partitions, remote.is_remote))
 

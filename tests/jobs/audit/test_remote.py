@@ -145,3 +145,43 @@ def test_nothing_is_changed(set_: str, tmp_path: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in bucket.rglob("*")}
     audited(broker_directory(set_, tmp_path / "data"), bucket)
     assert {path: path.stat().st_mtime_ns for path in bucket.rglob("*")} == before
+
+
+def test_what_a_damaged_or_old_replica_of_the_metadata_does_not_have_is_no_orphan(tmp_path: Path) -> None:
+    """Its replica may have fallen behind: whoever deleted such objects would delete records."""
+    data, bucket = broker_directory("killed", tmp_path / "data"), golden() / "killed" / "bucket"
+    (log,) = data.glob("__remote_log_metadata-*/*.log")
+    whole = log.read_bytes()
+    positions = [row["position"] for batch in brokerless.open(log).batches() for row in batch.to_pylist()]
+    last = {each["segmentId"]: each["metadataOffset"] for each in events("killed")}
+    first = {each["segmentId"]: each["metadataOffset"] for each in reversed(events("killed"))}
+    referenced = {each for each, state in states("killed").items() if state == "COPY_SEGMENT_FINISHED"}
+    for count, position in enumerate(positions):
+        log.write_bytes(whole[:position])  # a replica that is so far
+        remote = audited(data, bucket)
+        orphans = {str(each.segment_id) for each in remote.orphans}
+        assert not orphans & referenced, count
+        assert all(first[each] < count for each in orphans), count
+        assert Kind.REMOTE_OFFSETS_MISSING not in kinds(remote), count
+        assert remote.served == sum(last[each] < count for each in referenced)
+    for position in positions:
+        damaged = bytearray(whole)
+        damaged[position + 100] ^= 1
+        log.write_bytes(damaged)
+        assert not {str(each.segment_id) for each in audited(data, bucket).orphans} & referenced
+
+
+def test_an_unfinished_upload_is_no_orphan_while_the_other_one_is_not_whole(tmp_path: Path) -> None:
+    bucket = copy_of("killed", tmp_path / "bucket")
+    unfinished = next(
+        each["segmentId"] for each in events("killed")
+        if each.get("startOffset") == 4071 and states("killed")[each["segmentId"]] == "COPY_SEGMENT_STARTED"
+    )  # fmt: skip
+    (instead,) = (
+        each["segmentId"] for each in events("killed")
+        if each.get("startOffset") == 4071 and each["segmentId"] != unfinished
+    )  # fmt: skip
+    next(path for path in objects_of(bucket, instead) if path.suffix == ".log").unlink()
+    remote = audited(broker_directory("killed", tmp_path / "data"), bucket)
+    assert unfinished not in {each.segment_id for each in remote.orphans}
+    assert instead in {each.segment_id for each in remote.lost}

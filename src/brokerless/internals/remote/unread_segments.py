@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 from brokerless.errors import BrokerlessError, UnreadableError
+from brokerless.findings import Finding
 from brokerless.internals.records import REMOTE_LOG_METADATA
-from brokerless.internals.remote.segment_metadata import read_remote_metadata
+from brokerless.internals.remote.segment_metadata import STATES, read_remote_metadata
 from brokerless.log import names
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.detection import OPTION, is_joined, remote_of
@@ -20,14 +21,18 @@ that were deleted stay in the metadata for ever."""
 def with_unread_segments(location: Location) -> Location:
     """Return the location of a log, whose remote segments are read as well, with the segments among its options that
     are not to be read: whose copy was not finished or was replaced, or whose deletion began. What the metadata does not
-    have is read: its partition may be on another broker."""
+    have is read, as its partition may be on another broker; so is, where the metadata is damaged, what it does not have
+    as finished."""
     if not is_joined(location):
         return location
     unread: dict[str, str] = {}
+    damage: list[Finding] = []
     with suppress(UnreadableError):
-        metadata = read_remote_metadata(metadata_partitions(location), lambda _: None)
+        metadata = read_remote_metadata(metadata_partitions(location), damage.append)
         segments = (each for known in metadata.segments.values() for each in known.values())
         unread = {each.segment_id: each.state for each in segments if not each.is_referenced}
+    if any(each.severity != "info" for each in damage):  # an event that says that copying was finished may be lost
+        unread = {segment_id: state for segment_id, state in unread.items() if state != STATES[0]}
     if len(unread) > _MOST and (remote := remote_of(location)) is not None:
         file_system, _ = remote.file_system()
         there: set[str] = file_system.segment_ids()

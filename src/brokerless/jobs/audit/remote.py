@@ -87,8 +87,11 @@ def audit_remote(
     inventory: Sequence[SegmentObjects]
     inventory, is_part = file_system.inventory()
     readers = [] if is_tiered(location) else metadata_partitions(location)
-    metadata = read_remote_metadata(readers, lambda _: None)  # what is damaged there is reported of its partition
+    damage: list[Finding] = []  # which is reported of its partition
+    metadata = read_remote_metadata(readers, damage.append)
     known = _Known.of(directory, [each.partition or 0 for each in readers], metadata)
+    if any(each.severity != "info" for each in damage):
+        known = replace(known, here=frozenset())  # what was lost there may be about any segment
     comparison = _Comparison(metadata, known, clock.now())
     comparison.price, comparison.places = price_per_gb, places
     local = {(each.topic or "", each.partition or 0): each for each in directory.partitions if each.state == "live"}
@@ -119,11 +122,13 @@ def show_cost(cost: float) -> str:
 @dataclass(frozen=True, slots=True)
 class _Known:
     """Which partitions' segments can be looked up here: ``here`` are the partitions of the metadata, of ``count``.
-    ``topics``: IDs of the cluster's topics, and of those that the metadata has: others may be another cluster's."""
+    ``topics``: IDs of the cluster's topics, and of those that the metadata has: others may be another cluster's.
+    ``newest``: the timestamp of the last event in each partition of the metadata (ms)."""
 
     here: frozenset[int]
     count: int | None
     topics: frozenset[str]
+    newest: Mapping[int, int]
 
     @classmethod
     def of(cls, directory: LogDirectory, here: Collection[int], metadata: RemoteMetadata) -> _Known:
@@ -131,10 +136,17 @@ class _Known:
         known = known_topics(above) if here else None
         count = None if known is None else len(known.partitions.get(known.ids.get(REMOTE_LOG_METADATA, ""), ()))
         ids = {*(() if known is None else known.ids.values()), *(topic_id for topic_id, _ in metadata.segments)}
-        return cls(frozenset(here), count or None, frozenset(ids))
+        newest: dict[int, int] = {}
+        for each in (one for segments in metadata.segments.values() for one in segments.values()):
+            newest[each.metadata_partition] = max(newest.get(each.metadata_partition, -1), each.changed_at)
+        return cls(frozenset(here), count or None, frozenset(ids), newest)
 
-    def has(self, key: Key) -> bool:
-        return key[0] in self.topics and self.count is not None and metadata_partition(*key, self.count) in self.here
+    def has(self, key: Key, since: int) -> bool:
+        """Whether the metadata here has all segments of a partition whose copying began at ``since`` (ms) or before."""
+        if key[0] not in self.topics or self.count is None:
+            return False
+        partition = metadata_partition(*key, self.count)
+        return partition in self.here and since <= self.newest.get(partition, -1)
 
 
 @dataclass(slots=True)
@@ -151,6 +163,11 @@ class _Comparison:
     served_size: int = 0
     unknown: int = 0
     unknown_size: int = 0
+    complete: frozenset[str] = frozenset()
+    present: dict[Key, list[tuple[int, int]]] = field(
+        default_factory=lambda: defaultdict[Key, "list[tuple[int, int]]"](list)
+    )
+    """First and last offsets of complete segments in the bucket that are not deleted."""
 
     def compare(
         self,
@@ -160,6 +177,7 @@ class _Comparison:
         is_part: bool,
     ) -> RemoteAudit:
         chosen = [each for each in inventory if self._is_chosen(each.topic, each.partition)]
+        self.complete = frozenset(each.segment_id for each in inventory if not each.missing)
         for each in chosen:
             self._judge(each, local.get((each.topic, each.partition)))
         there = {each.segment_id for each in chosen}
@@ -183,6 +201,9 @@ class _Comparison:
     def _judge(self, objects: SegmentObjects, local: PartitionPath | None) -> None:
         key = objects.topic_id, objects.partition
         segment = self.metadata.of(*key).get(objects.segment_id)
+        if not objects.missing and (segment is None or segment.state in (_STARTED, _FINISHED)):
+            end = objects.start_offset if objects.manifest is None else objects.manifest.end_offset
+            self.present[key].append((objects.start_offset, end if segment is None else segment.end_offset))
         if segment is None:
             self._judge_unknown(objects, key)
         elif segment.state == _FINISHED and segment.is_referenced:
@@ -204,7 +225,8 @@ class _Comparison:
             self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects, segment)
 
     def _judge_unknown(self, objects: SegmentObjects, key: Key) -> None:
-        if self.known.has(key):
+        manifest = objects.manifest
+        if manifest is not None and self.known.has(key, manifest.event_timestamp):
             text = "no broker reads or deletes these objects: the metadata has no such segment"
             self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects, None)
         elif "rsm-manifest" in objects.missing:
@@ -218,7 +240,8 @@ class _Comparison:
         others = self.metadata.of(segment.topic_id, segment.partition).values()
         instead = [
             each for each in others
-            if each.is_referenced
+            if each.segment_id in self.complete
+            and each.is_referenced
             and each.start_offset <= segment.start_offset
             and each.end_offset >= segment.end_offset
         ]  # fmt: skip
@@ -271,8 +294,8 @@ class _Comparison:
         """Offsets that are nowhere, and segments that brokers would delete."""
         topic_id, place = self._id_of(partition), (partition.topic or "", partition.partition or 0)
         segments = sorted(self.served.get((topic_id, place[1]), ()), key=lambda each: each.start_offset)
-        if topic_id and self.known.has((topic_id, place[1])):
-            for missing in self._missing(partition, segments):
+        if topic_id and self.known.has((topic_id, place[1]), -1):
+            for missing in self._missing(partition, self.present.get((topic_id, place[1]), ())):
                 text = f"offsets {missing.start}..{missing.stop - 1} are neither in remote storage nor in the local log"
                 finding = Finding("error", Kind.REMOTE_OFFSETS_MISSING, partition.path, None, missing.start, text)
                 self.found.append(RemoteFinding(finding, place[0], topic_id, place[1], None, 0, 0, None, None))
@@ -289,17 +312,17 @@ class _Comparison:
                for each in segments.values() if each.topic == partition.topic and each.is_referenced}  # fmt: skip
         return ids.pop() if len(ids) == 1 else ""
 
-    def _missing(self, partition: PartitionPath, segments: Sequence[SegmentMetadata]) -> Iterator[range]:
+    def _missing(self, partition: PartitionPath, present: Sequence[tuple[int, int]]) -> Iterator[range]:
         """Before the first segment, and before a local log without batches; what is missing between others is found as
         they are read."""
         lost = [each for each in self.found if each.finding.kind == Kind.REMOTE_SEGMENT_LOST]
         place = partition.topic, partition.partition
         named = {each.finding.offset for each in lost if (each.topic, each.partition) == place}
         own = [each for each in partition.segments if not is_tiered(each.log.location)]
-        first = min((each.start_offset for each in segments), default=own[0].base_offset if own else None)
+        first = min((start for start, _ in present), default=own[0].base_offset if own else None)
         if first is not None and partition.log_start_offset < first and partition.log_start_offset not in named:
             yield range(partition.log_start_offset, first)
-        end = max((each.end_offset + 1 for each in segments), default=None)
+        end = max((last + 1 for _, last in present), default=None)
         if end is not None and len(own) == 1 and not own[0].size and end < own[0].base_offset and end not in named:
             yield range(end, own[0].base_offset)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from brokerless.findings import Finding, Kind, Severity
@@ -166,3 +166,11 @@ def check_objects(segment: RemoteSegment) -> Iterator[Finding]:
             text = "an object of a remote segment has another size than its manifest says"
             place = entry.path, None, segment.start_offset
             yield Finding("error", Kind.REMOTE_OBJECT_SIZE, *place, text, f"{size} bytes", f"{entry.size} bytes")
+
+
+def graded_unfinished(finding: Finding, log_start: int, start: int | None) -> Finding:
+    """An unfinished upload is a warning where no other segment has its offsets, from the log start offset on and before
+    the first segment that is read (``start``): records are missing then."""
+    if finding.kind != Kind.REMOTE_SEGMENT_UNFINISHED or finding.offset is None or finding.offset < log_start:
+        return finding
+    return finding if start is not None and finding.offset >= start else replace(finding, severity="warning")

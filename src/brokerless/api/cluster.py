@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from brokerless.api.jobs import Paths, list_paths, open_directory
-from brokerless.api.topic_names import select_topics
+from brokerless.api.topic_names import is_chosen, select_topics
 from brokerless.errors import renamed
 from brokerless.findings import Finding
 from brokerless.log.directory import LogDirectory, resolve
@@ -191,7 +191,7 @@ def serve(
         super_users=tuple(super_users),
         allows_unless_listed=allow_everyone_if_no_acl_found,
     )
-    return Server(directories, options, on_damage or _log, hidden)
+    return Server(directories, options, on_damage or _log, hidden, lambda topic, _: is_chosen(topic, topics))
 
 
 def _log(finding: Finding) -> None:

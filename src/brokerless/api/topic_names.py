@@ -28,7 +28,13 @@ def select_topics(partitions: Sequence[P], topics: Iterable[str] | str | None) -
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in known):
             raise UsageError(f"there is no topic {pattern}{hint(pattern, known)}")
-    return [each for each in partitions if any(fnmatchcase(each.topic or "", pattern) for pattern in patterns)]
+    return [each for each in partitions if is_chosen(each.topic or "", patterns)]
+
+
+def is_chosen(topic: str, topics: Iterable[str] | str | None) -> bool:
+    """Return whether a topic is one of these, by names or patterns; any is for None."""
+    patterns = ["*"] if topics is None else [topics] if isinstance(topics, str) else topics
+    return any(fnmatchcase(topic, pattern) for pattern in patterns)
 
 
 def check_name(topic: object) -> None:

@@ -57,6 +57,13 @@ def select(partitions: Sequence[Partition], options: Namespace) -> tuple[list[Pa
     return found, " and ".join(missing) or None
 
 
+def is_selected(options: Namespace, topic: str, number: int) -> bool:
+    """Whether a partition is selected that was not there when the others were."""
+    is_of_topics = not options.topic or any(fnmatchcase(topic, pattern) for pattern in options.topic)
+    is_hidden = options.exclude_internal and is_internal(topic)
+    return is_of_topics and not is_hidden and (not options.partition or number in options.partition)
+
+
 def named_topics(partitions: Iterable[PartitionPath], options: Namespace) -> set[str]:
     """The topics among chosen partitions that a command line names, by an option or as a path.
 

@@ -16,10 +16,13 @@ from brokerless.serving.groups.coordinator import Coordinator
 from brokerless.serving.groups.subscriptions import ServedTopics
 from brokerless.serving.login import Users
 from brokerless.serving.protocol.tables import Api
+from brokerless.serving.source.new_partitions import NewPartitions
 from brokerless.serving.source.topics import Topics
 
 THREADS = 4
 """Worker threads that read files."""
+FOLLOW_S = 2.0
+"""How often new partitions are looked for."""
 
 Result = TypeVar("Result")
 
@@ -39,7 +42,8 @@ class Request:
 @dataclass(slots=True)
 class Serving:
     """``host`` and ``port``: the address that clients are to connect to. ``users``: who may log in, None where nobody
-    has to; ``access``: what they may do, everything where it is None. ``transactional_ids``: those of the cluster, None
+    has to; ``access``: what they may do, everything where it is None. ``new_partitions``: those that a running broker
+    makes, which are served too. ``transactional_ids``: those of the cluster, None
     before anybody asked."""
 
     topics: Topics
@@ -47,12 +51,15 @@ class Serving:
     report: Report
     users: Users | None = None
     access: Access | None = None
+    new_partitions: NewPartitions | None = None
+    skips_damage: bool = False
     host: str = ""
     port: int = 0
     transactional_ids: Mapping[str, dict[str, Any]] | None = None
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "serve"))
     _loading: asyncio.Task[None] | None = None
     _surveying: asyncio.Task[None] | None = None
+    _following: asyncio.Task[None] | None = None
 
     @property
     def node_id(self) -> int:
@@ -66,6 +73,8 @@ class Serving:
         """Begin to read the cluster's metadata and the committed offsets, then to look for what cannot be served."""
         self._loading = asyncio.create_task(self._load())
         self._surveying = asyncio.create_task(self._survey())
+        if self.new_partitions is not None:
+            self._following = asyncio.create_task(self._follow(self.new_partitions))
 
     async def loaded(self) -> None:
         """Wait until the cluster's metadata and the committed offsets have been read."""
@@ -84,6 +93,22 @@ class Serving:
         for each in self.topics.partitions:
             await self.in_thread(each.survey)
 
+    async def _follow(self, new: NewPartitions) -> None:
+        await self.loaded()
+        while True:
+            found = await self.in_thread(new.look)
+            if found:
+                try:
+                    cluster = await self.in_thread(self.topics.read_cluster)
+                except UnreadableError:  # it is being written; what was known of it counts
+                    cluster = None
+                added = self.topics.add(found, self.report, skips_damage=self.skips_damage)
+                self.topics.take_cluster(cluster)
+                for each in added:
+                    await self.in_thread(each.announced_epoch)
+                self.groups.topics_changed()
+            await asyncio.sleep(FOLLOW_S)
+
     async def surveyed(self) -> None:
         """Wait until all partitions have been looked at."""
         assert self._surveying is not None
@@ -91,7 +116,7 @@ class Serving:
 
     async def close(self) -> None:
         """End what is being read, and the threads."""
-        tasks = [each for each in (self._loading, self._surveying) if each is not None]
+        tasks = [each for each in (self._loading, self._surveying, self._following) if each is not None]
         for each in tasks:
             each.cancel()
         if tasks:

@@ -26,6 +26,7 @@ from brokerless.serving.context import Serving
 from brokerless.serving.groups.coordinator import Coordinator
 from brokerless.serving.groups.offsets import CommittedOffsets, read_file
 from brokerless.serving.login import Login, Users, read_users, users_of_cluster
+from brokerless.serving.source.new_partitions import IsWanted, NewPartitions
 from brokerless.serving.source.topics import Topics, load_topics
 
 PORT = 9092
@@ -160,6 +161,8 @@ class Server:
     report: Report
     hidden: frozenset[str] = frozenset()
     """Paths of partitions that are read and not served."""
+    is_wanted: IsWanted | None = None
+    """Which partitions are served that are made later; None for all."""
     _serving: Serving | None = None
     _thread: threading.Thread | None = None
     _loop: asyncio.AbstractEventLoop | None = None
@@ -235,7 +238,11 @@ class Server:
         topics = load_topics(self.directories, self._report, skips_damage=options.skips_damage, hidden=self.hidden)
         path = None if options.offsets is None else Path(options.offsets)
         (users, access), context = _users(options, topics), _tls(options)
-        serving = Serving(topics, Coordinator(CommittedOffsets(self._report, path)), self._report, users, access)
+        groups, new = (
+            Coordinator(CommittedOffsets(self._report, path)),
+            NewPartitions.since(self.directories, self.is_wanted),
+        )
+        serving = Serving(topics, groups, self._report, users, access, new, options.skips_damage)
         budget = Budget()
 
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

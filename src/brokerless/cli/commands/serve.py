@@ -7,10 +7,12 @@ import signal
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from brokerless.cli.options import add_remote
 from brokerless.cli.output import UNUSABLE, Output
+from brokerless.cli.selection import is_selected
 from brokerless.text import format_bytes
 from brokerless.views.table import count_of
 
@@ -24,7 +26,7 @@ Serves log directories to every Kafka client, read-only: console consumers, kcat
 It answers as a broker of Kafka 4.4 that leads all partitions which are on these disks. Partitions that are elsewhere
 are listed without a leader. Of several replicas, the one that merge would lead with is served. Batches go out as they
 lie in the files; nothing is ever written there, and every request to write is refused. A broker may be running on the
-directory: what it appends is served as well, but no partition that it adds later.
+directory: what it appends, and partitions that it adds, are served as well.
 
 Consumer groups work, by both protocols, and begin at the offsets that the dead cluster has committed. New
 commits are in memory, or in a file (--offsets), from which the next run goes on.
@@ -93,7 +95,7 @@ def run(options: Namespace) -> int:
     if output.exit_code == UNUSABLE:
         output.say("nothing is served")
         return output.end()
-    server = Server(directories, serve, output.damage, hidden)
+    server = Server(directories, serve, output.damage, hidden, partial(is_selected, options))
     asyncio.run(_serve(server, output, as_json=options.json))
     return output.end()
 

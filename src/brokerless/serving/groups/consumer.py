@@ -132,6 +132,12 @@ class ConsumerGroup:
             row["assignment"] = {"topicPartitions": by_topic(member.assigned)}
         return row
 
+    def topics_changed(self) -> None:
+        """Assign partitions that were made since, to who subscribes to their topics."""
+        if self.members:
+            self.epoch += 1
+            self._assign()
+
     def member(self, member_id: str, epoch: int) -> ConsumerMember:
         """Return a member for its commits. Raises :class:`GroupError` for one that is not there, or of another
         epoch."""

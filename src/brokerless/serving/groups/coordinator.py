@@ -43,6 +43,12 @@ class Coordinator:
         for group_id in self.offsets.groups:
             self.groups.setdefault(group_id, ClassicGroup(group_id))
 
+    def topics_changed(self) -> None:
+        """Hand out new partitions; the members of classic groups see them themselves."""
+        for group in self.groups.values():
+            if isinstance(group, ConsumerGroup):
+                group.topics_changed()
+
     def find(self, group_id: str) -> ClassicGroup:
         """Return a classic group. Raises :class:`GroupError` where there is none."""
         check_id(group_id)

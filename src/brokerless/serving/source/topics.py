@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.internals.records import CONSUMER_OFFSETS
-from brokerless.jobs.named_partitions import topic_ids_of
+from brokerless.jobs.named_partitions import topic_id_of_partition, topic_ids_of
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs, truncation_offset
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.log.segment import Report
+from brokerless.log.live_segments import list_again
+from brokerless.log.segment import Report, ignore
 from brokerless.serving.source.batch_finder import Spare
 from brokerless.serving.source.partition import ServedPartition, unreadable
 from brokerless.tables.partition_reader import PartitionReader
@@ -96,6 +97,33 @@ class Topics:
             self._take(self.cluster)
         for each in self.partitions:
             each.announced_epoch()
+
+    def add(self, found: Iterable[PartitionPath], report: Report, *, skips_damage: bool) -> list[ServedPartition]:
+        """Serve partitions that were made since, of topics that are known or new; return them."""
+        added: list[ServedPartition] = []
+        for each in found:
+            name, number = each.topic or "", each.partition or 0
+            topic = self.by_name.get(name)
+            if topic is None:
+                topic = ServedTopic(name, topic_id_of_partition(each) or made_topic_id(name), {}, 0)
+                self.by_name[name] = self.by_id[topic.topic_id] = topic
+            if number not in topic.partitions:
+                added.append(ServedPartition(each, report, skips_damage))
+                topic.partitions[number], topic.count = added[-1], max(topic.count, number + 1)
+        return added
+
+    def take_cluster(self, cluster: Cluster | None) -> None:
+        """Take what newer metadata knows of the topics."""
+        if cluster is not None:
+            self.cluster = cluster
+            self._take(cluster)
+
+    def read_cluster(self) -> Cluster | None:
+        """Read the cluster's metadata as it is now, if it is there."""
+        from brokerless.jobs.restore.source import source_cluster
+
+        listed = (list_again(each, ignore) or each for each in self.metadata_from)
+        return source_cluster(tuple(listed))
 
     def _take(self, cluster: Cluster) -> None:
         for topic_id, name in cluster.topics.items():

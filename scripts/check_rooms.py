@@ -61,6 +61,7 @@ OPENERS = {
     "findings": "reads a file of the package",
     "table_formats.export_directory": "locks a directory",
     "table_formats.iceberg_files": "writes files for pyiceberg",
+    "jobs.verify.turn": "reads its own state",
     "jobs.restore.live.offset_map": "locks its directory",
     "jobs.report.page": "reads files of the package",
     "typed.protobuf.files": "reads what protoc wrote into its own directory",

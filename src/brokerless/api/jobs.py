@@ -192,11 +192,19 @@ def schema(partitions: Sequence[PartitionReader], decode: Decoding | None, max_b
     return report_schemas(partitions, decode, max_batch_bytes=max_batch_bytes)
 
 
-def verify(directory: LogDirectory, max_batch_bytes: int | None, spark: Spark) -> Generator[Finding]:
+def verify(
+    directory: LogDirectory,
+    max_batch_bytes: int | None,
+    spark: Spark,
+    budget: int | None = None,
+    state: str | os.PathLike[str] | None = None,
+) -> Generator[Finding]:
     from brokerless.jobs.verify.job import verify
+    from brokerless.jobs.verify.turn import begin_turn
 
     partitions, bytes_ = directory.partitions, bound(max_batch_bytes)
-    for finding in verify(partitions, bytes_, spark=spark, processes=1):
+    turn = begin_turn(partitions, budget, None if state is None else os.fspath(state))
+    for finding in verify(partitions, bytes_, spark=spark, processes=1, turn=turn):
         if isinstance(finding, UnreadableError):
             raise finding
         yield finding

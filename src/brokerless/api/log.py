@@ -146,10 +146,18 @@ class Log(LogTables):
         partitions.name = self.path
         return partitions._repr_html_()  # pyright: ignore[reportPrivateUsage]
 
-    def verify(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> Generator[Finding]:
+    def verify(
+        self,
+        *,
+        max_batch_bytes: int | None = None,
+        spark: Spark = "none",
+        budget: int | None = None,
+        state: str | os.PathLike[str] | None = None,
+    ) -> Generator[Finding]:
         """As :meth:`Partition.verify`, of all partitions, in this process. ``spark``: a session (or SparkContext) to
-        run on, or a master for which one is started."""
-        return jobs.verify(self._source, max_batch_bytes, spark)
+        run on, or a master for which one is started. ``budget`` and ``state``: verify about so many bytes, what was
+        verified longest ago first, and keep in the file ``state`` which segments were; the next call goes on there."""
+        return jobs.verify(self._source, max_batch_bytes, spark, budget, state)
 
     def audit(
         self,

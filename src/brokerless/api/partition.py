@@ -156,17 +156,25 @@ class Partition(PartitionReader):
         )
         return all_records([self], options, decode)
 
-    def verify(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> Iterator[Finding]:
+    def verify(
+        self,
+        *,
+        max_batch_bytes: int | None = None,
+        spark: Spark = "none",
+        budget: int | None = None,
+        state: str | os.PathLike[str] | None = None,
+    ) -> Iterator[Finding]:
         """Verifies every batch's checksum and structure, and the indexes against the log, as ``brokerless verify``.
 
         The first finding of severity ``error`` is where Kafka's own reader first throws. ``max_batch_bytes``: what one
         batch may inflate to (128 MiB). ``spark``: a session (or SparkContext) to run on, or a master for which one is
-        started; one partition is one task. Raises :class:`UnreadableError` for a file that cannot be opened.
+        started; one partition is one task. ``budget`` and ``state`` as in :meth:`Log.verify`. Raises
+        :class:`UnreadableError` for a file that cannot be opened.
         """
         from brokerless.jobs.verify.partition import verify_partition
 
-        if spark != "none":
-            return jobs.verify(self._source, max_batch_bytes, spark)
+        if spark != "none" or budget is not None or state is not None:
+            return jobs.verify(self._source, max_batch_bytes, spark, budget, state)
         return verify_partition(self.paths, jobs.bound(max_batch_bytes))
 
     def audit(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> PartitionAudit:

@@ -9,11 +9,13 @@ from pathlib import PurePosixPath
 
 from brokerless.findings import SEVERITIES, Finding, Severity, advice_of, describe_kinds, harm_of
 from brokerless.jobs.audit.advice import abort_command
+from brokerless.jobs.verify.turn import Turn
 from brokerless.log import names
-from brokerless.text import show_name
+from brokerless.text import format_bytes, show_name
 from brokerless.views import screen
 from brokerless.views.screen import colored, wrapped
 from brokerless.views.table import count_of
+from brokerless.views.text import format_times
 
 SHOWN = 5
 """Findings of one kind that are shown, if they do not say the same."""
@@ -135,6 +137,16 @@ class FindingGroups:
 def summary_line(name: str, text: str) -> Iterator[str]:
     """A line of a summary, wrapped to the screen."""
     return marked(f"{name:8}", show_name(text), " " * 10)
+
+
+def turn_line(turn: Turn) -> str:
+    """How much a run with a budget verified, and how far all such runs have come."""
+    read, total = format_bytes(turn.bytes), format_bytes(turn.total)
+    since = turn.oldest
+    if since is None:
+        by_now = format_bytes(turn.verified_bytes)
+        return f"verified {read} of {total} in this run; {by_now} by now, and the rest in the next"
+    return f"verified {read} of {total} in this run; all was verified since {format_times([since], 's')[0]}"
 
 
 def damaged_places(places: Counter[str]) -> str:

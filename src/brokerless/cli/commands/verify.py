@@ -10,6 +10,7 @@ from brokerless import clock
 from brokerless.cli.options import add_all, add_max_batch_bytes, add_remote, add_severity, add_spark
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
+from brokerless.cli.values import amount
 from brokerless.errors import UnreadableError
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.write_errors import refuse_directory, unwritable
@@ -31,12 +32,18 @@ With --json, each finding is a line, written when it is found.
 For a job that runs each night: --metrics, --junit and --sarif also write what was found to a file that Prometheus (by
 node_exporter's textfile collector), CI servers and code scanning read. A file is replaced at the end of the run.
 
+On a disk that is too large for one night, --budget 50GB verifies so much in a run, what was verified longest ago first,
+and --state names the file that keeps which segments were. A segment with errors is verified in every run. The file is
+outside of the log directory; it is replaced during the run and at its end, so that a run that was killed is gone on
+with. With --json, the last line says how far all runs together have come.
+
 The exit code is 0 if there is no error, 1 if there is one, and 2 for a path that cannot be opened.
 """
 EXAMPLES = """\
   brokerless verify /var/lib/kafka && echo intact
   brokerless verify -q --min-severity warning /var/lib/kafka
   brokerless verify --json /var/lib/kafka | jq 'select(.severity == "error")'
+  brokerless verify -q /var/lib/kafka --budget 50GB --state /var/lib/brokerless/verify.json
   brokerless verify -q /var/lib/kafka --metrics /var/lib/node_exporter/brokerless.prom
 """
 
@@ -51,6 +58,8 @@ def add_options(parser: ArgumentParser) -> None:
     add_severity(parser)
     add_all(parser, "each finding by itself, up to 1,000 of a kind")
     add = parser.add_argument
+    add("--budget", type=amount, metavar="SIZE", help="verify at most so much in this run, as 50GB; needs --state")
+    add("--state", metavar="FILE", help="which segments were verified when, for --budget; not in a log directory")
     add("--metrics", metavar="FILE", help="also write metrics, in Prometheus's text format")
     add("--junit", metavar="FILE", help="also write JUnit's XML: a test case for each partition")
     add("--sarif", metavar="FILE", help="also write SARIF 2.1.0: a result for each finding, the first 10,000")
@@ -59,7 +68,8 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.verify.job import verify
-    from brokerless.views.findings import FindingGroups, damaged_places, is_at_least, summary_line
+    from brokerless.jobs.verify.turn import begin_turn
+    from brokerless.views.findings import FindingGroups, damaged_places, is_at_least, summary_line, turn_line
     from brokerless.views.monitoring.checked_run import begin_run
 
     watching = {each: getattr(options, each) for each in _WATCHING if getattr(options, each) is not None}
@@ -67,12 +77,15 @@ def run(options: Namespace) -> int:
         refuse_directory(each, "a file in it, such as verify.prom")
     output, counted, shown = Output(), FindingGroups(), FindingGroups(all_of_them=options.all)
     partitions = [each.paths for each in output.partitions(options)]
-    total = sum(each.size for each in partitions)
+    turn = begin_turn(partitions, options.budget, options.state)
+    total = sum(each.size for each in partitions) if turn is None else turn.chosen_bytes
     checked = begin_run(partitions, clock.now())
     max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     with (
         progress("reading", total) as done,
-        closing(verify(partitions, max_batch_bytes, spark=options.spark, done=done, say=output.say)) as findings,
+        closing(
+            verify(partitions, max_batch_bytes, spark=options.spark, done=done, say=output.say, turn=turn)
+        ) as findings,
     ):
         for finding in findings:
             if isinstance(finding, UnreadableError):
@@ -92,6 +105,8 @@ def run(options: Namespace) -> int:
                 output.prose(line)
         for line in shown.lines():
             output.prose(line)
+    if turn is not None:
+        output.result([turn.as_dict()], [turn_line(turn)], as_json=options.json)
     checked.ended_ms, checked.exit_code, checked.unread = clock.now(), output.exit_code, output.unread
     for form, path in watching.items():
         _write(form, path, checked)

@@ -18,6 +18,7 @@ from brokerless.jobs.run.job import in_order, run, started
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.segment_checks import SegmentScan
 from brokerless.jobs.verify.partition import check_directory, verify_rest, verify_segment
+from brokerless.jobs.verify.turn import Turn
 from brokerless.log.directory import PartitionPath, SegmentPaths
 
 MOST = 1000
@@ -78,22 +79,46 @@ def verify(
     done: Done = ignore,
     say: Say = ignore,
     processes: int | None = None,
+    turn: Turn | None = None,
 ) -> Generator[Finding | UnreadableError]:
     """What :func:`verify_partition` finds in each partition, one after the other; where it would raise, the error.
 
-    ``spark``, ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
+    ``spark``, ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them. ``turn``: which
+    segments are verified; what is said of a partition as a whole comes with its last one.
     """
-    tasks = [VerifyTask(each, segment, max_batch_bytes) for each in partitions for segment in each.segments]
+    try:
+        yield from _verify(partitions, max_batch_bytes, (spark, done, say, processes), turn)
+    finally:
+        if turn is not None:
+            turn.save()
+
+
+def _verify(
+    partitions: Sequence[PartitionPath],
+    max_batch_bytes: int,
+    running: tuple[Spark, Done, Say, int | None],
+    turn: Turn | None,
+) -> Generator[Finding | UnreadableError]:
+    spark, done, say, processes = running
+    chosen = [[each for each in partition.segments if turn is None or turn.is_chosen(each)] for partition in partitions]
+    tasks = [
+        VerifyTask(each, segment, max_batch_bytes)
+        for each, segments in zip(partitions, chosen, strict=True)
+        for segment in segments
+    ]
     late: list[tuple[PartitionPath, list[_Read], bool]] = []
     with started(spark, tasks, say, "brokerless verify") as place:
         with closing(run(verify_segment_task, tasks, spark=place, done=done, processes=processes)) as results:
             values = zip(tasks, in_order(results), strict=True)
-            for partition in partitions:
-                own = list(islice(values, len(partition.segments))) if late else []
+            for partition, segments in zip(partitions, chosen, strict=True):
+                own = list(islice(values, len(segments))) if late else []
                 if not late:
                     yield from check_directory(partition)
-                    own = yield from _findings(islice(values, len(partition.segments)))
-                if late or _has_transactions(partition, own):
+                    own = yield from _findings(islice(values, len(segments)), turn)
+                if turn is not None and partition.segments[-1:] != tuple(segments[-1:]):
+                    if late:
+                        late.append((partition, own, False))
+                elif late or _has_transactions(partition, own):
                     late.append((partition, own, _has_transactions(partition, own)))
                 else:
                     yield from verify_rest(partition, False)
@@ -102,8 +127,11 @@ def verify(
         for number, (partition, own, has_transactions) in enumerate(late):
             if number:
                 yield from check_directory(partition)
-                yield from _findings(own)
-            yield from next(found) if has_transactions else verify_rest(partition, False)
+                yield from _findings(own, turn)
+            if has_transactions:
+                yield from next(found)
+            elif turn is None or all(map(turn.is_chosen, partition.segments[-1:])):
+                yield from verify_rest(partition, False)
 
 
 def verify_segment_task(task: VerifyTask, done: Done) -> VerifyTaskResult:
@@ -135,7 +163,7 @@ def _has_transactions(partition: PartitionPath, read: Iterable[_Read]) -> bool:
     )
 
 
-def _findings(read: Iterable[_Read]) -> Generator[Finding | UnreadableError, None, list[_Read]]:
+def _findings(read: Iterable[_Read], turn: Turn | None) -> Generator[Finding | UnreadableError, None, list[_Read]]:
     """The findings of a partition's segments; returns what was taken."""
     last: int | None = None
     taken: list[_Read] = []
@@ -145,11 +173,14 @@ def _findings(read: Iterable[_Read]) -> Generator[Finding | UnreadableError, Non
             yield UnreadableError("", value.unreadable)
         before = task.segment.base_offset - 1 if last is None else last
         is_above = task.is_first or value.first_offset is None or value.first_offset > before
+        found = value.findings
         if value.is_all and is_above:
-            yield from value.findings
+            yield from found
             last = last if value.last_offset is None else max(before, value.last_offset)
         else:
             seen = SegmentScan(task.segment.base_offset, last)
             yield from verify_segment(task.partition, task.segment, seen, task.max_batch_bytes)
             last = seen.last_offset
+        if turn is not None and value.unreadable is None:
+            turn.add(task.segment, found)
     return taken

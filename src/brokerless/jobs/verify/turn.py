@@ -1,0 +1,207 @@
+"""Verifies some bytes of logs in each run, what was verified longest ago first, so that runs take turns over a disk.
+
+A file of JSON, never in a log directory, lists which segments were verified, when, and how large they were and how old
+their last change was. It is written beside and renamed, some times during a run and at its end: a run that is killed
+has done what it recorded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from brokerless import clock
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding
+from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.paths import full_path, is_remote, local
+from brokerless.log.storage.write_errors import refuse_directory, unwritable
+from brokerless.strict_json import WrongJsonError, as_integer, as_object, member, optional, parse_object
+
+VERSION = 1
+_LIMIT = 256 << 20
+"""Bytes of a state that is read: some 150 for each segment."""
+_SAVE_EVERY = 10.0
+"""Seconds between two writes of the state during a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedSegment:
+    """A segment when it was verified: ``size`` in bytes, ``modified`` and ``verified`` in ms since the epoch,
+    ``errors`` that were found."""
+
+    size: int
+    modified: int | None
+    verified: int
+    errors: int
+
+    def is_of(self, segment: SegmentPaths) -> bool:
+        """Whether the segment has not changed since."""
+        return (self.size, self.modified) == (segment.size, segment.log.modified)
+
+
+@dataclass(slots=True)
+class Turn:
+    """What one run verifies. ``segments``: all of them, by the paths of their logs, of which ``chosen`` has those to
+    verify. ``total``: bytes of all segments. ``bytes``: those of
+    the segments that this run has verified."""
+
+    path: str
+    state: dict[str, VerifiedSegment]
+    segments: dict[str, SegmentPaths]
+    chosen: frozenset[str]
+    bytes: int = 0
+    _saved: float = field(default_factory=monotonic)
+
+    @property
+    def total(self) -> int:
+        return sum(each.size for each in self.segments.values())
+
+    @property
+    def chosen_bytes(self) -> int:
+        return sum(self.segments[each].size for each in self.chosen)
+
+    @property
+    def verified_bytes(self) -> int:
+        """Bytes of the segments that were verified, in this run or before, and have not changed since."""
+        return sum(each.size for path, each in self.segments.items() if self._is_verified(path))
+
+    @property
+    def oldest(self) -> int | None:
+        """Since when all segments were verified, in ms since the epoch; None while one was not, or has changed."""
+        if not all(map(self._is_verified, self.segments)):
+            return None
+        return min((self.state[full_path(path)].verified for path in self.segments), default=None)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "runBytes": self.bytes,
+            "verifiedBytes": self.verified_bytes,
+            "totalBytes": self.total,
+            "verifiedSince": self.oldest,
+        }
+
+    def is_chosen(self, segment: SegmentPaths) -> bool:
+        return segment.log.path in self.chosen
+
+    def add(self, segment: SegmentPaths, findings: Sequence[Finding]) -> None:
+        """Records that a segment was verified."""
+        errors = sum(each.severity == "error" for each in findings)
+        found = VerifiedSegment(segment.size, segment.log.modified, clock.now(), errors)
+        self.state[full_path(segment.log.path)] = found
+        self.bytes += segment.size
+        if monotonic() - self._saved > _SAVE_EVERY:
+            self.save()
+
+    def save(self) -> None:
+        """Writes the state. Raises :class:`UnwritableError`."""
+        rows = {
+            path: {
+                "sizeInBytes": each.size,
+                "modified": each.modified,
+                "verified": each.verified,
+                "errors": each.errors,
+            }
+            for path, each in sorted(self.state.items())
+        }
+        with unwritable(self.path):
+            write_file(self.path, json.dumps({"verifyState": VERSION, "segments": rows}, indent=1).encode() + b"\n")
+        self._saved = monotonic()
+
+    def _is_verified(self, path: str) -> bool:
+        known = self.state.get(full_path(path))
+        return known is not None and known.is_of(self.segments[path])
+
+
+def begin_turn(partitions: Sequence[PartitionPath], budget: int | None, path: str | None) -> Turn | None:
+    """Choose what a run verifies: at most ``budget`` bytes, and one segment at least; None without a budget. First come
+    segments in which there were errors, then those that were never verified or have changed (but the last one of a
+    partition, which changes all the time), then those that were verified longest ago.
+
+    Raises :class:`UsageError`, and :class:`UnreadableError` for a state that is none.
+    """
+    if budget is None and path is None:
+        return None
+    if budget is None or path is None:
+        raise UsageError("a budget needs a file for the state, and the other way round: give both")
+    if budget <= 0:
+        raise UsageError(f"budget: {budget!r} is no number of bytes above 0")
+    _refuse_log_directory(partitions, path)
+    segments = {each.log.path: each for partition in partitions for each in partition.segments}
+    growing = {partition.segments[-1].log.path for partition in partitions if partition.segments}
+    state = _without_removed(load_state(path), partitions, segments)
+
+    def order(path: str) -> tuple[int, int]:
+        known = state.get(full_path(path))
+        if known is None:
+            return 1, 0
+        if known.errors:
+            return 0, known.verified
+        return (2 if path in growing or known.is_of(segments[path]) else 1), known.verified
+
+    chosen: list[str] = []
+    left = budget
+    for each in sorted(segments, key=order):
+        if chosen and segments[each].size > left:
+            break
+        chosen.append(each)
+        left -= segments[each].size
+    return Turn(path, state, segments, frozenset(chosen))
+
+
+def load_state(path: str) -> dict[str, VerifiedSegment]:
+    """Read a state; an empty one where there is no file yet."""
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(_LIMIT + 1)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise UnreadableError(path, error.strerror or str(error)) from error
+    try:
+        if len(data) > _LIMIT:
+            raise WrongJsonError(f"it has more than {_LIMIT} bytes")
+        found = parse_object(data)
+        as_integer(member(found, "verifyState"), "verifyState", VERSION, VERSION)
+        rows = as_object(member(found, "segments"), "segments")
+        return {name: _parse(as_object(row, "a segment")) for name, row in rows.items()}
+    except WrongJsonError as error:
+        raise UnreadableError(path, f"this is no state of verify --budget: {error}; name another file") from error
+
+
+def _parse(row: Mapping[str, Any]) -> VerifiedSegment:
+    return VerifiedSegment(
+        as_integer(member(row, "sizeInBytes"), "sizeInBytes"),
+        optional(member(row, "modified"), "modified", as_integer),
+        as_integer(member(row, "verified"), "verified"),
+        as_integer(member(row, "errors"), "errors"),
+    )
+
+
+def _without_removed(
+    state: Mapping[str, VerifiedSegment], partitions: Sequence[PartitionPath], segments: Mapping[str, SegmentPaths]
+) -> dict[str, VerifiedSegment]:
+    """The state without segments that these partitions do not have any more."""
+    present = {full_path(each) for each in segments}
+    listed = {full_path(each.path) for each in partitions}
+    return {path: each for path, each in state.items() if path in present or path.rpartition("/")[0] not in listed}
+
+
+def _refuse_log_directory(partitions: Sequence[PartitionPath], path: str) -> None:
+    """The state is a local file, and in no log directory that is verified: a broker would not know it."""
+    if is_remote(path):
+        raise UsageError(f"{path}: the state is a local file")
+    refuse_directory(path, "a file in it, such as verify-state.json")
+    state = Path(local(path)).resolve()
+    for each in partitions:
+        if each.location.is_remote:
+            continue
+        place = Path(local(each.path)).resolve()
+        above = place.parent if each.topic is not None or place.is_file() else place
+        if state.is_relative_to(above):
+            raise UsageError(f"{path}: this is in {above}, which is verified; name a file elsewhere")

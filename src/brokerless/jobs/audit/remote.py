@@ -164,6 +164,12 @@ class _Comparison:
     unknown: int = 0
     unknown_size: int = 0
     complete: frozenset[str] = frozenset()
+    ids: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict[tuple[str, int], "set[str]"](set))
+    """IDs of topics that have segments which brokers read, by topic and partition."""
+    lost_at: dict[tuple[str, int], set[int]] = field(
+        default_factory=lambda: defaultdict[tuple[str, int], "set[int]"](set)
+    )
+    """First offsets of lost segments, by topic and partition."""
     present: dict[Key, list[tuple[int, int]]] = field(
         default_factory=lambda: defaultdict[Key, "list[tuple[int, int]]"](list)
     )
@@ -187,6 +193,10 @@ class _Comparison:
                 is_here = each.segment_id in there or not self._is_chosen(each.topic, each.partition)
                 if each.is_referenced and not is_here and (topics is None or key[0] in topics):
                     self._lose(each, local.get((each.topic, each.partition)), None)
+        for key, segments in self.metadata.segments.items():
+            for each in segments.values():
+                if each.is_referenced:
+                    self.ids[each.topic, each.partition].add(key[0])
         names = {each.topic for each in inventory}
         for place, partition in local.items():
             if self._is_chosen(*place) and (not is_part or place[0] in names):
@@ -258,6 +268,7 @@ class _Comparison:
     def _lose(self, segment: SegmentMetadata, local: PartitionPath | None, objects: SegmentObjects | None) -> None:
         own = [] if local is None else [each for each in local.segments if not is_tiered(each.log.location)]
         is_local = bool(own) and own[0].base_offset <= segment.start_offset
+        self.lost_at[segment.topic, segment.partition].add(segment.start_offset)
         severity: Severity = "warning" if is_local else "error"
         lacks = "no object" if objects is None else f"no {' and no '.join(objects.missing)}"
         text = (
@@ -292,7 +303,9 @@ class _Comparison:
 
     def _check_offsets(self, partition: PartitionPath) -> None:
         """Offsets that are nowhere, and segments that brokers would delete."""
-        topic_id, place = self._id_of(partition), (partition.topic or "", partition.partition or 0)
+        place = partition.topic or "", partition.partition or 0
+        ids = self.ids.get(place, set())
+        topic_id = next(iter(ids)) if len(ids) == 1 else ""
         segments = sorted(self.served.get((topic_id, place[1]), ()), key=lambda each: each.start_offset)
         if topic_id and self.known.has((topic_id, place[1]), -1):
             for missing in self._missing(partition, self.present.get((topic_id, place[1]), ())):
@@ -307,17 +320,10 @@ class _Comparison:
             facts = len(expired), size, first.started_at, self._cost(size)
             self.found.append(RemoteFinding(finding, place[0], topic_id, place[1], None, *facts))
 
-    def _id_of(self, partition: PartitionPath) -> str:
-        ids = {key[0] for key, segments in self.metadata.segments.items() if key[1] == (partition.partition or 0)
-               for each in segments.values() if each.topic == partition.topic and each.is_referenced}  # fmt: skip
-        return ids.pop() if len(ids) == 1 else ""
-
     def _missing(self, partition: PartitionPath, present: Sequence[tuple[int, int]]) -> Iterator[range]:
         """Before the first segment, and before a local log without batches; what is missing between others is found as
         they are read."""
-        lost = [each for each in self.found if each.finding.kind == Kind.REMOTE_SEGMENT_LOST]
-        place = partition.topic, partition.partition
-        named = {each.finding.offset for each in lost if (each.topic, each.partition) == place}
+        named = self.lost_at.get((partition.topic or "", partition.partition or 0), set())
         own = [each for each in partition.segments if not is_tiered(each.log.location)]
         first = min((start for start, _ in present), default=own[0].base_offset if own else None)
         if first is not None and partition.log_start_offset < first and partition.log_start_offset not in named:

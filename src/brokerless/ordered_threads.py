@@ -1,4 +1,4 @@
-"""Does tasks side by side in threads, and yields their values in the order of the tasks, in bounded memory.
+"""Does tasks in parallel, in threads, and yields their values in the order of the tasks, in bounded memory.
 
 For work that spends its time without Python's lock: kernels, reads, Arrow.
 """
@@ -120,7 +120,7 @@ class _Threads(Generic[TaskT, ValueT]):
                     self._changed.notify_all()
             if not taken:
                 break
-            yield taken.pop()  # a huge one is not to stay here
+            yield taken.pop()  # freed as soon as the caller is done with it
         if running.error is not None:
             raise running.error
 

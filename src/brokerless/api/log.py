@@ -350,7 +350,7 @@ class Log(LogTables):
 
         ``delete_retention_ms``, ``min_compaction_lag_ms``, ``segment_bytes``: instead of the topic's settings. ``now``:
         for delete horizons and lags. ``keep_active``: the last segment stays. ``from_start``: what was cleaned before
-        is looked at again. ``key_memory``: bytes for keys, 32 each (256 MB); where that is not enough, keys are read
+        is cleaned again. ``key_memory``: bytes for keys, 32 each (256 MB); where that is not enough, keys are read
         again. ``top``: how many frequent keys a dry run returns. ``kafka``: whose rules; those of 3.9 keep v0 and v1.
         Others, and errors, as in :meth:`convert`.
         """

@@ -183,7 +183,7 @@ class TableScanner:
         is_all = self.filter is None and not isinstance(self.columns, Mapping) and self.columns
         for batch in self.rows.read(self.needed, self.filter):
             found = [batch.select(list(self.columns))] if is_all else self._selected(batch).to_batches()
-            del batch  # what is huge is not to stay beside the next
+            del batch  # freed before the next one is read
             for each in found:
                 for start in range(0, each.num_rows, self.batch_size):
                     yield each.slice(start, self.batch_size)

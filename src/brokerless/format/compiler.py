@@ -202,7 +202,7 @@ def compile_bare(modules: Sequence[str]) -> Iterator[tuple[str, Any, set[Path]]]
 
 
 def load_kernels(kernels: Sequence[Callable[..., Any]]) -> None:
-    """Loads kernels that are about to be called. Those that no cache has are compiled side by side: the first one here,
+    """Loads kernels that are about to be called. Those that no cache has are compiled in parallel: the first one here,
     others in processes of their own, as Numba compiles one at a time. So the one that takes longest comes first."""
     missing = [each for each in kernels if isinstance(each, Kernel) and not each.is_loaded]
     if not missing:

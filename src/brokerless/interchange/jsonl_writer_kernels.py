@@ -1,7 +1,7 @@
 """Kernels that write record columns as JSON Lines.
 
-A line's length is known only when it is written, so room for the worst case (every byte becomes ``\\u0000``) is asked
-for first; the rare row that could overflow an empty buffer is left to the caller.
+A line's length is known only when it is written, so room for the worst case (every byte becomes ``\\u0000``) is
+reserved first; the rare row that could overflow an empty buffer is left to the caller.
 """
 
 # Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.

@@ -125,7 +125,7 @@ class PartitionPath:
 @dataclass(frozen=True, slots=True)
 class LogDirectory:
     """What is in the path that was given. ``partitions`` are those to read, by topic and partition; ``others`` are
-    future, deleted and stray ones that were not asked for; ``files`` are the log directory's own, such as its
+    future, deleted and stray ones that were not selected; ``files`` are the log directory's own, such as its
     checkpoints, by name."""
 
     location: Location

@@ -64,7 +64,7 @@ class OpenSegment:
 
 def open_segments(partition: PartitionPath, report: Report, selected: Range = EVERYTHING) -> Iterator[OpenSegment]:
     """The segments that hold the selected offsets, in order, each until the next is taken. What cannot be opened is
-    reported and passed over; raises :class:`UnreadableError` only if it is the very path that was asked for.
+    reported and passed over; raises :class:`UnreadableError` only if it is the very path that was passed.
 
     Every batch comes once, and every batch comes that the log still has when it is its turn. Offsets that were deleted
     in the meantime are reported (``deleted-meanwhile``, a warning): a consumer that is as far has lost them as well.
@@ -160,7 +160,7 @@ def is_unchanged(segment: SegmentPaths) -> bool:
 
 def segment_now(segment: SegmentPaths) -> tuple[SegmentPaths | None, tuple[DirectoryEntry, ...]]:
     """A segment of this machine as its files are now, None without a log; and what lies beside it that is to get its
-    names, or lost them. Only these names are asked for: a directory has as many as there are segments."""
+    names, or lost them. Only these names are looked up: a directory has as many as there are segments."""
     directory = segment.log.location.at(segment.log.path.removesuffix(segment.log.name))
     names = [segment_file(segment.base_offset, kind, state) for state in _STATES for kind in _KINDS]
     entries = [entry for name in names if (entry := directory.find_entry(name)) is not None]

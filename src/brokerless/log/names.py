@@ -24,7 +24,7 @@ PartitionState = Literal["live", "future", "delete", "stray"]
 
 Include = Literal["future", "delete", "stray", "deleted"]
 INCLUDE: tuple[Include, ...] = ("future", "delete", "stray", "deleted")
-"""What is read only if it is asked for: partitions in these states, and records that were deleted."""
+"""What is read only if it is selected: partitions in these states, and records that were deleted."""
 
 SegmentFileKind = Literal[
     "log", "offset-index", "time-index", "transaction-index", "producer-snapshot", "kraft-snapshot"

@@ -159,7 +159,7 @@ def missing_logs(partition: PartitionPath) -> Iterator[tuple[range, Finding]]:
             known[file.offset] = max(known.get(file.offset, (-1, entry)), (last, entry), key=lambda each: each[0])
     above = partition.location.parent if known else None
     if above is not None and (above / names.COMMIT_JOURNAL).exists():
-        return  # a commit was cut short: what it had removed or not yet put in place is for the next one to settle
+        return  # a commit was cut short: what it had removed or not yet put in place is for the next one to roll back
     if known:
         time.sleep(PAUSE_S)  # a broker renames one file of a segment after the other
     for base, (last, entry) in sorted(known.items()):

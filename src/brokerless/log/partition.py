@@ -72,7 +72,7 @@ class Reading:
     are what was written, before any of their records are given. ``span``: a batch outside of it is reported, and not
     passed over. ``matcher``: makes, for one thread, what says which of some decoded records are given (bool, shape
     ``(rows,)``); ``any_of``: byte strings of which such a record has at least one, so that batches without any need not
-    be decoded. ``threads``: how many decode side by side. ``prepare``: makes what is yielded as ``prepared``, in the
+    be decoded. ``threads``: how many decode in parallel. ``prepare``: makes what is yielded as ``prepared``, in the
     thread that decoded the rows.
     """
 
@@ -243,7 +243,7 @@ class FileReader:
         last = int(decoded.positions[-1]) if len(decoded.positions) else 0
         prepared = None if known is None or new is not None else known.prepared
         rows_read = [DecodedRows(self.file.path, decoded, rows, prepared)] if is_selected else []
-        del decoded, known  # a huge one is not to stay here when the caller is done with it
+        del decoded, known  # freed as soon as the caller is done with it
         if rows_read:
             yield rows_read.pop()
         self._advance(last - 1)

@@ -16,7 +16,7 @@ from brokerless.log.directory import PartitionPath, SegmentPaths
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Which records are asked for: ``start <= x < end`` for offsets and for timestamps (ms); None is without bound."""
+    """Which records are selected: ``start <= x < end`` for offsets and for timestamps (ms); None is without bound."""
 
     start_offset: int | None = None
     end_offset: int | None = None
@@ -49,7 +49,7 @@ class Range:
         return requested
 
     def rows(self, columns: RecordColumns) -> NDArray[np.bool_] | None:
-        """Which decoded rows are asked for; None for all."""
+        """Which decoded rows are selected; None for all."""
         requested = np.ones(columns.rows, np.bool_)
         for values, start, end in (
             (columns.offset[: columns.rows], self.start_offset, self.end_offset),

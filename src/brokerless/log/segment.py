@@ -42,7 +42,7 @@ STEP = 8 << 20
 WINDOW = 8 << 20
 """Bytes that are read at once; a larger batch is read as a whole."""
 LEAST_WINDOW, FIRST_WINDOW = 1 << 16, 1 << 18
-"""The same of a local file: where no more is asked for, and at first, as reading may end soon."""
+"""The same of a local file: where no more is requested, and at first, as reading may end soon."""
 LARGEST_WINDOW = 256 << 20
 """The largest batch that is held in memory."""
 HEADERS_STEP = 32 << 20
@@ -345,7 +345,7 @@ def within_log(report: Report) -> Report:
 
 def describe_end(file: File, position: int, zeros: int | None = None) -> Finding | None:
     """What is wrong with the end of a chain of batches at ``position``, if anything. ``zeros``: of how many bytes it
-    is looked at whether all are zero; of all unless it is given."""
+    is checked whether all are zero; of all unless it is given."""
     left = file.size - position
     if left <= 0:
         return None

@@ -110,7 +110,7 @@ class Serving:
             await asyncio.sleep(FOLLOW_S)
 
     async def surveyed(self) -> None:
-        """Wait until all partitions have been looked at."""
+        """Wait until all partitions have been surveyed."""
         assert self._surveying is not None
         await asyncio.shield(self._surveying)
 

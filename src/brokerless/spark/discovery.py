@@ -68,7 +68,7 @@ def is_unknown(partition: Partition) -> bool:
 
 
 def _check_there(options: Options, found: list[Partition]) -> None:
-    """What is asked for by name has to be there."""
+    """What is requested by name has to be there."""
     names = sorted({each.topic for each in found if each.topic is not None})
     there = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") if names else "none"
     for topic in sorted((options.topics.subscribe or frozenset()) - set(names)):

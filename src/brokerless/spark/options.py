@@ -48,7 +48,7 @@ _TIMESTAMPS_EXAMPLE = '{"topicA":{"0":1700000000000},"topicB":{"0":1700000000000
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Which topics are asked for; without any of these, all. At most one of them is set."""
+    """Which topics are selected; without any of these, all. At most one of them is set."""
 
     subscribe: frozenset[str] | None = None
     pattern: str | None = None

@@ -209,7 +209,7 @@ def _there(offset: int, begin: int, partition: Partition, options: Options) -> i
     after = partition.end_offset or 0
     if not begin <= offset <= after:
         text = (
-            f"{partition.topic}-{partition.partition}: offset {offset} is asked for, but the log has {begin} to "
+            f"{partition.topic}-{partition.partition}: offset {offset} is requested, but the log has {begin} to "
             f"{after - 1} (the next is {after})"
         )
         if options.fail_on_data_loss:

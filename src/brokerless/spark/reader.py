@@ -65,7 +65,7 @@ def read_split(split: Split, options: Options, columns: SelectedColumns) -> Iter
     for batch in _table(split, options, columns, report):
         if batch.num_rows:
             yield to_spark(batch, columns)
-        del batch  # what is huge is not to stay while the next is read
+        del batch  # freed before the next one is read
         yield from _report_damage(found, split, options, columns)
     yield from _report_damage(found, split, options, columns)
 

@@ -173,7 +173,7 @@ class Batcher:
         return int(self.settings.batch_size / ratio * rows.num_rows / max(1, rows.nbytes))
 
     def _complete(self, rows: pa.RecordBatch, numbers: Int64s) -> pa.RecordBatch:
-        """With all columns, offsets and timestamps given out where there are none."""
+        """With all columns, offsets and timestamps assigned where there are none."""
         count, names = rows.num_rows, rows.schema.names
         if "offset" in names:
             offset = rows.column("offset")

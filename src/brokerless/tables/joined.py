@@ -40,5 +40,5 @@ def joined(batches: Iterator[pa.RecordBatch], small: Size, enough: Size) -> Iter
             continue
         yield from take_waiting()
         yield batch
-        del batch  # what is huge is not to stay while the next is made
+        del batch  # freed before the next one is read
     yield from take_waiting()

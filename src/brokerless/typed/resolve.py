@@ -24,7 +24,7 @@ from brokerless.typed.registry import DEFAULT_CONTEXT, Registry, Schema
 from brokerless.typed.topic_type import SCHEMA, UNFRAMED_VALUES, WINDOWS, Decoding, SideType, TopicType, UsedSchema
 
 _FIRST = 64
-"""Rows of a batch that are looked at one by one, which nearly always have all there is of a type."""
+"""Rows of a batch that are decoded one by one, which nearly always have all there is of a type."""
 WHOLE_BYTES = 64 << 20
 """Bytes of a topic that ``scan="auto"`` reads as a whole."""
 _OF_SEGMENT = 1000

@@ -135,7 +135,7 @@ def scope_text(proof: Proof) -> str:
     if proof.scope is None:
         return "without the source"
     if proof.scope.only:
-        return f"compared with the source, of which only {', '.join(proof.scope.only)} were looked at"
+        return f"compared with the source, of which only {', '.join(proof.scope.only)} were checked"
     if proof.scope.left_out:
         count = f"{proof.scope.left_out:,} of {proof.scope.partitions:,} partitions"
         return f"compared with the source, of which {count} are outside of the proof"

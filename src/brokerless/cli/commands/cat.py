@@ -46,7 +46,7 @@ DESCRIPTION = """\
 Records in offset order: one per line for people, by a template, or as JSON Lines.
 
 With --key, --key-regex, --grep, --header or --where, only records for which all of these hold. They are looked for in
-all partitions side by side, and printed as they are found: in offset order within each partition. With --decode, the
+all partitions in parallel, and printed as they are found: in offset order within each partition. With --decode, the
 first three look at what is printed; --header and --where at the record's bytes.
 
 Where there is much to read, all processors read, and the output is the same; --jobs 1 leaves it to one.
@@ -128,7 +128,7 @@ def run(options: Namespace) -> int:
                 case rows, blocks:
                     shown += rows
                     output.write(blocks)
-            del item  # a huge one is not to stay beside the next
+            del item  # freed before the next one is read
     if partitions and not shown and output.exit_code == CLEAN:
         if selection is not None:
             output.say("no record was found")
@@ -193,7 +193,7 @@ def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
             blocks = view(decoded) if text is None or shown.num_rows < batch.num_rows else text
             yield shown.num_rows, blocks
             left = None if left is None else left - shown.num_rows
-            del batch, text, shown, decoded, blocks  # a huge one is not to stay beside the next
+            del batch, text, shown, decoded, blocks  # freed before the next one is read
             if left == 0:
                 break
         yield from damages

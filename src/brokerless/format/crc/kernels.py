@@ -1,7 +1,7 @@
 """Kernels for CRC-32 (v0 and v1: one per message) and CRC-32C (v2: one per batch) over ranges of a buffer.
 
 CRC-32C uses the processor's instruction where there is one: it takes eight bytes in one cycle but answers after three,
-so long ranges are cut into three streams that run side by side and are then joined. Elsewhere, and for CRC-32, eight
+so long ranges are cut into three streams that run in parallel and are then joined. Elsewhere, and for CRC-32, eight
 tables process eight bytes a step.
 """
 

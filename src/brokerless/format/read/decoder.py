@@ -68,7 +68,7 @@ class DecodedRecords:
 
 
 def load_decoding_kernels(batches: Batches) -> None:
-    """Loads what checking and decoding such batches takes; where it is to be compiled first, side by side."""
+    """Loads what checking and decoding such batches takes; where it is to be compiled first, in parallel."""
     if len(batches) and not batches.is_legacy[0]:
         codec = int(batches.codec[0])
         inflate = [INFLATE[codec]] if codec in INFLATE else []

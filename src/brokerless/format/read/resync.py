@@ -225,7 +225,7 @@ class _Expected:
     spent: int = 0
     """Bytes whose checksums were computed to find where suspects end."""
     walked: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
-    """By where a suspect begins: the position of the last record that was looked at, and how many were before it."""
+    """By where a suspect begins: the position of the last record that was checked, and how many were before it."""
 
     @classmethod
     def after(cls, before: Batches, row: int | None, base_offset: int) -> _Expected:

@@ -46,7 +46,7 @@ def _round(v0, v1, v2, v3):
 )
 def hash_keys(k0, k1, chosen, ends, data, hashes) -> int:
     """The hashes of the keys ``data[ends[row]:ends[row + 1]]`` of the rows that are ``chosen``, into ``hashes`` (shape
-    ``(rows, 2)``). Returns how many rows were looked at: fewer than there are if a key is not in ``data``."""
+    ``(rows, 2)``). Returns how many rows were read: fewer than there are if a key is not in ``data``."""
     for row in range(len(chosen)):
         if chosen[row] == 0:
             continue

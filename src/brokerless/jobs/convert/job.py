@@ -244,7 +244,7 @@ def run_task(task: ConvertTask, done: Done) -> Rewritten:
                     output.append(buffer)
                 elif len(buffer):
                     check_sizes(whole_batches(buffer, computed=True), task.conversion.log_config)
-                del buffer  # a huge one is not to stay beside the next
+                del buffer  # freed before the next one is read
         except (RefusedError, UsageError) as error:
             reading.report_finding(
                 Finding("error", Kind.BATCH_REFUSED, reading.path, None, None, f"cannot be written: {error}")

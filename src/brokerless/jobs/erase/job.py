@@ -241,7 +241,7 @@ def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
             for converted in reading.converted(eraser, done):
                 if output is not None and len(converted.buffer):
                     output.append(converted.buffer, converted.batches or whole_batches(converted.buffer, computed=True))
-                del converted  # a huge one is not to stay beside the next
+                del converted  # freed before the next one is read
         except RefusedError as error:
             text = f"cannot be written: {error}"
             reading.report_finding(Finding("error", Kind.BATCH_REFUSED, reading.path, None, None, text))

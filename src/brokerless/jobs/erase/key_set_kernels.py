@@ -75,7 +75,7 @@ def put_keys(seed, data, ends, table, bits) -> None:
 )
 def find_keys(seed, data, ends, table, bits, row_data, row_ends, row_null, found) -> int:
     """Sets ``found`` of each row whose key ``row_data[row_ends[row]:row_ends[row + 1]]`` is in the table, unless it is
-    null. Returns how many rows were looked at: fewer than ``len(found)`` if a key is not within its data."""
+    null. Returns how many rows were read: fewer than ``len(found)`` if a key is not within its data."""
     for row in range(len(found)):
         if row + 1 >= len(row_ends) or row >= len(row_null):
             return row

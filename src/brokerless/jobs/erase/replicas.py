@@ -1,4 +1,4 @@
-"""Whether the replicas of a partition, erased side by side, are the same again; and if not, where they differ."""
+"""Whether the replicas of a partition, erased in parallel, are the same again; and if not, where they differ."""
 
 from __future__ import annotations
 

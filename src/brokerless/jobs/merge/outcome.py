@@ -17,7 +17,7 @@ from brokerless.offset_spans import Span
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """Batches side by side in the merged log that are from one replica (its number)."""
+    """Adjacent batches in the merged log that are from one replica (its number)."""
 
     replica: int
     first_offset: int

@@ -298,7 +298,7 @@ class _Run:
 
     def _list_left_out(self, copies: Copies, exported: dict[str, Exported], checked: Iterable[Checked]) -> None:
         """What tables do not have as it was damaged is listed, also where the run that met it was killed after its
-        commit, and where the log has another, intact file by now."""
+        commit, and where the log now has another, intact file."""
         changed = {(each.topic, each.partition) for each in checked}
         own_names = names.partition_directory
         filled = {own_names(each.topic, each.partition) for each in self._result.exported if each.filled}

@@ -51,8 +51,8 @@ SignatureState = Literal["valid", "none", "wrong"]
 
 @dataclass(slots=True)
 class Proof:
-    """What was found of a manifest. ``signer``: base64 of the public key; ``is_known_key``: whether it is the one that
-    was asked for, and not the one that the manifest itself names. ``has_source``: whether the logs of before were
+    """What was found of a manifest. ``signer``: base64 of the public key; ``is_known_key``: whether it is the
+    requested one, and not the one that the manifest itself names. ``has_source``: whether the logs of before were
     compared, and ``scope`` what of them the proof is about. ``copied``: selected records in each partition of Kafka's
     own topics that was copied unchanged, 0 where that is not known. ``searched``: for how many byte strings, and
     ``unsearched`` how many were too short or too many."""

@@ -65,7 +65,7 @@ def find_losses(
 
     ``saved``: intact batches by offset. ``regions``: what is damaged, each with the offset before which it was in its
     file, or :data:`TO_THE_END`. Where there is no damage, a compacted log is not expected to have every offset, and
-    none is missing between batches that are side by side.
+    none is missing between adjacent batches.
     """
     first = np.append(saved["first"], max(end_offset, int(saved["last"][-1]) + 1 if len(saved) else start_offset))
     end = np.concatenate([[start_offset], saved["last"] + 1])

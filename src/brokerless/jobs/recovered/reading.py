@@ -160,7 +160,7 @@ def find_log(
     end = max(max(live, default=0), files.checkpointed_end or 0, int(saved["last"][-1]) + 1 if len(saved) else 0)
     regions.add(_not_taken(files, intact, choice.lost, end))
     start = max(begin, files.checkpointed_start or 0)
-    # What was deleted is to be seen if it was asked for.
+    # What was deleted is to be seen if it was selected.
     start = start if begin == min(live, default=begin) and start <= end else begin
     lost = tuple(offsets for offsets, _ in missing_logs(files.paths[0]))
     return RecoveredLog(files, intact, choice, saved, regions.items, begin, start, end, lost)

@@ -115,7 +115,7 @@ def _groups(saved: NDArray[np.void]) -> Iterator[tuple[int, int]]:
 
 
 def _intact_bytes(group: NDArray[np.void], files: OpenFiles, max_batch_bytes: int) -> Iterator[NDArray[np.uint8]]:
-    """The bytes of batches, those that are side by side at once."""
+    """The bytes of batches, adjacent ones at once."""
     apart = (group["file"][1:] != group["file"][:-1]) | (
         group["position"][1:] != group["position"][:-1] + group["size"][:-1]
     )

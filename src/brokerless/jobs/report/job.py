@@ -84,7 +84,7 @@ def gather_audited(
 ) -> tuple[Figures, list[PartitionAudit]]:
     """All tables of :data:`brokerless.jobs.report.schemas.FIGURES` of some partitions of a log directory.
 
-    The headers are read once for all figures, all data once more by the audit, and a sample of the largest topics for
+    The headers are read once for all figures, all data again by the audit, and a sample of the largest topics for
     their sizes in other formats. What cannot be opened is a finding, but for a lone file: that is raised as
     :class:`UnreadableError`.
     ``done`` is called with the bytes that were audited; ``processes`` and ``say`` as

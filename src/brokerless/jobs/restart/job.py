@@ -402,7 +402,7 @@ class _PlannedFiles:
                     yield path
 
     def emptied(self) -> Iterator[str]:
-        """The indexes that a segment does not have and that begin empty, as it is not recovered."""
+        """The indexes that a segment does not have and that begin empty, as the log is not recovered."""
         recovered = {each.base_offset for each in self._plan.recovered}
         for base_offset in self._plan.segments:
             for kind in ("offset-index", "time-index"):

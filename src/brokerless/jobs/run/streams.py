@@ -1,4 +1,4 @@
-"""Runs tasks that yield their values one by one, side by side in processes, and yields each value at once."""
+"""Runs tasks that yield their values one by one, in parallel processes, and yields each value at once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def stream(
         for index, task in enumerate(tasks):
             for value in work(task, done):
                 yield index, value
-                del value  # what is huge is not to stay while the next is made
+                del value  # freed before the next one is read
         return
     yield from _side_by_side(work, pack, tasks, number, done)
 

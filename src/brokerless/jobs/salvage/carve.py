@@ -1,6 +1,6 @@
 """Carves batches out of any bytes, such as the image of a disk, into partitions ``carved-0``, ``carved-1``, ...
 
-Nothing in a batch says which partition it is of. What is side by side with growing offsets is taken for one log; a run
+Nothing in a batch says which partition it is of. What is adjacent with growing offsets is taken for one log; a run
 that begins at the offset where exactly one earlier run of the same file ended, in the same leader epoch, for its
 continuation. What is not certain stays apart.
 """
@@ -74,7 +74,7 @@ class Carved:
     min_timestamp: int
     max_timestamp: int
     files: tuple[str, ...] = ()
-    """The Parquet files, if these were asked for, within the target directory."""
+    """The Parquet files, if these were requested, within the target directory."""
 
 
 def check(carvings: Sequence[Carving]) -> None:

@@ -114,7 +114,7 @@ class SalvageResult:
     partial: int = 0
     """Batches of which only some records were saved."""
     files: tuple[str, ...] = ()
-    """The Parquet files, if these were asked for, within the target directory."""
+    """The Parquet files, if these were requested, within the target directory."""
     base_offsets: tuple[int, ...] = ()
     """Of the segments that were written."""
 

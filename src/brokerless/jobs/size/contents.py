@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 MOST_NAMES = 1 << 16
 """Different keys (headers, ...) that are counted; beyond it, the lightest ones are forgotten now and then."""
 _LONGEST_NAME = 1 << 10
-"""Bytes by which a key is told from others."""
+"""Bytes that distinguish a key from others."""
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from brokerless.log.storage.paths import is_remote
 from brokerless.log.storage.side_by_side import side_by_side
 
 _TAIL = 64
-"""Bytes at the end of a file that are looked at; no batch ends in so many zeros."""
+"""Bytes at the end of a file that are read; no batch ends in so many zeros."""
 
 
 @dataclass(frozen=True, slots=True)

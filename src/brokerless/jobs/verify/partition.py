@@ -32,7 +32,7 @@ def verify_partition(partition: PartitionPath, max_batch_bytes: int = DEFAULT_MA
     """What is wrong or unexpected in a partition's directory: its names, then each segment's log and indexes, in order,
     then the metadata files beside them.
 
-    A log that cannot be opened is a finding, unless it is the very path that was asked for: then it raises
+    A log that cannot be opened is a finding, unless it is the very path that was passed: then it raises
     :class:`UnreadableError`.
     """
     yield from check_directory(partition)

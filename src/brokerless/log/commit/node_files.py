@@ -23,7 +23,7 @@ def complete_directories(
     directories: Sequence[LogDirectory], written: Collection[str], to: Destination
 ) -> tuple[LogDirectory, ...]:
     """Those with a ``meta.properties`` of which all partitions are ``written`` (paths of their directories), or are in
-    the target by now."""
+    the target already."""
     return tuple(
         replace(each, partitions=(), others=(), foreign=())  # each of a job's tasks has these
         for each in directories

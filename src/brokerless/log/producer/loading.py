@@ -27,7 +27,7 @@ from brokerless.log.storage.segment_files import SegmentFiles
 
 @dataclass(slots=True)
 class LoadedProducers:
-    """``state`` at the offset that was asked for; ``snapshot_offset``: of the last snapshot that is there then.
+    """``state`` at the requested offset; ``snapshot_offset``: of the last snapshot that is there then.
 
     ``write`` are snapshots to write, by their offsets, and ``corrupt`` the offsets of those to drop.
     """

@@ -230,8 +230,8 @@ def _reasons(files: SegmentFiles, recovery_point: int, clean: bool, trusting: bo
 
 
 def _is_transaction_index_corrupt(files: SegmentFiles, base_offset: int) -> bool:
-    """Whether a transaction ended before the segment begins (``TransactionIndex.sanityCheck``); nothing else is looked
-    at. Raises :class:`UnreadableError` for an entry of an unknown version, unless Kafka would not come to it."""
+    """Whether a transaction ended before the segment begins (``TransactionIndex.sanityCheck``); nothing else is
+    checked. Raises :class:`UnreadableError` for an entry of an unknown version, unless Kafka would not come to it."""
     if not files.has(base_offset, "transaction-index"):
         return False
     path, entry = str(files.path(base_offset, "transaction-index")), layouts.TRANSACTION_INDEX_ENTRY

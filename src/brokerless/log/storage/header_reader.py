@@ -2,7 +2,7 @@
 
 A read takes some time, however little it reads: where batches are small, a window of many takes less. On a disk, what
 lies between small batches is read sooner than the next header is found; between large ones it is not. None of this can
-be asked for, so both ways are tried, and the clock decides.
+be queried, so both ways are tried, and the clock decides.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HEADER_SIZE = layouts.BATCH_V2_SIZE
 _MOST = 1 << 14
 """Batches of one chunk, and those of a window more."""
 _WINDOW, _LEAST_WINDOW = 1 << 20, 1 << 16
-"""Bytes that are read at once; the second where no more is asked for."""
+"""Bytes that are read at once; the second where no more is requested."""
 _TRIAL = 4 << 20
 """Bytes of log in which a way is tried."""
 _FADES = 0.95

@@ -281,8 +281,8 @@ class DirectoryEntry:
 
 
 def _open_remote(fs: Any, inner: Any) -> tuple[Any, Any]:
-    """A handle, and what the storage says of the file. Object stores are asked for that when it is opened, and once is
-    enough: each request takes tens of milliseconds."""
+    """A handle, and what the storage says of the file. Object stores are queried for that when it is opened, and once
+    is enough: each request takes tens of milliseconds."""
     try:
         handle = fs.open(inner, "rb", cache_type="none")
     except Exception:

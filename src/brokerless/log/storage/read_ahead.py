@@ -1,4 +1,4 @@
-"""Reads windows of a local file before what is in them is known: side by side, by threads, each byte once.
+"""Reads windows of a local file before what is in them is known: in parallel, by threads, each byte once.
 
 Windows follow one another without regard to batches. The beginning of a batch that the end of a window cuts is copied
 to where the next one begins, as each window has free space before its first byte.

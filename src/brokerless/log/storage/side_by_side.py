@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 REQUESTS = 10
-"""At once; as many connections as botocore has unless it is told otherwise (``max_pool_connections``)."""
+"""At once; as many connections as botocore has unless it is configured otherwise (``max_pool_connections``)."""
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")

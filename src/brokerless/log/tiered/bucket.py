@@ -1,6 +1,6 @@
 """Partitions and their remote segments in a bucket, or in a directory with the same objects.
 
-What is listed is kept for a moment, as a directory is asked for its entries several times while it is resolved.
+What is listed is kept for a moment, as a directory is listed several times while it is resolved.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class NewPartitions:
                 if partition is not None:
                     seen.add(name)
             if all(found.values()) or not any(map(self._may_become_one, names)):
-                self._modified[directory] = modified  # else its files are looked at again
+                self._modified[directory] = modified  # else its files are checked again
             return [each for each in found.values() if each is not None]
         return []
 

@@ -303,8 +303,8 @@ class ServedPartition:
 
     def survey(self) -> None:
         """Report what consumers will not get, as far as that is seen without reading all: files that cannot be opened,
-        an end that is cut off, and open transactions. Of a log that is elsewhere, nothing is looked at before anybody
-        reads it."""
+        an end that is cut off, and open transactions. Of a log that is elsewhere, nothing is read before anybody
+        else does."""
         if self.paths.location.is_remote:
             return
         try:

@@ -18,7 +18,7 @@ def matching(names: Iterable[str], regex: str) -> set[str] | None:
 
     if len(regex) > MOST_CHARACTERS:
         return None
-    everything = [*names, ""]  # of no names, not even the expression would be looked at
+    everything = [*names, ""]  # without any name, not even the expression would be checked
     try:
         options = pc.MatchSubstringOptions(f"^(?:{regex})$")
         matches = pc.call_function("match_substring_regex", [pa.array(everything, pa.string())], options)

@@ -1,7 +1,7 @@
 """Tracks a log directory for a streaming query: partitions, their ends, the splits of each micro-batch.
 
 A listing is not of one moment. A file that is created meanwhile may be missing in it although a later one is there, and
-so may one that a compaction is about to replace. So segments are listed once more where there are new ones, up to the
+so may one that a compaction is about to replace. So segments are listed again where there are new ones, up to the
 newest that was there before, and while a compaction is seen to be replacing some.
 """
 
@@ -95,7 +95,7 @@ class LogTracker:
                 ended[:] = [one for one in ended if one.last_offset >= before[each]]
 
     def _again(self, work: Callable[[bool], _Result]) -> _Result:
-        """Does what may meet files that are gone since they were listed, and so with a new listing once more."""
+        """Does what may meet files that are gone since they were listed, and so in a new listing, too."""
         others = 0
         for _ in range(_TRIES):
             try:
@@ -189,7 +189,7 @@ class LogTracker:
         end = self._look(each, partition, None, False).end_offset
         if requested != EARLIEST and not first <= requested <= end:
             self._lose(
-                f"{_text(each)}: offset {requested} is asked for, but the log has {first} to {end - 1} "
+                f"{_text(each)}: offset {requested} is requested, but the log has {first} to {end - 1} "
                 f"(the next is {end})"
             )
         return first if requested == EARLIEST else max(first, min(requested, end))

@@ -144,8 +144,8 @@ def turn_line(turn: Turn) -> str:
     read, total = format_bytes(turn.bytes), format_bytes(turn.total)
     since = turn.oldest
     if since is None:
-        by_now = format_bytes(turn.verified_bytes)
-        return f"verified {read} of {total} in this run; {by_now} by now, and the rest in the next"
+        so_far = format_bytes(turn.verified_bytes)
+        return f"verified {read} of {total} in this run; {so_far} so far, and the rest in the next"
     return f"verified {read} of {total} in this run; all was verified since {format_times([since], 's')[0]}"
 
 

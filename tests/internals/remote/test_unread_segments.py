@@ -84,13 +84,13 @@ def test_a_replica_of_the_metadata_that_has_fallen_behind_leaves_nothing_out_sil
     (log,) = data.glob("__remote_log_metadata-*/*.log")
     whole = log.read_bytes()
     positions = [row["position"] for batch in brokerless.open(log).batches() for row in batch.to_pylist()]
-    for position in positions:
+    for position in positions[::3]:
         log.write_bytes(whole[:position])
         damage: list[Finding] = []
         rows = rows_of(killed(data, bucket), damage)
         if summary_of(rows) != KILLED.expected["read_uncommitted"]["all"]:
             assert [each for each in damage if each.severity != "info"], position
-    for position in positions:  # an event may be lost, and no record is
+    for position in positions[::3]:  # an event may be lost, and no record is
         damaged = bytearray(whole)
         damaged[position + 100] ^= 1
         log.write_bytes(damaged)

@@ -6,16 +6,23 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.internals.remote.metadata import SETS, add_event, broker_directory, events
+from tests.internals.remote.metadata import add_event, broker_directory, events
 from tests.log.tiered import copy_of, golden, key_pairs
 
 import brokerless
 from brokerless.findings import Kind
-from brokerless.jobs.audit.remote import RemoteAudit
+from brokerless.jobs.audit.remote import RemoteAudit, audit_remote
 
 
 def audited(data: Path, bucket: Path, price: float | None = None) -> RemoteAudit:
     remote = brokerless.open(data, remote=bucket, key_pairs=key_pairs()).audit(price_per_gb=price).remote
+    assert remote is not None
+    return remote
+
+
+def compared(data: Path, bucket: Path) -> RemoteAudit:
+    """The same without what is read of logs."""
+    remote = audit_remote(brokerless.open(data, remote=bucket).directory)
     assert remote is not None
     return remote
 
@@ -56,7 +63,7 @@ def test_exactly_what_kills_left_is_orphaned(tmp_path: Path) -> None:
 
 def test_a_bucket_as_its_broker_left_it_has_no_orphan(tmp_path: Path) -> None:
     """Of the set, the archive has some topics: the segments of the others are lost, and nothing else is found."""
-    remote = audited(broker_directory("plain", tmp_path / "data"), golden() / "plain" / "bucket")
+    remote = compared(broker_directory("plain", tmp_path / "data"), golden() / "plain" / "bucket")
     assert kinds(remote) <= {Kind.REMOTE_SEGMENT_LOST}
     here = {each[:-23] for each in topics_in("plain")}
     lost = {each["segmentId"] for each in events("plain")
@@ -139,11 +146,10 @@ def test_segments_past_retention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert found.finding.message == "1 remote segment (1.3 MB) before the log start offset 2050"
 
 
-@pytest.mark.parametrize("set_", SETS)
-def test_nothing_is_changed(set_: str, tmp_path: Path) -> None:
-    bucket = copy_of(set_, tmp_path / "bucket")
+def test_nothing_is_changed(tmp_path: Path) -> None:
+    bucket = copy_of("killed", tmp_path / "bucket")
     before = {path: path.stat().st_mtime_ns for path in bucket.rglob("*")}
-    audited(broker_directory(set_, tmp_path / "data"), bucket)
+    audited(broker_directory("killed", tmp_path / "data"), bucket)
     assert {path: path.stat().st_mtime_ns for path in bucket.rglob("*")} == before
 
 
@@ -158,7 +164,7 @@ def test_what_a_damaged_or_old_replica_of_the_metadata_does_not_have_is_no_orpha
     referenced = {each for each, state in states("killed").items() if state == "COPY_SEGMENT_FINISHED"}
     for count, position in enumerate(positions):
         log.write_bytes(whole[:position])  # a replica that is so far
-        remote = audited(data, bucket)
+        remote = compared(data, bucket)
         orphans = {str(each.segment_id) for each in remote.orphans}
         assert not orphans & referenced, count
         assert all(first[each] < count for each in orphans), count
@@ -168,7 +174,7 @@ def test_what_a_damaged_or_old_replica_of_the_metadata_does_not_have_is_no_orpha
         damaged = bytearray(whole)
         damaged[position + 100] ^= 1
         log.write_bytes(damaged)
-        assert not {str(each.segment_id) for each in audited(data, bucket).orphans} & referenced
+        assert not {str(each.segment_id) for each in compared(data, bucket).orphans} & referenced
 
 
 def test_an_unfinished_upload_is_no_orphan_while_the_other_one_is_not_whole(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 
 from brokerless import clock
 from brokerless.findings import Finding, Kind, Severity
@@ -345,17 +346,18 @@ def _expired(
     partition: PartitionPath, segments: Sequence[SegmentMetadata], now: int
 ) -> Iterator[tuple[str, list[SegmentMetadata]]]:
     """Segments that a broker deletes at its next task, and why."""
-    before = [each for each in segments if each.end_offset < partition.log_start_offset]
+    start = partition.log_start_offset
+    before = [each for each in segments if each.end_offset < start]
     if before:
-        yield f"before the log start offset {partition.log_start_offset}", before
-    left = [each for each in segments if each not in before]
+        yield f"before the log start offset {start}", before
+    left = [each for each in segments if each.end_offset >= start]
     limits = {name: _number(read_topic_setting(partition.location, partition.topic or "", name))
               for name in ("retention.ms", "retention.bytes")}  # fmt: skip
     if (age := limits["retention.ms"]) is not None and age >= 0:
-        old = [each for each in left if 0 <= each.max_timestamp < now - age]
-        if old:
-            yield f"past retention.ms={age}", old
-        left = [each for each in left if each not in old]
+        is_old = [0 <= each.max_timestamp < now - age for each in left]
+        if any(is_old):
+            yield f"past retention.ms={age}", list(compress(left, is_old))
+        left = [each for each, old in zip(left, is_old, strict=True) if not old]
     if (most := limits["retention.bytes"]) is not None and most >= 0:
         end = max((each.end_offset for each in segments), default=-1)
         own = [each for each in partition.segments if not is_tiered(each.log.location) and each.base_offset > end]

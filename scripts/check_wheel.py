@@ -1,7 +1,9 @@
 """Installs a wheel into an environment of its own and uses it there: ``python scripts/check_wheel.py UV WHEEL``.
 
 What the README promises of a wheel: it needs no Numba and no compiler, answers at once on a fresh machine, writes no
-cache, asks for nothing that is missing, and leaves nothing when it is uninstalled. Prints what it measured.
+cache, asks for nothing that is missing, and leaves nothing when it is uninstalled. Then the wheel is tried with other
+versions of Python, if they are here, and what it needs is looked for as wheels for other kinds of machines. Prints what
+it measured.
 """
 
 from __future__ import annotations
@@ -12,12 +14,15 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 GOALS = {"cat": 0.6, "cat --json": 0.8}
 """Seconds that the first commands are to take, printed beside what was measured: a busy machine fails nothing."""
 VERSIONS = ("--constraint", str(ROOT / "locks" / "newest.txt"))
+PLATFORMS = ("aarch64-apple-darwin", "aarch64-manylinux_2_28")
 LOG = ROOT / "demo/data/orders-0"
 ABSENT = ("numba", "llvmlite")
 
@@ -26,6 +31,8 @@ def main() -> None:
     uv, wheel = sys.argv[1:]
     with tempfile.TemporaryDirectory() as directory:
         check(uv, Path(wheel), Path(directory))
+        check_pythons(uv, Path(wheel), Path(directory))
+    check_platforms(uv)
 
 
 def check(uv: str, wheel: Path, directory: Path) -> None:
@@ -85,6 +92,49 @@ def use(command: Path, home: Path, directory: Path) -> None:
         found = brokerless("cat", "--json", str(directory / codec)).splitlines()
         expect(len(found) == len(lines), f"{len(lines)} records after conversion", len(found))
     expect("kernels-linux" in brokerless("--version", "--verbose") or sys.platform != "linux", "the library", "none")
+
+
+def check_platforms(uv: str) -> None:
+    """All that a wheel needs can be had as wheels for the other kinds of machines; Spark comes as sources for all."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [f"--extra={each}" for each in project["optional-dependencies"] if each not in ("spark", "all")]
+    versions = pythons_of(project)
+    for platform in PLATFORMS:
+        for version in (versions[0], versions[-1]):
+            only = ["--only-binary", ":all:", "--python-platform", platform, "--python-version", version]
+            run([uv, "pip", "compile", "--quiet", *VERSIONS, *only, *extras, str(ROOT / "pyproject.toml")])
+            print(f"  wheels of all that is needed for {platform}, Python {version}: there are", flush=True)
+
+
+def check_pythons(uv: str, wheel: Path, directory: Path) -> None:
+    """The wheel in each other version of Python that this machine has."""
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    for version in pythons_of(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]):
+        found = find_python(uv, version)
+        if version == own or found is None:
+            print(f"  Python {version}: {'tried above' if version == own else 'is not on this machine'}")
+            continue
+        venv = directory / version
+        python = ["--python", str(venv / "bin" / "python")]
+        run([uv, "venv", "--quiet", "--no-python-downloads", "--python", found, str(venv)])
+        run([uv, "pip", "install", "--quiet", *python, *VERSIONS, str(wheel)])
+        run([uv, "pip", "check", "--quiet", *python])
+        run([str(venv / "bin" / "brokerless"), "verify", str(LOG)])
+        run([str(venv / "bin" / "brokerless"), "cat", "--json", str(LOG)])
+        print(f"  Python {version}: right", flush=True)
+
+
+def find_python(uv: str, version: str) -> str | None:
+    """The interpreter of a version, where uv finds one, or pyenv has one that is not chosen."""
+    find = [uv, "python", "find", "--no-python-downloads", version]
+    found = subprocess.run(find, capture_output=True, text=True, check=False)
+    root = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser()
+    others = sorted(map(str, root.glob(f"versions/{version}.*/bin/python")))
+    return found.stdout.strip() if found.returncode == 0 else next(iter(others), None)
+
+
+def pythons_of(project: dict[str, Any]) -> list[str]:
+    return [each.rpartition(" :: ")[2] for each in project["classifiers"] if ":: Python :: 3." in each]
 
 
 def files_of(directory: Path) -> set[str]:

@@ -105,4 +105,17 @@ def test_the_image_has_all_but_spark_and_no_rights() -> None:
     user, group = steps["USER"].split(":")
     for pod in pods().values():
         assert (pod["securityContext"]["runAsUser"], pod["securityContext"]["runAsGroup"]) == (int(user), int(group))
-    assert (ROOT / ".dockerignore").read_text().splitlines()[1:] == ["*", "!dist/*.whl"]
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()[1:]
+    assert ignored == ["*", "!dist/*.whl", "!dist/brokerless-*-linux-*"]
+
+
+def test_the_image_of_the_bundle_is_that_file_and_nothing_else() -> None:
+    text = (ROOT / "packaging" / "image" / "Dockerfile").read_text()
+    steps = dict(line.split(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
+    assert steps == {
+        "FROM": "scratch",
+        "COPY": "dist/brokerless-*-linux-* /brokerless",
+        "ENV": "HOME=/tmp",
+        "USER": "1001:0",
+        "ENTRYPOINT": '["/brokerless"]',
+    }

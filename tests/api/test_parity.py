@@ -92,6 +92,7 @@ ONLY_OPTIONS: dict[str, dict[str, str]] = {
     "rebuild": {
         "dry_run": "the default; apply= is the opposite",
         "map": "mapping=",
+        "log_start": "log_starts=",
         "undo": "brokerless.undo_rebuild",
         "force": "a parameter of brokerless.undo_rebuild",
     },

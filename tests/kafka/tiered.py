@@ -5,20 +5,34 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 import brokerless
-from tests.kafka.broker import KafkaBroker
+from tests.kafka.broker import SETTINGS, KafkaBroker
 from tests.kafka.jars import NEWEST, compile_helpers
-from tests.kafka.producers import Consumed, Isolation
+from tests.kafka.producers import Consumed, Isolation, consume
 
 ISOLATIONS: tuple[Isolation, ...] = ("read_uncommitted", "read_committed")
 METADATA_PARTITIONS = 2
 CLASS = "DirectoryRemoteStorage"
+
+
+QUICK = {
+    name: SETTINGS[name]
+    for name in (
+        "log.initial.task.delay.ms",
+        "log.flush.start.offset.checkpoint.interval.ms",
+        "offsets.topic.num.partitions",
+        "transaction.state.log.num.partitions",
+        "broker.session.timeout.ms",
+        "broker.heartbeat.interval.ms",
+    )
+}
 
 
 def tiered_settings(bucket: Path, version: str = NEWEST) -> dict[str, str]:
@@ -37,14 +51,15 @@ def tiered_settings(bucket: Path, version: str = NEWEST) -> dict[str, str]:
 
 
 def printed_properties(printed: Mapping[str, str], bucket: Path) -> str:
-    """A ``server.properties`` with exactly the settings that ``rebuild`` prints, and those that it cannot know."""
+    """A ``server.properties`` with exactly the settings that ``rebuild`` prints, those that it cannot know, and what
+    makes a test short."""
     own = tiered_settings(bucket)
     unknown = {
         "CLASS": own["remote.log.storage.manager.class.name"],
         "PATH": own["remote.log.storage.manager.class.path"],
     }
     more = ("rsm.config.dir", "remote.log.manager.task.interval.ms", "log.retention.check.interval.ms")
-    settings = {"log.retention.ms": "-1", **{name: own[name] for name in more}, **printed}
+    settings = {"log.retention.ms": "-1", **QUICK, **{name: own[name] for name in more}, **printed}
     return "".join(f"{name}={unknown.get(value, value)}\n" for name, value in settings.items())
 
 
@@ -60,6 +75,14 @@ def wait_for(is_so: Callable[[], Any], what: str) -> Any:
         assert time.monotonic() < give_up, f"not within 90 s: {what}"
         time.sleep(0.1)
     return found
+
+
+def serves_remote(broker: KafkaBroker, topic: str, partition: int) -> bool:
+    """Whether a consumer gets records: just after a start, remote ones are answered with an error, as the broker has
+    not read the metadata of remote segments yet."""
+    with suppress(KafkaException):
+        return bool(consume(broker, topic, partition))
+    return False
 
 
 def rows_of(directory: Path, topic: str, partition: int, isolation: Isolation, **options: Any) -> list[Consumed]:

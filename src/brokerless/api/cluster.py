@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from brokerless.api.jobs import Paths, list_paths, open_directory
 from brokerless.api.topic_names import is_chosen, select_topics
-from brokerless.errors import renamed
+from brokerless.errors import UsageError, renamed
 from brokerless.findings import Finding
 from brokerless.log.directory import LogDirectory, resolve
 from brokerless.log.names import Include
@@ -19,6 +19,7 @@ from brokerless.tables.partition_reader import OnDamage, PartitionReader
 if TYPE_CHECKING:
     from brokerless.internals.groups.positions import ResetTo
     from brokerless.jobs.cluster.job import ClusterDescription
+    from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions
     from brokerless.jobs.rebuild.plan import Data, Quorum, Rebuild
     from brokerless.serving.server import Server
 
@@ -50,6 +51,10 @@ def rebuild(
     adopt: bool = False,
     cluster_id: str | None = None,
     reset_positions: ResetTo | None = None,
+    from_bucket: str | os.PathLike[str] | None = None,
+    key_pairs: Mapping[str, str | os.PathLike[str]] | None = None,
+    log_starts: Mapping[tuple[str, int], int] | None = None,
+    abort_open_transactions: bool = False,
     apply: bool = False,
     max_batch_bytes: int | None = None,
 ) -> Rebuild:
@@ -62,6 +67,10 @@ def rebuild(
     ``without_metadata``: from directories alone. ``adopt``: topics that only the disks have, too.
     ``reset_positions``: ``"end"`` or ``"start"`` of what is left, where positions of groups are set that are past it.
 
+    ``from_bucket``: only the bucket of the tiered topics is left, and ``paths`` (none, or an old log directory) are for
+    what it does not know. ``key_pairs`` are those of the bucket, as in :func:`open`. ``log_starts``: first offsets that
+    consumers get, by topic and partition. ``abort_open_transactions``: end those that are open where the bucket ends.
+
     Of the result, ``cluster``, ``nodes`` and ``directories`` are what is written, ``lost`` and ``findings`` what is
     not. Raises :class:`UsageError`, :class:`UnreadableError` and :class:`UnwritableError`.
     """
@@ -69,6 +78,7 @@ def rebuild(
     from brokerless.jobs.rebuild.job import rebuild as run
     from brokerless.jobs.rebuild.plan import RebuildOptions
 
+    bucket = _bucket(from_bucket, log_starts, key_pairs, abort_open_transactions)
     options = RebuildOptions(
         data=data,
         mapping=None if mapping is None else os.fspath(mapping),
@@ -80,8 +90,29 @@ def rebuild(
         cluster_id=cluster_id,
         max_batch_bytes=max_batch_bytes,
         reset_to=reset_positions,
+        bucket=bucket,
     )
-    return run(_directories(paths), os.fspath(to), options, apply=apply)
+    is_one = isinstance(paths, str | os.PathLike)
+    listed = [paths] if is_one else list(paths)
+    directories = [] if bucket is not None and not listed else _directories(listed)
+    return run(directories, os.fspath(to), options, apply=apply)
+
+
+def _bucket(
+    url: str | os.PathLike[str] | None,
+    log_starts: Mapping[tuple[str, int], int] | None,
+    key_pairs: Mapping[str, str | os.PathLike[str]] | None,
+    abort_open: bool,
+) -> BucketOptions | None:
+    from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions
+    from brokerless.log.tiered.options import with_tiered_options
+
+    if url is None:
+        if log_starts or key_pairs or abort_open:
+            raise UsageError("log_starts, key_pairs and abort_open_transactions are for from_bucket")
+        return None
+    location = with_tiered_options(Location(os.fspath(url)), key_pairs, None, None)
+    return BucketOptions(location, dict(log_starts or {}), abort_open)
 
 
 def undo_rebuild(paths: Paths, to: str | os.PathLike[str], *, force: bool = False) -> tuple[str, ...]:

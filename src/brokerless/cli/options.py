@@ -32,10 +32,15 @@ def add_paths(parser: ArgumentParser) -> None:
 
 def add_tiered(parser: ArgumentParser) -> None:
     """Add what it takes to read the objects of tiered storage."""
-    help_of_key = "a private key (PEM) of encrypted remote segments, by the name of its key pair; can be repeated"
-    parser.add_argument("--key-pair", action=_EachOnce, type=key_pair, default=[], metavar="ID=FILE", help=help_of_key)
+    add_key_pair(parser)
     help_of_layout = "PATH has copies of segments that are named so, as in {topic}/{partition}/{offset}-*.log"
     parser.add_argument("--layout", metavar="PATTERN", help=help_of_layout)
+
+
+def add_key_pair(parser: ArgumentParser) -> None:
+    """Add the option for encrypted remote segments."""
+    help_of_key = "a private key (PEM) of encrypted remote segments, by the name of its key pair; can be repeated"
+    parser.add_argument("--key-pair", action=_EachOnce, type=key_pair, default=[], metavar="ID=FILE", help=help_of_key)
 
 
 class _EachOnce(Action):

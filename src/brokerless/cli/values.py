@@ -7,7 +7,7 @@ from argparse import ArgumentTypeError
 from typing import NoReturn
 
 from brokerless.bounds import MAX_INT32, MAX_INT64
-from brokerless.log.names import INCLUDE
+from brokerless.log.names import INCLUDE, parse_partition_directory
 from brokerless.text import parse_bytes
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
@@ -69,6 +69,15 @@ def pair(text: str) -> tuple[str, str]:
     if not is_there or not name:
         raise ArgumentTypeError(f"{text!r} is not KEY=VALUE")
     return name, value
+
+
+def log_start(text: str) -> tuple[tuple[str, int], int]:
+    """A partition and the first offset that consumers get of it, such as ``orders-0=212``."""
+    name, equals, offset = text.rpartition("=")
+    found = parse_partition_directory(name)
+    if not equals or not offset.isascii() or not offset.isdecimal() or found is None or found.state != "live":
+        raise ArgumentTypeError(f"{text!r} is no partition and offset, such as orders-0=212")
+    return (found.topic, found.partition), int(offset)
 
 
 def key_pair(text: str) -> tuple[str, str]:

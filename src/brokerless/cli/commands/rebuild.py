@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from brokerless.cli.options import add_apply, add_max_batch_bytes, add_severity
+from brokerless.cli.options import add_apply, add_key_pair, add_max_batch_bytes, add_severity
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
+from brokerless.cli.values import log_start
 from brokerless.errors import UsageError
+
+if TYPE_CHECKING:
+    from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions
 
 DESCRIPTION = """\
 Makes formatted, consistent log directories of the disks of a cluster, with which its brokers and controllers start.
@@ -31,6 +36,11 @@ A mapping file names the nodes of the new cluster where they are not those of th
 Positions of groups past the end of what is left of a partition are listed as lost; --reset-positions sets them to its
 end or start.
 
+With --from-bucket, only the bucket of the tiered topics is left: each of their partitions begins after its last remote
+segment, with the metadata of these segments, so that a broker serves them all. What a bucket does not know is listed as
+lost, or taken from an old log directory, if one is given as DISK: log starts, settings, ACLs, groups. Copy the bucket
+before a start.
+
 The exit code is 0, 1 if anything is lost or there are warnings or errors, and 2 if nothing can be done.
 """
 EXAMPLES = """\
@@ -40,6 +50,7 @@ EXAMPLES = """\
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --state state.jsonl --metadata-version 4.0 --apply
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --reset-positions end --apply
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --undo
+  brokerless rebuild --from-bucket s3://bucket/prefix --to /srv/rebuilt --log-start orders-0=212 --apply
 """
 
 
@@ -66,6 +77,15 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--adopt", action="store_true", help=help_of_adopt)
     help_of_reset = "set positions of groups past the end of a partition to the end or start of what is left of it"
     parser.add_argument("--reset-positions", choices=("end", "start"), help=help_of_reset)
+    help_of_bucket = "the bucket of the tiered topics, where it is all that is left of them"
+    parser.add_argument("--from-bucket", metavar="URL", help=help_of_bucket)
+    add_key_pair(parser)
+    help_of_start = "with --from-bucket: the first offset of a partition that consumers get; can be repeated"
+    parser.add_argument(
+        "--log-start", action="append", type=log_start, default=[], metavar="TOPIC-P=OFFSET", help=help_of_start
+    )
+    help_of_abort = "with --from-bucket: end transactions that are open where the bucket ends"
+    parser.add_argument("--abort-open-transactions", action="store_true", help=help_of_abort)
     help_of_id = "the cluster id, where no disk has one; a random one by default"
     parser.add_argument("--cluster-id", metavar="ID", help=help_of_id)
     add_apply(parser, "write it")
@@ -75,6 +95,19 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help=help_of_force)
     add_severity(parser, has_summary=False)
     add_max_batch_bytes(parser)
+
+
+def _bucket(options: Namespace) -> BucketOptions | None:
+    from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions
+    from brokerless.log.storage.location import Location
+    from brokerless.log.tiered.options import with_tiered_options
+
+    if options.from_bucket is None:
+        if options.log_start or options.key_pair or options.abort_open_transactions:
+            raise UsageError("--log-start, --key-pair and --abort-open-transactions are for --from-bucket")
+        return None
+    location = with_tiered_options(Location(options.from_bucket), dict(options.key_pair), None, None)
+    return BucketOptions(location, dict(options.log_start), options.abort_open_transactions)
 
 
 def run(options: Namespace) -> int:
@@ -87,7 +120,7 @@ def run(options: Namespace) -> int:
     from brokerless.views.internals.rebuild import rebuild_lines, rebuild_rows
 
     output = Output()
-    if not options.paths:
+    if not options.paths and options.from_bucket is None:
         raise UsageError("give the log directories of the old cluster's nodes")
     if options.undo:
         for each in undo(options.paths, options.to, force=options.force):
@@ -108,6 +141,7 @@ def run(options: Namespace) -> int:
         cluster_id=options.cluster_id,
         max_batch_bytes=options.max_batch_bytes,
         reset_to=options.reset_positions,
+        bucket=_bucket(options),
     )
     size = sum(each.size for directory in directories for each in directory.partitions) if options.apply else None
     with progress("writing" if options.apply else "reading", size) as done:

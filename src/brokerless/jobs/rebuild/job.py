@@ -44,6 +44,9 @@ def rebuild(
             raise UsageError(f"{each.path}: this is not a log directory; give the directories of log.dirs, one a disk")
         if is_local_within(to, each.path):
             raise UsageError(f"{to} is in {each.path}, which is read; write to another directory")
+    bucket = None if options.bucket is None else options.bucket.location.path
+    if bucket is not None and not is_remote(bucket) and is_local_within(to, bucket):
+        raise UsageError(f"{to} is in {bucket}, which is read; write to another directory")
     disks = [load_disk(each, options.max_batch_bytes) for each in directories]
     refuse_running(disks)
     root = Path(to)

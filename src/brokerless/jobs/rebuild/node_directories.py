@@ -13,6 +13,7 @@ from pathlib import Path
 from brokerless.errors import UsageError
 from brokerless.internals.groups.positions import ResetTo
 from brokerless.internals.metadata_snapshot import snapshot_batches
+from brokerless.jobs.rebuild.from_bucket.stand_ins import write_stand_ins
 from brokerless.jobs.rebuild.group_positions import in_sync, reset_positions
 from brokerless.jobs.rebuild.plan import Rebuild, TargetDirectory
 from brokerless.jobs.rebuild.replicas import HeldReplica
@@ -82,6 +83,8 @@ def _write(rebuild: Rebuild, target: TargetDirectory, path: Path, done: Done) ->
     commit(path, staged)
     if rebuild.reset_to is not None:
         _reset_positions(rebuild, rebuild.reset_to, target, path)
+    if rebuild.from_bucket is not None and target.is_first:
+        write_stand_ins(rebuild.from_bucket, target.node_id, path, rebuild.now_ms)
     write_file(path / names.CLEAN_SHUTDOWN, NO_BROKER)
     if target.is_first:
         write_metadata(rebuild, path)

@@ -64,6 +64,14 @@ class Node:
         return CONTROLLER in self.roles
 
 
+ALONE = Node(
+    1, None, (BROKER, CONTROLLER),
+    (Listener(PLAIN, "127.0.0.1", 9092, PLAIN), Listener("CONTROLLER", "127.0.0.1", 9093, PLAIN)),
+    None, (), "CONTROLLER",
+)  # fmt: skip
+"""The only node of a cluster of which no disk is left, and no mapping file says otherwise."""
+
+
 def load_nodes(path: str, disks: Sequence[Disk]) -> tuple[Node, ...]:
     """The nodes in a mapping file: JSON with ``nodes``, each with ``id``, ``roles`` and, where they are needed,
     ``was``, ``listeners`` (address by name), ``controllerListener`` (the name of one, where it is not CONTROLLER),

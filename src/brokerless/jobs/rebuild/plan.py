@@ -27,10 +27,14 @@ from brokerless.internals.metadata_versions import (
 )
 from brokerless.internals.remote.storage import topic_settings
 from brokerless.jobs.cluster.disks import Disk
-from brokerless.jobs.cluster.metadata_replicas import MetadataReplica, best_of, compare_replicas
+from brokerless.jobs.cluster.metadata_replicas import MetadataReplica, Voter, best_of, compare_replicas
 from brokerless.jobs.rebuild.adopted_topics import adopt_topics
+from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition
+from brokerless.jobs.rebuild.from_bucket.plan import Bucketed, BucketOptions, put_in, read_bucket, take_out
+from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket
 from brokerless.jobs.rebuild.group_positions import positions_past_end
 from brokerless.jobs.rebuild.nodes import (
+    ALONE,
     PROTOCOLS,
     Node,
     cluster_id_of,
@@ -51,7 +55,7 @@ from brokerless.jobs.rebuild.replicas import (
 )
 from brokerless.jobs.rebuild.server_properties import server_properties
 from brokerless.jobs.rebuild.table_rows import is_tables, load_tables
-from brokerless.jobs.rebuild.tiered import remote_findings, tiered_settings
+from brokerless.jobs.rebuild.tiered import bucket_settings, remote_findings, tiered_settings
 from brokerless.jobs.restart.directory_files import check_directory_ids, is_reserved
 from brokerless.jobs.restart.refused_settings import refused_settings
 from brokerless.jobs.restart.replicas import ClusterState
@@ -83,7 +87,8 @@ class RebuildOptions:
     version, None for the old one's. ``quorum``: voters in each node's configuration, or in the metadata (KIP-853); None
     for that of the old cluster. ``source``: a log, snapshot or tables as JSON Lines to take the state from, in place of
     the disks'. ``without_metadata``: from directories alone. ``adopt``: topics that only the disks have, too.
-    ``reset_to``: where positions of groups are set that are past the end of a partition; None leaves them."""
+    ``reset_to``: where positions of groups are set that are past the end of a partition; None leaves them.
+    ``bucket``: of which tiered topics are rebuilt."""
 
     data: Data = "copy"
     mapping: str | None = None
@@ -95,6 +100,7 @@ class RebuildOptions:
     cluster_id: str | None = None
     max_batch_bytes: int | None = None
     reset_to: ResetTo | None = None
+    bucket: BucketOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +141,7 @@ class Rebuild:
     """Of groups, past the end of their partition."""
     reset_to: ResetTo | None = None
     now_ms: int = 0
+    from_bucket: FromBucket | None = None
 
     __repr__ = short_repr
     _repr_html_ = short_html
@@ -151,7 +158,8 @@ class Rebuild:
             raise UsageError(f"the rebuilt cluster has no node {node_id}")
         log_dirs = [full_path(each.path) for each in self.directories if each.node_id == node_id]
         settings = server_properties(node, self.nodes, log_dirs, is_dynamic=self.voters is not None)
-        return {**settings, **tiered_settings(self.cluster, node)}
+        more = bucket_settings(self.nodes) if self.from_bucket is not None and node.is_broker else {}
+        return {**settings, **tiered_settings(self.cluster, node), **more}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +178,7 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     for what cannot be written, and UnreadableError."""
     if options.reset_to is not None and options.data == "in-place":
         raise UsageError("in place no log is changed, and positions are in logs; give --data copy or link")
+    in_bucket = _in_bucket(options)
     findings: list[Finding] = [
         each for disk in disks for each in disk.findings if disk.metadata is None or each not in disk.metadata.damage
     ]
@@ -182,16 +191,9 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     state = _state(disks, options, findings)
     cluster = state.cluster
     voters = () if state.replica is None else state.replica.voters
-    nodes = load_nodes(options.mapping, disks) if options.mapping else known_nodes(disks, cluster, voters)
-    if not any(each.is_broker for each in nodes):
-        raise UsageError("no node of the rebuilt cluster is a broker; give one in the mapping file")
-    lost: list[str] = []
-    if not cluster.topics or options.adopt:
-        nothing = not cluster.topics
-        adopted = adopt_topics(cluster, disks, nodes, findings.append)
-        if nothing and not options.source:
-            lost += _LOST
-        lost += [f"settings of topic {each}" for each in adopted]
+    nodes = _nodes(options, disks, cluster, voters)
+    lost = list(_adopt(options, disks, cluster, nodes, findings))
+    bucket, disks = take_out(in_bucket, options.bucket, cluster, disks, lost)
     held = held_replicas(disks, nodes, cluster, findings.append)
     twice = next((each for each in findings if each.kind == Kind.REPLICA_TWICE), None)
     if twice is not None and options.data == "in-place":
@@ -208,6 +210,7 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     lost += report_cuts(held, findings.append)
     findings += left_out(disks, cluster, held)
     findings += broken_epochs(held, in_place=options.data == "in-place")
+    from_bucket = _put_in(bucket, cluster, nodes, directories, findings, lost)
     findings[:0] = remote_findings(cluster, nodes, held, to, options.max_batch_bytes)
     positions = tuple(positions_past_end(cluster, held, options.max_batch_bytes))
     findings += (_position_finding(*each, options.reset_to) for each in positions)
@@ -220,6 +223,7 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     cluster.features.pop(KRAFT_VERSION, None)
     findings += _refused_settings(cluster, level, state.origin.partition(",")[0])
     used = largest_producer_id(held, thorough=cluster.next_producer_id is None)
+    used = max(used, -1 if from_bucket is None else from_bucket.largest_producer_id)
     if used >= (cluster.next_producer_id or 0):
         cluster.next_producer_id = (used // _PRODUCER_ID_BLOCK + 1) * _PRODUCER_ID_BLOCK
     marks = [row["brokerEpoch"] for row in cluster.brokers.values()]
@@ -229,9 +233,62 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
         tuple(_voters(nodes, directories)) if is_dynamic else None,
         held, tuple(lost), tuple(findings), state.origin, options.data,
         positions=tuple(each for each, _ in positions), reset_to=options.reset_to, now_ms=clock.now(),
+        from_bucket=from_bucket,
     )  # fmt: skip
     rebuild.records()  # refused here, before anything is written
     return rebuild
+
+
+def _in_bucket(options: RebuildOptions) -> list[BucketPartition]:
+    if options.bucket is None:
+        return []
+    if options.data == "in-place":
+        raise UsageError("from a bucket, directories are new; give --data copy or link")
+    return read_bucket(options.bucket)
+
+
+def _nodes(
+    options: RebuildOptions, disks: Sequence[Disk], cluster: Cluster, voters: Sequence[Voter]
+) -> tuple[Node, ...]:
+    if options.mapping:
+        nodes = load_nodes(options.mapping, disks)
+    else:
+        nodes = known_nodes(disks, cluster, voters) if disks else (ALONE,)
+    if not any(each.is_broker for each in nodes):
+        raise UsageError("no node of the rebuilt cluster is a broker; give one in the mapping file")
+    return nodes
+
+
+def _adopt(
+    options: RebuildOptions, disks: Sequence[Disk], cluster: Cluster, nodes: Sequence[Node], findings: list[Finding]
+) -> Iterator[str]:
+    """Takes in topics that only the disks have; yields what of the old state is lost."""
+    nothing = not cluster.topics
+    if nothing or options.adopt:
+        adopted = adopt_topics(cluster, disks, nodes, findings.append)
+        if nothing and not options.source:
+            yield from _LOST
+            yield from () if disks else ("positions of groups",)
+        yield from (f"settings of topic {each}" for each in adopted)
+
+
+def _put_in(
+    bucket: Bucketed | None,
+    cluster: Cluster,
+    nodes: Sequence[Node],
+    directories: Sequence[TargetDirectory],
+    findings: list[Finding],
+    lost: list[str],
+) -> FromBucket | None:
+    """What the rebuilt cluster has of a bucket; findings about that come first."""
+    if bucket is None:
+        return None
+    brokers = {each.node_id for each in nodes if each.is_broker}
+    first = {each.node_id: each.directory_id for each in directories if each.is_first and each.node_id in brokers}
+    found: list[Finding] = []
+    from_bucket = put_in(bucket, cluster, first, found.append, lost)
+    findings[:0] = found
+    return from_bucket
 
 
 def _position_finding(position: LostPosition, path: str, reset_to: ResetTo | None) -> Finding:
@@ -259,7 +316,7 @@ def _state(disks: Sequence[Disk], options: RebuildOptions, findings: list[Findin
         epoch = 0 if best is None else max(best.epoch, 0)
         return _State(cluster, options.source, end, max(epoch, (name.epoch or 0) if name else 0), now, best, False)
     if best is None or options.without_metadata:
-        origin = "directories of partitions alone"
+        origin = "directories of partitions alone" if disks else "the bucket alone"
         offset, epoch = (0, 0) if best is None else (best.end_offset, max(best.epoch, 0))
         return _State(Cluster(), origin, offset, epoch, now, best, _is_dynamic(best))
     cluster = read_cluster(best.reader, findings.append, best.end_offset, options.max_batch_bytes)

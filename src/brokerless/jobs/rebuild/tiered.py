@@ -42,6 +42,18 @@ def tiered_settings(cluster: Cluster, node: Node) -> dict[str, str]:
     return found
 
 
+def bucket_settings(nodes: Sequence[Node]) -> dict[str, str]:
+    """Return what a broker needs as well where only the bucket is left: nothing expires, and Kafka's own topics, which
+    are created again, have no more replicas than there are brokers (3 by default)."""
+    replicas = min(3, sum(each.is_broker for each in nodes))
+    if replicas == 3:
+        return {"log.retention.ms": "-1"}
+    topics = ("transaction.state.log", "share.coordinator.state.topic")
+    found = {"log.retention.ms": "-1", "offsets.topic.replication.factor": str(replicas)}
+    found |= {f"{each}.replication.factor": str(replicas) for each in topics}
+    return found | {f"{each}.min.isr": "1" for each in topics}
+
+
 def remote_findings(
     cluster: Cluster,
     nodes: Sequence[Node],

@@ -6,6 +6,7 @@ Sources: ``ProducerStateManager`` and its message ``ProducerSnapshot`` (3.9.1),
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,16 +60,20 @@ class ProducerSnapshot:
 
 def load_producer_snapshot(location: Location) -> ProducerSnapshot:
     """Reads a producer snapshot; one whose checksum does not match gives no entries, as Kafka then drops it."""
+    return _load(lambda: np.frombuffer(location.read(SNAPSHOT_LIMIT), np.uint8), location.path)
+
+
+def parse_producer_snapshot(data: NDArray[np.uint8], path: str) -> ProducerSnapshot:
+    """The same of bytes; ``path``: what findings name."""
+    return _load(lambda: data, path)
+
+
+def _load(read: Callable[[], NDArray[np.uint8]], path: str) -> ProducerSnapshot:
     entry = layouts.PRODUCER_SNAPSHOT_ENTRY
     entries, findings = parse_or_report(
-        lambda: _parse(np.frombuffer(location.read(SNAPSHOT_LIMIT), np.uint8)),
-        location.path,
-        np.empty(0, entry),
-        Kind.PRODUCER_SNAPSHOT_CORRUPT,
+        lambda: _parse(read()), path, np.empty(0, entry), Kind.PRODUCER_SNAPSHOT_CORRUPT
     )
-    return ProducerSnapshot(
-        location.path, *(entries[name].astype(np.int64) for name in entry.names or ()), findings=findings
-    )
+    return ProducerSnapshot(path, *(entries[name].astype(np.int64) for name in entry.names or ()), findings=findings)
 
 
 def _parse(data: NDArray[np.uint8]) -> NDArray[Any]:

@@ -130,6 +130,11 @@ class TieredFileSystem(AbstractFileSystem):
         """Start offsets of segments that begin within the one before."""
         return self._bucket.log(self._folder(_stripped(path))).overlapping
 
+    @property
+    def bucket(self) -> Bucket:
+        """What the objects are read of."""
+        return self._bucket
+
     def segment_ids(self) -> set[str]:
         """Of all segments that have objects."""
         return {segment_id for folder in self._bucket.folders().values() for _, segment_id in folder.objects}

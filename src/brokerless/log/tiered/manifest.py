@@ -63,6 +63,8 @@ class Manifest:
     indexes: Mapping[IndexName, tuple[int, int]]
     is_compressed: bool
     encryption: Encryption | None
+    max_timestamp: int = -1
+    broker_id: int = -1
 
     @property
     def is_plain(self) -> bool:
@@ -112,6 +114,8 @@ def parse_manifest(data: bytes) -> Manifest:
         _indexes(as_object(member(found, "segmentIndexes"), "segmentIndexes")),
         is_compressed,
         encryption,
+        as_integer(segment.get("maxTimestampMs", -1), "maxTimestampMs", -1),
+        as_integer(segment.get("brokerId", -1), "brokerId", -1, MAX_INT32),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from brokerless.internals.cluster import cluster_rows
 from brokerless.internals.metadata_versions import describe_level
+from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket
 from brokerless.jobs.rebuild.node_directories import held_in
 from brokerless.jobs.rebuild.plan import Rebuild
 from brokerless.text import format_bytes, show
@@ -33,6 +34,10 @@ def rebuild_lines(rebuild: Rebuild) -> Iterator[str]:
     yield ""
     yield "topics:"
     yield from (f"  {line}" for line in _topic_lines(rebuild))
+    if rebuild.from_bucket is not None:
+        yield ""
+        yield f"of {show(rebuild.from_bucket.url)}:"
+        yield from (f"  {line}" for line in _bucket_lines(rebuild.from_bucket))
     if rebuild.lost:
         yield ""
         yield "lost:"
@@ -95,6 +100,18 @@ def _topic_lines(rebuild: Rebuild) -> Iterator[str]:
     yield from table(names, cells, names[2:], margin=2)
 
 
+def _bucket_lines(found: FromBucket) -> Iterator[str]:
+    cells: list[list[str]] = []
+    for each in found.stand_ins:
+        of_bucket = each.partition
+        size = format_bytes(sum(segment.size for segment in of_bucket.segments))
+        offsets = f"{of_bucket.start_offset}..{of_bucket.end_offset - 1}" if of_bucket.segments else NOTHING
+        counts = [format_number(len(of_bucket.segments)), size, offsets, str(each.log_start)]
+        cells.append([show(of_bucket.name), *counts, format_number(len(each.transactions))])
+    names = ("partition", "segments", "size", "offsets", "log start", "open transactions")
+    yield from table(names, cells, ("segments", "size", "log start", "open transactions"), margin=2)
+
+
 def rebuild_rows(rebuild: Rebuild) -> Iterator[Row]:
     """The tables of the rebuilt cluster, which ``--from`` takes again, and what is not of the metadata."""
     for name, rows in cluster_rows(rebuild.cluster).items():
@@ -107,6 +124,18 @@ def rebuild_rows(rebuild: Rebuild) -> Iterator[Row]:
         yield {
             "table": "directories", "path": each.path, "nodeId": each.node_id, "directoryId": each.directory_id,
             "disk": source, "isNew": each.is_new, "partitions": sum(1 for _ in held_in(rebuild, each)),
+        }  # fmt: skip
+    for each in () if rebuild.from_bucket is None else rebuild.from_bucket.stand_ins:
+        of_bucket = each.partition
+        yield {
+            "table": "remotePartitions", "topic": of_bucket.topic, "topicId": of_bucket.topic_id,
+            "partition": of_bucket.partition, "nodeId": each.node_id, "segments": len(of_bucket.segments),
+            "sizeInBytes": sum(segment.size for segment in of_bucket.segments),
+            "startOffset": of_bucket.start_offset, "endOffset": of_bucket.end_offset,
+            "logStartOffset": each.log_start, "isLogStartKnown": each.is_log_start_known,
+            "openTransactions": [
+                {"producerId": one.producer_id, "firstOffset": one.first_offset} for one in each.transactions
+            ],
         }  # fmt: skip
     yield from ({"table": "positions", **each.row(), "resetTo": rebuild.reset_to} for each in rebuild.positions)
     yield from ({"table": "lost", "what": each} for each in rebuild.lost)

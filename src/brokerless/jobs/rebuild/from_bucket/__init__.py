@@ -1,0 +1,1 @@
+"""Rebuilds the tiered topics of a cluster of which only the bucket is left."""

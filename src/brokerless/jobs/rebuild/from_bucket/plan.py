@@ -1,0 +1,209 @@
+"""Plans what a rebuilt cluster has of a bucket: topics with their IDs, stand-ins for partitions, and what is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from brokerless.errors import UsageError
+from brokerless.findings import Finding, Kind
+from brokerless.internals.cluster import Cluster
+from brokerless.internals.records import REMOTE_LOG_METADATA
+from brokerless.jobs.cluster.disks import Disk
+from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition, read_partitions
+from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket, OpenTransaction, StandIn
+from brokerless.log import names
+from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
+from brokerless.log.checkpoint.topic_ids import random_id
+from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.paths import without_credentials
+from brokerless.log.tiered.detection import is_tiered
+
+_TOPIC = 2
+_METADATA_PARTITIONS = 50
+"""``TopicBasedRemoteLogMetadataManagerConfig``: the default."""
+_METADATA_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "remote.storage.enable": "false"}
+"""``TopicBasedRemoteLogMetadataManager.newRemoteLogMetadataTopic`` (4.4.0)."""
+_KEPT = {"remote.storage.enable": "true", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Settings with which nothing of a topic is deleted."""
+Report = Callable[[Finding], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketOptions:
+    """``location``: the bucket, with its options. ``log_starts``: first offsets that consumers get, by topic and
+    partition. ``abort_open``: end transactions that are open at its end."""
+
+    location: Location
+    log_starts: Mapping[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    abort_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bucketed:
+    """What a bucket has: partitions by topic ID, and what their rows in an old cluster's metadata were."""
+
+    options: BucketOptions
+    partitions: tuple[BucketPartition, ...]
+    topics: Mapping[str, str]
+    rows: Mapping[tuple[str, int], Mapping[str, Any]]
+    starts: Mapping[tuple[str, int], int]
+
+
+def read_bucket(options: BucketOptions) -> list[BucketPartition]:
+    """The partitions of a bucket. Raises :class:`UnreadableError`, and :class:`UsageError` for another layout."""
+    location = resolve(options.location).location
+    if not is_tiered(location):
+        raise UsageError(f"{options.location}: these are no remote segments; give the bucket of tiered topics")
+    file_system, _ = location.file_system()
+    found = read_partitions(file_system.bucket)
+    unnamed = next((each for each in found if not each.topic_id), None)
+    if unnamed is not None:
+        raise UsageError(f"{unnamed.name}: these are copies of segments, which no broker reads; use convert")
+    there = {(each.topic, each.partition): each for each in found}
+    for topic, partition in options.log_starts:
+        each = there.get((topic, partition))
+        if each is None:
+            raise UsageError(f"log start: the bucket has no partition {topic}-{partition}")
+        if options.log_starts[topic, partition] > each.end_offset:
+            raise UsageError(f"log start: {each.name} ends at offset {each.end_offset}")
+    return found
+
+
+def take_out(
+    partitions: Sequence[BucketPartition],
+    options: BucketOptions | None,
+    cluster: Cluster,
+    disks: Sequence[Disk],
+    lost: list[str],
+) -> tuple[Bucketed | None, Sequence[Disk]]:
+    """Takes the topics of a bucket, and the metadata of remote segments, out of an old cluster's state and disks, for
+    stand-ins take their place; the state is changed. Raises :class:`UsageError` where that has another ID for one."""
+    if options is None:
+        return None, disks
+    topics = {each.topic_id: each.topic for each in partitions}
+    ids = {name: topic_id for topic_id, name in cluster.topics.items()}
+    for topic_id, topic in topics.items():
+        if ids.get(topic, topic_id) != topic_id:
+            text = f"the bucket has it with ID {topic_id}, and the metadata with {ids[topic]}"
+            raise UsageError(f"{topic}: {text}; give another directory, or --without-metadata")
+    taken = {*topics.values(), REMOTE_LOG_METADATA}
+    rows: dict[tuple[str, int], Mapping[str, Any]] = {}
+    for topic_id in [each for each, name in cluster.topics.items() if name in taken]:
+        rows |= {(topic_id, number): row for number, row in cluster.partitions.pop(topic_id, {}).items()}
+    ends = {(each.topic, each.partition): each for each in partitions}
+    starts: dict[tuple[str, int], int] = {}
+    kept: list[Disk] = []
+    for disk in disks:
+        own = [each for each in disk.replicas if each.topic in taken]
+        kept.append(replace(disk, replicas=tuple(each for each in disk.replicas if each.topic not in taken)))
+        for each in own:
+            place = each.topic, each.partition
+            start = recorded_offset(each.paths.location, *place, names.LOG_START_OFFSET_CHECKPOINT)
+            if start is not None:
+                starts[place] = max(start, starts.get(place, 0))
+            there = ends.get(place)
+            if there is not None and (each.end_offset or 0) > there.end_offset:
+                span = f"{there.end_offset}..{(each.end_offset or 0) - 1}"
+                lost.append(f"offsets {span} of {there.name}, which {each.paths.path} has and the bucket has not")
+    return Bucketed(options, tuple(partitions), topics, rows, starts), kept
+
+
+def put_in(
+    bucket: Bucketed, cluster: Cluster, directory_ids: Mapping[int, str], report: Report, lost: list[str]
+) -> FromBucket:
+    """Puts the topics of a bucket into a cluster's state; each partition gets one replica. ``directory_ids``: of each
+    broker, the log directory that its stand-ins are in."""
+    url = without_credentials(bucket.options.location.path)[0]
+    text = "copy the bucket, or switch on versions of its objects, before a first start on what is rebuilt of it"
+    report(Finding("warning", Kind.REMOTE_FIRST_START, url, None, None, text))
+    brokers = sorted(directory_ids)
+    stand_ins: list[StandIn] = []
+    there = {(each.topic_id, each.partition): each for each in bucket.partitions}
+    for topic_id, topic in sorted(bucket.topics.items(), key=lambda each: each[1]):
+        numbers = [number for of_topic, number in (*there, *bucket.rows) if of_topic == topic_id]
+        cluster.topics[topic_id] = topic
+        own = cluster.partitions.setdefault(topic_id, {})
+        for number in range(max(numbers) + 1):
+            node = brokers[number % len(brokers)]
+            each, row = there.get((topic_id, number)), bucket.rows.get((topic_id, number), {})
+            epoch = max(-1 if each is None else each.newest_epoch, row.get("leaderEpoch", -1)) + 1
+            own[number] = _row(topic_id, number, node, directory_ids[node], epoch)
+            if each is None:
+                text = f"the bucket has nothing of {topic}-{number}: it begins again, empty"
+                report(Finding("warning", Kind.PARTITION_MISSING, url, None, None, text))
+            else:
+                stand_ins.append(_stand_in(bucket, each, node, url, report))
+                lost.append(f"records of {each.name} from offset {each.end_offset} on, as far as there were any")
+        _set_settings(cluster, topic, url, report)
+    metadata_id, nodes = _put_metadata(bucket, cluster, directory_ids)
+    return FromBucket(url, tuple(stand_ins), metadata_id, nodes)
+
+
+def _set_settings(cluster: Cluster, topic: str, url: str, report: Report) -> None:
+    settings = cluster.configs.setdefault((_TOPIC, topic), {})
+    before = {name: settings[name] for name in _KEPT if name in settings}
+    settings.update(_KEPT)
+    settings.pop("cleanup.policy", None)
+    written = ", ".join(f"{name}={value}" for name, value in _KEPT.items())
+    was = ", ".join(f"{name}={value}" for name, value in before.items()) or None
+    text = f"{written} is set for {topic}, so that no record is deleted; set others when it runs"
+    report(Finding("warning", Kind.TOPIC_SETTINGS_LOST, url, None, None, text, was, written))
+
+
+def _stand_in(bucket: Bucketed, each: BucketPartition, node: int, url: str, report: Report) -> StandIn:
+    for finding in each.findings:
+        report(finding)
+    place = each.topic, each.partition
+    known = bucket.options.log_starts.get(place, bucket.starts.get(place))
+    start = each.start_offset if known is None else min(known, each.end_offset)
+    if known is None:
+        text = f"the log start of {each.name} is in no bucket: it is the first offset there, {start}; records that "
+        text += "were deleted up to a later one come back, unless --log-start says where it was"
+        report(Finding("warning", Kind.REMOTE_LOG_START_UNKNOWN, url, None, start, text))
+    transactions = tuple(_open_transactions(each))
+    is_ended = bucket.options.abort_open
+    for one in transactions:
+        text = f"the transaction of producer {one.producer_id} in {each.name} is open where the bucket ends"
+        if is_ended:
+            report(Finding("info", Kind.REMOTE_TRANSACTION_OPEN, url, None, one.first_offset, f"{text}; it is aborted"))
+        else:
+            text += ": consumers with read_committed stop at it, unless --abort-open-transactions ends it"
+            report(Finding("warning", Kind.REMOTE_TRANSACTION_OPEN, url, None, one.first_offset, text))
+    return StandIn(each, node, start, known is not None, transactions, is_ended)
+
+
+def _open_transactions(each: BucketPartition) -> list[OpenTransaction]:
+    entries = each.producers
+    if entries is None:
+        return []
+    columns = (
+        entries.producer_ids, entries.producer_epochs, entries.coordinator_epochs, entries.current_txn_first_offsets,
+    )  # fmt: skip
+    found = (OpenTransaction(*map(int, row)) for row in zip(*columns, strict=True))
+    return [one for one in found if one.first_offset >= 0]
+
+
+def _put_metadata(bucket: Bucketed, cluster: Cluster, directory_ids: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
+    """Puts the topic of remote segments' metadata into a state; returns its ID, and each partition's node."""
+    metadata_id = next((each for each, name in cluster.topics.items() if name == REMOTE_LOG_METADATA), random_id())
+    rows = {number: row for (topic_id, number), row in bucket.rows.items() if topic_id == metadata_id}
+    count, brokers = len(rows) or _METADATA_PARTITIONS, sorted(directory_ids)
+    nodes = tuple(brokers[number % len(brokers)] for number in range(count))
+    cluster.topics[metadata_id] = REMOTE_LOG_METADATA
+    cluster.partitions[metadata_id] = {
+        number: _row(metadata_id, number, node, directory_ids[node], rows.get(number, {}).get("leaderEpoch", 0) + 1)
+        for number, node in enumerate(nodes)
+    }
+    cluster.configs.setdefault((_TOPIC, REMOTE_LOG_METADATA), {}).update(_METADATA_SETTINGS)
+    return metadata_id, nodes
+
+
+def _row(topic_id: str, number: int, node: int, directory_id: str, leader_epoch: int) -> dict[str, Any]:
+    return {
+        "partitionId": number, "topicId": topic_id, "replicas": [node], "isr": [node], "removingReplicas": [],
+        "addingReplicas": [], "leader": -1, "leaderRecoveryState": 0, "leaderEpoch": leader_epoch, "partitionEpoch": 0,
+        "directories": [directory_id], "eligibleLeaderReplicas": None, "lastKnownElr": None,
+    }  # fmt: skip

@@ -1,0 +1,140 @@
+"""Directories that stand for tiered partitions whose disks are gone, and the metadata of their remote segments.
+
+A stand-in is empty and begins after the last remote segment, with the leader epochs before it: without these, a start
+deletes the segments. Their events are there before the first start, or else the log start is moved
+(``tests/kafka/test_bucket_rebuilt.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from brokerless.format.control import build_transaction_marker
+from brokerless.format.write.builder import BatchAttributes, BatchBuilder
+from brokerless.format.write.encoder import Encoder
+from brokerless.internals.records import REMOTE_LOG_METADATA
+from brokerless.internals.remote.segment_events import events_of, metadata_partition
+from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition
+from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import leader_epoch_checkpoint
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, write_checkpoints
+from brokerless.log.commit.log_opener import open_log
+from brokerless.log.config import DEFAULTS
+from brokerless.log.producer.state import load_state
+from brokerless.log.storage.atomic import write_file
+from brokerless.log.write.log_writer import LogWriter
+from brokerless.log.write.new_partition import create_partition
+
+_BATCH_SIZE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that is open where a bucket ends."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    first_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """A partition of the bucket on a node of the rebuilt cluster. ``log_start``: the first offset that consumers get;
+    ``is_log_start_known``: and not only the first one that is there. ``is_ended``: whether markers end the open
+    transactions, of which ``transactions`` are those."""
+
+    partition: BucketPartition
+    node_id: int
+    log_start: int
+    is_log_start_known: bool
+    transactions: tuple[OpenTransaction, ...] = ()
+    is_ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FromBucket:
+    """What is taken of a bucket. ``metadata_nodes``: the node of each partition of ``__remote_log_metadata``, whose ID
+    is ``metadata_id``."""
+
+    url: str
+    stand_ins: tuple[StandIn, ...]
+    metadata_id: str
+    metadata_nodes: tuple[int, ...]
+
+    @property
+    def largest_producer_id(self) -> int:
+        """Of the producers that are known where the bucket ends, -1 for none: a new one with such an ID is refused."""
+        states = (each.partition.producers for each in self.stand_ins)
+        return max((int(each.producer_ids.max(initial=-1)) for each in states if each is not None), default=-1)
+
+
+def write_stand_ins(found: FromBucket, node_id: int, directory: Path, now_ms: int) -> None:
+    """Writes what a node has of a bucket's partitions into its new log directory, which has no mark of a clean stop
+    yet. Raises OSError, UnwritableError."""
+    own = [each for each in found.stand_ins if each.node_id == node_id]
+    ends: dict[tuple[str, int], PartitionOffsets] = {}
+    for each in own:
+        place = each.partition.topic, each.partition.partition
+        end = _write_partition(each, directory / names.partition_directory(*place), now_ms)
+        ends[place] = PartitionOffsets(end, each.log_start, end)
+    events = _events(found)
+    for number, node in enumerate(found.metadata_nodes):
+        if node == node_id:
+            place = REMOTE_LOG_METADATA, number
+            end = _write_events(directory, place, found.metadata_id, events.get(number, ()), now_ms)
+            ends[place] = PartitionOffsets(end, 0, end)
+    write_checkpoints(directory, ends)
+
+
+def _write_partition(stand_in: StandIn, path: Path, now_ms: int) -> int:
+    """Writes an empty log, or one of ABORT markers; returns its end."""
+    of_bucket = stand_in.partition
+    start = of_bucket.end_offset
+    known = of_bucket.producers
+    contents = create_partition(path, start, of_bucket.topic_id, None if known is None else load_state(known, start))
+    contents.epochs = of_bucket.epochs
+    with LogWriter(path, DEFAULTS, contents) as log:
+        for each in stand_in.transactions if stand_in.is_ended else ():
+            epoch = of_bucket.epochs[-1][0] if of_bucket.epochs else 0
+            coordinator = max(each.coordinator_epoch, 0)
+            marker = each.producer_id, each.producer_epoch, log.log_end_offset, now_ms, False, coordinator, epoch
+            columns, header = build_transaction_marker(*marker)
+            log.append(Encoder().encode(columns, np.array([0, 1]), header))
+        end = log.log_end_offset
+    if of_bucket.snapshot is not None:
+        write_file(path / names.segment_file(start, "producer-snapshot"), of_bucket.snapshot)
+    write_file(path / names.LEADER_EPOCH_CHECKPOINT, leader_epoch_checkpoint(of_bucket.epochs))
+    return end
+
+
+def _events(found: FromBucket) -> Mapping[int, Sequence[tuple[int, bytes]]]:
+    """The values of events, each with its time, by partition of the metadata."""
+    events: dict[int, list[tuple[int, bytes]]] = {}
+    for each in (stand_in.partition for stand_in in found.stand_ins):
+        number = metadata_partition(each.topic_id, each.partition, len(found.metadata_nodes))
+        for segment in each.segments:
+            events.setdefault(number, []).extend((segment.changed_at, value) for value in events_of(segment))
+    return events
+
+
+def _write_events(
+    directory: Path, place: tuple[str, int], topic_id: str, events: Sequence[tuple[int, bytes]], now_ms: int
+) -> int:
+    """Writes a partition of the metadata's topic; returns its end."""
+    with open_log(directory, *place, topic_id=topic_id, at_ms=now_ms) as log:
+        builder = None
+        for timestamp, value in events:
+            if builder is None or not builder.has_room_for(timestamp, None, value):
+                if builder is not None:
+                    log.append(np.frombuffer(builder.close(), np.uint8))
+                attributes = BatchAttributes(base_offset=log.log_end_offset, partition_leader_epoch=0)
+                builder = BatchBuilder(_BATCH_SIZE, attributes=attributes)
+            builder.append(timestamp, None, value)
+        if builder is not None:
+            log.append(np.frombuffer(builder.close(), np.uint8))
+        return log.log_end_offset

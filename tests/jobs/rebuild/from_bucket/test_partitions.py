@@ -1,0 +1,67 @@
+"""What is read of golden buckets is what their brokers wrote into the metadata of remote segments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.internals.remote.metadata import broker_directory, metadata
+from tests.log.tiered import golden
+
+from brokerless import UnreadableError
+from brokerless.internals.remote.segment_metadata import SegmentMetadata, read_remote_metadata
+from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition
+from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions, read_bucket
+from brokerless.log.checkpoint.leader_epochs import load_epochs, truncate_from_start
+from brokerless.log.directory import resolve
+from brokerless.log.storage.location import Location
+from brokerless.log.tiered.options import with_tiered_options
+from brokerless.tables.partition_reader import open_partitions
+
+
+def partitions_of(set_: str, **key_pairs: Path) -> list[BucketPartition]:
+    location = with_tiered_options(Location(str(golden() / set_ / "bucket")), key_pairs, None, None)
+    return read_bucket(BucketOptions(location))
+
+
+def without_history(segment: SegmentMetadata) -> SegmentMetadata:
+    """What a bucket does not have: custom metadata, and when the copy was finished."""
+    return replace(
+        segment, custom_metadata=None, changed_at=0, metadata_partition=-1, metadata_offset=-1, is_referenced=False
+    )
+
+
+@pytest.mark.parametrize("set_", ["plain", "prefix"])
+def test_each_field_of_a_segment_is_what_its_broker_wrote(set_: str) -> None:
+    read = read_remote_metadata(open_partitions(Location(str(metadata() / set_ / "data"))), lambda _: None)
+    found = partitions_of(set_)
+    assert found
+    for partition in found:
+        known = read.of(partition.topic_id, partition.partition)
+        theirs = [without_history(each) for each in known.values() if each.state == "COPY_SEGMENT_FINISHED"]
+        assert [without_history(each) for each in partition.segments] == theirs
+
+
+def test_leader_epochs_are_those_of_the_broker_up_to_the_end_of_the_bucket(tmp_path: Path) -> None:
+    directory = resolve(Location(str(broker_directory("plain", tmp_path / "data"))))
+    here = {(each.topic, each.partition): load_epochs(each.leader_epoch_checkpoint) for each in directory.partitions}
+    found = [each for each in partitions_of("plain") if (each.topic, each.partition) in here]
+    assert any(len(each.epochs) > 1 for each in found)
+    for each in found:
+        whole = here[each.topic, each.partition]
+        of_broker = tuple(entry for entry in whole if entry[1] < each.end_offset)
+        assert truncate_from_start(each.epochs, whole[0][1]) == of_broker
+        assert each.newest_epoch >= max(epoch for epoch, _ in each.epochs)
+
+
+def test_of_two_copies_of_a_range_one_counts() -> None:
+    (partition,) = partitions_of("killed")
+    spans = [(each.start_offset, each.end_offset) for each in partition.segments]
+    assert [start for start, _ in spans[1:]] == [end + 1 for _, end in spans[:-1]]
+
+
+def test_without_the_key_of_a_partition_nothing_is_rebuilt() -> None:
+    with pytest.raises(UnreadableError, match="key1"):
+        partitions_of("encrypted")
+    assert all(each.epochs for each in partitions_of("encrypted", key1=golden() / "keys" / "key1.pem"))

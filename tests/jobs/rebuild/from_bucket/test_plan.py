@@ -1,0 +1,92 @@
+"""The plan of a rebuild from a golden bucket, and its result; ``tests/kafka/test_bucket_rebuilt.py`` starts brokers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.internals.remote.metadata import broker_directory
+from tests.log.tiered import golden
+
+import brokerless
+from brokerless import UsageError
+from brokerless.cli import main
+from brokerless.internals.remote.storage import load_remote_storage
+from brokerless.log.storage.location import Location
+
+BUCKET = golden() / "plain" / "bucket"
+
+
+def kinds(rebuilt: object) -> list[str]:
+    return [each.kind for each in rebuilt.findings]  # type: ignore[attr-defined]
+
+
+def test_a_plan_writes_nothing_and_says_first_of_all_to_copy_the_bucket(tmp_path: Path) -> None:
+    planned = brokerless.rebuild([], tmp_path / "to", from_bucket=BUCKET)
+    assert not (tmp_path / "to").exists()
+    assert "remote-first-start" in kinds(planned)[:2]
+    assert "the bucket alone" in planned.origin
+    assert "ACLs" in planned.lost
+    assert "positions of groups" in planned.lost
+    assert planned.cluster.configs[2, "trimmed"] == {
+        "remote.storage.enable": "true", "retention.ms": "-1", "retention.bytes": "-1",
+    }  # fmt: skip
+    assert planned.server_properties(1)["log.retention.ms"] == "-1"
+
+
+def test_what_is_written_has_all_segments_and_a_start_does_no_harm(tmp_path: Path) -> None:
+    rebuilt = brokerless.rebuild([], tmp_path / "to", from_bucket=BUCKET, apply=True)
+    node = tmp_path / "to" / "node-1"
+    assert rebuilt.from_bucket is not None
+    storage = load_remote_storage(Location(str(node)))
+    for each in rebuilt.from_bucket.stand_ins:
+        found = storage.of(each.partition.topic, each.partition.partition)
+        assert [one.segment_id for one in found] == [one.segment_id for one in each.partition.segments]
+        row = rebuilt.cluster.partitions[each.partition.topic_id][each.partition.partition]
+        assert row["leaderEpoch"] > each.partition.newest_epoch
+    start = brokerless.open(node).restart(remote=BUCKET)
+    assert start.directory is not None
+    assert (start.directory.remote_deletions, start.directory.remote_log_starts) == ((), ())
+    assert start.directory.is_harmless
+    joined = brokerless.open(node, remote=BUCKET)
+    for each in brokerless.open(BUCKET):
+        records = sum(batch.num_rows for batch in each.records())
+        local = joined.partition(each.topic or "", each.partition or 0)
+        assert sum(batch.num_rows for batch in local.records()) == records > 0
+
+
+def test_an_old_directory_knows_what_the_bucket_does_not(tmp_path: Path) -> None:
+    old = broker_directory("plain", tmp_path / "old")
+    planned = brokerless.rebuild(old, tmp_path / "to", from_bucket=BUCKET, apply=True)
+    assert planned.from_bucket is not None
+    starts = {each.partition.name: (each.log_start, each.is_log_start_known) for each in planned.from_bucket.stand_ins}
+    assert starts["trimmed-0"] == (212, True)
+    assert "remote-log-start-unknown" not in kinds(planned)
+    assert not any("configs" in each for each in planned.lost)
+    assert any("of trimmed-0, which" in each and "the bucket has not" in each for each in planned.lost)
+    assert planned.cluster_id == brokerless.cluster(old).cluster_id
+    start = brokerless.open(tmp_path / "to" / "node-1").restart(remote=BUCKET).directory
+    assert start is not None
+    here = {each.partition.name for each in planned.from_bucket.stand_ins}
+    assert not here & {f"{each.topic}-{each.partition}" for each in start.remote_deletions}
+    assert start.remote_log_starts == ()
+
+
+def test_a_log_start_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["rebuild", "--from-bucket", str(BUCKET), "--to", str(tmp_path / "to")]
+    assert main([*line, "--log-start", "trimmed-0=212"]) == 1
+    shown = capsys.readouterr().out
+    assert "212" in next(each for each in shown.splitlines() if each.startswith("  trimmed-0 "))
+    assert main([*line, "--log-start", "trimmed-0=100000"]) == 2
+    assert "ends at offset" in capsys.readouterr().err
+    assert main([*line, "--log-start", "nothing-0=1"]) == 2
+    assert main([*line, "--log-start", "nonsense"]) == 2
+
+
+def test_what_is_of_a_bucket_needs_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="from_bucket"):
+        brokerless.rebuild(broker_directory("plain", tmp_path / "old"), tmp_path / "to", abort_open_transactions=True)
+    with pytest.raises(UsageError, match="data copy"):
+        brokerless.rebuild(tmp_path / "old", tmp_path / "to", from_bucket=BUCKET, data="in-place")
+    with pytest.raises(UsageError, match="which is read"):
+        brokerless.rebuild([], BUCKET / "to", from_bucket=BUCKET)

@@ -131,7 +131,18 @@ def index_of(bundle: Path, data: bytes) -> Any:
 
 
 def can_unshare() -> bool:
-    return subprocess.run(["unshare", "-mnpf", "true"], capture_output=True, check=False).returncode == 0
+    """Whether namespaces can be made here, and what :func:`in_root` mounts can be mounted in them."""
+    with tempfile.TemporaryDirectory() as place:
+        steps = [
+            "mount --make-rprivate /",
+            f"mount -t tmpfs -o size=1m tmpfs {place}",
+            f"mkdir {place}/proc {place}/data",
+            f"mount -t proc proc {place}/proc",
+            f"mount --bind -o ro {DATA} {place}/data",
+            f"mount -o remount,ro,size=1m {place}",
+        ]
+        command = ["unshare", "-mnpf", "sh", "-c", " && ".join(steps)]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def use(bundle: Path, root: Path | None) -> None:

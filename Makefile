@@ -1,5 +1,5 @@
 # Needs python3 (3.11 or newer) and, for Spark and the tests with a real Kafka, Java 17 or newer. All else goes into
-# .venv and .cache, from locks/newest.txt.
+# .venv and .cache, from locks/newest.txt; what only tests, checks and documents need is left out of locks/run.txt.
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
@@ -20,7 +20,8 @@ help:  ## What can be made
 
 install: $(BIN)/.installed  ## Build .venv from locks/newest.txt
 
-demo: install  ## List, verify and query a small log directory that real Kafka wrote
+# Before anything else is made, without the tools of tests.
+demo: $(if $(wildcard $(BIN)/.installed),install,$(BIN)/.runnable)  ## List, verify and query a small log directory that real Kafka wrote
 	@$(BIN)/python demo/demo.py
 
 demo-data: install  ## Write demo/data again, with a real Kafka
@@ -119,12 +120,17 @@ LOCK := pip compile pyproject.toml --upgrade --universal --python-version 3.11 \
     --extra all --generate-hashes --no-header --no-annotate --quiet
 lock: .cache/uv  ## Newest versions that pyproject.toml allows, into locks/newest.txt; and the oldest
 	"$$(cat .cache/uv)" $(LOCK) --group dev -o locks/newest.txt
+	"$$(cat .cache/uv)" $(LOCK) --constraint locks/newest.txt -o locks/run.txt
 	"$$(cat .cache/uv)" $(LOCK) --group test --resolution lowest-direct -o locks/oldest.txt
 
-$(BIN)/.installed: locks/newest.txt pyproject.toml | .cache/uv
+$(BIN)/.installed: LOCKED := locks/newest.txt
+$(BIN)/.installed: locks/newest.txt
+$(BIN)/.runnable: LOCKED := locks/run.txt
+$(BIN)/.runnable: locks/run.txt
+$(BIN)/.installed $(BIN)/.runnable: pyproject.toml | .cache/uv
 	@uv="$$(cat .cache/uv)" && export UV_COMPILE_BYTECODE_TIMEOUT=0 && set -x && \
 	"$$uv" venv --quiet --allow-existing --no-python-downloads --python "$$(command -v $(PYTHON))" .venv && \
-	"$$uv" pip sync --quiet --python $(BIN)/python --compile-bytecode --require-hashes locks/newest.txt && \
+	"$$uv" pip sync --quiet --python $(BIN)/python --compile-bytecode --require-hashes $(LOCKED) && \
 	"$$uv" pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@$(COMPILING) $(BIN)/python -m compileall -q src
 	@echo "compiling kernels for this machine, once" && $(BIN)/python -c "from brokerless.format.compiler import load_all; load_all('$(KERNELS)'.split())"

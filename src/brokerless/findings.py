@@ -162,6 +162,7 @@ class Kind(StrEnum):
     REMOTE_SEGMENT_UNFINISHED = "remote-segment-unfinished"
     REMOTE_SEGMENT_LOST = "remote-segment-lost"
     REMOTE_SEGMENT_ORPHANED = "remote-segment-orphaned"
+    REMOTE_SEGMENT_NEEDED = "remote-segment-needed"
     REMOTE_SEGMENT_EXPIRED = "remote-segment-expired"
     REMOTE_OFFSETS_MISSING = "remote-offsets-missing"
     REMOTE_SEGMENT_DELETED = "remote-segment-deleted"

@@ -213,15 +213,14 @@ def verify(
 def audit(
     directory: LogDirectory, max_batch_bytes: int | None, spark: Spark, price_per_gb: float | None = None
 ) -> LogAudit:
-    from brokerless.jobs.audit.job import audit_directory, audit_partitions
-    from brokerless.jobs.audit.remote import audit_remote, without_reported
+    from brokerless.jobs.audit.job import audit_directory, audit_partitions, errors_of
+    from brokerless.jobs.audit.remote import audit_remote, has_remote, without_reported
     from brokerless.jobs.directory_state import load_directory_state
 
     if price_per_gb is not None and not 0 < price_per_gb < math.inf:
         raise UsageError(f"price_per_gb: {price_per_gb!r} is no number above 0")
-    remote = audit_remote(directory, price_per_gb)
     state, partitions = load_directory_state(directory), directory.partitions
-    partitions = partitions if remote is None else tuple(map(without_reported, partitions))
+    partitions = tuple(map(without_reported, partitions)) if has_remote(directory) else partitions
     audits: list[PartitionAudit] = []
     results = audit_partitions(partitions, state, bound(max_batch_bytes), spark=spark, processes=1)
     with closing(results):
@@ -229,6 +228,7 @@ def audit(
             if isinstance(each, UnreadableError):
                 raise each
             audits.append(each)
+    remote = audit_remote(directory, price_per_gb, None, errors_of(audits))
     return LogAudit(tuple(audits), tuple(audit_directory(directory, state, audits)), remote)
 
 

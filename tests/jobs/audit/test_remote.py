@@ -107,14 +107,100 @@ def test_deletions_that_left_objects(state: int, kind: Kind, tmp_path: Path) -> 
     assert missing.message == "offsets 0..2039 are neither in remote storage nor in the local log"
 
 
-def test_objects_that_the_metadata_does_not_have_are_orphans(tmp_path: Path) -> None:
+def renamed_copy(bucket: Path, segment_id: str) -> str:
+    """Another complete copy of a segment."""
+    name = "A" * len(segment_id)
+    for path in objects_of(bucket, segment_id):
+        data = path.read_bytes()
+        data = data.replace(segment_id.encode(), name.encode()) if path.suffix == ".rsm-manifest" else data
+        path.with_name(path.name.replace(segment_id, name)).write_bytes(data)
+    return name
+
+
+def test_objects_that_the_metadata_does_not_have_are_orphans_while_others_have_their_offsets(tmp_path: Path) -> None:
     bucket = copy_of("killed", tmp_path / "bucket")
     first = next(each for each, last in states("killed").items() if last == "COPY_SEGMENT_FINISHED")
+    name = renamed_copy(bucket, first)
+    data = broker_directory("killed", tmp_path / "data")
+    assert name in {each.segment_id for each in audited(data, bucket).orphans}
     for path in objects_of(bucket, first):
-        path.rename(path.with_name(path.name.replace(first, "AAAAAAAAAAAAAAAAAAAAAA")))
-    remote = audited(broker_directory("killed", tmp_path / "data"), bucket)
-    assert "AAAAAAAAAAAAAAAAAAAAAA" in {each.segment_id for each in remote.orphans}
+        path.unlink()
+    remote = audited(data, bucket)
+    assert name not in {each.segment_id for each in remote.orphans}
+    (kept,) = [each for each in remote.findings if each.segment_id == name]
+    assert (kept.finding.kind, kept.finding.severity) == (Kind.REMOTE_SEGMENT_NEEDED, "warning")
+    assert "may be the only copy of offsets 0..2039" in kept.finding.message
     assert [each.segment_id for each in remote.lost] == [first]
+
+
+def ids_of(start: int) -> tuple[str, str]:
+    """Of the two copies that begin at an offset in ``killed``, the one that did not end, and the other."""
+    found = [each["segmentId"] for each in events("killed") if each.get("startOffset") == start]
+    unfinished, finished = sorted(found, key=lambda each: states("killed")[each] == "COPY_SEGMENT_FINISHED")
+    return unfinished, finished
+
+
+def only(paths: list[Path], suffix: str) -> Path:
+    (path,) = [each for each in paths if each.suffix == suffix]
+    return path
+
+
+@pytest.mark.parametrize("damage", ["cut", "overwritten", "no-indexes", "cut-manifest"])
+def test_no_orphan_while_the_copy_in_its_place_is_damaged(damage: str, tmp_path: Path) -> None:
+    """Whoever deleted it would delete the only intact copy."""
+    bucket = copy_of("killed", tmp_path / "bucket")
+    unfinished, finished = ids_of(4071)
+    log = only(objects_of(bucket, finished), ".log")
+    if damage == "cut":
+        with log.open("r+b") as file:
+            file.truncate(600_000)
+    elif damage == "overwritten":
+        with log.open("r+b") as file:
+            file.seek(500_000)
+            file.write(b"XYZ")
+    elif damage == "no-indexes":
+        log.with_suffix(".indexes").unlink()
+    else:
+        log.with_suffix(".rsm-manifest").write_bytes(b"{}")
+    remote = audited(broker_directory("killed", tmp_path / "data"), bucket)
+    assert not remote.orphans
+    (kept,) = [each for each in remote.findings if each.segment_id == unfinished]
+    assert (kept.finding.kind, kept.finding.severity, kept.objects) == (Kind.REMOTE_SEGMENT_NEEDED, "warning", 3)
+    assert "may be the only copy of offsets 4071..6061" in kept.finding.message
+
+
+def test_what_was_not_read_has_no_orphans() -> None:
+    """Of a copy that was not read, it is not known whether it is intact."""
+    data, bucket = golden() / "killed" / "data", golden() / "killed" / "bucket"
+    assert not compared(data, bucket).orphans
+
+
+def test_a_segment_whose_end_was_lost_with_its_metadata_is_to_be_kept(tmp_path: Path) -> None:
+    data = broker_directory("killed", tmp_path / "data")
+    _, finished = ids_of(4071)
+    (log,) = data.glob("__remote_log_metadata-*/*.log")
+    positions = [row["position"] for batch in brokerless.open(log).batches() for row in batch.to_pylist()]
+    damaged = bytearray(log.read_bytes())
+    last = next(each for each in reversed(events("killed")) if each["segmentId"] == finished)
+    damaged[positions[last["metadataOffset"]] + 100] ^= 1
+    log.write_bytes(damaged)
+    remote = audited(data, golden() / "killed" / "bucket")
+    assert not remote.orphans
+    (kept,) = [each for each in remote.findings if each.segment_id == finished]
+    assert (kept.finding.kind, kept.finding.severity) == (Kind.REMOTE_SEGMENT_NEEDED, "warning")
+
+
+def test_the_rest_of_an_upload_is_to_be_kept_where_the_other_copy_is_lost(tmp_path: Path) -> None:
+    bucket = copy_of("killed", tmp_path / "bucket")
+    unfinished, finished = ids_of(2040)
+    for path in objects_of(bucket, finished):
+        path.unlink()
+    data = broker_directory("killed", tmp_path / "data")
+    for remote in (audited(data, bucket), brokerless.open(bucket).audit().remote):  # with the metadata, and without
+        assert remote is not None
+        (kept,) = [each for each in remote.findings if each.segment_id == unfinished]
+        assert (kept.finding.kind, kept.objects) == (Kind.REMOTE_SEGMENT_NEEDED, 2)
+        assert "without rsm-manifest (2 objects, 1.3 MB" in kept.finding.message
 
 
 def test_objects_of_another_cluster_are_no_orphans(tmp_path: Path) -> None:

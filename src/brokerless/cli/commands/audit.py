@@ -93,8 +93,8 @@ def _audit(
 ) -> bool:
     """Whether there are warnings or errors."""
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-    from brokerless.jobs.audit.job import audit_directory, audit_partitions
-    from brokerless.jobs.audit.remote import audit_remote, without_reported
+    from brokerless.jobs.audit.job import audit_directory, audit_partitions, errors_of
+    from brokerless.jobs.audit.remote import audit_remote, has_remote, without_reported
     from brokerless.jobs.directory_state import load_directory_state
     from brokerless.views.audit import finding_row, partition_lines, remote_lines, remote_row, summary_lines
     from brokerless.views.findings import FindingGroups, is_at_least
@@ -120,8 +120,8 @@ def _audit(
     state = load_directory_state(log.directory)
     audits: list[PartitionAudit] = []
     places = {(each.topic or "", each.partition or 0) for each in chosen} if is_narrowed(options) else None
-    remote = audit_remote(log.directory, options.price_per_gb, places)
-    partitions = [each.paths if remote is None else without_reported(each.paths) for each in chosen]
+    is_compared = has_remote(log.directory)
+    partitions = [without_reported(each.paths) if is_compared else each.paths for each in chosen]
     max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     total = sum(each.size for each in partitions)
     with (
@@ -137,6 +137,7 @@ def _audit(
                 audits.append(audit)
                 report_all(audit.findings, audit)
     report_all(audit_directory(log.directory, state, audits), None)
+    remote = audit_remote(log.directory, options.price_per_gb, places, errors_of(audits))
     for each in () if remote is None else remote.findings:
         report(each.finding, partial(remote_row, each))
     if not options.json:

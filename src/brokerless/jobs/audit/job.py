@@ -176,6 +176,17 @@ def audit_partitions(
         yield from in_order(results)
 
 
+def errors_of(audits: Iterable[PartitionAudit]) -> dict[tuple[str, int], int]:
+    """How many errors were found and offsets are missing in each partition that is served, by topic and partition; 1 or
+    more where that is not known."""
+    return {
+        (each.topic, each.partition or 0): sum(one.severity == "error" for one in each.findings)
+        + (1 if each.missing_offsets is None else each.missing_offsets)
+        for each in audits
+        if each.topic is not None and each.state == "live"
+    }
+
+
 def audit_task(task: AuditTask, done: Done) -> PartitionAudit | UnreadableError:
     """Audits a partition; what cannot be opened is a value."""
     try:

@@ -6,7 +6,7 @@ Sources: ``RemoteLogManager`` (``RLMExpirationTask``, 4.4.0), and what real brok
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 
@@ -73,12 +73,22 @@ class RemoteAudit:
         return [each for each in self.findings if each.finding.kind == Kind.REMOTE_SEGMENT_ORPHANED]
 
 
+def has_remote(directory: LogDirectory) -> bool:
+    """Whether there are remote segments for :func:`audit_remote`."""
+    return is_tiered(directory.location) or is_joined(directory.location)
+
+
 def audit_remote(
-    directory: LogDirectory, price_per_gb: float | None = None, places: Collection[tuple[str, int]] | None = None
+    directory: LogDirectory,
+    price_per_gb: float | None = None,
+    places: Collection[tuple[str, int]] | None = None,
+    errors: Mapping[tuple[str, int], int] | None = None,
 ) -> RemoteAudit | None:
     """Return what is wrong with the remote segments of a log directory, or of a bucket by itself; None without any.
 
-    ``price_per_gb``: of 1,000,000,000 bytes. ``places``: only these topics and partitions.
+    ``price_per_gb``: of 1,000,000,000 bytes. ``places``: only these topics and partitions. ``errors``: how many were
+    found as all of a partition was read, by topic and partition (:func:`brokerless.jobs.audit.job.errors_of`): only
+    where there are none, what the partition does not need is called an orphan.
     """
     location = directory.location
     remote = location if is_tiered(location) else remote_of(location) if is_joined(location) else None
@@ -94,7 +104,7 @@ def audit_remote(
     if any(each.severity != "info" for each in damage):
         known = replace(known, here=frozenset())  # what was lost there may be about any segment
     comparison = _Comparison(metadata, known, clock.now())
-    comparison.price, comparison.places = price_per_gb, places
+    comparison.price, comparison.places, comparison.errors = price_per_gb, places, errors or {}
     local = {(each.topic or "", each.partition or 0): each for each in directory.partitions if each.state == "live"}
     return comparison.compare(inventory, {} if is_tiered(location) else local, is_part=is_part)
 
@@ -164,7 +174,9 @@ class _Comparison:
     served_size: int = 0
     unknown: int = 0
     unknown_size: int = 0
-    complete: frozenset[str] = frozenset()
+    errors: Mapping[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    whole: frozenset[str] = frozenset()
+    """IDs of segments whose objects are all there, in the sizes that their manifests say."""
     ids: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict[tuple[str, int], "set[str]"](set))
     """IDs of topics that have segments which brokers read, by topic and partition."""
     lost_at: dict[tuple[str, int], set[int]] = field(
@@ -175,6 +187,14 @@ class _Comparison:
         default_factory=lambda: defaultdict[Key, "list[tuple[int, int]]"](list)
     )
     """First and last offsets of complete segments in the bucket that are not deleted."""
+    referenced: dict[Key, list[tuple[int, int]]] = field(
+        default_factory=lambda: defaultdict[Key, "list[tuple[int, int]]"](list)
+    )
+    """Those of whole segments that brokers read."""
+    unlisted: dict[Key, list[tuple[int, int]]] = field(
+        default_factory=lambda: defaultdict[Key, "list[tuple[int, int]]"](list)
+    )
+    """Those of whole segments that the metadata does not have."""
 
     def compare(
         self,
@@ -184,7 +204,9 @@ class _Comparison:
         is_part: bool,
     ) -> RemoteAudit:
         chosen = [each for each in inventory if self._is_chosen(each.topic, each.partition)]
-        self.complete = frozenset(each.segment_id for each in inventory if not each.missing)
+        self.whole = frozenset(each.segment_id for each in inventory if each.is_whole)
+        for each in chosen:
+            self._place(each)
         for each in chosen:
             self._judge(each, local.get((each.topic, each.partition)))
         there = {each.segment_id for each in chosen}
@@ -209,14 +231,21 @@ class _Comparison:
     def _is_chosen(self, topic: str, partition: int) -> bool:
         return self.places is None or (topic, partition) in self.places
 
+    def _place(self, objects: SegmentObjects) -> None:
+        """Which offsets the segment has, for the judgement of others."""
+        key = objects.topic_id, objects.partition
+        segment = self.metadata.of(*key).get(objects.segment_id)
+        end = _end_of(objects, segment)
+        if not objects.missing and (segment is None or segment.state in (_STARTED, _FINISHED)):
+            self.present[key].append((objects.start_offset, end))
+        if objects.segment_id in self.whole and (segment is None or segment.is_referenced):
+            (self.unlisted if segment is None else self.referenced)[key].append((objects.start_offset, end))
+
     def _judge(self, objects: SegmentObjects, local: PartitionPath | None) -> None:
         key = objects.topic_id, objects.partition
         segment = self.metadata.of(*key).get(objects.segment_id)
-        if not objects.missing and (segment is None or segment.state in (_STARTED, _FINISHED)):
-            end = objects.start_offset if objects.manifest is None else objects.manifest.end_offset
-            self.present[key].append((objects.start_offset, end if segment is None else segment.end_offset))
         if segment is None:
-            self._judge_unknown(objects, key)
+            self._judge_unknown(objects, key, local)
         elif segment.state == _FINISHED and segment.is_referenced:
             if objects.missing:
                 self._lose(segment, local, objects)
@@ -230,41 +259,85 @@ class _Comparison:
             text = "the deletion of this segment began, and did not end; a broker tries it again"
             self._add(Kind.REMOTE_SEGMENT_DELETED, "warning", text, objects, segment)
         elif segment.state == _STARTED:
-            self._judge_unfinished(objects, segment)
+            self._judge_unfinished(objects, segment, local)
+        elif self.errors.get((objects.topic, objects.partition)):
+            text = "by the metadata, this segment is deleted; keep its objects while its partition has errors"
+            self._add(Kind.REMOTE_SEGMENT_DELETED, "warning", text, objects, segment)
         else:
             text = "no broker reads or deletes these objects: by the metadata, the segment is deleted"
             self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects, segment)
 
-    def _judge_unknown(self, objects: SegmentObjects, key: Key) -> None:
-        manifest = objects.manifest
-        if manifest is not None and self.known.has(key, manifest.event_timestamp):
-            text = "no broker reads or deletes these objects: the metadata has no such segment"
-            self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects, None)
+    def _judge_unknown(self, objects: SegmentObjects, key: Key, local: PartitionPath | None) -> None:
+        manifest, place = objects.manifest, (objects.topic, objects.partition)
+        if manifest is not None and place in self.errors and self.known.has(key, manifest.event_timestamp):
+            text = "the metadata has no such segment"
+            if self._are_needed(objects, None, local, self.referenced[key]) or self.errors[place]:
+                self._keep(f"{text}, so that no broker reads it", objects, None)
+            else:
+                text = f"no broker reads or deletes these objects: {text}"
+                self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects, None)
         elif "rsm-manifest" in objects.missing:
             text = "an upload that did not end: this segment has no manifest"
-            self._add(Kind.REMOTE_SEGMENT_UNFINISHED, "info", text, objects, None)
+            if self._are_needed(objects, None, local, (*self.referenced[key], *self.unlisted[key])):
+                self._keep(text, objects, None)
+            else:
+                self._add(Kind.REMOTE_SEGMENT_UNFINISHED, "info", text, objects, None)
         else:
             self.unknown += 1
             self.unknown_size += objects.size
 
-    def _judge_unfinished(self, objects: SegmentObjects, segment: SegmentMetadata) -> None:
-        others = self.metadata.of(segment.topic_id, segment.partition).values()
-        instead = [
-            each for each in others
-            if each.segment_id in self.complete
-            and each.is_referenced
-            and each.start_offset <= segment.start_offset
-            and each.end_offset >= segment.end_offset
-        ]  # fmt: skip
-        if instead:
+    def _judge_unfinished(self, objects: SegmentObjects, segment: SegmentMetadata, local: PartitionPath | None) -> None:
+        key, place = (segment.topic_id, segment.partition), (segment.topic, segment.partition)
+        instead = next(
+            (
+                each.segment_id for each in self.metadata.of(*key).values()
+                if each.segment_id in self.whole
+                and each.is_referenced
+                and each.start_offset <= segment.start_offset
+                and each.end_offset >= segment.end_offset
+            ),
+            None,
+        )  # fmt: skip
+        text = "an upload that did not end: it is at work, or its broker was killed"
+        if instead is not None and self.errors.get(place):
+            text = f"the upload did not end; it was copied again as {instead}, but the partition has errors"
+            self._keep(text, objects, segment)
+        elif instead is not None and place in self.errors and self.known.here:
             text = (
                 "no broker reads or deletes these objects: the upload did not end, and the segment was copied again "
-                f"as {instead[0].segment_id}"
+                f"as {instead}"
             )
             self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects, segment)
+        elif self._are_needed(objects, segment, local, (*self.referenced[key], *self.unlisted[key])):
+            text = "the metadata does not say that copying this segment was finished, and nothing else has its offsets"
+            self._keep(text, objects, segment)
         else:
-            text = "an upload that did not end: it is at work, or its broker was killed"
             self._add(Kind.REMOTE_SEGMENT_UNFINISHED, "info", text, objects, segment)
+
+    def _keep(self, text: str, objects: SegmentObjects, segment: SegmentMetadata | None) -> None:
+        """Reports objects that may be the only copy."""
+        end = _end_of(objects, segment)
+        is_known = objects.manifest is not None or segment is not None
+        offsets = f"{objects.start_offset}..{end}" if is_known else f"from {objects.start_offset} on"
+        named = f"; these objects may be the only copy of offsets {offsets}"
+        lacks = f", without {' and '.join(objects.missing)}" if objects.missing else ""
+        self._add(Kind.REMOTE_SEGMENT_NEEDED, "warning", text + named + lacks, objects, segment)
+
+    @staticmethod
+    def _are_needed(
+        objects: SegmentObjects,
+        segment: SegmentMetadata | None,
+        local: PartitionPath | None,
+        others: Sequence[tuple[int, int]],
+    ) -> bool:
+        """Whether the log goes on after the segment, and some of its offsets are in no other segment (``others``: their
+        first and last offsets) and not in the local log."""
+        start, end = objects.start_offset, _end_of(objects, segment)
+        if local is None:
+            return any(first > start for first, _ in others) and not _covers(others, start, end)
+        own = [each.base_offset for each in local.segments if not is_tiered(each.log.location)]
+        start = max(start, local.log_start_offset)
+        return start <= end and not _covers((*others, *((each, end) for each in own[:1])), start, end)
 
     def _lose(self, segment: SegmentMetadata, local: PartitionPath | None, objects: SegmentObjects | None) -> None:
         own = [] if local is None else [each for each in local.segments if not is_tiered(each.log.location)]
@@ -332,6 +405,22 @@ class _Comparison:
         end = max((last + 1 for _, last in present), default=None)
         if end is not None and len(own) == 1 and not own[0].size and end < own[0].base_offset and end not in named:
             yield range(end, own[0].base_offset)
+
+
+def _end_of(objects: SegmentObjects, segment: SegmentMetadata | None) -> int:
+    """The last offset of a segment; its first one, where that is not known."""
+    if segment is not None:
+        return segment.end_offset
+    return objects.start_offset if objects.manifest is None else objects.manifest.end_offset
+
+
+def _covers(ranges: Iterable[tuple[int, int]], start: int, end: int) -> bool:
+    """Whether all offsets from the first to the last one are in ranges."""
+    for first, last in sorted(ranges):
+        if first > start:
+            break
+        start = max(start, last + 1)
+    return start > end
 
 
 def _since(objects: SegmentObjects, segment: SegmentMetadata | None) -> int | None:

@@ -74,6 +74,14 @@ class SegmentObjects:
         needed: tuple[ObjectKind, ...] = ("log",) if self.is_plain else ("log", "indexes", "rsm-manifest")
         return [each for each in needed if each not in self.objects]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all objects are there that a reader needs, in the sizes that the manifest says."""
+        if self.missing or (self.manifest is None and not self.is_plain):
+            return False
+        segment = RemoteSegment(self.start_offset, self.segment_id, self.objects, self.manifest)
+        return next(check_objects(segment), None) is None
+
 
 @dataclass(frozen=True, slots=True)
 class RemoteLog:

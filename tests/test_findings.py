@@ -149,6 +149,7 @@ def test_each_kind_that_a_dry_run_reports_has_a_remedy() -> None:
         Kind.LOG_REFUSED,
         Kind.LOG_END_DAMAGED,
         Kind.CHECKPOINT_CORRUPT,
+        Kind.REMOTE_EPOCHS_LOST,
         Kind.UNREADABLE_FILE,
     } - OF_SEGMENTS
     assert len(found) > 30

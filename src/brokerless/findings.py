@@ -170,6 +170,7 @@ class Kind(StrEnum):
     REMOTE_SEGMENT_REPEATED = "remote-segment-repeated"
     REMOTE_TOPIC_REPLACED = "remote-topic-replaced"
     REMOTE_SEGMENTS_DELETED = "remote-segments-deleted"
+    REMOTE_EPOCHS_LOST = "remote-epochs-lost"
     REMOTE_FIRST_START = "remote-first-start"
     REMOTE_LOG_START_UNKNOWN = "remote-log-start-unknown"
     REMOTE_TRANSACTION_OPEN = "remote-transaction-open"

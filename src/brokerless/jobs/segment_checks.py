@@ -20,7 +20,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.decoder import Decoder
-from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
+from brokerless.internals.remote.leader_epochs import check_leader_epochs
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
@@ -169,8 +169,7 @@ def _compare_indexes(segment: SegmentPaths, seen: SegmentScan, file: File, is_la
 
 def check_metadata_files(partition: PartitionPath) -> Iterator[Finding]:
     """Leader epoch checkpoint, ``partition.metadata``, ``quorum-state`` and producer snapshots, each by itself."""
-    if partition.leader_epoch_checkpoint is not None:
-        yield from load_leader_epochs(partition.leader_epoch_checkpoint.location).findings
+    yield from check_leader_epochs(partition)
     if partition.partition_metadata is not None:
         yield from load_partition_metadata(partition.partition_metadata.location).findings
     if partition.quorum_state is not None:

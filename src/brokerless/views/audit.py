@@ -11,6 +11,7 @@ from brokerless.findings import Finding
 from brokerless.jobs.audit.advice import advice_for
 from brokerless.jobs.audit.job import PartitionAudit
 from brokerless.jobs.audit.remote import GIGABYTE, RemoteAudit, RemoteFinding, show_cost
+from brokerless.jobs.restart.remote_deletions import count_deleted
 from brokerless.jobs.restart.start import StartOutcome
 from brokerless.text import format_bytes, show_name
 from brokerless.views.findings import SHOWN, FindingGroups, concerns_records, summary_line
@@ -136,6 +137,7 @@ def _start(start: StartOutcome | None, path: str) -> str:
         )
         return f"{text}: {start.first_refusal} ({more})"
     found = [
+        f"it deletes {show_name(count_deleted(start.remote_deletions))}" if start.remote_deletions else "",
         f"{format_bytes(start.lost_bytes)} are cut off, with {count_of(start.lost_records, 'record')}"
         * bool(start.lost_bytes),
         f"{count_of(start.lost_records, 'record')} not seen any more"

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from tests.golden import broker_data
+from tests.internals.remote.metadata import broker_directory
 
 import brokerless
 from brokerless.jobs.restart.start import StartOutcome, foresee_start
@@ -49,3 +50,13 @@ def test_a_name_at_which_a_broker_ends_refuses_the_directory(tmp_path: Path) -> 
 def test_nothing_is_foreseen_of_a_copy_of_partitions(tmp_path: Path) -> None:
     shutil.copytree(broker_data("clean") / "segments-0", tmp_path / "segments-0")
     assert outcome(tmp_path) is None
+
+
+def test_remote_segments_that_the_start_deletes_are_named(tmp_path: Path) -> None:
+    directory = broker_directory("plain", tmp_path / "data")
+    before = outcome(directory)
+    shutil.rmtree(directory / "trimmed-0")
+    after = outcome(directory)
+    assert before is not None
+    assert after is not None
+    assert [each.topic for each in {*after.remote_deletions} - {*before.remote_deletions}] == ["trimmed"]

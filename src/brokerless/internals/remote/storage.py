@@ -26,6 +26,7 @@ _TOPIC = 2
 _FINISHED = "COPY_SEGMENT_FINISHED"
 """Only such a segment is read; before, it may not be whole, and after, it is being deleted."""
 _DELETED = "DELETE_SEGMENT_FINISHED"
+REMOTE_STORAGE = "remote.storage.enable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +94,22 @@ def read_remote_storage(
     topics = {
         topic_id: topic
         for topic_id, topic in names_by_id.items()
-        if settings.get(topic, {}).get("remote.storage.enable", "").strip().lower() == "true"
+        if is_enabled(settings.get(topic, {}).get(REMOTE_STORAGE))
     }
     own = [each for each in partitions if topics and each.topic == REMOTE_LOG_METADATA]
     metadata = read_remote_metadata(own, on_damage, max_batch_bytes)
     whole = _segments(metadata, lambda each: each.state == _FINISHED)
-    return RemoteStorage(topics, whole, bool(own), _segments(metadata, lambda each: each.state != _DELETED))
+    return RemoteStorage(topics, whole, bool(own), begun_segments(metadata))
+
+
+def is_enabled(setting: str | None) -> bool:
+    """Whether a topic is tiered by its ``remote.storage.enable``."""
+    return setting is not None and setting.strip().lower() == "true"
+
+
+def begun_segments(metadata: RemoteMetadata) -> Mapping[Key, Sequence[RemoteSegment]]:
+    """All segments of which something may be in remote storage, by topic ID and partition."""
+    return _segments(metadata, lambda each: each.state != _DELETED)
 
 
 def _segments(

@@ -18,6 +18,7 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.records import TOPICS
+from brokerless.internals.remote.leader_epochs import check_remote_epochs
 from brokerless.internals.remote.storage import load_remote_storage
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.audit.epochs import LeaderEpochCheck
@@ -358,12 +359,17 @@ def _findings(
         except UnreadableError as error:
             reason = error.reason_for(snapshot.path)
             yield Finding("error", Kind.UNREADABLE_FILE, snapshot.path, None, None, reason)
-    yield from check_metadata_files(partition)
+    beside = list(check_metadata_files(partition))
+    yield from beside
     yield from follower.gaps.findings(partition.segments[-1] if partition.segments else None)
     yield from follower.timestamps.findings()
     checkpoint = partition.leader_epoch_checkpoint
     epochs = None if checkpoint is None else load_leader_epochs(checkpoint.location)
-    yield from follower.epochs.findings(epochs, follower.end_offset, is_partition)
+    if not any(each.kind == Kind.REMOTE_EPOCHS_LOST for each in beside):
+        wrong = list(follower.epochs.findings(epochs, follower.end_offset, is_partition))
+        is_wrong = any(each.kind == Kind.LEADER_EPOCH_MISMATCH for each in wrong)
+        lost = check_remote_epochs(partition) if is_wrong else None
+        yield from wrong if lost is None else (lost,)
     yield from follower.transactions.findings(partition.segments, follower.end_offset, follower.is_whole)
     yield from check_lines(lines, follower.start_offset, follower.end_offset)
     yield from _formats(partition.path, follower)

@@ -27,6 +27,7 @@ from brokerless.jobs.report.job import Outcome, gather_audited, sum_up
 from brokerless.jobs.report.page_rows import finding_rows, topic_rows
 from brokerless.jobs.report.sections import SECTIONS, Section, TableView
 from brokerless.jobs.report.sums import Row
+from brokerless.jobs.restart.remote_deletions import count_deleted
 from brokerless.jobs.restart.start import StartOutcome
 from brokerless.jobs.run.types import Done, Say, ignore
 from brokerless.log.directory import LogDirectory
@@ -223,6 +224,7 @@ def _start(start: StartOutcome | None) -> tuple[str, str]:
     if start.refused:
         return '<span class="error">no</span>', escape(show_name(start.first_refusal or ""))
     harms = [
+        f"deletes {escape(show_name(count_deleted(start.remote_deletions)))}" if start.remote_deletions else "",
         f"{format_bytes(start.lost_bytes)} cut off" * bool(start.lost_bytes),
         f"{start.lost_records:,} records not seen any more" * bool(start.lost_records and not start.lost_bytes),
         f"{start.not_served:,} partitions not served" * bool(start.not_served),

@@ -18,6 +18,7 @@ from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.cluster import is_complete_snapshot
+from brokerless.internals.remote.leader_epochs import check_leader_epochs
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
@@ -44,8 +45,8 @@ def unloadable(partition: PartitionPath, max_batch_bytes: int | None = None) -> 
             expected, found = f"at most {MAX_INT32} bytes", f"{segment.size} bytes"
             yield Finding("error", Kind.SEGMENT_OVERSIZED, *place, text, expected, found)
     checkpoint, metadata = partition.leader_epoch_checkpoint, partition.partition_metadata
-    if checkpoint is not None:
-        yield from _errors(load_leader_epochs(checkpoint.location).findings)
+    if checkpoint is not None and any(_errors(load_leader_epochs(checkpoint.location).findings)):
+        yield from _errors(tuple(check_leader_epochs(partition)))
     if metadata is not None:
         loaded = load_partition_metadata(metadata.location)
         yield from loaded.findings

@@ -71,13 +71,19 @@ def _deletion(
 
 def deletion_line(deletions: Collection[RemoteDeletion]) -> str:
     """For people, what is said first of all."""
+    return (
+        f"this start would delete {count_deleted(deletions)}: their directories, or the leader epochs in them, are "
+        "gone or wrong, and a leader deletes what is older than its leader epochs; make the bucket read-only, or copy "
+        "it, and give them back before the start"
+    )
+
+
+def count_deleted(deletions: Collection[RemoteDeletion]) -> str:
+    """How many remote segments are deleted, and of which partitions."""
     count = sum(each.segments for each in deletions)
     places = [f"{each.topic}-{each.partition} {each.first_offset}..{each.last_offset}" for each in deletions]
     shown = ", ".join(places[:5]) + (f" and {len(places) - 5} more" if len(places) > 5 else "")
     segments = "1 remote segment" if count == 1 else f"{count} remote segments"
     if all(each.objects is not None for each in deletions):
         segments += f" ({sum(each.objects or 0 for each in deletions)} objects)"
-    return (
-        f"this start would delete {segments} of tiered topics ({shown}): their directories are gone or empty, and a "
-        "leader deletes what is older than its leader epochs; make the bucket read-only, or copy it, before the start"
-    )
+    return f"{segments} of tiered topics ({shown})"

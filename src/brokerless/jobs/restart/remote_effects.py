@@ -56,12 +56,17 @@ def remote_effects(
     readers = map(PartitionReader, served.values())
     storage = read_remote_storage(state.topics, state.topic_settings, readers, ignore)
     loaded: dict[Place, LoadedLog] = {}
+    refused: set[Place] = set()
     for at, each in served.items():
-        if at[0] in storage.topics.values() and (restart := restart_of(each)) is not None:
+        if at[0] not in storage.topics.values():
+            continue
+        if (restart := restart_of(each)) is None:
+            refused.add(at)
+        else:
             local_start = each.segments[0].base_offset if each.segments else 0
             loaded[at] = LoadedLog(each.log_start_offset, max(each.log_start_offset, local_start), restart.epochs)
     epochs = {at: each.epochs for at, each in loaded.items()}
-    deletions = tuple(remote_deletions(storage, state.partitions, node_id, epochs, unserved, objects))
+    deletions = tuple(remote_deletions(storage, state.partitions, node_id, epochs, {*unserved, *refused}, objects))
     deleted = {(each.topic, each.partition) for each in deletions}
     looked_for = {
         at: each

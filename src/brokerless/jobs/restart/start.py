@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from brokerless.errors import UnreadableError
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.restart.job import plan_directories, plan_partition
+from brokerless.jobs.restart.remote_deletions import RemoteDeletion
 from brokerless.jobs.restart.results import Restart
 from brokerless.jobs.run.types import Done, ignore
 from brokerless.log import names
@@ -22,7 +23,7 @@ class StartOutcome:
     and ``first_refusal`` one of them; ``offline``: it starts with its other directories only. ``lost_bytes`` of log are
     cut or deleted; ``lost_records``: those that clients do not get any more; ``not_served`` partitions are stray, not
     loaded or not served, ``created`` ones begin empty. ``unknown``: how many partitions could not be read, or whether
-    they are stray is not known."""
+    they are stray is not known. ``remote_deletions``: with the node's first directory."""
 
     refused: int
     first_refusal: str | None
@@ -32,6 +33,7 @@ class StartOutcome:
     not_served: int
     created: int
     unknown: int
+    remote_deletions: tuple[RemoteDeletion, ...] = ()
 
 
 def foresee_start(
@@ -59,6 +61,7 @@ def foresee_start(
             sum(bool(each.refused or each.stray or each.unserved) for each in restarts),
             len(planned.created),
             len(directory.partitions) - len(restarts) + (planned.unknown is not None),
+            planned.remote_deletions,
         )
     return outcomes
 

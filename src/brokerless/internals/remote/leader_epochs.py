@@ -1,0 +1,83 @@
+"""Finds tiered partitions whose ``leader-epoch-checkpoint`` lets a broker delete their remote segments.
+
+A leader deletes the segments whose leader epochs are all before its first one, and all of them where it has none
+(``RemoteLogManager``, 3.9.1, 4.4.0; tried in ``tests/kafka/test_remote_start.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from brokerless.findings import Finding, Kind
+from brokerless.internals.remote.segment_metadata import read_remote_metadata
+from brokerless.internals.remote.storage import (
+    REMOTE_STORAGE,
+    RemoteSegment,
+    begun_segments,
+    deleted_by_epochs,
+    is_enabled,
+)
+from brokerless.internals.remote.unread_segments import metadata_partitions, without_remote
+from brokerless.internals.topic_settings import is_in_metadata, read_topic_setting, topic_id_in_metadata
+from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import epochs_of, load_leader_epochs
+from brokerless.log.checkpoint.topic_ids import topic_id_of
+from brokerless.log.directory import PartitionPath
+from brokerless.log.segment import ignore
+from brokerless.log.tiered.detection import is_tiered
+
+
+def check_leader_epochs(partition: PartitionPath) -> Iterator[Finding]:
+    """What is wrong with a partition's ``leader-epoch-checkpoint``, or with its absence, by itself."""
+    entry = partition.leader_epoch_checkpoint
+    loaded = None if entry is None else load_leader_epochs(entry.location)
+    findings = () if loaded is None else loaded.findings
+    if loaded is None or not len(loaded.epochs):
+        damage = next((each for each in findings if each.severity == "error"), None)
+        if (lost := check_remote_epochs(partition, damage)) is not None:
+            findings = (lost,)
+    yield from findings
+
+
+def check_remote_epochs(partition: PartitionPath, damage: Finding | None = None) -> Finding | None:
+    """Whether a start deletes all remote segments of a partition, by its leader epochs; None where it is not tiered.
+    ``damage``: why the checkpoint cannot be parsed."""
+    location = partition.location
+    if partition.topic is None or partition.state != "live" or is_tiered(location):
+        return None
+    entry = partition.leader_epoch_checkpoint
+    epochs = () if entry is None else epochs_of(load_leader_epochs(entry.location))
+    is_tiered_topic, segments = _remote_segments(partition, partition.topic)
+    segments = [each for each in segments if each.end_offset >= partition.log_start_offset]
+    if epochs:
+        is_lost = bool(segments) and len(deleted_by_epochs(segments, epochs[0][0])) == len(segments)
+    else:
+        own = [each for each in partition.segments if not is_tiered(each.log.location)]
+        has_begun = any(each.base_offset or each.size for each in own)
+        is_lost = bool(segments) or (is_tiered_topic and (has_begun or damage is not None))
+    if not is_lost:
+        return None
+    if damage is not None:
+        what, expected, found = damage.message, damage.expected, damage.found
+    elif epochs:
+        last = max(max(each.epochs, default=-1) for each in segments)
+        what, expected, found = "its leader epochs are wrong", f"epoch {last} or before", f"epoch {epochs[0][0]} first"
+    else:
+        what, expected, found = "it has no leader epochs", "a line for each leader epoch", None
+    which = f"its {len(segments)} remote segment{'s' * (len(segments) != 1)}" if segments else "its remote segments"
+    text = f"{what}; the topic is tiered, and a leader without its leader epochs deletes {which} from the bucket"
+    path = (location / names.LEADER_EPOCH_CHECKPOINT).path if entry is None else entry.path
+    return Finding("error", Kind.REMOTE_EPOCHS_LOST, path, None, None, text, expected, found)
+
+
+def _remote_segments(partition: PartitionPath, topic: str) -> tuple[bool, Sequence[RemoteSegment]]:
+    """Whether a topic is tiered by the metadata beside a partition, and what that partition has in remote storage."""
+    location = without_remote(partition.location)
+    setting = read_topic_setting(location, topic, REMOTE_STORAGE)
+    if not is_enabled(setting) and is_in_metadata(location, topic):
+        return False, ()
+    topic_id = topic_id_in_metadata(location, topic) or topic_id_of(partition.partition_metadata)
+    if topic_id is None:
+        return is_enabled(setting), ()
+    begun = begun_segments(read_remote_metadata(metadata_partitions(location), ignore))
+    return is_enabled(setting), begun.get((topic_id, partition.partition or 0), ())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
-from brokerless.findings import SEVERITIES, Finding, Severity, advice_of, describe_kinds, harm_of
-from brokerless.jobs.audit.advice import abort_command
+from brokerless.findings import SEVERITIES, Finding, Severity, describe_kinds, harm_of
+from brokerless.jobs.audit.advice import abort_command, advice_at
 from brokerless.jobs.verify.turn import Turn
 from brokerless.log import names
 from brokerless.text import format_bytes, show_name
@@ -56,6 +56,7 @@ class _Kind:
     last: Finding
     count: int = 0
     files: int = 0
+    advice: set[str | None] = field(default_factory=set[str | None])
 
 
 def concerns_indexes(finding: Finding) -> bool:
@@ -94,6 +95,7 @@ class FindingGroups:
         kind = self._kinds.setdefault((*harm_of(finding.severity, finding.kind), finding.kind), _Kind({}, finding))
         kind.files += kind.count == 0 or kind.last.file != finding.file
         kind.count, kind.last = kind.count + count, finding
+        kind.advice.add(advice_at(finding))
         has_command = abort_command(finding) is not None
         text = str(finding) if self._keeps_apart or has_command else finding.message
         equal = kind.equal.get(text)
@@ -185,10 +187,8 @@ def _place(finding: Finding, root: str) -> str:
 
 
 def _advice(kind: _Kind) -> Iterator[str]:
-    advice = advice_of(kind.last.kind)
-    if advice in (None, "nothing"):
-        return
-    yield from marked(" " * 7, f"-> {advice}", " " * 12)
+    for advice in sorted(each for each in kind.advice if each not in (None, "nothing")):
+        yield from marked(" " * 7, f"-> {advice}", " " * 12)
     for command in filter(None, (abort_command(each.first) for each in kind.equal.values())):
         yield f"{'':12}{show_name(command)}"
 

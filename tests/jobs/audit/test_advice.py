@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from brokerless.findings import Finding, Kind, advice_of
-from brokerless.jobs.audit.advice import abort_command, advice_for
+from brokerless.jobs.audit.advice import abort_command, advice_at, advice_for
 
 
 def finding(kind: Kind, file: str, offset: int | None = 1420) -> Finding:
@@ -27,3 +27,22 @@ def test_no_command_where_the_place_does_not_say_enough() -> None:
     ):
         assert abort_command(each) is None
         assert advice_for(each) == advice_of(each.kind)
+
+
+def test_in_remote_storage_nothing_is_said_that_is_for_a_brokers_disk() -> None:
+    name = "killed-0/00000000000000004071"
+    for kind in Kind:
+        disk, remote = (advice_at(finding(kind, f"{root}{name}.index")) for root in ("/data/", "tiered://"))
+        assert disk == advice_of(kind)
+        assert remote is not None
+        for text in ("replicated again", "on another replica", "stop the broker and"):
+            assert text not in remote, kind
+    assert "earlier version" in str(advice_for(finding(Kind.MISSING_SEGMENT, f"tiered://{name}.log")))
+    assert "consumers may not get it" in str(advice_for(finding(Kind.INDEX_CORRUPT, f"tiered://{name}.index")))
+
+
+def test_a_replica_of_a_tiered_topic_is_never_to_be_deleted() -> None:
+    """A start without it deletes its remote segments; a segment that is missing in the bucket is named at the local one
+    after it."""
+    for kind in (Kind.MISSING_SEGMENT, Kind.MISSING_LOG, Kind.MISSING_LOG_END):
+        assert "its topic is not tiered" in str(advice_at(finding(kind, "/data/killed-0/00000000000000008093.log")))

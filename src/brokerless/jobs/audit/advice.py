@@ -5,13 +5,40 @@ from __future__ import annotations
 import shlex
 from pathlib import PurePosixPath
 
-from brokerless.findings import Finding, Kind, advice_of
+from brokerless.findings import Finding, Kind, advice_of, describe_kinds
 from brokerless.log import names
+from brokerless.log.storage.paths import TIERED
+
+_RESTORE = (
+    "look for an earlier version of the segment's objects in the bucket, and for a copy of the bucket: brokers rebuild "
+    "nothing of a remote segment, and no replica has it on its disk; do not delete the partition, as a broker that "
+    "starts without it deletes its remote segments"
+)
+_REMOTE_ADVICE = {"records": _RESTORE, "indexes": f"harmless to the data, but consumers may not get it: {_RESTORE}"}
+"""In remote storage, in place of what is for a broker's disk, by what the finding concerns."""
+_ANYWHERE = (Kind.LIMIT_EXCEEDED, Kind.MAGIC_UNKNOWN, Kind.SEGMENT_OVERLAP, Kind.INDEX_NOT_CHECKED)
+"""Kinds whose advice is right in remote storage as well."""
+_OF_BROKERS = (
+    Kind.LEADER_EPOCH_ORDER,
+    Kind.MARKER_BROKEN,
+    Kind.LEADER_EPOCH_MISMATCH,
+    Kind.LEADER_EPOCH_BEYOND_END,
+    Kind.CHECKPOINT_CORRUPT,
+)
+"""Kinds that concern neither records nor indexes, and whose advice is for a broker's disk."""
+
+
+def advice_at(finding: Finding) -> str | None:
+    """Return the advice of a finding's kind at its place: on a broker's disk, or in remote storage."""
+    advice, described = advice_of(finding.kind), describe_kinds().get(finding.kind)
+    if described is None or not finding.file.startswith(TIERED) or finding.kind in _ANYWHERE or advice == "nothing":
+        return advice
+    return _REMOTE_ADVICE.get("records" if finding.kind in _OF_BROKERS else described.concerns or "", advice)
 
 
 def advice_for(finding: Finding) -> str | None:
-    """Return the advice of a finding's kind, with the command to paste, if there is one."""
-    advice, command = advice_of(finding.kind), abort_command(finding)
+    """Return the advice of a finding at its place, with the command to paste, if there is one."""
+    advice, command = advice_at(finding), abort_command(finding)
     return advice if command is None else f"{advice}: {command}"
 
 

@@ -52,7 +52,7 @@ from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Chunk, graded_within_log
 from brokerless.log.segment_summary import SegmentSummary, add_chunk
 from brokerless.log.storage.paths import is_remote
-from brokerless.log.tiered.detection import is_joined
+from brokerless.log.tiered.detection import is_joined, is_tiered
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import short_html, short_repr
 
@@ -390,13 +390,13 @@ def _graded(findings: Iterable[Finding], is_last: bool, is_recovered: bool) -> I
 def _missing_indexes(segment: SegmentPaths) -> Iterator[Finding]:
     """Of an empty log, nothing is missing: a broker makes the indexes with the first batch (``LazyIndex``, 4.1.1)."""
     severity = "warning" if segment.size else "info"
-    for index, text in (
-        (segment.offset_index, "the segment has no offset index; a broker rebuilds it at its next start"),
-        (
-            segment.time_index,
-            "the segment has no time index; a broker makes an empty one, unless it recovers the segment",
-        ),
-    ):
+    texts = (
+        "the segment has no offset index; a broker rebuilds it at its next start",
+        "the segment has no time index; a broker makes an empty one, unless it recovers the segment",
+    )
+    if is_tiered(segment.log.location):
+        texts = ("the remote segment has no offset index", "the remote segment has no time index")
+    for index, text in zip((segment.offset_index, segment.time_index), texts, strict=True):
         if index is None:
             yield Finding(severity, Kind.INDEX_MISSING, segment.log.path, None, segment.base_offset, text)
 

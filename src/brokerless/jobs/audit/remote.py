@@ -291,24 +291,26 @@ class _Comparison:
         instead = next(
             (
                 each.segment_id for each in self.metadata.of(*key).values()
-                if each.segment_id in self.whole
-                and each.is_referenced
+                if each.is_referenced
                 and each.start_offset <= segment.start_offset
                 and each.end_offset >= segment.end_offset
             ),
             None,
         )  # fmt: skip
         text = "an upload that did not end: it is at work, or its broker was killed"
-        if instead is not None and self.errors.get(place):
-            text = f"the upload did not end; it was copied again as {instead}, but the partition has errors"
+        is_whole = instead in self.whole
+        is_needed = self._are_needed(objects, segment, local, (*self.referenced[key], *self.unlisted[key]))
+        if instead is not None and (self.errors.get(place) if is_whole else is_needed):
+            reason = "the partition has errors" if is_whole else "there objects are missing or cut"
+            text = f"the upload did not end; it was copied again as {instead}, but {reason}"
             self._keep(text, objects, segment)
-        elif instead is not None and place in self.errors and self.known.here:
+        elif is_whole and place in self.errors and self.known.here:
             text = (
                 "no broker reads or deletes these objects: the upload did not end, and the segment was copied again "
                 f"as {instead}"
             )
             self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects, segment)
-        elif self._are_needed(objects, segment, local, (*self.referenced[key], *self.unlisted[key])):
+        elif is_needed:
             text = "the metadata does not say that copying this segment was finished, and nothing else has its offsets"
             self._keep(text, objects, segment)
         else:

@@ -19,6 +19,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.log.storage.files import LocalFile
 from brokerless.serving.server import is_loopback, parse_address, shown_address
 from tests.format.twin import write_batch, write_record
+from tests.log.tiered import golden
 from tests.s3 import S3
 
 DEMO = Path(__file__).parents[2] / "demo" / "data"
@@ -336,3 +337,12 @@ def test_a_bucket_is_served_as_a_directory(s3: S3) -> None:
         (committed,) = consumer.committed([TopicPartition("orders", 2)], timeout=30)
         assert committed.offset == 500
         consumer.close()
+
+
+def test_remote_segments_without_their_key_pair_are_reported_at_the_start() -> None:
+    found: list[Finding] = []
+    with brokerless.serve(golden() / "encrypted" / "bucket", on_damage=found.append) as server:
+        server.wait_for_survey()
+        partitions = server.topics.partitions
+    assert len(found) == len(partitions) > 1
+    assert all("key pair key1, which was not given (--key-pair" in each.message for each in found)

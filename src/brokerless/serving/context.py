@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -23,6 +25,8 @@ THREADS = 4
 """Worker threads that read files."""
 FOLLOW_S = 2.0
 """How often new partitions are looked for."""
+CURRENT_S = 5.0
+"""How old settings may be that are answered."""
 
 Result = TypeVar("Result")
 
@@ -60,6 +64,7 @@ class Serving:
     _loading: asyncio.Task[None] | None = None
     _surveying: asyncio.Task[None] | None = None
     _following: asyncio.Task[None] | None = None
+    _read_at: float = field(default_factory=time.monotonic)
 
     @property
     def node_id(self) -> int:
@@ -80,6 +85,15 @@ class Serving:
         """Wait until the cluster's metadata and the committed offsets have been read."""
         assert self._loading is not None
         await asyncio.shield(self._loading)
+
+    async def refreshed(self) -> None:
+        """Wait until what a running broker wrote into the cluster's metadata is known, as it was some seconds ago."""
+        await self.loaded()
+        if self.new_partitions is None or time.monotonic() - self._read_at < CURRENT_S:
+            return
+        self._read_at = time.monotonic()
+        with suppress(UnreadableError):  # it is being written; what was known of it counts
+            self.topics.take_cluster(await self.in_thread(self.topics.read_newer_cluster))
 
     async def _load(self) -> None:
         try:

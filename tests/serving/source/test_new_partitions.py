@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.producers import Record, produce_confluent
 
@@ -75,6 +75,23 @@ def test_consumers_get_the_partitions_that_a_broker_makes(kafka: KafkaBroker, pr
         assert {each.partition for each in consumer.assignment()} == {0, 1}
         assert consumer.get_watermark_offsets(TopicPartition(topic, 1), timeout=30) == (0, 10)
         consumer.close()
+
+
+def test_settings_that_a_broker_changes_are_answered(kafka: KafkaBroker) -> None:
+    kafka.create_topic("made-for-settings")
+    with brokerless.serve(kafka.log_dir, topics="made*", on_damage=lambda _: None) as server:
+        watched = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+
+        def retention() -> str | None:
+            resource = ConfigResource(ConfigResource.Type.TOPIC, "made-for-settings")
+            return watched.describe_configs([resource])[resource].result(30)["retention.ms"].value
+
+        assert retention() == "604800000"
+        entry = ConfigEntry("retention.ms", "123456789", incremental_operation=AlterConfigOpType.SET)
+        changed = ConfigResource(ConfigResource.Type.TOPIC, "made-for-settings", incremental_configs=[entry])
+        admin = kafka.admin()
+        admin.incremental_alter_configs([changed])[changed].result(30)
+        wait(lambda: retention() == "123456789")
 
 
 def received(consumer: Consumer, count: int) -> set[tuple[int | None, bytes | None]]:

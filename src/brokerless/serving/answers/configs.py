@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 async def answer_configs(serving: Serving, request: Request) -> Row:
     """Return the settings of each resource, or those of them that are named."""
-    await serving.loaded()
+    await serving.refreshed()
     has_synonyms = request.body.get("includeSynonyms", False)
     return {"results": [_resource(serving, each, has_synonyms=has_synonyms) for each in request.body["resources"]]}
 

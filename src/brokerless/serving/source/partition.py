@@ -17,7 +17,7 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, end_offset_for, load_epochs
-from brokerless.log.directory import PartitionPath
+from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import ReplacedError, list_again, open_listed, open_segments
 from brokerless.log.names import partition_directory
 from brokerless.log.offset_gaps import check_end, check_head
@@ -27,6 +27,7 @@ from brokerless.log.seek import last_offset, log_start_after_end, offset_for_tim
 from brokerless.log.segment import Report, ignore, scan_headers
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.tail import Tail, look, look_committed
+from brokerless.log.tiered.detection import is_tiered
 from brokerless.serving.source.bad_sectors import readable_end
 from brokerless.serving.source.batch_finder import NOTHING, BatchFinder, Found, Spare, Want, unreadable_segment
 from brokerless.tables.partition_reader import PartitionReader
@@ -304,20 +305,24 @@ class ServedPartition:
     def survey(self) -> None:
         """Report what consumers will not get, as far as that is seen without reading all: files that cannot be opened,
         an end that is cut off, and open transactions. Of a log that is elsewhere, nothing is read before anybody
-        else does."""
-        if self.paths.location.is_remote:
+        else does; but remote segments are opened, which needs their key pairs."""
+        if self.paths.location.is_remote and not is_tiered(self.paths.location):
+            return
+        if is_tiered(self.paths.location):
+            with self._lock:
+                self._report_unreadable(self.paths.segments[-1:])
             return
         try:
             self.offsets()
             with self._lock:
-                self._report_unreadable()
+                self._report_unreadable(self.paths.segments[:-1])
                 self._report_cut_end()
                 self._report_open()
         except UnreadableError as error:
             self.report(unreadable(self, str(error)))
 
-    def _report_unreadable(self) -> None:
-        for segment in self.paths.segments[:-1]:
+    def _report_unreadable(self, segments: Sequence[SegmentPaths]) -> None:
+        for segment in segments:
             try:
                 open_listed(segment, False).close()
             except ReplacedError:

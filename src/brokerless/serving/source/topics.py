@@ -122,8 +122,13 @@ class Topics:
         """Read the cluster's metadata as it is now, if it is there."""
         from brokerless.jobs.restore.source import source_cluster
 
-        listed = (list_again(each, ignore) or each for each in self.metadata_from)
-        return source_cluster(tuple(listed))
+        self.metadata_from = tuple(list_again(each, ignore) or each for each in self.metadata_from)
+        return source_cluster(self.metadata_from)
+
+    def read_newer_cluster(self) -> Cluster | None:
+        """Read the cluster's metadata where it was changed since; None where it was not."""
+        listed = tuple(list_again(each, ignore) or each for each in self.metadata_from)
+        return None if listed == self.metadata_from else self.read_cluster()
 
     def _take(self, cluster: Cluster) -> None:
         for topic_id, name in cluster.topics.items():

@@ -247,6 +247,19 @@ def test_what_was_deleted_meanwhile_is_reported(force: Callable[..., None], tmp_
     assert [(each.severity, each.kind, each.offset) for each in found] == [("warning", "deleted-meanwhile", 10)]
 
 
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_partition_that_was_deleted_meanwhile_is_not_verified(
+    at: int, force: Callable[..., None], tmp_path: Path, run: Run
+) -> None:
+    path, other = write_log(tmp_path / "t-0"), write_log(tmp_path / "t-1")
+    before = {row["kind"] for row in run("verify", "--json", tmp_path).json}
+    force(path, at, [shutil.rmtree])
+    assert {row["kind"] for row in run("verify", "--json", tmp_path).json} <= before == {"time-index-mismatch"}
+    assert not path.exists()
+    force(other, at, [shutil.rmtree])  # then nothing is left, as where a disk is gone
+    assert "unreadable-file" in {row["kind"] for row in run("verify", "--json", tmp_path).json}
+
+
 def test_for_an_audit_what_was_deleted_meanwhile_is_nothing_wrong(force: Callable[..., None], tmp_path: Path) -> None:
     path = write_log(tmp_path / "t-0")
     force(path, 1, [lambda path: delete(path, [0, 10])])

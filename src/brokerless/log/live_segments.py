@@ -20,7 +20,7 @@ from typing import TypeVar
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.log.directory import PartitionPath, SegmentPaths, describe_partition, resolve
-from brokerless.log.names import SegmentFileKind, SegmentFileState, segment_file
+from brokerless.log.names import META_PROPERTIES, SegmentFileKind, SegmentFileState, segment_file
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import Report, ignore
 from brokerless.log.storage.files import File
@@ -202,6 +202,18 @@ def _start(file: File, segment: SegmentPaths, next_offset: int) -> int:
     from brokerless.log.positions import first_position
 
     return first_position(file, segment, next_offset)
+
+
+def is_gone(partition: PartitionPath) -> bool:
+    """Whether a partition's directory was removed from its log directory since it was listed, as a broker does with
+    those of deleted topics. Where nothing else is there either, a disk may be gone."""
+    above = None if partition.location.is_remote else partition.location.containing
+    if above is None or partition.location.exists():
+        return False
+    try:
+        return any(each.is_directory or each.name == META_PROPERTIES for each in above.entries())
+    except UnreadableError:
+        return False
 
 
 def _report_deleted(partition: PartitionPath, segments: list[SegmentPaths], next_offset: int, report: Report) -> None:

@@ -20,7 +20,7 @@ from brokerless.jobs.segment_checks import (
     verify_file,
 )
 from brokerless.log.directory import PartitionPath, SegmentPaths, check_names
-from brokerless.log.live_segments import open_segments
+from brokerless.log.live_segments import is_gone, open_segments
 from brokerless.log.offset_gaps import missing_head, missing_logs, missing_offsets, missing_segment
 from brokerless.log.partition import transactions_of
 from brokerless.log.ranges import Range
@@ -74,11 +74,16 @@ def verify_segment(
             yield from check_indexes(each, seen)
         if (missing := missing_segment(each.partition, each.segment, each.file)) is not None:
             yield missing
-    yield from unreadable
+    yield from () if unreadable and is_gone(partition) else unreadable
 
 
 def verify_rest(partition: PartitionPath, has_transactions: bool) -> Iterator[Finding]:
-    """What is to be said of a partition when all its segments were read."""
+    """What is to be said of a partition when all its segments were read; nothing of one that was deleted meanwhile."""
+    found = list(_verify_rest(partition, has_transactions))
+    yield from () if found and is_gone(partition) else found
+
+
+def _verify_rest(partition: PartitionPath, has_transactions: bool) -> Iterator[Finding]:
     if has_transactions or any(segment.transaction_index is not None for segment in partition.segments):
         yield from _check_transaction_indexes(partition)  # reads the markers in a pass of its own
     yield from check_metadata_files(partition)

@@ -95,3 +95,24 @@ def test_a_replica_of_the_metadata_that_has_fallen_behind_leaves_nothing_out_sil
         damaged[position + 100] ^= 1
         log.write_bytes(damaged)
         assert summary_of(rows_of(killed(data, bucket))) == KILLED.expected["read_uncommitted"]["all"], position
+
+
+@pytest.mark.parametrize("damage", ["cut", "log", "rsm-manifest"])
+def test_a_whole_copy_is_read_where_the_finished_one_is_cut_or_has_no_log(tmp_path: Path, damage: str) -> None:
+    bucket = copy_of("killed", tmp_path / "bucket")
+    finished = next(
+        path for path in (bucket / DIRECTORY).glob("00000000000000004071-*.log")
+        if last_states()[path.name[21:43]] == "COPY_SEGMENT_FINISHED"
+    )  # fmt: skip
+    if damage == "cut":
+        with finished.open("r+b") as file:
+            file.truncate(600_000)
+    else:
+        finished.with_suffix(f".{damage}").unlink()
+    data = broker_directory("killed", tmp_path / "data")
+    damage_found: list[Finding] = []
+    rows = rows_of(killed(data, bucket), damage_found)
+    assert summary_of(rows) == KILLED.expected["read_uncommitted"]["all"]
+    assert any(each.severity != "info" or each.kind == Kind.REMOTE_SEGMENT_UNFINISHED for each in damage_found)
+    alone = rows_of(brokerless.open(bucket), [])
+    assert summary_of(alone) == KILLED.expected["read_uncommitted"]["remote"]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from brokerless import Kind
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered.chunk_index import ChunkIndex
@@ -28,6 +30,15 @@ def test_two_copies_of_a_range() -> None:
     log = choose("/b", [segment(0, 9, {0: 0}, "a", at=1), segment(0, 9, {0: 0}, "b", at=2)], ())
     assert [each.segment_id[0] for each in log.segments] == ["b"]
     assert [(each.kind, each.file) for each in log.findings] == [(Kind.REMOTE_SEGMENT_REPEATED, "/b/0-a.log")]
+
+
+def test_the_whole_one_of_two_copies_is_read() -> None:
+    """The other one was copied later, and is cut."""
+    cut = segment(0, 9, {0: 0}, "b", at=2)
+    cut = replace(cut, objects={"log": DirectoryEntry("log", cut.log.location, False, 9)})
+    for order in (1, -1):
+        log = choose("/b", [segment(0, 9, {0: 0}, "a", at=1), cut][::order], ())
+        assert [each.segment_id[0] for each in log.segments] == ["a"]
 
 
 def test_overlaps() -> None:

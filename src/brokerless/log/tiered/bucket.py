@@ -99,6 +99,7 @@ class Bucket:
                 self._listed = found
                 self._folders = _by_name(found)
                 for each in self._folders.values() if self._unread else ():
+                    load_manifests(each, [one["rsm-manifest"] for one in _doubtful(each, self._unread)])
                     _leave_out(each, self._unread)
                 self._listed_at = time.monotonic()
             return self._folders
@@ -345,12 +346,46 @@ _UNREAD: Mapping[str, tuple[Kind, str]] = {
 }
 
 
+_COPIES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED")
+"""States of unread segments that are copies of offsets which brokers read elsewhere."""
+
+
+def _doubtful(folder: Folder, unread: Mapping[str, str]) -> list[dict[ObjectKind, DirectoryEntry]]:
+    """The objects of segments, and of unread copies, that begin at one offset: one copy may be read for the other."""
+    copies = {start for start, segment_id in folder.objects if unread.get(segment_id) in _COPIES}
+    return [each for (start, _), each in folder.objects.items() if start in copies and "rsm-manifest" in each]
+
+
+def _needed_copies(folder: Folder, unread: Mapping[str, str]) -> set[str]:
+    """The IDs of unread copies that are whole, while what brokers read of the same offset is not."""
+    needed: set[str] = set()
+    for start, segment_id in folder.objects:
+        if unread.get(segment_id) not in _COPIES or not (copy := _whole(folder, (start, segment_id))):
+            continue
+        others = [each for each in folder.objects if each[0] == start and each[1] not in unread]
+        is_lost = all("log" not in folder.objects[each] or not _whole(folder, each) for each in others)
+        if others and is_lost:
+            needed.add(copy.segment_id)
+    return needed
+
+
+def _whole(folder: Folder, key: tuple[int, str]) -> RemoteSegment | None:
+    """A segment whose log is there in the size that its manifest says; None for others."""
+    objects = folder.objects[key]
+    manifest = folder.manifests.get(objects["rsm-manifest"]) if "rsm-manifest" in objects else None
+    if "log" not in objects or not isinstance(manifest, Manifest):
+        return None
+    segment = RemoteSegment(*key, objects, manifest)
+    return segment if segment.is_whole else None
+
+
 def _leave_out(folder: Folder, unread: Mapping[str, str]) -> None:
     """Take segments that brokers do not read out of a folder, with a finding for each; by :func:`_unfinished` those
-    without a manifest have one anyway."""
+    without a manifest have one anyway. A whole copy stays where the one that brokers read is cut or has no log."""
+    needed = _needed_copies(folder, unread)
     for key in sorted(each for each in folder.objects if each[1] in unread):
         objects, state = folder.objects[key], unread[key[1]]
-        if not folder.name.is_plain and "rsm-manifest" not in objects:
+        if key[1] in needed or (not folder.name.is_plain and "rsm-manifest" not in objects):
             continue
         text = f"not read: by the metadata of brokers, this remote segment is deleted ({state})"
         kind, text = _UNREAD.get(state, (Kind.REMOTE_SEGMENT_DELETED, text))

@@ -40,6 +40,11 @@ class RemoteSegment:
         return None if self.manifest is None else self.manifest.end_offset
 
     @property
+    def is_whole(self) -> bool:
+        """Whether its log has the size that the manifest says."""
+        return self.manifest is None or self.log.size in (None, self.manifest.chunks.stored_size)
+
+    @property
     def epochs(self) -> Epochs:
         return () if self.manifest is None else self.manifest.epochs
 
@@ -114,7 +119,7 @@ def newest(segments: Sequence[RemoteSegment]) -> RemoteSegment | None:
 
 def choose(path: str, segments: Sequence[RemoteSegment], lineage: Epochs) -> RemoteLog:
     """The segments that are the log of the partition at ``path``. Of two that begin at one offset, it is the one that
-    goes further, or was copied later."""
+    goes further, is whole, or was copied later."""
     findings: list[Finding] = []
     within: list[RemoteSegment] = []
     for each in sorted(segments, key=place_of):
@@ -143,12 +148,13 @@ def _covers(before: RemoteSegment, after: RemoteSegment) -> bool:
     return before.end_offset is not None and after.end_offset is not None and before.end_offset >= after.end_offset
 
 
-def place_of(segment: RemoteSegment) -> tuple[int, int, int, str]:
+def place_of(segment: RemoteSegment) -> tuple[int, int, bool, int, str]:
     """By start offset, first the one that is taken where several have one."""
     manifest = segment.manifest
     if manifest is None:
-        return segment.start_offset, -(segment.log.size or 0), 0, segment.segment_id
-    return segment.start_offset, -manifest.end_offset, -manifest.event_timestamp, segment.segment_id
+        return segment.start_offset, -(segment.log.size or 0), False, 0, segment.segment_id
+    is_cut = not segment.is_whole
+    return segment.start_offset, -manifest.end_offset, is_cut, -manifest.event_timestamp, segment.segment_id
 
 
 def _finding(severity: Severity, kind: Kind, path: str, segment: RemoteSegment, text: str) -> Finding:

@@ -23,6 +23,7 @@ WITHOUT = {
     "cluster": "reads Kafka's own topics, which are never tiered",
     "internals": "reads Kafka's own topics, which are never tiered",
     "compact": "a topic that is compacted cannot be tiered",
+    "rebuild": "takes --from-bucket: brokers will read the bucket, and not what is made of it",
     "erase": "what it writes takes the place of a log; records in the bucket would stay",
 }
 """Commands that read logs, and take no ``--remote``."""

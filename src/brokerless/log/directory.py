@@ -26,7 +26,6 @@ from brokerless.log.storage.segment_files import settled_entries
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered import detection
 from brokerless.log.tiered.lineage import read_lineage
-from brokerless.log.tiered.segments import graded_unfinished
 
 _DELETED_LOG = ("log", "deleted")
 _TRIES = 100
@@ -236,6 +235,8 @@ def _with_finding(partition: PartitionPath, finding: Finding | None) -> Partitio
 
 def _with_remote(partitions: Sequence[PartitionPath], remote: Location) -> list[PartitionPath]:
     """Partitions with their remote segments before the local ones. ``remote``: the log directory that these are."""
+    from brokerless.log.tiered.segments import graded_unfinished  # it imports NumPy, and nothing else here does
+
     file_system, _ = remote.file_system()
     there = {each.name for each in remote.entries()}
 

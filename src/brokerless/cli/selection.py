@@ -58,7 +58,7 @@ def select(partitions: Sequence[Partition], options: Namespace) -> tuple[list[Pa
 
 
 def is_selected(options: Namespace, topic: str, number: int) -> bool:
-    """Whether a partition is selected that was not there when the others were."""
+    """Return whether a partition is selected that was not there when the others were."""
     is_of_topics = not options.topic or any(fnmatchcase(topic, pattern) for pattern in options.topic)
     is_hidden = options.exclude_internal and is_internal(topic)
     return is_of_topics and not is_hidden and (not options.partition or number in options.partition)

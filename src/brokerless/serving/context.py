@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
@@ -20,6 +20,9 @@ from brokerless.serving.login import Users
 from brokerless.serving.protocol.tables import Api
 from brokerless.serving.source.new_partitions import NewPartitions
 from brokerless.serving.source.topics import Topics
+
+if TYPE_CHECKING:
+    from brokerless.internals.cluster import Cluster
 
 THREADS = 4
 """Worker threads that read files."""
@@ -91,9 +94,13 @@ class Serving:
         await self.loaded()
         if self.new_partitions is None or time.monotonic() - self._read_at < CURRENT_S:
             return
+        self.topics.take_cluster(await self._newer_cluster())
+
+    async def _newer_cluster(self) -> Cluster | None:
         self._read_at = time.monotonic()
         with suppress(UnreadableError):  # it is being written; what was known of it counts
-            self.topics.take_cluster(await self.in_thread(self.topics.read_newer_cluster))
+            return await self.in_thread(self.topics.read_newer_cluster)
+        return self.topics.cluster
 
     async def _load(self) -> None:
         try:
@@ -112,10 +119,7 @@ class Serving:
         while True:
             found = await self.in_thread(new.look)
             if found:
-                try:
-                    cluster = await self.in_thread(self.topics.read_cluster)
-                except UnreadableError:  # it is being written; what was known of it counts
-                    cluster = None
+                cluster = await self._newer_cluster()
                 added = self.topics.add(found, self.report, skips_damage=self.skips_damage)
                 self.topics.take_cluster(cluster)
                 for each in added:

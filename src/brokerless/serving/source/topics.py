@@ -92,9 +92,7 @@ class Topics:
             source_cluster,  # it imports kernels, as all does that decodes records
         )
 
-        self.cluster = source_cluster(self.metadata_from)
-        if self.cluster is not None:
-            self._take(self.cluster)
+        self.take_cluster(source_cluster(self.metadata_from))
         for each in self.partitions:
             each.announced_epoch()
 
@@ -112,25 +110,21 @@ class Topics:
                 topic.partitions[number], topic.count = added[-1], max(topic.count, number + 1)
         return added
 
-    def take_cluster(self, cluster: Cluster | None) -> None:
-        """Take what newer metadata knows of the topics."""
-        if cluster is not None:
-            self.cluster = cluster
-            self._take(cluster)
-
-    def read_cluster(self) -> Cluster | None:
-        """Read the cluster's metadata as it is now, if it is there."""
+    def read_newer_cluster(self) -> Cluster | None:
+        """Read the cluster's metadata where it was changed since; else return what was known."""
         from brokerless.jobs.restore.source import source_cluster
 
-        self.metadata_from = tuple(list_again(each, ignore) or each for each in self.metadata_from)
-        return source_cluster(self.metadata_from)
-
-    def read_newer_cluster(self) -> Cluster | None:
-        """Read the cluster's metadata where it was changed since; None where it was not."""
         listed = tuple(list_again(each, ignore) or each for each in self.metadata_from)
-        return None if listed == self.metadata_from else self.read_cluster()
+        if listed == self.metadata_from:
+            return self.cluster
+        self.metadata_from = listed
+        return source_cluster(listed) or self.cluster
 
-    def _take(self, cluster: Cluster) -> None:
+    def take_cluster(self, cluster: Cluster | None) -> None:
+        """Take what the cluster's metadata knows of the topics, where it is there."""
+        self.cluster = cluster
+        if cluster is None:
+            return
         for topic_id, name in cluster.topics.items():
             topic = self.by_name.get(name)
             if topic is None or topic.topic_id not in (topic_id, made_topic_id(name)):

@@ -179,7 +179,7 @@ def test_python_m_brokerless_is_the_same_command() -> None:
 
 @pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["ls", "--segments"], ["--help"]])
 def test_the_first_answer_waits_for_nothing_heavy(arguments: list[str]) -> None:
-    heavy = "{'numba', 'pandas', 'pyspark', 'rich', 'typer', 'pydantic', 'fsspec'}"
+    heavy = "{'numba', 'msgspec', 'pandas', 'pyspark', 'rich', 'typer', 'pydantic', 'fsspec'}"
     code = f"import sys; from brokerless.cli import main; main({[*arguments, str(DATA)]!r}); "
     code += f"print(sorted({heavy} & set(sys.modules)), file=sys.stderr)"
     result = python("-c", code)

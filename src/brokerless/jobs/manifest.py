@@ -16,10 +16,13 @@ import json
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Annotated, Any, BinaryIO, Literal, cast
+
+from msgspec import Meta
+from msgspec.structs import replace
 
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
@@ -31,18 +34,9 @@ from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.own_files import open_own
 from brokerless.log.storage.paths import full_path, is_remote, local
 from brokerless.log.storage.write_errors import unwritable
-from brokerless.strict_json import (
-    WrongJsonError,
-    as_integer,
-    as_list,
-    as_object,
-    as_text,
-    member,
-    optional,
-    parse_object,
-)
+from brokerless.values import Int64, LenientValue, Value, WrongJsonError, from_json, members, parse_object
 
-VERSION = 1
+_VERSION = 1
 _BLOCK = 8 << 20
 _LIMIT = 256 << 20
 """Bytes of a manifest that is gone on with: some 200 for each file."""
@@ -52,35 +46,24 @@ _BY_TOPIC = {"exported_ids"}
 """Settings whose members are named by topics."""
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestFile:
+class ManifestFile(Value, frozen=True, rename={"size": "sizeInBytes"}):
     """A file as it was: ``size`` in bytes, ``modified`` in ms since the epoch (None if the storage does not say)."""
 
     path: str
-    size: int
-    modified: int | None
+    size: Int64
+    modified: Annotated[int, Meta(ge=-MAX_INT64, le=MAX_INT64)] | None
     sha256: str
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"path": self.path, "sizeInBytes": self.size, "modified": self.modified, "sha256": self.sha256}
 
-    @classmethod
-    def of_json(cls, value: Any, name: str) -> ManifestFile:
-        """Raises :class:`WrongJsonError`."""
-        found = as_object(value, name)
-        path, sha256 = (as_text(member(found, key), f"{name}.{key}") for key in ("path", "sha256"))
-        modified = optional(member(found, "modified"), f"{name}.modified", _time)
-        return cls(path, as_integer(member(found, "sizeInBytes"), f"{name}.sizeInBytes"), modified, sha256)
-
-
-@dataclass(frozen=True, slots=True)
-class ManifestTask:
-    """A task that is done: what it read and wrote, and its result as plain values of JSON."""
+class ManifestTask(Value, frozen=True):
+    """A task that is done: what it read and wrote, and its result as plain values of JSON. ``finished``: when, as ISO
+    8601 has it, set where it is recorded."""
 
     task: str
     inputs: tuple[ManifestFile, ...]
     outputs: tuple[ManifestFile, ...]
     result: dict[str, Any]
+    finished: str | None = None
 
 
 class FileHasher:
@@ -146,6 +129,10 @@ def entry_of(location: Location) -> DirectoryEntry:
         return DirectoryEntry(location.path.rpartition("/")[2], location, False, file.size, modified)
 
 
+class _Head(LenientValue, frozen=True):
+    manifest: Literal[1]
+
+
 class Manifest:
     """A manifest that is open, for one run at a time."""
 
@@ -197,13 +184,7 @@ class Manifest:
         """Records a task whose outputs are about to get their names. Raises UnwritableError; nothing in a dry run."""
         self._tasks[done.task] = done
         finished = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self._write({
-            "task": done.task,
-            "finished": finished,
-            "inputs": [file.as_dict() for file in done.inputs],
-            "outputs": [file.as_dict() for file in done.outputs],
-            "result": done.result,
-        })  # fmt: skip
+        self._write(members(replace(done, finished=finished)))
 
     def _write(self, line: Mapping[str, Any]) -> None:
         if self._file is None:
@@ -222,7 +203,7 @@ class Manifest:
         Raises :class:`UsageError` for a file that is no manifest, or that of another job, or of one that is running;
         UnwritableError.
         """
-        head = {"manifest": VERSION, "job": job, "settings": json.loads(json.dumps(asdict(settings), default=str))}
+        head = {"manifest": _VERSION, "job": job, "settings": json.loads(json.dumps(asdict(settings), default=str))}
         if is_remote(path):
             raise UsageError(f"{path}: a manifest is written to a local file")
         path = local(path)
@@ -304,25 +285,20 @@ def _parse(path: str, data: bytes, head: Mapping[str, Any]) -> tuple[dict[str, M
     tasks: dict[str, ManifestTask] = {}
     for number, line in enumerate(lines[1:], 2):
         try:
-            found = parse_object(line)
-            task, result = as_text(member(found, "task"), "task"), as_object(member(found, "result"), "result")
-            inputs, outputs = (as_list(member(found, key), key, ManifestFile.of_json) for key in ("inputs", "outputs"))
-            tasks[task] = ManifestTask(task, inputs, outputs, result)
+            task = from_json(line, ManifestTask)
+            tasks[task.task] = task
         except WrongJsonError as error:
             text = f"this is not a line of a manifest ({error}); give another file"
             raise UsageError(f"{path}, line {number}: {text}") from error
     return tasks, end
 
 
-def _time(value: Any, name: str) -> int:
-    return as_integer(value, name, -MAX_INT64)
-
-
 def _is_manifest(line: bytes) -> bool:
     try:
-        return as_integer(parse_object(line).get("manifest"), "manifest") == VERSION
+        from_json(line, _Head)
     except WrongJsonError:
         return False
+    return True
 
 
 def _is_there(output: ManifestFile) -> bool:

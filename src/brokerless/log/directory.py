@@ -14,7 +14,7 @@ from typing import Literal
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.log import names
-from brokerless.log.checkpoint.commit_journal import hidden_segments
+from brokerless.log.checkpoint.hidden_segments import hidden_segments
 from brokerless.log.checkpoint.log_start import LogStartOffsets
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.names import INCLUDE, Include, PartitionState, SegmentFile, SegmentFileKind

@@ -6,37 +6,23 @@ topic's directory removes what is known of it as well, and the next export begin
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.kafka_names import ISOLATION_LEVELS, Isolation
+from brokerless.kafka_names import Isolation
 from brokerless.log.storage import file_tree
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
 from brokerless.offset_spans import Span
-from brokerless.strict_json import (
-    WrongJsonError,
-    as_flag,
-    as_integer,
-    as_list,
-    as_object,
-    as_text,
-    member,
-    optional,
-    parse_object,
-)
+from brokerless.values import Int32, Int64, LenientValue, Value, WrongJsonError, from_members, parse_json, to_json
 
 NAME = "_brokerless.json"
 _VERSION = 1
 _LIMIT = 32 << 20
 """Bytes of a manifest: some 400,000 partitions, or as many places that are left out."""
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 _FILE = re.compile(r"(?:date=[^/]+/)?partition-(?P<partition>[0-9]{1,10})-(?P<offset>[0-9]{20})\.parquet")
 
 Offsets = tuple[int, int | None]
@@ -87,6 +73,60 @@ class ExportState:
         return replace(self, partitions=partitions)
 
 
+class _Partition(Value, frozen=True, omit_defaults=True):
+    """As :class:`Exported`, but that a span ends with its last offset."""
+
+    next_offset: Int64
+    until: Int64 | None = None
+    left_out: tuple[tuple[Int64, Int64 | None], ...] = ()
+    files: Int64 | None = None
+    missing: tuple[tuple[Int64, Int64], ...] = ()
+    filling: tuple[tuple[Int64, Int64], ...] = ()
+
+    def __post_init__(self) -> None:
+        if any(last < first for first, last in (*self.missing, *self.filling)):
+            raise WrongJsonError("a pair of offsets has the first above the last")
+
+    @classmethod
+    def of(cls, exported: Exported) -> _Partition:
+        missing, filling = (
+            tuple((first, after - 1) for first, after in spans) for spans in (exported.missing, exported.filling)
+        )
+        return cls(exported.next_offset, exported.until, exported.left_out, exported.files, missing, filling)
+
+    def exported(self) -> Exported:
+        missing, filling = (tuple((first, last + 1) for first, last in pairs) for pairs in (self.missing, self.filling))
+        return Exported(self.next_offset, self.until, self.left_out, self.files, missing, filling)
+
+
+class _Document(Value, frozen=True, omit_defaults=True):
+    version: int
+    topic: str
+    topic_id: str | None
+    by_date: bool
+    isolation: Isolation
+    partitions: dict[Int32, _Partition]
+    decoded: bool = False
+    key_format: str | None = None
+    value_format: str | None = None
+
+    @classmethod
+    def of(cls, state: ExportState) -> _Document:
+        partitions = {number: _Partition.of(each) for number, each in sorted(state.partitions.items())}
+        formats = state.key_format, state.value_format
+        where = state.topic, state.topic_id, state.by_date, state.isolation
+        return cls(_VERSION, *where, partitions, state.is_decoded, *formats)
+
+    def state(self) -> ExportState:
+        partitions = {number: each.exported() for number, each in self.partitions.items()}
+        formats = self.key_format, self.value_format
+        return ExportState(self.topic, self.topic_id, self.by_date, self.isolation, partitions, self.decoded, *formats)
+
+
+class _Versioned(LenientValue, frozen=True):
+    version: Int64
+
+
 def topic_directory(directory: Location, topic: str) -> Location:
     return directory / f"topic={topic}"
 
@@ -119,26 +159,18 @@ def load(directory: Location, topic: str) -> ExportState | None:
 def parse(data: bytes, topic: str, path: str) -> ExportState:
     """What :func:`dump` wrote. ``path``: where it was found. Raises :class:`UnreadableError`."""
     try:
-        found = parse_object(data)
-        version = as_integer(member(found, "version"), "version")
+        found = parse_json(data)
+        version = from_members(found, _Versioned).version
         if version != _VERSION:
             raise UnreadableError(path, f"version {version} of an export; this is for {_VERSION}")
-        if as_text(member(found, "topic"), "topic") != topic:
+        document = from_members(found, _Document)
+        if document.topic != topic:
             raise WrongJsonError("topic is not the one of this directory")
-        return ExportState(
-            topic,
-            optional(member(found, "topicId"), "topicId", as_text),
-            as_flag(member(found, "byDate"), "byDate"),
-            _isolation(member(found, "isolation")),
-            dict(_partitions(as_object(member(found, "partitions"), "partitions"))),
-            as_flag(found.get("decoded", False), "decoded"),
-            optional(found.get("keyFormat"), "keyFormat", as_text),
-            optional(found.get("valueFormat"), "valueFormat", as_text),
-        )
     except WrongJsonError as error:
         text = "this does not say what was exported"
         advice = "put back the file that was here, or export to another directory"
         raise UnreadableError(path, f"{text} ({error}); {advice}") from error
+    return document.state()
 
 
 def save(manifest: ExportState, directory: Location) -> None:
@@ -153,20 +185,7 @@ def save(manifest: ExportState, directory: Location) -> None:
 
 def dump(manifest: ExportState) -> str:
     """What was exported of a topic, as one line of JSON."""
-    value: dict[str, Any] = {
-        "version": _VERSION,
-        "topic": manifest.topic,
-        "topicId": manifest.topic_id,
-        "byDate": manifest.by_date,
-        "isolation": manifest.isolation,
-        "partitions": {str(number): _as_dict(each) for number, each in sorted(manifest.partitions.items())},
-    }
-    if manifest.is_decoded:
-        value["decoded"] = True
-    for name, given in (("keyFormat", manifest.key_format), ("valueFormat", manifest.value_format)):
-        if given is not None:
-            value[name] = given
-    return json.dumps(value)
+    return to_json(_Document.of(manifest)).decode().rstrip("\n")
 
 
 def forget(manifest: ExportState, directory: Location) -> None:
@@ -200,52 +219,3 @@ def clean(directory: Location, manifest: ExportState, partitions: set[int]) -> N
         spans = [(exported.next_offset, exported.until or 0), *exported.filling]
         if any(first <= int(match["offset"]) < after for first, after in spans):
             file_tree.remove(own, name)
-
-
-def _isolation(value: Any) -> Isolation:
-    if value not in ISOLATION_LEVELS:
-        raise WrongJsonError("isolation is none that there is")
-    return value
-
-
-def _partitions(found: Mapping[str, Any]) -> Iterator[tuple[int, Exported]]:
-    for name, value in found.items():
-        if _NUMBER.fullmatch(name) is None or int(name) > MAX_INT32:
-            raise WrongJsonError("partitions has one without a number")
-        yield int(name), _exported(as_object(value, name))
-
-
-def _exported(value: Mapping[str, Any]) -> Exported:
-    next_offset = as_integer(member(value, "nextOffset"), "nextOffset")
-    until = optional(value.get("until"), "until", as_integer)
-    left_out = as_list(value.get("leftOut", []), "leftOut", _offsets)
-    files = optional(value.get("files"), "files", as_integer)
-    missing, filling = (as_list(value.get(name, []), name, _span) for name in ("missing", "filling"))
-    return Exported(next_offset, until, left_out, files, missing, filling)
-
-
-def _offsets(value: Any, name: str) -> Offsets:
-    if not isinstance(value, list) or len(value) != 2:  # pyright: ignore[reportUnknownArgumentType]
-        raise WrongJsonError(f"{name} is not a pair of offsets")
-    return as_integer(value[0], name), optional(value[1], name, as_integer)
-
-
-def _span(value: Any, name: str) -> Span:
-    first, last = _offsets(value, name)
-    if last is None or last < first:
-        raise WrongJsonError(f"{name} is not a pair of offsets, the first not above the last")
-    return first, last + 1
-
-
-def _as_dict(exported: Exported) -> dict[str, Any]:
-    value: dict[str, Any] = {"nextOffset": exported.next_offset}
-    if exported.until is not None:
-        value["until"] = exported.until
-    if exported.left_out:
-        value["leftOut"] = [list(each) for each in exported.left_out]
-    if exported.files is not None:
-        value["files"] = exported.files
-    for name, spans in (("missing", exported.missing), ("filling", exported.filling)):
-        if spans:
-            value[name] = [[first, after - 1] for first, after in spans]
-    return value

@@ -385,7 +385,7 @@ def test_what_a_killed_run_left_is_written_again(tmp_path: Path, monkeypatch: py
 
 def test_a_journal_that_names_other_files_is_refused(tmp_path: Path) -> None:
     entry = {"path": str(tmp_path), "files": {"../victim": "0"}, "hasMetadata": True, "addedTo": []}
-    journal = {"brokerless": "rebuild", "format": 1, "directories": [entry]}
+    journal = {"brokerless": "rebuild", "format": 1, "directories": [entry], "new": {}}
     added = {**entry, "files": {}, "addedTo": ["/"]}
     for wrong in (journal, {**journal, "format": 2}, {**journal, "directories": [added]}):
         (tmp_path / "rebuild-journal.json").write_text(json.dumps(wrong))

@@ -65,7 +65,7 @@ def test_readers_pass_over_what_a_journal_lists_and_say_so(tmp_path: Path) -> No
     commit_all(tmp_path, prepare(tmp_path))
     base = max(segment for segment in segments(tmp_path / "old-0") if segment <= 10)
     assert base == 10
-    journal = Journal((GrowingPartition("old", 0, base, 10, 3),)).decide(((UNFINISHED, "new-1"),))
+    journal = Journal.begun().grow(GrowingPartition("old", 0, base, 10, 3)).decide(((UNFINISHED, "new-1"),))
     write_journal(tmp_path, journal)
     assert load_journal(Location(str(tmp_path / JOURNAL))) == journal
     assert visible(tmp_path) == {**{name: AFTER[name] for name in ("new-0", "old-1")}, "old-0": BEFORE["old-0"]}
@@ -86,7 +86,7 @@ def segments(directory: Path) -> list[int]:
 
 def test_a_reader_that_meets_the_end_of_a_commit_looks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit_all(tmp_path, prepare(tmp_path))
-    write_journal(tmp_path, Journal().decide(((UNFINISHED, "new-1"),)))
+    write_journal(tmp_path, Journal.begun().decide(((UNFINISHED, "new-1"),)))
     import brokerless.log.directory as module
 
     listings = 0
@@ -160,7 +160,7 @@ def test_what_a_broker_went_on_with_is_not_undone(tmp_path: Path) -> None:
         log.roll()
         log.append(batch(5, 5, epoch=3))
         log.append(batch(10, epoch=4))
-    write_journal(tmp_path, Journal((GrowingPartition("old", 0, 5, 5, 3),)))
+    write_journal(tmp_path, Journal.begun().grow(GrowingPartition("old", 0, 5, 5, 3)))
     assert visible(tmp_path) == {"old-0": [0, 1, 2, 3, 4]}
     with pytest.raises(UsageError, match=r"a broker ran .* from offset 5 on; to keep it, remove .*-commit"):
         settle(tmp_path)
@@ -190,7 +190,7 @@ def test_what_was_decided_is_not_discarded_where_its_end_fails(tmp_path: Path, m
 
 def test_what_a_broker_deleted_meanwhile_is_reported(tmp_path: Path) -> None:
     one, other = write(tmp_path, "a-0", 0, 3), write(tmp_path, "b-0", 0, 3)
-    write_journal(tmp_path, Journal().decide(((one.directory, one.name), (other.directory, other.name))))
+    write_journal(tmp_path, Journal.begun().decide(((one.directory, one.name), (other.directory, other.name))))
     shutil.rmtree(tmp_path / other.directory)
     with pytest.raises(UsageError, match="what b-0 should become was deleted"):
         settle(tmp_path)

@@ -17,7 +17,7 @@ import zstandard
 from tests.log.tiered import golden
 
 from brokerless.log.tiered.manifest import Manifest, parse_manifest
-from brokerless.strict_json import WrongJsonError
+from brokerless.values import WrongJsonError
 
 _VALUES: list[Any] = [
     None, True, -1, 0, 1, 28, 2**31 - 1, 2**31, 2**63, 1.5, "", "1", "a:b", "variable", "fixed", [], {}, [[]], {"0": 0},

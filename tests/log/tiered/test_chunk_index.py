@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import zstandard
 
-from brokerless.log.tiered.chunk_index import decode_sizes, parse_chunk_index
-from brokerless.strict_json import WrongJsonError
+from brokerless.log.tiered.chunk_index import ChunkIndex, FixedChunks, VariableChunks, decode_sizes
+from brokerless.values import WrongJsonError, from_members
 
 
 def packed(data: bytes, *, with_size: bool = True) -> str:
@@ -50,6 +50,10 @@ def test_what_is_no_list_of_sizes(text: str) -> None:
         decode_sizes(text)
 
 
+def parse_chunk_index(members: dict[str, Any]) -> ChunkIndex:
+    return from_members(members, FixedChunks | VariableChunks).index()
+
+
 def test_places_of_chunks() -> None:
     fixed = parse_chunk_index({
         "type": "fixed", "originalChunkSize": 100, "originalFileSize": 250, "transformedChunkSize": 128,
@@ -69,14 +73,14 @@ def test_places_of_chunks() -> None:
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        ({"type": "other"}, "neither fixed nor variable"),
+        ({"type": "other"}, "Invalid value 'other'"),
         ({"originalChunkSize": 0}, "originalChunkSize"),
         ({"originalChunkSize": 1 << 31}, "originalChunkSize"),
         ({"originalFileSize": -1}, "originalFileSize"),
         ({"originalFileSize": True}, "originalFileSize"),
         ({"transformedChunkSize": "8"}, "transformedChunkSize"),
         ({"type": "variable", "transformedChunks": packed(bytes(4))}, "has 0 chunks; the segment's size makes 3"),
-        ({"type": "variable"}, "there is no transformedChunks"),
+        ({"type": "variable"}, "required field `transformedChunks`"),
     ],
 )
 def test_what_is_no_chunk_index(wrong: dict[str, Any], reason: str) -> None:

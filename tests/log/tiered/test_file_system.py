@@ -203,7 +203,7 @@ def test_a_wrong_manifest(tmp_path: Path) -> None:
     text = one.read_text()
     for wrong, reason in (
         (text[:-20], "this is not JSON"),
-        (text.replace('"version":"1"', '"version":"2"'), "version is not 1"),
+        (text.replace('"version":"1"', '"version":"2"'), "Invalid enum value '2' - at `$.version`"),
         (other.read_text(), "of another segment than its name"),
         ("", "this is not JSON"),
     ):

@@ -124,9 +124,8 @@ def test_what_a_commit_adds_is_there_when_the_commit_has_ended(
     all_of_it, last = there("segments-0"), max(int(log.stem) for log in (tmp_path / "segments-0").glob("*.log"))
     before = [row for row in all_of_it if row[2] < last]
     query = Query(tmp_path, startingOffsets="earliest", mode=mode)
-    journal = Journal((GrowingPartition("segments", 0, last, last, -1),)).decide(
-        ((unfinished_name("edges", 0), "edges-0"),)
-    )
+    growing = GrowingPartition("segments", 0, last, last, -1)
+    journal = Journal.begun().grow(growing).decide(((unfinished_name("edges", 0), "edges-0"),))
     write_journal(tmp_path, journal)
     assert query.trigger() == before
     assert query.trigger() == []

@@ -18,7 +18,7 @@ from brokerless.explanation.builder import Budget, FieldBuilder, Said, build
 from brokerless.explanation.field import Field, Inflated
 from brokerless.explanation.records import RecordRange
 from brokerless.log.tiered.manifest import LIMIT, Manifest, parse_manifest
-from brokerless.strict_json import WrongJsonError
+from brokerless.values import WrongJsonError
 
 _NAME = re.compile(r'[\s,]*"((?:[^"\\]|\\.)*)"\s*:\s*')
 _BEGIN, _END = re.compile(r"\s*\{"), re.compile(r"\s*\}\s*")

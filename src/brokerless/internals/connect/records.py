@@ -12,13 +12,15 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from brokerless.bounds import MAX_INT32
 from brokerless.findings import Kind
 from brokerless.internals.messages import Cursor, UnreadableMessageError
 from brokerless.internals.records import InternalRecord, Problem
-from brokerless.strict_json import WrongJsonError, as_integer, as_list, as_object, as_text, member, optional, parse_json
+from brokerless.values import Int32, Int64, LenientValue, WrongJsonError, from_json, from_members
 
 Row = dict[str, Any]
 
@@ -87,15 +89,12 @@ def _fields(cursor: Cursor, sizes: dict[str, int]) -> Row:
 
 def _offset_key(data: bytes) -> tuple[str, Row]:
     """``["connector",{...}]``: the connector, and the source partition."""
-    parts = as_list(_json(data), "the key", lambda part, _: part)
-    if len(parts) != 2:
-        raise WrongJsonError("it is not a connector and its source partition")
-    partition = optional(parts[1], "the source partition", as_object)
-    return "CONNECTOR_OFFSET", {"connector": as_text(parts[0], "the connector"), "partition": partition}
+    connector, partition = _read(data, tuple[str, dict[str, Any] | None])
+    return "CONNECTOR_OFFSET", {"connector": connector, "partition": partition}
 
 
 def _offset_value(_: str, data: bytes) -> Row:
-    return {"data": optional(_json(data), "the source offset", as_object)}
+    return {"data": _read(data, dict[str, Any] | None)}
 
 
 _CONFIG_KEYS = {
@@ -134,35 +133,45 @@ def _text_key(kinds: dict[str, str]) -> Callable[[bytes], tuple[str, Row]]:
 
 def _with_task(found: Row) -> Row:
     if "task" in found:
-        if len(found["task"]) > 10:
+        if len(found["task"]) > 10 or int(found["task"]) > MAX_INT32:
             raise WrongJsonError("the task's number is too large")
-        found["task"] = as_integer(int(found["task"]), "the task's number", most=MAX_INT32)
+        found["task"] = int(found["task"])
     return found
 
 
 def _config_value(_: str, data: bytes) -> Row:
-    return {"data": as_object(_json(data), "the value")}
+    return {"data": _read(data, dict[str, Any])}
 
 
 def _status_value(type_: str, data: bytes) -> Row:
-    found = as_object(_json(data), "the value")
-    if type_ == "TOPIC_STATUS":
-        of_topic = as_object(member(found, "topic"), "topic")
-        as_text(member(of_topic, "name"), "name")
-        as_text(member(of_topic, "connector"), "connector")
-        as_integer(member(of_topic, "task"), "task", most=MAX_INT32)
-        as_integer(member(of_topic, "discoverTimestamp"), "discoverTimestamp")
-        return {"data": found}
-    as_text(member(found, "state"), "state")
-    as_text(member(found, "worker_id"), "worker_id")
-    as_integer(member(found, "generation"), "generation", least=-MAX_INT32 - 1, most=MAX_INT32)
-    for name in ("trace", "version"):
-        optional(found.get(name), name, as_text)
+    found = _read(data, dict[str, Any])
+    from_members(found, _TopicStatus if type_ == "TOPIC_STATUS" else _Status)
     return {"data": found}
 
 
-def _json(data: bytes) -> Any:
-    value = parse_json(data)
+class _TaskOfTopic(LenientValue, frozen=True):
+    name: str
+    connector: str
+    task: Int32
+    discover_timestamp: Int64
+
+
+class _TopicStatus(LenientValue, frozen=True):
+    topic: _TaskOfTopic
+
+
+class _Status(LenientValue, frozen=True, rename=None):
+    """That of a connector or a task."""
+
+    state: str
+    worker_id: str
+    generation: Annotated[int, Meta(ge=-MAX_INT32 - 1, le=MAX_INT32)]
+    trace: str | None = None
+    version: str | None = None
+
+
+def _read(data: bytes, kind: Any) -> Any:
+    value = from_json(data, kind)
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except (UnicodeEncodeError, RecursionError):

@@ -7,11 +7,23 @@ from typing import Any
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.storage.location import Location
-from brokerless.strict_json import WrongJsonError, as_integer, as_text, member, parse_object
+from brokerless.values import Int32, Int32OrNone, Int64, Int64OrNone, LenientValue, WrongJsonError, from_json, members
 
 _LARGEST_FILE = 1 << 30
 
 Row = dict[str, Any]
+
+
+class _CommittedOffset(LenientValue, frozen=True):
+    """A row, of which other columns are passed over."""
+
+    group: str
+    topic: str
+    partition: Int32
+    offset: Int64
+    leader_epoch: Int32OrNone = -1
+    metadata: str = ""
+    commit_timestamp: Int64OrNone = -1
 
 
 def read_offsets_file(path: str) -> list[Row]:
@@ -25,19 +37,7 @@ def read_offsets_file(path: str) -> list[Row]:
         if not line.strip():
             continue
         try:
-            found.append(_checked(parse_object(line)))
+            found.append(members(from_json(line, _CommittedOffset)))
         except WrongJsonError as error:
             raise UsageError(f"{path}, line {number}: this is no committed offset: {error}") from error
     return found
-
-
-def _checked(row: Row) -> Row:
-    return {
-        "group": as_text(member(row, "group"), "group"),
-        "topic": as_text(member(row, "topic"), "topic"),
-        "partition": as_integer(member(row, "partition"), "partition"),
-        "offset": as_integer(member(row, "offset"), "offset"),
-        "leaderEpoch": as_integer(row.get("leaderEpoch", -1), "leaderEpoch", -1),
-        "metadata": as_text(row.get("metadata", ""), "metadata"),
-        "commitTimestamp": as_integer(row.get("commitTimestamp", -1), "commitTimestamp", -1),
-    }

@@ -6,23 +6,24 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from brokerless.findings import Finding, Kind
-from brokerless.strict_json import as_integer, as_text, member, optional
 from brokerless.typed.blanking.paths import Presence
+from brokerless.values import Int64, members
 
 
-@dataclass(slots=True)
-class FieldCount:
+class FieldCount(Struct, rename="camel", forbid_unknown_fields=True):
     """Of the selected values of one partition. ``field``: its path. ``held``: values in which something was blanked;
     ``empty``: those in which it was null or empty already, or is left out as its schema permits; ``lacking``: those
     that have no such field, be it in one element of an array, so that what was to be erased may have another name
     there; ``first_lacking``: the offset of the first of them, None without one."""
 
     field: str
-    held: int = 0
-    empty: int = 0
-    lacking: int = 0
-    first_lacking: int | None = None
+    held: Int64 = 0
+    empty: Int64 = 0
+    lacking: Int64 = 0
+    first_lacking: Int64 | None = None
 
     def add(self, offset: int, presence: Presence) -> None:
         """Adds a value by what it had of the field."""
@@ -34,23 +35,8 @@ class FieldCount:
                 self.first_lacking = offset
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "field": self.field,
-            "held": self.held,
-            "empty": self.empty,
-            "lacking": self.lacking,
-            "firstLacking": self.first_lacking,
-        }
-
-    @classmethod
-    def of_json(cls, value: dict[str, Any], name: str) -> FieldCount:
-        """Raises :class:`WrongJsonError`."""
-        held, empty, lacking = (as_integer(member(value, each), f"{name}.{each}") for each in _COUNTS)
-        first = optional(member(value, "firstLacking"), f"{name}.firstLacking", as_integer)
-        return cls(as_text(member(value, "field"), f"{name}.field"), held, empty, lacking, first)
-
-
-_COUNTS = ("held", "empty", "lacking")
+        """As a manifest has it."""
+        return members(self)
 
 
 @dataclass(frozen=True, slots=True)

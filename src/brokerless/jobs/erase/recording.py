@@ -28,11 +28,19 @@ from brokerless.jobs.erase.signed_manifest import (
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path
-from brokerless.strict_json import WrongJsonError, as_list, as_object, as_text, member
 from brokerless.typed.blanking.schemas import RecordedSchemas, join
+from brokerless.values import LenientValue, WrongJsonError, from_members
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+class _Finished(LenientValue, frozen=True):
+    """What is needed of a partition that an earlier run committed."""
+
+    topic: str
+    source: str
+    fields: tuple[FieldCount, ...] = ()
 
 
 class ManifestWriter:
@@ -62,18 +70,12 @@ class ManifestWriter:
             self._schemas = recorded_schemas(load_manifest(self.path))
         self._selection: dict[str, Any] = {}
 
-    def finished_fields(self) -> list[tuple[str, str, list[FieldCount]]]:
+    def finished_fields(self) -> list[tuple[str, str, Sequence[FieldCount]]]:
         """The topic, the source's path and the counts of fields of each partition that an earlier run committed. Raises
         UnreadableError."""
         try:
-            return [
-                (
-                    as_text(member(each, "topic"), "topic"),
-                    as_text(member(each, "source"), "source"),
-                    [FieldCount.of_json(one, "fields") for one in as_list(each.get("fields", []), "fields", as_object)],
-                )
-                for each in self.finished.values()
-            ]
+            found = [from_members(each, _Finished) for each in self.finished.values()]
+            return [(each.topic, each.source, each.fields) for each in found]
         except WrongJsonError as error:
             raise UnreadableError(self.path, f"this is not the manifest of an erasure ({error})") from error
 

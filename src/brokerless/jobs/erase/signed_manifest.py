@@ -28,8 +28,8 @@ from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
 from brokerless.log.storage.paths import full_path, is_local_within, is_remote, local
 from brokerless.log.storage.write_errors import unwritable
-from brokerless.strict_json import WrongJsonError, as_integer, as_object, as_text, member, parse_object
 from brokerless.typed.blanking.schemas import RecordedSchemas, parse_recorded
+from brokerless.values import Int64, LenientValue, WrongJsonError, from_members, parse_object
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -66,10 +66,14 @@ def describe_selection(selection: Selection, salt: bytes | None = None) -> dict[
     return {"kind": selection.kind, **number, "salt": salt.hex(), "scrypt": function, "commitment": commitment}
 
 
+class _Salted(LenientValue, frozen=True):
+    salt: str
+
+
 def is_selection(described: Mapping[str, Any], selection: Selection) -> bool:
     """Whether a selection is the one that a manifest describes. Raises :class:`WrongJsonError`."""
     try:
-        salt = bytes.fromhex(as_text(member(dict(described), "salt"), "salt"))
+        salt = bytes.fromhex(from_members(described, _Salted).salt)
     except ValueError as error:
         raise WrongJsonError("salt: these are no hexadecimal digits") from error
     return described.get("kind") == selection.kind and selection.commitment(salt) == described.get("commitment")
@@ -190,21 +194,31 @@ class SignedManifest:
     signature: bytes | None
 
 
+class _Versioned(LenientValue, frozen=True):
+    erasure: Int64
+
+
+class _Parts(LenientValue, frozen=True):
+    """What each manifest has; what is in its parts is checked by those who need it."""
+
+    sources: list[Any]
+    partitions: list[Any]
+    directories: list[Any]
+    copies: list[Any]
+    selection: dict[str, Any]
+    action: dict[str, Any]
+    not_written: tuple[Any, ...] = ()
+
+
 def load_manifest(path: str) -> SignedManifest:
     """Raises :class:`UnreadableError` for what is not there, or is no manifest of this version."""
     data = read_own(Location(path), LIMIT)
     try:
         value = parse_object(data)
-        found = as_integer(member(value, "erasure"), "erasure")
+        found = from_members(value, _Versioned).erasure
         if found != VERSION:
             raise UnreadableError(path, f"a manifest of version {found}; this brokerless knows version {VERSION}")
-        for name in ("sources", "partitions", "directories", "copies"):
-            if not isinstance(value.get(name), list):
-                raise WrongJsonError(f"{name} is no list")
-        if not isinstance(value.get("notWritten", []), list):
-            raise WrongJsonError("notWritten is no list")
-        for name in ("selection", "action"):
-            as_object(member(value, name), name)
+        from_members(value, _Parts)
     except (WrongJsonError, RecursionError) as error:
         raise UnreadableError(path, f"this is not the manifest of an erasure ({error})") from error
     signature = f"{path}.sig"

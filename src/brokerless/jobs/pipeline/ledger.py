@@ -7,12 +7,11 @@ At its end they become one file. What is read twice counts once: the newest entr
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Collection, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 import pyarrow as pa
@@ -27,9 +26,9 @@ from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.storage import file_tree, paths
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
-from brokerless.strict_json import WrongJsonError, as_text, member, optional, parse_object
 from brokerless.table_formats.export_state import Exported
 from brokerless.text import readable
+from brokerless.values import Value, WrongJsonError, from_json, to_json
 
 PRIVATE = "_brokerless-pipeline"
 """The pipeline's own directory in the root of the tables. No topic's table has such a name, as that has no dash."""
@@ -77,6 +76,14 @@ class Checked:
         return self.kind, self.path
 
 
+class _Run(Value, frozen=True, rename={"form": "as"}):
+    """The format of the tables, and the ID of a run that is under way."""
+
+    version: Literal[1]
+    form: str
+    running: str | None
+
+
 def path_of(path: str) -> str:
     """A path as the ledger has it: right from everywhere, and as UTF-8 can hold it."""
     return readable(paths.full_path(path))
@@ -120,21 +127,18 @@ class Ledger:
     def interrupted(self, form: str) -> str | None:
         """The ID of the run before, if that did not end. Raises :class:`UsageError` where the tables are of another
         format."""
-        before: dict[str, Any] = {}
         if file_tree.exists(self._directory / _RUN):
             own = self._directory / _RUN
             try:
-                before = parse_object(read_own(own, 1 << 16))
-                known, running = (
-                    as_text(member(before, "as"), "as"),
-                    optional(before.get("running"), "running", as_text),
-                )
+                before = from_json(read_own(own, 1 << 16), _Run)
             except WrongJsonError as error:
                 text = "this does not say which format the tables have; remove it if you know that"
                 raise UnreadableError(own.path, f"{text} ({error})") from error
-            if known != form:
-                raise UsageError(f"{self._root}: the tables here are {known}, not {form}; go on so, or write elsewhere")
-            return running
+            if before.form != form:
+                raise UsageError(
+                    f"{self._root}: the tables here are {before.form}, not {form}; go on so, or write elsewhere"
+                )
+            return before.running
         return None
 
     @contextmanager
@@ -158,9 +162,8 @@ class Ledger:
             self._save_run(None, form)
 
     def _save_run(self, run_id: str | None, form: str) -> None:
-        data = json.dumps({"version": 1, "as": form, "running": run_id}).encode() + b"\n"
         with self.recording():
-            file_tree.write(self._directory / _RUN, data)
+            file_tree.write(self._directory / _RUN, to_json(_Run(1, form, run_id)))
 
     def get(self, kind: str, path: str) -> Checked | None:
         return self.entries.get((kind, path_of(path)))

@@ -2,71 +2,86 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta, field
 from numpy.typing import NDArray
 
 from brokerless.errors import UnreadableError
-from brokerless.jobs.erase.blanking import RecordEdits
 from brokerless.jobs.erase.signed_manifest import DIRECTORY_FILES, SignedManifest
 from brokerless.log import names
 from brokerless.log.storage.paths import directory_name, parent_directory
-from brokerless.strict_json import (
-    WrongJsonError,
-    as_flag,
-    as_integer,
-    as_list,
-    as_object,
-    as_text,
-    member,
-    optional,
-)
+from brokerless.values import Int64, LenientValue, Sha256, ValueT, WrongJsonError, from_members
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_BYTES = re.compile(r"([0-9a-f]{2})*")
+Edit = tuple[Int64, Int64, Annotated[str, Meta(pattern=r"\A([0-9a-f]{2})*\Z")]]
+"""Where bytes of a value were replaced, how many, and by which, in hexadecimal digits."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileClaim:
+class FileClaim(LenientValue, frozen=True):
     """A file of a partition: its size in bytes, and its SHA-256."""
 
     name: str
-    size: int
-    sha256: str
+    size: Int64 = field(name="sizeInBytes")
+    sha256: Sha256
 
 
-@dataclass(frozen=True, slots=True)
-class TouchedClaim:
-    """A batch that was rebuilt: its offsets, the selected records (int64), how many stayed, and their digest.
+class TouchedClaim(LenientValue, frozen=True):
+    """A batch that was rebuilt: its offsets, those of the selected records, how many stayed, and their digest.
     ``edits``: what changed of the value of each selected record, where fields were blanked."""
 
-    base_offset: int
-    last_offset: int
-    offsets: NDArray[np.int64]
-    records_after: int
-    digest: str
-    edits: tuple[RecordEdits, ...] | None = None
+    base_offset: Int64
+    last_offset: Int64
+    selected: tuple[Int64, ...] = field(name="offsets")
+    records_after: Int64
+    digest: Sha256 = field(name="keptSha256")
+    edits: tuple[tuple[Edit, ...], ...] | None = None
+
+    def __post_init__(self) -> None:
+        offsets = self.offsets
+        is_within = len(offsets) and offsets[0] >= self.base_offset and offsets[-1] <= self.last_offset
+        if not is_within or (np.diff(offsets) <= 0).any():
+            raise WrongJsonError("offsets are not ascending offsets of the batch")
+        if self.edits is not None and len(self.edits) != len(offsets):
+            raise WrongJsonError("edits are not one for each offset")
+        for edits in self.edits or ():
+            ends = [0, *(at + len(new) // 2 for at, _, new in edits)]
+            if any(at < end for (at, _, _), end in zip(edits, ends, strict=False)):
+                raise WrongJsonError("edits are not in the order of bytes")
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Of the selected records, ascending: int64."""
+        return np.array(self.selected, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionClaim:
+class PartitionClaim(LenientValue, frozen=True):
     """``source`` and ``target`` are the paths of the partition's directory; ``untouched`` is the SHA-256 of all batches
     that were not rebuilt, None of one that was copied; ``touched`` is in the order of offsets."""
 
     topic: str
-    partition: int
+    partition: Int64
     source: str
     target: str
-    start_offset: int
+    start_offset: Int64
     is_copied: bool
-    untouched: str | None
+    untouched: Sha256 | None = field(name="untouchedSha256")
     before: tuple[FileClaim, ...]
     after: tuple[FileClaim, ...]
     touched: tuple[TouchedClaim, ...]
+
+    def __post_init__(self) -> None:
+        parsed = names.parse_partition_directory(self.name)
+        is_named = directory_name(self.target) == self.name
+        if parsed is None or not is_named or (parsed.topic, parsed.partition) != (self.topic, self.partition):
+            raise WrongJsonError("this is not the name of a partition")
+        for each in (*self.before, *self.after):
+            if names.parse_segment_file(each.name) is None and not names.is_partition_file(each.name):
+                raise WrongJsonError("name is not a file of a partition")
+        bounds = [offset for each in self.touched for offset in (each.base_offset, each.last_offset + 1)]
+        if bounds != sorted(bounds):
+            raise WrongJsonError("touched: these are not in the order of offsets")
 
     @property
     def name(self) -> str:
@@ -91,152 +106,53 @@ class PartitionClaim:
         return np.where(is_within, found, -1)
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryClaim:
+class DirectoryClaim(LenientValue, frozen=True):
     """The files of a log directory ``target`` that are beside its partitions."""
 
     target: str
     after: tuple[FileClaim, ...]
 
+    def __post_init__(self) -> None:
+        if any(each.name not in DIRECTORY_FILES for each in self.after):
+            raise WrongJsonError("name is not a file of a log directory")
 
-@dataclass(frozen=True, slots=True)
-class UnwrittenClaim:
+
+class UnwrittenClaim(LenientValue, frozen=True):
     """A partition that the erasure could not write: its directory ``source``, and why."""
 
     topic: str
-    partition: int
+    partition: Int64
     source: str
     reason: str
 
 
 def parse_unwritten(manifest: SignedManifest) -> tuple[UnwrittenClaim, ...]:
     """As :func:`parse_claims`."""
-    try:
-        return as_list(manifest.value.get("notWritten", []), "notWritten", _unwritten)
-    except WrongJsonError as error:
-        raise UnreadableError(manifest.path, f"this is not the manifest of an erasure ({error})") from error
+    return _parse(manifest, "notWritten", UnwrittenClaim)
 
 
 def parse_directories(manifest: SignedManifest) -> tuple[DirectoryClaim, ...]:
     """As :func:`parse_claims`."""
-    try:
-        return as_list(manifest.value["directories"], "directories", _directory)
-    except WrongJsonError as error:
-        raise UnreadableError(manifest.path, f"this is not the manifest of an erasure ({error})") from error
+    return _parse(manifest, "directories", DirectoryClaim)
 
 
 def parse_claims(manifest: SignedManifest) -> tuple[PartitionClaim, ...]:
     """Raises :class:`UnreadableError` for a manifest that says something else than such do, names other files than
     those of a partition, or the same partition twice."""
+    claims = _parse(manifest, "partitions", PartitionClaim)
+    targets = Counter((parent_directory(each.target), each.name) for each in claims)
+    for (_, name), count in targets.items():
+        if count > 1:
+            raise _foreign(manifest, f"{name} comes twice")
+    return claims
+
+
+def _parse(manifest: SignedManifest, name: str, kind: type[ValueT]) -> tuple[ValueT, ...]:
     try:
-        claims = as_list(manifest.value["partitions"], "partitions", _partition)
-        targets = Counter((parent_directory(each.target), each.name) for each in claims)
-        for (_, name), count in targets.items():
-            if count > 1:
-                raise WrongJsonError(f"{name} comes twice")
-        return claims
+        return tuple(from_members(each, kind) for each in manifest.value.get(name, ()))
     except WrongJsonError as error:
-        raise UnreadableError(manifest.path, f"this is not the manifest of an erasure ({error})") from error
+        raise _foreign(manifest, f"{name}: {error}") from error
 
 
-def _partition(value: Any, name: str) -> PartitionClaim:
-    found = as_object(value, name)
-
-    def get(key: str) -> Any:
-        return member(found, key)
-
-    claim = PartitionClaim(
-        as_text(get("topic"), f"{name}.topic"),
-        as_integer(get("partition"), f"{name}.partition"),
-        as_text(get("source"), f"{name}.source"),
-        as_text(get("target"), f"{name}.target"),
-        as_integer(get("startOffset"), f"{name}.startOffset"),
-        as_flag(get("isCopied"), f"{name}.isCopied"),
-        optional(get("untouchedSha256"), f"{name}.untouchedSha256", _sha256),
-        as_list(get("before"), f"{name}.before", _file),
-        as_list(get("after"), f"{name}.after", _file),
-        as_list(get("touched"), f"{name}.touched", _touched),
-    )
-    parsed = names.parse_partition_directory(claim.name)
-    if (
-        parsed is None
-        or directory_name(claim.target) != claim.name
-        or (parsed.topic, parsed.partition) != (claim.topic, claim.partition)
-    ):
-        raise WrongJsonError(f"{name}: this is not the name of a partition")
-    bounds = [offset for each in claim.touched for offset in (each.base_offset, each.last_offset + 1)]
-    if bounds != sorted(bounds):
-        raise WrongJsonError(f"{name}.touched: these are not in the order of offsets")
-    return claim
-
-
-def _unwritten(value: Any, name: str) -> UnwrittenClaim:
-    found = as_object(value, name)
-    topic, source, reason = (as_text(member(found, key), f"{name}.{key}") for key in ("topic", "source", "reason"))
-    return UnwrittenClaim(topic, as_integer(member(found, "partition"), f"{name}.partition"), source, reason)
-
-
-def _directory(value: Any, name: str) -> DirectoryClaim:
-    found = as_object(value, name)
-    target = as_text(member(found, "target"), f"{name}.target")
-    return DirectoryClaim(target, as_list(member(found, "after"), f"{name}.after", _directory_file))
-
-
-def _sha256(value: Any, name: str) -> str:
-    text = as_text(value, name)
-    if not _SHA256.fullmatch(text):
-        raise WrongJsonError(f"{name} is no SHA-256")
-    return text
-
-
-def _file(value: Any, name: str) -> FileClaim:
-    own = as_text(member(as_object(value, name), "name"), f"{name}.name")
-    if names.parse_segment_file(own) is None and not names.is_partition_file(own):
-        raise WrongJsonError(f"{name}.name is not a file of a partition")
-    return _any_file(value, name, own)
-
-
-def _directory_file(value: Any, name: str) -> FileClaim:
-    own = as_text(member(as_object(value, name), "name"), f"{name}.name")
-    if own not in DIRECTORY_FILES:
-        raise WrongJsonError(f"{name}.name is not a file of a log directory")
-    return _any_file(value, name, own)
-
-
-def _any_file(value: Any, name: str, own: str) -> FileClaim:
-    found = as_object(value, name)
-    size = as_integer(member(found, "sizeInBytes"), f"{name}.sizeInBytes")
-    return FileClaim(own, size, _sha256(member(found, "sha256"), f"{name}.sha256"))
-
-
-def _touched(value: Any, name: str) -> TouchedClaim:
-    found = as_object(value, name)
-    base, last, after = (
-        as_integer(member(found, key), f"{name}.{key}") for key in ("baseOffset", "lastOffset", "recordsAfter")
-    )
-    offsets = np.array(as_list(member(found, "offsets"), f"{name}.offsets", as_integer), np.int64)
-    if not len(offsets) or (np.diff(offsets) <= 0).any() or offsets[0] < base or offsets[-1] > last:
-        raise WrongJsonError(f"{name}.offsets are not ascending offsets of the batch")
-    edits = as_list(found["edits"], f"{name}.edits", _edits) if "edits" in found else None
-    if edits is not None and len(edits) != len(offsets):
-        raise WrongJsonError(f"{name}.edits are not one for each offset")
-    digest = _sha256(member(found, "keptSha256"), f"{name}.keptSha256")
-    return TouchedClaim(base, last, offsets, after, digest, edits)
-
-
-def _edits(value: Any, name: str) -> RecordEdits:
-    edits = as_list(value, name, _edit)
-    ends = [0, *(at + len(new) // 2 for at, _, new in edits)]
-    if any(at < end for (at, _, _), end in zip(edits, ends, strict=False)):
-        raise WrongJsonError(f"{name} are not in the order of bytes")
-    return edits
-
-
-def _edit(value: Any, name: str) -> tuple[int, int, str]:
-    if not isinstance(value, list) or len(cast("list[Any]", value)) != 3:
-        raise WrongJsonError(f"{name} is no edit")
-    at, removed, new = cast("list[Any]", value)
-    text = as_text(new, name)
-    if not _BYTES.fullmatch(text):
-        raise WrongJsonError(f"{name}: these are no hexadecimal digits")
-    return as_integer(at, name), as_integer(removed, name), text
+def _foreign(manifest: SignedManifest, reason: str) -> UnreadableError:
+    return UnreadableError(manifest.path, f"this is not the manifest of an erasure ({reason})")

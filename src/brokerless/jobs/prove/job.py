@@ -41,9 +41,9 @@ from brokerless.log import names
 from brokerless.log.segment import Report
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import directory_name, parent_directory
-from brokerless.strict_json import WrongJsonError, as_list, as_text
 from brokerless.text import short_html, short_repr
 from brokerless.typed.blanking.paths import path_text
+from brokerless.values import LenientValue, WrongJsonError, from_members
 
 _NAME = "brokerless prove"
 SignatureState = Literal["valid", "none", "wrong"]
@@ -280,6 +280,11 @@ def _check_selection(manifest: SignedManifest, selection: Selection) -> None:
         raise UsageError(f"{manifest.path}: {text}; give the same, or none")
 
 
+class _Action(LenientValue, frozen=True):
+    fields: tuple[tuple[str, ...], ...] = ()
+    value_format: str = "auto"
+
+
 def _blanking(manifest: SignedManifest) -> Blanking | None:
     """None where records were removed."""
     action = manifest.value["action"]
@@ -288,9 +293,8 @@ def _blanking(manifest: SignedManifest) -> Blanking | None:
     if action.get("kind") != "blank":
         raise UnreadableError(manifest.path, "an unknown action; this brokerless knows remove and blank")
     try:
-        value_format = as_text(action.get("valueFormat", "auto"), "valueFormat")
-        paths = as_list(action.get("fields", []), "fields", _names)
-        return Blanking(tuple(map(path_text, paths)), value_format, recorded_schemas(manifest))
+        found = from_members(action, _Action)
+        return Blanking(tuple(map(path_text, found.fields)), found.value_format, recorded_schemas(manifest))
     except (WrongJsonError, UsageError) as error:
         raise UnreadableError(manifest.path, f"action: {error}") from error
 
@@ -311,7 +315,3 @@ def _directory_place(recorded: str, directory: Location) -> Location:
     """The same of a log directory: one of several has its name within ``directory``."""
     nested = directory / directory_name(recorded)
     return nested if nested.exists() else directory
-
-
-def _names(value: Any, name: str) -> tuple[str, ...]:
-    return as_list(value, name, as_text)

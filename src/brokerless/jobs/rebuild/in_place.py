@@ -10,18 +10,17 @@ back.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, cast
+from typing import Literal
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.rebuild.node_directories import METADATA, held_in, write_metadata, write_properties
 from brokerless.jobs.rebuild.plan import Rebuild, TargetDirectory
-from brokerless.jobs.rebuild.unfinished import as_inodes, has_started, remove_new, remove_unfinished
+from brokerless.jobs.rebuild.unfinished import Inodes, has_started, remove_new, remove_unfinished
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import committing
 from brokerless.log.checkpoint.partition_metadata import partition_metadata
@@ -30,12 +29,37 @@ from brokerless.log.storage.directory_lock import lock_directory
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own, refuse_links
 from brokerless.log.storage.write_errors import unwritable
-from brokerless.strict_json import WrongJsonError, as_list, as_object, as_text, parse_object
+from brokerless.values import Value, WrongJsonError, from_json, to_json
 
 JOURNAL = "rebuild-journal.json"
 SAVED = "rebuild-saved"
 _LIMIT = 4 << 30
-_FORMAT = 1
+
+
+class _Directory(Value, frozen=True):
+    """A directory that was changed. ``files``: the SHA-256 of each one that was replaced, by its path in it.
+    ``added_to``: partitions that got a ``partition.metadata``."""
+
+    path: str
+    files: dict[str, str]
+    has_metadata: bool
+    added_to: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if any(names.parse_partition_directory(each) is None for each in self.added_to):
+            raise WrongJsonError("addedTo has what is no partition's directory")
+        replaced = {(names.META_PROPERTIES,), *((each, names.PARTITION_METADATA) for each in self.added_to)}
+        for file in self.files:
+            parts = Path(file).parts
+            if parts not in replaced and not (len(parts) == 2 and parts[0] == METADATA and parts[1] != ".."):
+                raise WrongJsonError("files has another file than brokerless replaces")
+
+
+class _Journal(Value, frozen=True):
+    brokerless: Literal["rebuild"]
+    format: Literal[1]
+    directories: tuple[_Directory, ...]
+    new: Inodes
 
 
 def refuse_journal(to: Path) -> None:
@@ -55,8 +79,7 @@ def change_in_place(rebuild: Rebuild, to: Path, new: Mapping[str, int]) -> None:
         shutil.rmtree(to / SAVED, ignore_errors=True)  # without a journal, nothing was changed since
         entries = [_save(rebuild, each, to / SAVED / str(at)) for at, each in enumerate(targets)]
         sync_directory(to / SAVED)  # a journal without what was saved could undo nothing
-        document = {"brokerless": "rebuild", "format": _FORMAT, "directories": entries, "new": new}
-        write_file(to / JOURNAL, json.dumps(document, indent=1).encode())
+        write_file(to / JOURNAL, to_json(_Journal("rebuild", 1, tuple(entries), dict(new)), indent=1))
         for each in targets:
             path = Path(each.path)
             (path / names.META_PROPERTIES).unlink(missing_ok=True)
@@ -88,7 +111,7 @@ def _unnamed(rebuild: Rebuild, target: TargetDirectory) -> list[tuple[Path, str]
     ]
 
 
-def _save(rebuild: Rebuild, target: TargetDirectory, saved: Path) -> dict[str, Any]:
+def _save(rebuild: Rebuild, target: TargetDirectory, saved: Path) -> _Directory:
     """Copies what will be replaced, and returns the journal's entry."""
     path = Path(target.path)
     metadata = path / METADATA
@@ -107,7 +130,7 @@ def _save(rebuild: Rebuild, target: TargetDirectory, saved: Path) -> dict[str, A
         write_file(saved / each, data)
         hashes[str(each)] = hashlib.sha256(data).hexdigest()
     sync_directory(saved)
-    return {"path": str(path), "files": hashes, "hasMetadata": metadata.is_dir(), "addedTo": unnamed}
+    return _Directory(str(path), hashes, metadata.is_dir(), tuple(unnamed))
 
 
 def _remove_metadata(path: Path) -> None:
@@ -131,48 +154,46 @@ def undo(paths: Sequence[str], to: str, *, force: bool = False) -> tuple[str, ..
     root = Path(to)
     journal = root / JOURNAL
     try:
-        document = parse_object(read_own(Location(str(journal)), 1 << 26))
-        entries = as_list(document.get("directories"), "directories", _entry)
-        new = as_inodes(document.get("new", {}), "new")
-        if document.get("brokerless") != "rebuild" or document.get("format") != _FORMAT:
-            raise WrongJsonError("it is of another version or command")
+        document = from_json(read_own(Location(str(journal)), 1 << 26), _Journal)
     except WrongJsonError as error:
         raise UnreadableError(journal, f"this is not a journal of brokerless rebuild: {error}") from error
+    entries, new = document.directories, document.new
     named = {Path(os.path.realpath(each)) for each in paths}
-    for path, _, _, _ in entries:  # nothing is removed where only a file says so
-        if Path(os.path.realpath(path)) not in named:
-            raise UsageError(f"{journal}: it is of {path} as well; name that directory, too, to have it put back")
+    for each in entries:  # nothing is removed where only a file says so
+        if Path(os.path.realpath(each.path)) not in named:
+            raise UsageError(f"{journal}: it is of {each.path} as well; name that directory, too, to have it put back")
     with ExitStack() as stack:
-        _hold(stack, [path for path, _, _, _ in entries])
-        used = next((path for path, files, _, _ in entries if _has_run(path, files)), None)
+        _hold(stack, [Path(each.path) for each in entries])
+        used = next((Path(each.path) for each in entries if _has_run(Path(each.path), each.files)), None)
         used = used or next((root / each for each in new if has_started(root / each)), None)
         if used is not None and not force:
             text = "a broker has run here since; what it wrote is of a metadata that will be gone"
             raise UsageError(f"{used}: {text}. Give --force to undo all the same")
-        saved = [_load_saved(root / SAVED / str(at), entry[1]) for at, entry in enumerate(entries)]
-        for (path, _, had_metadata, added), files in zip(entries, saved, strict=True):
+        saved = [_load_saved(root / SAVED / str(at), each.files) for at, each in enumerate(entries)]
+        for each, files in zip(entries, saved, strict=True):
+            path = Path(each.path)
             _remove(path / names.META_PROPERTIES)
             sync_directory(path)
             _remove_metadata(path)
-            for name in added:
+            for name in each.added_to:
                 _remove(path / name / names.PARTITION_METADATA)
                 if (path / name).is_dir():
                     sync_directory(path / name)
-            if had_metadata:
+            if each.has_metadata:
                 (path / METADATA).mkdir()
             for name, data in files.items():
                 if name != names.META_PROPERTIES:
                     write_file(path / name, data)
             sync_directory(path)
-        for (path, _, _, _), files in zip(entries, saved, strict=True):
+        for each, files in zip(entries, saved, strict=True):
             if names.META_PROPERTIES in files:
-                write_file(path / names.META_PROPERTIES, files[names.META_PROPERTIES])
+                write_file(Path(each.path) / names.META_PROPERTIES, files[names.META_PROPERTIES])
     remove_new(root, new)
     remove_unfinished(root)
     journal.unlink()
     sync_directory(root)  # before what it needs is removed
     shutil.rmtree(root / SAVED, ignore_errors=True)
-    return tuple(str(path) for path, _, _, _ in entries)
+    return tuple(each.path for each in entries)
 
 
 def _has_run(path: Path, saved: Mapping[str, str]) -> bool:
@@ -189,24 +210,7 @@ def _remove(file: Path) -> None:
     file.with_name(file.name + SUFFIX).unlink(missing_ok=True)
 
 
-_Entry = tuple[Path, dict[str, str], bool, tuple[str, ...]]
-
-
-def _entry(value: Any, name: str) -> _Entry:
-    found = as_object(value, name)
-    files = {key: as_text(each, key) for key, each in as_object(found.get("files"), f"{name}.files").items()}
-    added = as_list(found.get("addedTo"), f"{name}.addedTo", as_text)
-    if any(names.parse_partition_directory(each) is None for each in added):
-        raise WrongJsonError(f"{name}.addedTo has what is no partition's directory")
-    replaced = {(names.META_PROPERTIES,), *((each, names.PARTITION_METADATA) for each in added)}
-    for file in files:
-        parts = Path(file).parts
-        if parts not in replaced and not (len(parts) == 2 and parts[0] == METADATA and parts[1] != ".."):
-            raise WrongJsonError(f"{name}.files has another file than brokerless replaces")
-    return Path(as_text(found.get("path"), f"{name}.path")), files, cast("Any", found.get("hasMetadata")) is True, added
-
-
-def _load_saved(saved: Path, hashes: dict[str, str]) -> dict[str, bytes]:
+def _load_saved(saved: Path, hashes: Mapping[str, str]) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     for name, expected in hashes.items():
         files[name] = read_own(Location(str(saved / name)), _LIMIT)

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from brokerless.bounds import MAX_INT32
+from msgspec import field
+
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.internals.cluster import Cluster
 from brokerless.jobs.cluster.disks import Disk
 from brokerless.jobs.cluster.metadata_replicas import Voter
 from brokerless.log.storage.location import Location
-from brokerless.strict_json import WrongJsonError, as_integer, as_list, as_object, as_text, optional, parse_object
+from brokerless.values import Int32, Value, WrongJsonError, from_json
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """By ``SecurityProtocol.id``."""
@@ -80,17 +81,34 @@ def load_nodes(path: str, disks: Sequence[Disk]) -> tuple[Node, ...]:
     Raises :class:`UsageError` for a file that says something else, or of disks that were not given.
     """
     try:
-        document = parse_object(Location(path).read(_LIMIT))
-        unknown = sorted(document.keys() - {"nodes"})
-        if unknown:
-            raise WrongJsonError(f"there is no member {unknown[0]!r}; there is nodes")
-        nodes = as_list(document.get("nodes"), "nodes", lambda value, name: _node(value, name, disks))
+        document = from_json(Location(path).read(_LIMIT), _Mapping)
+        nodes = tuple(_node(each, disks) for each in document.nodes)
     except WrongJsonError as error:
         raise UsageError(f"{path}: {error}; see brokerless rebuild --help for what a mapping file has") from error
     return _checked(path, nodes, disks)
 
 
-_MEMBERS = {"id", "was", "roles", "listeners", "controllerListener", "protocols", "rack", "disks"}
+class _MappedNode(Value, frozen=True):
+    id: Int32
+    roles: tuple[str, ...]
+    was: Int32 | None = None
+    listeners: dict[str, str] = field(default_factory=dict[str, str])
+    controller_listener: str | None = None
+    protocols: dict[str, str] = field(default_factory=dict[str, str])
+    rack: str | None = None
+    disks: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for each in self.roles:
+            if each not in (BROKER, CONTROLLER):
+                raise WrongJsonError(f"the role {each!r} is neither broker nor controller")
+        for each in self.protocols.values():
+            if each not in PROTOCOLS:
+                raise WrongJsonError(f"the protocol {each!r} is none of {', '.join(PROTOCOLS)}")
+
+
+class _Mapping(Value, frozen=True):
+    nodes: tuple[_MappedNode, ...]
 
 
 def _own_listener(roles: tuple[str, ...], listeners: tuple[Listener, ...]) -> str | None:
@@ -101,51 +119,24 @@ def _own_listener(roles: tuple[str, ...], listeners: tuple[Listener, ...]) -> st
     return listeners[0].name if is_only else next((each.name for each in listeners if each.name == "CONTROLLER"), None)
 
 
-def _node(value: Any, name: str, disks: Sequence[Disk]) -> Node:
-    found = as_object(value, name)
-    unknown = sorted(found.keys() - _MEMBERS)
-    if unknown:
-        raise WrongJsonError(f"{name} has a member {unknown[0]!r}; there are {', '.join(sorted(_MEMBERS))}")
-    node_id = as_integer(found.get("id"), f"{name}.id", 0, MAX_INT32)
-    was = as_integer(found["was"], f"{name}.was", 0, MAX_INT32) if "was" in found else None
-    roles = as_list(found.get("roles"), f"{name}.roles", _role)
-    protocols = {
-        key: _protocol(each, f"{name}.protocols.{key}")
-        for key, each in as_object(found.get("protocols", {}), f"{name}.protocols").items()
-    }
-    listeners = tuple(
-        _listener(key, each, f"{name}.listeners.{key}", protocols)
-        for key, each in as_object(found.get("listeners", {}), f"{name}.listeners").items()
-    )
-    paths = as_list(found["disks"], f"{name}.disks", as_text) if "disks" in found else None
+def _node(mapped: _MappedNode, disks: Sequence[Disk]) -> Node:
+    listeners = tuple(_listener(name, each, mapped) for name, each in mapped.listeners.items())
+    paths, was = mapped.disks, mapped.was
     if paths is None:
-        old = node_id if was is None else was
+        old = mapped.id if was is None else was
         paths = tuple(each.path for each in disks if each.node_id == old)
     if was is None:
-        was = next((each.node_id for each in disks if each.path in paths and each.node_id is not None), node_id)
-    own = optional(found.get("controllerListener"), f"{name}.controllerListener", as_text)
-    rack = optional(found.get("rack"), f"{name}.rack", as_text)
-    return Node(node_id, was, roles, listeners, rack, paths, own or _own_listener(roles, listeners))
+        was = next((each.node_id for each in disks if each.path in paths and each.node_id is not None), mapped.id)
+    own = mapped.controller_listener or _own_listener(mapped.roles, listeners)
+    return Node(mapped.id, was, mapped.roles, listeners, mapped.rack, paths, own)
 
 
-def _role(value: Any, name: str) -> str:
-    if value not in (BROKER, CONTROLLER):
-        raise WrongJsonError(f"{name} is neither broker nor controller")
-    return cast("str", value)
-
-
-def _protocol(value: Any, name: str) -> str:
-    if value not in PROTOCOLS:
-        raise WrongJsonError(f"{name} is none of {', '.join(PROTOCOLS)}")
-    return cast("str", value)
-
-
-def _listener(key: str, value: Any, name: str, protocols: dict[str, str]) -> Listener:
-    host, _, port = as_text(value, name).rpartition(":")
+def _listener(name: str, address: str, node: _MappedNode) -> Listener:
+    host, _, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise WrongJsonError(f"{name} is no host and port, such as kafka1:9092")
-    own = key if key in PROTOCOLS else "PLAINTEXT" if key == "CONTROLLER" else None
-    return Listener(key, host.removeprefix("[").removesuffix("]"), int(port), protocols.get(key, own))
+        raise WrongJsonError(f"listener {name} of node {node.id} is no host and port, such as kafka1:9092")
+    own = name if name in PROTOCOLS else "PLAINTEXT" if name == "CONTROLLER" else None
+    return Listener(name, host.removeprefix("[").removesuffix("]"), int(port), node.protocols.get(name, own))
 
 
 def _checked(path: str, nodes: tuple[Node, ...], disks: Sequence[Disk]) -> tuple[Node, ...]:

@@ -6,46 +6,37 @@ not removed, and neither is one in which a broker has run.
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from msgspec import Meta
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import names
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import is_own_directory, read_own
-from brokerless.strict_json import WrongJsonError, as_integer, as_object, parse_object
+from brokerless.values import Int64, WrongJsonError, from_json, to_json
 
 UNFINISHED = ".brokerless-rebuild"
 """Where directories are written before they get their names."""
 _NAMED = "named.json"
 _LIMIT = 1 << 26
-_NODE = re.compile(r"node-[0-9]+(-[0-9]+)?")
+Inodes = dict[Annotated[str, Meta(pattern=r"\Anode-[0-9]+(-[0-9]+)?\Z")], Int64]
+"""The inode numbers of directories that a rebuild makes, by their names."""
 _METADATA = names.partition_directory(names.CLUSTER_METADATA, 0)
 
 
-def inodes(paths: Iterable[Path]) -> dict[str, int]:
-    """The inode number of each directory, by its name."""
+def inodes(paths: Iterable[Path]) -> Inodes:
     return {path.name: path.stat().st_ino for path in paths}
-
-
-def as_inodes(value: Any, name: str) -> dict[str, int]:
-    """The same from JSON. Raises WrongJsonError for names that no directory of a rebuild has."""
-    found = {key: as_integer(each, f"{name}.{key}") for key, each in as_object(value, name).items()}
-    for each in found:
-        if not _NODE.fullmatch(each):
-            raise WrongJsonError(f"{name} has another name than those of new directories")
-    return found
 
 
 def record_names(to: Path, named: Mapping[str, int]) -> None:
     """Says which directories are about to get their names, so that a later run knows them for unfinished ones."""
-    write_file(to / UNFINISHED / _NAMED, json.dumps(named).encode())
+    write_file(to / UNFINISHED / _NAMED, to_json(named))
 
 
 def unfinished_directories(to: Path) -> dict[str, int]:
@@ -55,7 +46,7 @@ def unfinished_directories(to: Path) -> dict[str, int]:
     if not is_own_directory(record.parent) or not os.path.lexists(record):
         return {}
     try:
-        named = as_inodes(parse_object(read_own(Location(str(record)), _LIMIT)), "names")
+        named = from_json(read_own(Location(str(record)), _LIMIT), Inodes)
     except WrongJsonError as error:
         raise UnreadableError(record, f"this is not of brokerless rebuild: {error}") from error
     found = _those_of(to, named)

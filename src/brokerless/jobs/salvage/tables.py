@@ -5,16 +5,14 @@ The same batches are taken as a log would take, one piece after the other, and n
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.bounds import MAX_INT32, MIN_INT64
+from brokerless.bounds import MIN_INT64
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.format.read.decoder import DecodedRecords, Decoder
@@ -29,7 +27,6 @@ from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
 from brokerless.log.write.follower_append import check_next, whole_batches
-from brokerless.strict_json import WrongJsonError, as_integer, as_list, parse_object
 from brokerless.table_formats import export_directory, export_state
 from brokerless.table_formats.export_state import Exported, ExportState
 from brokerless.table_formats.parquet_files import (
@@ -41,6 +38,7 @@ from brokerless.table_formats.parquet_files import (
     publish_file,
 )
 from brokerless.tables.record_batches import record_batches
+from brokerless.values import Int32, WrongJsonError, from_json, to_json
 
 CODEC = "zstd"
 RUN = "_brokerless-run.json"
@@ -167,7 +165,7 @@ class Tables:
             own = own.with_partition(partition, Exported(0, _ANY_OFFSET))
         export_state.clean(self._to.location, own, set(partitions))
         self._begun.setdefault(topic, set()).update(partitions)
-        self._to.write(RUN, json.dumps({topic: sorted(own) for topic, own in self._begun.items()}).encode() + b"\n")
+        self._to.write(RUN, to_json({topic: sorted(own) for topic, own in self._begun.items()}))
         self._manifests[topic] = own
         self._open.setdefault(topic, set()).update(partitions)
         export_state.save(own, self._to.location)
@@ -221,15 +219,10 @@ def _begun(to: Destination) -> dict[str, set[int]]:
         return {}
     path = to.join(RUN)
     try:
-        found = parse_object(read_own(Location(path, to.location.options), _RUN_LIMIT))
-        return {topic: set(as_list(each, topic, _partition)) for topic, each in found.items()}
+        return from_json(read_own(Location(path, to.location.options), _RUN_LIMIT), dict[str, set[Int32]])
     except WrongJsonError as error:
         text = f"this does not say what was being written ({error}); move it away, or write to another directory"
         raise UnreadableError(path, text) from error
-
-
-def _partition(value: Any, name: str) -> int:
-    return as_integer(value, name, 0, MAX_INT32)
 
 
 def _is_unfinished(exported: Exported) -> bool:

@@ -7,12 +7,11 @@ has done what it recorded.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 from brokerless import clock
 from brokerless.errors import UnreadableError, UsageError
@@ -21,28 +20,31 @@ from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.paths import full_path, is_remote, local
 from brokerless.log.storage.write_errors import refuse_directory, unwritable
-from brokerless.strict_json import WrongJsonError, as_integer, as_object, member, optional, parse_object
+from brokerless.values import Int64, Value, WrongJsonError, from_json, to_json
 
-VERSION = 1
 _LIMIT = 256 << 20
 """Bytes of a state that is read: some 150 for each segment."""
 _SAVE_EVERY = 10.0
 """Seconds between two writes of the state during a run."""
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedSegment:
-    """A segment when it was verified: ``size`` in bytes, ``modified`` and ``verified`` in ms since the epoch,
+class VerifiedSegment(Value, frozen=True):
+    """A segment when it was verified: its size in bytes, ``modified`` and ``verified`` in ms since the epoch,
     ``errors`` that were found."""
 
-    size: int
-    modified: int | None
-    verified: int
-    errors: int
+    size_in_bytes: Int64
+    modified: Int64 | None
+    verified: Int64
+    errors: Int64
 
     def is_of(self, segment: SegmentPaths) -> bool:
         """Whether the segment has not changed since."""
-        return (self.size, self.modified) == (segment.size, segment.log.modified)
+        return (self.size_in_bytes, self.modified) == (segment.size, segment.log.modified)
+
+
+class _State(Value, frozen=True):
+    verify_state: Literal[1]
+    segments: dict[str, VerifiedSegment]
 
 
 @dataclass(slots=True)
@@ -100,17 +102,8 @@ class Turn:
 
     def save(self) -> None:
         """Writes the state. Raises :class:`UnwritableError`."""
-        rows = {
-            path: {
-                "sizeInBytes": each.size,
-                "modified": each.modified,
-                "verified": each.verified,
-                "errors": each.errors,
-            }
-            for path, each in sorted(self.state.items())
-        }
         with unwritable(self.path):
-            write_file(self.path, json.dumps({"verifyState": VERSION, "segments": rows}, indent=1).encode() + b"\n")
+            write_file(self.path, to_json(_State(1, dict(sorted(self.state.items()))), indent=1))
         self._saved = monotonic()
 
     def _is_verified(self, path: str) -> bool:
@@ -166,21 +159,9 @@ def load_state(path: str) -> dict[str, VerifiedSegment]:
     try:
         if len(data) > _LIMIT:
             raise WrongJsonError(f"it has more than {_LIMIT} bytes")
-        found = parse_object(data)
-        as_integer(member(found, "verifyState"), "verifyState", VERSION, VERSION)
-        rows = as_object(member(found, "segments"), "segments")
-        return {name: _parse(as_object(row, "a segment")) for name, row in rows.items()}
+        return from_json(data, _State).segments
     except WrongJsonError as error:
         raise UnreadableError(path, f"this is no state of verify --budget: {error}; name another file") from error
-
-
-def _parse(row: Mapping[str, Any]) -> VerifiedSegment:
-    return VerifiedSegment(
-        as_integer(member(row, "sizeInBytes"), "sizeInBytes"),
-        optional(member(row, "modified"), "modified", as_integer),
-        as_integer(member(row, "verified"), "verified"),
-        as_integer(member(row, "errors"), "errors"),
-    )
 
 
 def _without_removed(

@@ -84,7 +84,7 @@ def commit_locked(
             at.sync()
         return
     with ExitStack() as stack:
-        journal = Journal(query=query)
+        journal = Journal.begun(query)
         if growing:
             for (topic, partition), staged in growing.items():
                 check_continued(at, topic, partition)

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Literal
 
 from brokerless.errors import BrokerlessError, UnreadableError, UsageError
 from brokerless.log import names
@@ -22,11 +22,28 @@ from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import is_only_holder
 from brokerless.log.storage.paths import full_path
 from brokerless.log.storage.write_errors import unwritable
-from brokerless.strict_json import WrongJsonError, as_integer, as_list, as_object, as_text, parse_object
+from brokerless.values import Int64, Value, WrongJsonError, from_json, to_json
 
 _LIMIT = 256 << 20
-_VERSION = 1
-Files = tuple[tuple[str, int], ...]
+Files = tuple[tuple[str, Int64], ...]
+
+
+class _Partition(Value, frozen=True):
+    """A new partition's directory, and names and sizes of its files."""
+
+    name: str
+    files: Files
+
+    def __post_init__(self) -> None:
+        parsed = names.parse_partition_directory(self.name)
+        if parsed is None or parsed.state != "live":
+            raise WrongJsonError("name is no partition's")
+
+
+class _RunRecord(Value, frozen=True):
+    version: Literal[1]
+    run: str
+    partitions: tuple[_Partition, ...]
 
 
 def run_of(command: str, sources: Iterable[str]) -> str:
@@ -56,13 +73,9 @@ def forgotten_on_error(directory: Destination, run: str) -> Generator[None]:
 
 def record_run(directory: Destination, partitions: Sequence[StagedPartition], run: str) -> None:
     """Records the partitions that ``run`` is about to commit, until :func:`end_run`. Raises UnwritableError."""
-    record = {
-        "version": _VERSION,
-        "run": run,
-        "partitions": [{"name": each.name, "files": [list(file) for file in each.files]} for each in partitions],
-    }
+    record = _RunRecord(1, run, tuple(_Partition(each.name, each.files) for each in partitions))
     with unwritable(directory):
-        directory.write(names.RUN_RECORD, json.dumps(record).encode())
+        directory.write(names.RUN_RECORD, to_json(record))
 
 
 def end_run(directory: Destination) -> None:
@@ -108,26 +121,8 @@ def _load(directory: Destination, run: str) -> Mapping[str, Files]:
         return {}
     location = directory.location / names.RUN_RECORD
     try:
-        document = parse_object(location.read(_LIMIT))
-        if document.get("version") != _VERSION:
-            raise WrongJsonError("it is of another version")
-        found = dict(as_list(document.get("partitions"), "partitions", _partition))
-        return found if as_text(document.get("run"), "run") == run else {}
+        record = from_json(location.read(_LIMIT), _RunRecord)
     except WrongJsonError as error:
         text = f"this is not a record of a run of brokerless, and is to be removed: {error}"
         raise UnreadableError(location.path, text) from error
-
-
-def _partition(value: Any, name: str) -> tuple[str, Files]:
-    found = as_object(value, name)
-    directory = as_text(found.get("name"), f"{name}.name")
-    parsed = names.parse_partition_directory(directory)
-    if parsed is None or parsed.state != "live":
-        raise WrongJsonError(f"{name}.name is no partition's")
-    return directory, as_list(found.get("files"), f"{name}.files", _file)
-
-
-def _file(value: Any, name: str) -> tuple[str, int]:
-    if not isinstance(value, list) or len(value) != 2:  # pyright: ignore[reportUnknownArgumentType]
-        raise WrongJsonError(f"{name} is not a name and a size")
-    return as_text(value[0], name), as_integer(value[1], name)
+    return {each.name: each.files for each in record.partitions} if record.run == run else {}

@@ -34,7 +34,7 @@ from brokerless.log.tiered.segments import (
     needs_lineage,
     newest,
 )
-from brokerless.strict_json import WrongJsonError
+from brokerless.values import WrongJsonError
 
 FRESH_S = 0.5
 """How many seconds a listing is kept for the next request."""

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 import zstandard
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
-from brokerless.strict_json import WrongJsonError, as_integer, as_text, member
+from brokerless.values import Int32, LenientValue, WrongJsonError
 
 _MOST_ENCODED = 16 << 20
 """Bytes of the sizes of a segment's chunks, inflated: those of 2 GiB in chunks of 512 bytes."""
 _HEAD = 9
+_ChunkSize = Annotated[int, Meta(ge=1, le=MAX_INT32)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +60,33 @@ class ChunkIndex:
         return min(self.chunk_size, self.size - chunk * self.chunk_size)
 
 
-def parse_chunk_index(found: Mapping[str, Any]) -> ChunkIndex:
-    """A manifest's chunk index. Raises :class:`WrongJsonError`."""
-    chunk_size = as_integer(member(found, "originalChunkSize"), "originalChunkSize", 1, MAX_INT32)
-    size = as_integer(member(found, "originalFileSize"), "originalFileSize", 0, MAX_INT32)
-    kind = as_text(member(found, "type"), "type")
-    if kind == "fixed":
-        stored = as_integer(member(found, "transformedChunkSize"), "transformedChunkSize", 1, MAX_INT32)
-        name = "finalTransformedChunkSize"
-        return ChunkIndex(size, chunk_size, stored, as_integer(member(found, name), name, 0, MAX_INT32))
-    if kind != "variable":
-        raise WrongJsonError("chunkIndex.type is neither fixed nor variable")
-    sizes = decode_sizes(as_text(member(found, "transformedChunks"), "transformedChunks"))
-    index = ChunkIndex(size, chunk_size, ends=np.cumsum(sizes))
-    if len(sizes) != index.count:
-        raise WrongJsonError(f"transformedChunks has {len(sizes)} chunks; the segment's size makes {index.count}")
-    return index
+class FixedChunks(LenientValue, frozen=True, tag="fixed"):
+    """All chunks but the last take one size in the object."""
+
+    original_chunk_size: _ChunkSize
+    original_file_size: Int32
+    transformed_chunk_size: _ChunkSize
+    final_transformed_chunk_size: Int32
+
+    def index(self) -> ChunkIndex:
+        stored = self.transformed_chunk_size, self.final_transformed_chunk_size
+        return ChunkIndex(self.original_file_size, self.original_chunk_size, *stored)
+
+
+class VariableChunks(LenientValue, frozen=True, tag="variable"):
+    """Each chunk has a size of its own in the object: :func:`decode_sizes`."""
+
+    original_chunk_size: _ChunkSize
+    original_file_size: Int32
+    transformed_chunks: str
+
+    def index(self) -> ChunkIndex:
+        """Raises :class:`WrongJsonError`."""
+        sizes = decode_sizes(self.transformed_chunks)
+        index = ChunkIndex(self.original_file_size, self.original_chunk_size, ends=np.cumsum(sizes))
+        if len(sizes) != index.count:
+            raise WrongJsonError(f"transformedChunks has {len(sizes)} chunks; the segment's size makes {index.count}")
+        return index
 
 
 def decode_sizes(text: str) -> NDArray[np.int64]:

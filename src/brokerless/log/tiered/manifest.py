@@ -11,12 +11,13 @@ import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from brokerless.bounds import MAX_INT32
+from msgspec import Meta
+
 from brokerless.log import names
-from brokerless.log.tiered.chunk_index import ChunkIndex, parse_chunk_index
-from brokerless.strict_json import WrongJsonError, as_flag, as_integer, as_object, as_text, member, parse_object
+from brokerless.log.tiered.chunk_index import ChunkIndex, FixedChunks, VariableChunks
+from brokerless.values import Int32, Int32OrNone, Int64, Int64OrNone, LenientValue, WrongJsonError, from_json
 
 LIMIT = 4 << 20
 """Bytes of a manifest: what the largest chunk index takes that is read, and the rest."""
@@ -31,7 +32,7 @@ _MOST_EPOCHS = 100_000
 _MOST_OBJECTS = 1000
 """Objects and arrays in a manifest, which has about a dozen: JSON of nothing else takes 60 times its size in memory."""
 _KEY_ID = re.compile(r"[^:]{1,200}")
-_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+_Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{22}\Z")]
 
 IndexName = Literal["offset", "timestamp", "producerSnapshot", "leaderEpoch", "transaction"]
 INDEXES: tuple[IndexName, ...] = ("offset", "timestamp", "producerSnapshot", "leaderEpoch", "transaction")
@@ -72,50 +73,94 @@ class Manifest:
         return not self.is_compressed and self.encryption is None
 
 
+class _TopicPartition(LenientValue, frozen=True):
+    topic: str
+    partition: Int32
+
+    def __post_init__(self) -> None:
+        named = names.parse_partition_directory(names.partition_directory(self.topic, self.partition))
+        if named is None or named.state != "live":
+            raise WrongJsonError("topic is no name of a topic")
+
+
+class _TopicIdPartition(LenientValue, frozen=True):
+    topic_id: _Id
+    topic_partition: _TopicPartition
+
+
+class _SegmentId(LenientValue, frozen=True):
+    topic_id_partition: _TopicIdPartition
+    id: _Id
+
+
+class _Segment(LenientValue, frozen=True):
+    remote_log_segment_id: _SegmentId
+    start_offset: Int64
+    end_offset: Int64
+    segment_leader_epochs: Annotated[dict[Int32, Int64], Meta(min_length=1, max_length=_MOST_EPOCHS)]
+    event_timestamp_ms: Int64 = 0
+    max_timestamp_ms: Int64OrNone = -1
+    broker_id: Int32OrNone = -1
+
+    def __post_init__(self) -> None:
+        if self.end_offset < self.start_offset:
+            raise WrongJsonError("endOffset is below startOffset")
+
+
+class _Index(LenientValue, frozen=True):
+    position: Int32
+    size: Int32
+
+
+class _Encryption(LenientValue, frozen=True):
+    data_key: str
+    aad: str
+
+
+class _Manifest(LenientValue, frozen=True):
+    version: Literal["1"]
+    chunk_index: FixedChunks | VariableChunks
+    compression: bool
+    remote_log_segment_metadata: _Segment
+    segment_indexes: dict[str, _Index | None]
+    encryption: _Encryption | None = None
+
+
 def parse_manifest(data: bytes) -> Manifest:
     """Raises :class:`WrongJsonError` for what is no manifest, or one of another version."""
     if data.count(b"{") + data.count(b"[") > _MOST_OBJECTS or data.count(b",") > _MOST_EPOCHS + _MOST_OBJECTS:
         raise WrongJsonError("it has more members than a manifest has")
-    found = parse_object(data)
-    version = as_text(member(found, "version"), "version")
-    if version != "1":
-        raise WrongJsonError("version is not 1, the only one that is read")
-    chunks = parse_chunk_index(as_object(member(found, "chunkIndex"), "chunkIndex"))
-    is_compressed = as_flag(member(found, "compression"), "compression")
-    encryption = _encryption(found.get("encryption"))
-    if (is_compressed or encryption is not None) and min(chunks.chunk_size, chunks.size) > _MOST_CHUNK:
+    found = from_json(data, _Manifest)
+    chunks, encryption = found.chunk_index.index(), _encryption(found.encryption)
+    is_plain = not found.compression and encryption is None
+    if not is_plain and min(chunks.chunk_size, chunks.size) > _MOST_CHUNK:
         raise WrongJsonError(f"a chunk has more than {_MOST_CHUNK} bytes, the most that is read")
-    is_plain = not is_compressed and encryption is None
     if not is_plain and chunks.chunk_size < _SMALLEST_CHUNK and chunks.count > _MOST_SMALL_CHUNKS:
         text = f"the segment is cut into {chunks.count} chunks of {chunks.chunk_size} bytes"
         raise WrongJsonError(f"{text}; the smallest that are read have {_SMALLEST_CHUNK}")
-    if not is_compressed:
+    if not found.compression:
         _check_sizes(chunks, 0 if encryption is None else ENCRYPTED)
-    segment = as_object(member(found, "remoteLogSegmentMetadata"), "remoteLogSegmentMetadata")
-    named = as_object(member(segment, "remoteLogSegmentId"), "remoteLogSegmentId")
-    of_partition = as_object(member(named, "topicIdPartition"), "topicIdPartition")
-    topic_partition = as_object(member(of_partition, "topicPartition"), "topicPartition")
-    topic = as_text(member(topic_partition, "topic"), "topic")
-    partition = as_integer(member(topic_partition, "partition"), "partition", 0, MAX_INT32)
-    named_so = names.parse_partition_directory(names.partition_directory(topic, partition))
-    if named_so is None or named_so.state != "live":
-        raise WrongJsonError("topic is no name of a topic")
-    start_offset = as_integer(member(segment, "startOffset"), "startOffset")
+    segment = found.remote_log_segment_metadata
+    named = segment.remote_log_segment_id.topic_id_partition
+    places: dict[IndexName, tuple[int, int]] = {}
+    for name in INDEXES:
+        if (index := found.segment_indexes.get(name)) is not None:
+            places[name] = (index.position, index.size)
     return Manifest(
-        topic,
-        _id(member(of_partition, "topicId"), "topicId"),
-        partition,
-        _id(member(named, "id"), "id"),
-        start_offset,
-        as_integer(member(segment, "endOffset"), "endOffset", start_offset),
-        as_integer(segment.get("eventTimestampMs", 0), "eventTimestampMs"),
-        _epochs(as_object(member(segment, "segmentLeaderEpochs"), "segmentLeaderEpochs")),
+        named.topic_partition.topic,
+        named.topic_id,
+        named.topic_partition.partition,
+        segment.remote_log_segment_id.id,
+        segment.start_offset,
+        segment.end_offset,
+        segment.event_timestamp_ms,
+        tuple(sorted(segment.segment_leader_epochs.items())),
         chunks,
-        _indexes(as_object(member(found, "segmentIndexes"), "segmentIndexes")),
-        is_compressed,
+        places,
+        found.compression,
         encryption,
-        as_integer(segment.get("maxTimestampMs", -1), "maxTimestampMs", -1),
-        as_integer(segment.get("brokerId", -1), "brokerId", -1, MAX_INT32),
+        segment.max_timestamp_ms,
+        segment.broker_id,
     )
 
 
@@ -131,14 +176,13 @@ def _check_sizes(chunks: ChunkIndex, more: int) -> None:
         raise WrongJsonError("the sizes of chunks do not make the segment's")
 
 
-def _encryption(value: Any) -> Encryption | None:
-    if value is None:
+def _encryption(found: _Encryption | None) -> Encryption | None:
+    if found is None:
         return None
-    found = as_object(value, "encryption")
-    key_id, colon, key = as_text(member(found, "dataKey"), "dataKey").partition(":")
+    key_id, colon, key = found.data_key.partition(":")
     if not colon or not _KEY_ID.fullmatch(key_id) or not key_id.isprintable():
         raise WrongJsonError("dataKey does not begin with the name of a key pair")
-    return Encryption(key_id, _bytes(key, "dataKey"), _bytes(as_text(member(found, "aad"), "aad"), "aad"))
+    return Encryption(key_id, _bytes(key, "dataKey"), _bytes(found.aad, "aad"))
 
 
 def _bytes(text: str, name: str) -> bytes:
@@ -149,34 +193,3 @@ def _bytes(text: str, name: str) -> bytes:
     if len(data) > 1 << 13:
         raise WrongJsonError(f"{name} is too long")
     return data
-
-
-def _id(value: Any, name: str) -> str:
-    text = as_text(value, name)
-    if not _ID.fullmatch(text):
-        raise WrongJsonError(f"{name} is no ID")
-    return text
-
-
-def _epochs(found: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
-    if not 0 < len(found) <= _MOST_EPOCHS:
-        raise WrongJsonError(f"segmentLeaderEpochs has none, or more than {_MOST_EPOCHS}")
-    epochs: list[tuple[int, int]] = []
-    for epoch, offset in found.items():
-        if not re.fullmatch("[0-9]{1,10}", epoch) or int(epoch) > MAX_INT32:
-            raise WrongJsonError("segmentLeaderEpochs has what is no leader epoch")
-        epochs.append((int(epoch), as_integer(offset, "segmentLeaderEpochs")))
-    return tuple(sorted(epochs))
-
-
-def _indexes(found: Mapping[str, Any]) -> dict[IndexName, tuple[int, int]]:
-    indexes: dict[IndexName, tuple[int, int]] = {}
-    for name in INDEXES:
-        if found.get(name) is None:
-            continue
-        one = as_object(found[name], name)
-        indexes[name] = (
-            as_integer(member(one, "position"), f"{name}.position", 0, MAX_INT32),
-            as_integer(member(one, "size"), f"{name}.size", 0, MAX_INT32),
-        )
-    return indexes

@@ -6,19 +6,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
-from brokerless.strict_json import (
-    WrongJsonError,
-    as_integer,
-    as_list,
-    as_object,
-    as_text,
-    member,
-)
 from brokerless.typed.framing import CONFLUENT
-from brokerless.typed.registry import TYPES, Registry, Schema
+from brokerless.typed.registry import Registry, Schema
 from brokerless.typed.topic_type import UNFRAMED_VALUES, SchemaId
+from brokerless.values import Int64, LenientValue, WrongJsonError, from_members
 
 _MAX_DEPTH = 32
 _PACKAGE = re.compile(r"^\s*package\s+([\w.]+)\s*;", re.MULTILINE)
@@ -149,21 +142,49 @@ def join(sources: Iterable[RecordedSchemas]) -> RecordedSchemas:
     return RecordedSchemas(used, relatives)
 
 
-def parse_recorded(value: Any, name: str = "schemas") -> RecordedSchemas:
+class _Schema(LenientValue, frozen=True):
+    subject: str
+    version: Int64
+    type: Literal["AVRO", "JSON", "PROTOBUF"]
+    schema: str
+    imports: tuple[_Import, ...]
+
+
+class _Import(_Schema, frozen=True):
+    name: str
+
+
+class _Entry(_Schema, frozen=True):
+    """A schema of a manifest. ``relatives``: their places in the list. Of a relative of others, the rest is not
+    there."""
+
+    topic: str | None = None
+    framing: str | None = None
+    id: str | Int64 | None = None
+    relatives: tuple[Int64, ...] | None = None
+
+    def key(self) -> SchemaKey | None:
+        """Raises :class:`WrongJsonError` where a part of it is missing."""
+        if self.framing is None:
+            return None
+        if self.topic is None or self.id is None or self.relatives is None:
+            raise WrongJsonError("it has no topic, id or relatives")
+        return SchemaKey(self.topic, self.framing, self.id)
+
+
+def parse_recorded(value: Any) -> RecordedSchemas:
     """The schemas of a manifest. Raises :class:`WrongJsonError`."""
     used: dict[SchemaKey, Schema] = {}
     relatives: dict[SchemaKey, tuple[Schema, ...]] = {}
-    entries = as_list(value, name, as_object)
-    schemas = [_schema(each, f"{name}[{at}]", 0) for at, each in enumerate(entries)]
-    for at, each in enumerate(entries):
-        if "framing" in each:
-            place = f"{name}[{at}]"
-            topic, framing = (as_text(member(each, key), f"{place}.{key}") for key in ("topic", "framing"))
-            key = SchemaKey(topic, framing, _id(member(each, "id"), f"{place}.id"))
-            numbers = as_list(member(each, "relatives"), f"{place}.relatives", as_integer)
+    entries = from_members(value, tuple[_Entry, ...])
+    schemas = [_complete(each, 0) for each in entries]
+    for schema, each in zip(schemas, entries, strict=True):
+        key = each.key()
+        if key is not None:
+            numbers = each.relatives or ()
             if any(number >= len(schemas) for number in numbers):
-                raise WrongJsonError(f"{place}.relatives: there are not as many schemas")
-            used[key], relatives[key] = schemas[at], tuple(schemas[number] for number in numbers)
+                raise WrongJsonError("relatives: there are not as many schemas")
+            used[key], relatives[key] = schema, tuple(schemas[number] for number in numbers)
     return RecordedSchemas(used, relatives)
 
 
@@ -178,26 +199,9 @@ def _described(schema: Schema) -> dict[str, Any]:
     }
 
 
-def _schema(value: Mapping[str, Any], name: str, depth: int) -> Schema:
+def _complete(found: _Schema, depth: int) -> Schema:
+    """With all that it imports."""
     if depth > _MAX_DEPTH:
-        raise WrongJsonError(f"{name}: nested too deeply")
-    own = dict(value)
-    kind = as_text(member(own, "type"), f"{name}.type")
-    if kind not in TYPES:
-        raise WrongJsonError(f"{name}.type: {kind!r} is none of {', '.join(TYPES)}")
-    imports: list[tuple[str, Schema]] = []
-    for at, each in enumerate(as_list(member(own, "imports"), f"{name}.imports", as_object)):
-        place = f"{name}.imports[{at}]"
-        imports.append((as_text(member(each, "name"), f"{place}.name"), _schema(each, place, depth + 1)))
-    return Schema(
-        as_text(member(own, "subject"), f"{name}.subject"),
-        as_integer(member(own, "version"), f"{name}.version"),
-        "",
-        kind,
-        as_text(member(own, "schema"), f"{name}.schema"),
-        imports=tuple(imports),
-    )
-
-
-def _id(value: Any, name: str) -> SchemaId:
-    return as_text(value, name) if isinstance(value, str) else as_integer(value, name)
+        raise WrongJsonError("imports: nested too deeply")
+    imports = tuple((each.name, _complete(each, depth + 1)) for each in found.imports)
+    return Schema(found.subject, found.version, "", found.type, found.schema, imports=imports)

@@ -119,5 +119,6 @@ def test_a_link_in_a_partitions_place_is_not_followed(directories: list[Path], t
 
 
 def test_a_swap_says_which_directory_decides() -> None:
-    move = Move("t", 0, unfinished_name("t", 0), None, None, PartitionOffsets())
+    move = Move("t", 0, unfinished_name("t", 0), None, None, *[None] * 4)
+    assert move.offsets == PartitionOffsets()
     assert Swap((Path("/a"),), {Path("/a"): (move,)}).moves[Path("/a")][0].name == "t-0"

@@ -7,15 +7,13 @@ was never written, and they are removed. A broker ignores these files.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.restore.disks.staging import OWNER, Staged
 from brokerless.log import names
@@ -24,16 +22,7 @@ from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import is_own_directory, make_directory, open_directory, read_own, remove_tree
-from brokerless.strict_json import (
-    WrongJsonError,
-    as_integer,
-    as_list,
-    as_object,
-    as_text,
-    member,
-    optional,
-    parse_object,
-)
+from brokerless.values import Int32, Int64, Value, WrongJsonError, from_json, to_json
 
 JOURNAL = ".brokerless-restore"
 ASIDE = ".replaced"
@@ -42,21 +31,40 @@ _LIMIT = 64 << 20
 _UNIQUE = re.compile(r"[0-9a-f]{32}")
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Value, frozen=True):
     """One partition in one log directory. ``staged``: the name that it has. ``aside``: what is there is moved to this
-    name beside the log directory; or, if that is ``discarded``, to this name in it, and removed at the end."""
+    name beside the log directory; or, if that is ``discarded``, to this name in it, and removed at the end. The
+    offsets: as :class:`PartitionOffsets` has them."""
 
     topic: str
-    partition: int
+    partition: Int32
     staged: str
     aside: str | None
     discarded: str | None
-    offsets: PartitionOffsets
+    recovery_point: Int64 | None
+    log_start_offset: Int64 | None
+    high_watermark: Int64 | None
+    cleaner: Int64 | None
+
+    def __post_init__(self) -> None:
+        own = names.parse_partition_directory(self.name)
+        if own is None or (own.topic, own.partition, own.state) != (self.topic, self.partition, "live"):
+            raise WrongJsonError("this is of no partition")
+        for each in (self.staged, self.discarded):
+            parsed = None if each is None else names.parse_partition_directory(each)
+            if each is not None and (parsed is None or not parsed.is_unfinished or parsed.partition != self.partition):
+                raise WrongJsonError("this has a name that is not ours")
+        prefix, aside = f"{self.name}.", self.aside
+        if aside is not None and not (aside.startswith(prefix) and _UNIQUE.fullmatch(aside.removeprefix(prefix))):
+            raise WrongJsonError("aside is not ours")
 
     @property
     def name(self) -> str:
         return names.partition_directory(self.topic, self.partition)
+
+    @property
+    def offsets(self) -> PartitionOffsets:
+        return PartitionOffsets(self.recovery_point, self.log_start_offset, self.high_watermark, self.cleaner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,12 @@ class Swap:
 
     paths: tuple[Path, ...]
     moves: Mapping[Path, tuple[Move, ...]]
+
+
+class _Journal(Value, frozen=True):
+    restore: Literal[1]
+    paths: tuple[str, ...]
+    moves: tuple[tuple[Move, ...], ...]
 
 
 def aside_of(log_directory: Path) -> Path:
@@ -90,7 +104,8 @@ def plan_swap(staged: Sequence[Staged], unique: str) -> Swap:
                 Move(
                     place.topic, place.partition, name,
                     f"{place.name}.{unique}" if has_records else None,
-                    unfinished_name(place.topic, place.partition) if has_records is False else None, offsets,
+                    unfinished_name(place.topic, place.partition) if has_records is False else None,
+                    *astuple(offsets),
                 )
             )  # fmt: skip
     paths = tuple(sorted(moves))
@@ -182,51 +197,16 @@ def _remove(path: Path, name: str) -> None:
 
 
 def _dump(swap: Swap) -> bytes:
-    moves = [
-        [
-            {
-                "topic": each.topic, "partition": each.partition, "staged": each.staged, "aside": each.aside,
-                "discarded": each.discarded, "recoveryPoint": each.offsets.recovery_point,
-                "logStartOffset": each.offsets.log_start_offset, "highWatermark": each.offsets.high_watermark,
-                "cleaner": each.offsets.cleaner,
-            }
-            for each in swap.moves[path]
-        ]
-        for path in swap.paths
-    ]  # fmt: skip
-    return json.dumps({"restore": 1, "paths": [str(path) for path in swap.paths], "moves": moves}).encode()
+    return to_json(_Journal(1, tuple(map(str, swap.paths)), tuple(swap.moves[path] for path in swap.paths)))
 
 
 def _load(path: Path) -> Swap:
     """Raises :class:`UsageError` for what is no journal of ours: with names that are no partition's, for example."""
     try:
-        found = parse_object(read_own(Location(str(path)), _LIMIT))
-        if as_integer(member(found, "restore"), "restore") != 1:
-            raise WrongJsonError("restore is not 1")
-        paths = tuple(Path(each) for each in as_list(member(found, "paths"), "paths", as_text))
-        moves = as_list(member(found, "moves"), "moves", lambda value, name: as_list(value, name, _move_of))
-        if not paths or len(moves) != len(paths) or path.parent not in paths:
+        found = from_json(read_own(Location(str(path)), _LIMIT), _Journal)
+        paths = tuple(map(Path, found.paths))
+        if not paths or len(found.moves) != len(paths) or path.parent not in paths:
             raise WrongJsonError("its directories are others")
     except (WrongJsonError, UnreadableError) as error:
         raise UsageError(f"{path}: this is no journal of a restore: {error}; move it away") from error
-    return Swap(paths, dict(zip(paths, moves, strict=True)))
-
-
-def _move_of(value: Any, name: str) -> Move:
-    found = as_object(value, name)
-    topic, staged = (as_text(member(found, each), each) for each in ("topic", "staged"))
-    partition = as_integer(member(found, "partition"), "partition", most=MAX_INT32)
-    aside, discarded = (optional(member(found, each), each, as_text) for each in ("aside", "discarded"))
-    fields = ("recoveryPoint", "logStartOffset", "highWatermark", "cleaner")
-    offsets = PartitionOffsets(*(optional(member(found, each), each, as_integer) for each in fields))
-    own = names.parse_partition_directory(names.partition_directory(topic, partition))
-    if own is None or (own.topic, own.partition, own.state) != (topic, partition, "live"):
-        raise WrongJsonError(f"{name} is of no partition")
-    for each in (staged, discarded):
-        parsed = None if each is None else names.parse_partition_directory(each)
-        if each is not None and (parsed is None or not parsed.is_unfinished or parsed.partition != partition):
-            raise WrongJsonError(f"{name} has a name that is not ours")
-    prefix = f"{names.partition_directory(topic, partition)}."
-    if aside is not None and not (aside.startswith(prefix) and _UNIQUE.fullmatch(aside.removeprefix(prefix))):
-        raise WrongJsonError(f"{name}.aside is not ours")
-    return Move(topic, partition, staged, aside, discarded, offsets)
+    return Swap(paths, dict(zip(paths, found.moves, strict=True)))

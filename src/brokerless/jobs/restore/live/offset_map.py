@@ -15,20 +15,29 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from brokerless.bounds import MAX_INT32
 from brokerless.errors import UsageError
 from brokerless.log.storage.atomic import replacing, sync_directory
 from brokerless.log.storage.directory_lock import file_lock
 from brokerless.log.storage.own_files import make_directory, open_own
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.schemas import NAME
-from brokerless.strict_json import WrongJsonError, as_integer, as_object, as_text, member, parse_object
+from brokerless.values import (
+    Int32,
+    Int64,
+    LenientValue,
+    Value,
+    WrongJsonError,
+    from_json,
+    from_members,
+    members,
+    parse_object,
+)
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -49,28 +58,34 @@ _LINE_LIMIT = 1 << 24
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Value, frozen=True):
     """Records of one partition whose offsets follow each other on both sides."""
 
     topic: str
-    partition: int
-    source_first: int
-    source_last: int
-    target_first: int
+    partition: Int32
+    source_first: Int64
+    source_last: Int64
+    target_first: Int64
+
+    def __post_init__(self) -> None:
+        if self.source_last < self.source_first:
+            raise WrongJsonError("sourceLast is before sourceFirst")
 
     @property
     def target_end(self) -> int:
         return self.target_first + self.source_last - self.source_first + 1
 
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "sourceFirst": self.source_first,
-            "sourceLast": self.source_last,
-            "targetFirst": self.target_first,
-        }
+
+class _Topic(LenientValue, frozen=True):
+    topic_id: str
+    starts: dict[Int32, Int64]
+
+
+class _Start(LenientValue, frozen=True):
+    """What is checked of the first line of a map; the rest says what is restored from where, and is compared."""
+
+    offset_map: Literal[1]
+    topics: dict[str, _Topic]
 
 
 @dataclass(slots=True)
@@ -111,7 +126,7 @@ class OffsetMap:
         runs, self._lines = [*self._lines, *self._open.values()], []
         self._open.clear()
         if runs:
-            self._file.write(b"".join(_JSON.encode(each.as_dict()).encode() + b"\n" for each in runs))
+            self._file.write(b"".join(_JSON.encode(members(each)).encode() + b"\n" for each in runs))
             self._file.flush()
             os.fsync(self._file.fileno())
 
@@ -139,7 +154,7 @@ class OffsetMap:
             pq.ParquetWriter(file, OFFSET_MAP, compression="zstd") as writer,
             replacing(self.directory / JSON_LINES) as lines,
         ):
-            for rows in _grouped(each.as_dict() for each in self.runs()):
+            for rows in _grouped(map(members, self.runs())):
                 writer.write_batch(pa.RecordBatch.from_pylist(rows, OFFSET_MAP))
                 lines.write(b"".join(_JSON.encode(row).encode() + b"\n" for row in rows))
 
@@ -185,15 +200,7 @@ def _load_start(path: Path) -> dict[str, Any]:
         line = file.readline(_LINE_LIMIT)
     try:
         found = parse_object(line)
-        if as_integer(member(found, "offsetMap"), "offsetMap") != VERSION:
-            raise WrongJsonError("offsetMap is not 1")
-        topics = as_object(member(found, "topics"), "topics")
-        for name, topic in topics.items():
-            described = as_object(topic, name)
-            as_text(member(described, "topicId"), "topicId")
-            for number, offset in as_object(member(described, "starts"), "starts").items():
-                as_integer(int(number) if number.isdecimal() else None, "partition", most=MAX_INT32)
-                as_integer(offset, "start")
+        from_members(found, _Start)
     except WrongJsonError as error:
         raise UsageError(
             f"{path}: this is no map of a restore: {error}; give another directory with --offset-map"
@@ -275,18 +282,11 @@ def _read_runs(path: Path) -> Iterator[Run]:
         file.readline(_LINE_LIMIT)
         for number, line in enumerate(file, 2):
             try:
-                found = parse_object(line)
-                first, last, target = (
-                    as_integer(member(found, name), name) for name in ("sourceFirst", "sourceLast", "targetFirst")
-                )
-                topic = as_text(member(found, "topic"), "topic")
-                partition = as_integer(member(found, "partition"), "partition", most=MAX_INT32)
-                if last < first:
-                    raise WrongJsonError("sourceLast is before sourceFirst")
+                run = from_json(line, Run)
             except WrongJsonError as error:
                 text = f"line {number} is no run of offsets: {error}; give another directory with --offset-map"
                 raise UsageError(f"{path}: {text}") from error
-            yield Run(topic, partition, first, last, target)
+            yield run
 
 
 def _grouped(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

@@ -59,6 +59,7 @@ if {waits}:
 sys.exit(main(sys.argv[1:]))
 """
 _CODE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
+_TEXT = re.compile(r"[^\r\n\x1b]+|\x1b")
 
 
 @dataclass
@@ -168,15 +169,17 @@ def screen(sent: str) -> list[str]:
                 lines[-1] = lines[-1][:column]
             at = code.end()
             continue
-        char = sent[at]
-        at += 1
-        if char == "\r":
+        text = _TEXT.match(sent, at)
+        if text is not None:
+            end = column + len(text[0])
+            lines[-1] = lines[-1][:column].ljust(column) + text[0] + lines[-1][end:]
+            column, at = end, text.end()
+            continue
+        if sent[at] == "\r":
             column = 0
-        elif char == "\n":
-            lines.append("")
         else:
-            lines[-1] = lines[-1][:column].ljust(column) + char + lines[-1][column + 1 :]
-            column += 1
+            lines.append("")
+        at += 1
     while lines and not lines[-1]:
         lines.pop()
     return lines

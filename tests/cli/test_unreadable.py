@@ -83,7 +83,7 @@ COMMANDS = {
     "export": ["export", "DATA", "--to", "OUT"],
     "export iceberg": ["export", "DATA", "-t", "orders", "-t", "users", "--as", "iceberg", "--to", "OUT"],
     "pipeline": ["pipeline", "DATA", "--to", "OUT", "--no-report"],
-    "size": ["size", "DATA", "-t", "orders", "-t", "users"],
+    "size": ["size", "DATA", "-t", "orders", "-t", "users", "--codec", "lz4", "--format", "v2"],
     "schema": ["schema", "DATA"],
     "cluster": ["cluster", "DATA"],
     "rebuild": ["rebuild", "DATA", "--to", "OUT"],

@@ -30,7 +30,7 @@ from brokerless.jobs.run import job
 from brokerless.log import names
 
 PLACES = ("txn-0", "segments-0", "codec-zstd-1", "codec-none-0", "codec-lz4-0", "compacted-lz4-0", "append-time-0")
-COPIES = 2
+COPIES = 1
 WHERE = '"offset" % 7 < 3'
 
 

@@ -57,9 +57,23 @@ def columns(kind: str) -> dict[tuple[str, ...], list[Any]]:
     return {("key",): literals(keys(kind)), ("kafka", "offset"): [0, 7, 15], ("valueError",): ["x"], **own}
 
 
+def memory_counts(own: duckdb.DuckDBPyConnection, conditions: list[tuple[str, Any]]) -> list[int]:
+    """How many rows of DuckDB's table ``memory`` fulfil each condition and its value: by one query, as nothing is
+    passed over there."""
+    counts = ", ".join(f"count(*) FILTER (WHERE {condition})" for condition, _ in conditions)
+    found = own.execute(f"SELECT {counts} FROM memory", [value for _, value in conditions]).fetchone()
+    assert found is not None
+    return list(found)
+
+
+def frame_counts(frame: pl.DataFrame, conditions: list[pl.Expr]) -> list[int]:
+    """The same of a frame of Polars."""
+    return list(frame.select(each.sum().alias(str(number)) for number, each in enumerate(conditions)).row(0))
+
+
 def check(kind: str, data: pa.Table, dataset: Any) -> None:
     """Each reader's answer from files against its own answer from the rows in memory."""
-    own = duckdb.connect()
+    own = duckdb.connect(config={"threads": 1})
     own.register("files", dataset)
     own.register("memory", data)
     frame, scan = pl.from_arrow(data), pl.scan_pyarrow_dataset(dataset)
@@ -71,7 +85,8 @@ def check(kind: str, data: pa.Table, dataset: Any) -> None:
             queries += [(compare(field, each), f"{name} {text} ?", each) for each in values]
         for expression, condition, value in queries:
             wanted = data.filter(expression).num_rows
-            assert dataset.to_table(filter=expression).num_rows == wanted, condition
+            found = dataset.to_table(columns=[path[0]], filter=expression, use_threads=False)
+            assert found.num_rows == wanted, condition
             parameters = [] if value is None else [value]
             counts = [
                 own.execute(f"SELECT count(*) FROM {table} WHERE {condition}", parameters).fetchone()
@@ -79,13 +94,15 @@ def check(kind: str, data: pa.Table, dataset: Any) -> None:
             ]
             assert counts[0] == counts[1], (condition, value)
         column = pl.col(path[0]) if len(path) == 1 else pl.col(path[0]).struct.field(path[1])
-        conditions = [column.is_null(), column.is_not_null()]
-        for each in conditions:
-            assert scan.filter(each).collect().height == frame.filter(each).height, str(each)
-        for compare, _ in OPERATORS.values():
-            for each in values[:4]:  # Polars may ask Arrow, for which NaN is not above all numbers
-                wanted = {frame.filter(compare(column, each)).height, data.filter(compare(field, each)).num_rows}
-                assert scan.filter(compare(column, each)).collect().height in wanted, (path, str(compare), each)
+        compared = [(compare, each) for compare, _ in OPERATORS.values() for each in values[:4]]
+        conditions = [column.is_null(), column.is_not_null(), *(compare(column, each) for compare, each in compared)]
+        heights = frame_counts(frame, conditions)
+        for condition, height in zip(conditions[:2], heights[:2], strict=True):
+            assert scan.filter(condition).collect().height == height, str(condition)
+        for (compare, each), condition, height in zip(compared, conditions[2:], heights[2:], strict=True):
+            # Polars may ask Arrow, for which NaN is not above all numbers.
+            wanted = {height, data.filter(compare(field, each)).num_rows}
+            assert scan.filter(condition).collect().height in wanted, (path, str(compare), each)
 
 
 def files_of(to: Path, form: str) -> list[str]:
@@ -98,25 +115,25 @@ def files_of(to: Path, form: str) -> list[str]:
 
 def check_files(kind: str, data: pa.Table, files: list[str]) -> None:
     """Of files alone, by DuckDB, which passes over row groups, and Polars' own reader."""
-    own = duckdb.connect()
+    own = duckdb.connect(config={"threads": 1})
     own.register("data", data)
     own.execute("CREATE TABLE memory AS FROM data")  # of Arrow's own, DuckDB 1.4.0 takes null for at most NaN
+    source = f"read_parquet({files}, hive_partitioning=false)"
     frame = pl.from_arrow(data)
     assert isinstance(frame, pl.DataFrame)
     for path, values in columns(kind).items():
         own_path = path if path[0] in data.schema.names else path[1:]
         name = ".".join(f'"{each}"' for each in own_path)
-        for text, (compare, _) in OPERATORS.items():
-            for each in values:
-                query = f"WHERE {name} {text} ?"
-                source = f"read_parquet({files}, hive_partitioning=false)"
-                count = own.execute(f"SELECT count(*) FROM {source} {query}", [each]).fetchone()
-                assert count == own.execute(f"SELECT count(*) FROM memory {query}", [each]).fetchone(), (query, each)
-                column = pl.col(own_path[0])
-                column = column.struct.field(own_path[1]) if len(own_path) == 2 else column
-                scan = pl.scan_parquet(files, hive_partitioning=False, missing_columns="insert")
-                condition = compare(column, each)
-                assert scan.filter(condition).collect().height == frame.filter(condition).height, str(condition)
+        column = pl.col(own_path[0])
+        column = column.struct.field(own_path[1]) if len(own_path) == 2 else column
+        queries = [(f"{name} {text} ?", each) for text in OPERATORS for each in values]
+        conditions = [compare(column, each) for compare, _ in OPERATORS.values() for each in values]
+        for (query, value), count in zip(queries, memory_counts(own, queries), strict=True):
+            found = own.execute(f"SELECT count(*) FROM {source} WHERE {query}", [value]).fetchone()
+            assert found == (count,), (query, value)
+        for condition, height in zip(conditions, frame_counts(frame, conditions), strict=True):
+            scan = pl.scan_parquet(files, hive_partitioning=False, missing_columns="insert")
+            assert scan.filter(condition).collect().height == height, str(condition)
 
 
 @each_kind
@@ -149,7 +166,8 @@ def test_iceberg_answers_every_filter(kind: str, tmp_path: Path) -> None:
             wanted = sorted(data.filter(condition)["kafka"].to_pylist(), key=lambda each: each["offset"])
             planned = [task.file.file_path for task in own.scan(row_filter=query).plan_files()]
             found = ds.dataset([each.removeprefix("file://") for each in planned]) if planned else None
-            there = [] if found is None else found.to_table(filter=condition)["kafka"].to_pylist()
+            rows_of = None if found is None else found.to_table(["kafka"], filter=condition, use_threads=False)
+            there = [] if rows_of is None else rows_of["kafka"].to_pylist()
             assert [each["offset"] for each in wanted] == sorted(each["offset"] for each in there), str(query)
             if len(path) == 1:
                 assert own.scan(row_filter=query).to_arrow().num_rows == len(wanted), str(query)

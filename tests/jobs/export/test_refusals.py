@@ -7,8 +7,8 @@ import json
 import os
 import random
 import resource
-import subprocess
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -98,22 +98,28 @@ LIMIT = 200_000
 """Bytes of a file, after which the operating system refuses to write: as a full disk does, but for one topic alone."""
 
 
+@contextmanager
+def limited() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 @each_form
 @pytest.mark.parametrize("command", ["export", "pipeline"])
-def test_a_disk_that_is_full_for_one_topic(form: str, command: str, tmp_path: Path) -> None:
+def test_a_disk_that_is_full_for_one_topic(form: str, command: str, tmp_path: Path, run: Run) -> None:  # noqa: F811
     source, to = logs(tmp_path, a=b"1", t=random.Random(1).randbytes(10 * LIMIT), zz=b"3"), tmp_path / "to"
-    arguments = [sys.executable, "-m", "brokerless", command, str(source), "--to", str(to), "--as", form]
-    arguments += ["--no-report"] if command == "pipeline" else []
-
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
-
-    done = subprocess.run(arguments, preexec_fn=limited, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, topics(to)) == (1, {"a", "zz"}), done.stderr
-    assert done.stderr.count("File too large") + done.stdout.count("File too large") == 1
+    arguments = [command, source, "--to", to, "--as", form, *(["--no-report"] if command == "pipeline" else [])]
+    with limited():
+        done = run(*arguments)
+    assert (done.exit_code, topics(to)) == (1, {"a", "zz"}), done.err
+    assert done.err.count("File too large") + done.out.count(b"File too large") == 1
     assert not [each for each in to.rglob("*") if "_unfinished" in each.parts and each.is_file()]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, topics(to)) == (0, {"a", "t", "zz"}), done.stderr
+    done = run(*arguments)
+    assert (done.exit_code, topics(to)) == (0, {"a", "t", "zz"}), done.err
     records = {name: sum(pq.ParquetFile(each).metadata.num_rows for each in files_of(to, name)) for name in topics(to)}
     assert records == {"a": 1, "t": 1, "zz": 1}
 

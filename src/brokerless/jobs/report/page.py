@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from html import escape
 from importlib.metadata import version
 from importlib.resources import files
@@ -121,7 +122,13 @@ def charts_script() -> str:
         import vl_convert
     except ImportError as error:
         raise missing_libraries("a report needs vl-convert", "report") from error
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
+    return _bundled(vl_convert.javascript_bundle)
+
+
+@cache
+def _bundled(bundle: Callable[[str], str]) -> str:
+    """Once in a process, which may write many reports: it takes a second, as vl-convert starts a JavaScript engine."""
+    return bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
 
 
 def _own(name: str) -> str:

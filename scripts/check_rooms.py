@@ -39,6 +39,8 @@ ROOM_LISTS = ("format", "log", "jobs")
 
 MAX_MODULES = 14
 MAX_MODULE_LINES = 500
+"""Of code; docstrings with sections are not counted."""
+SECTION = re.compile(r"^(Parameters|Returns|Yields|Raises)\n---", re.MULTILINE)
 MAX_FUNCTION_LINES = 70
 """Without decorators and docstring; kernels are excepted, for a kernel is one loop that calls little."""
 ANY_NUMBER_OF_MODULES = ("brokerless.cli.commands",)
@@ -131,8 +133,17 @@ def load_modules(source: Path) -> dict[str, Module]:
         tree = ast.parse(text, str(path))
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
         imports = tuple(each for each in find_imports(tree, package, set(paths)) if each.module != name)
-        modules[name] = Module(name, path, tree, text.count("\n"), imports)
+        modules[name] = Module(name, path, tree, text.count("\n") - _reference_lines(tree), imports)
     return modules
+
+
+def _reference_lines(tree: ast.Module) -> int:
+    """Lines of docstrings with sections, which are the reference of public functions, and no code."""
+    found = 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and SECTION.search(ast.get_docstring(node) or ""):
+            found += (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
+    return found
 
 
 def _dotted(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Times are milliseconds since the epoch; a datetime needs a time zone."""
+"""Times are milliseconds since the epoch; a datetime needs a time zone, a text is UTC if it does not say one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from brokerless.clock import milliseconds, now
+from brokerless.clock import milliseconds, now, parse_time
 from brokerless.errors import UsageError
 
 EARLIEST = (datetime(1, 1, 2, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 LATEST = (datetime(9999, 12, 30, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+NOW = 1_700_000_000_000
 
 
 @given(st.integers(EARLIEST, LATEST), st.integers(-12, 12))
@@ -39,12 +41,52 @@ def test_a_datetime_without_a_time_zone_is_refused() -> None:
         milliseconds(datetime(2024, 1, 1))
 
 
-@pytest.mark.parametrize("at", ["2026-12-01", 1.5, b"1"])
+@pytest.mark.parametrize("at", ["2026-13-01", "1", 1.5, b"1"])
 def test_what_is_no_time_is_refused(at: Any) -> None:
-    with pytest.raises(UsageError, match="not a time"):
+    with pytest.raises(UsageError, match=r"not a time|is before"):
         milliseconds(at)
+
+
+def test_a_text_is_the_time_that_the_command_line_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: NOW * 1_000_000)
+    assert [milliseconds(at) for at in ("2020-09-13T12:26:40", "-90m")] == [1_600_000_000_000, NOW - 5_400_000]
 
 
 def test_now_is_in_whole_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_123_999_999)
     assert now() == 1_700_000_000_123
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("2020-09-13T12:26:40Z", 1_600_000_000_000),
+        ("2020-09-13T12:26:40.123", 1_600_000_000_123),
+        ("2020-09-13 14:26:40+02:00", 1_600_000_000_000),
+        ("2020-09-13", 1_599_955_200_000),
+        ("20200913", 1_599_955_200_000),
+        ("1600000000000", 1_600_000_000_000),
+        ("10000000000", 10_000_000_000),
+        ("-90s", NOW - 90_000),
+        ("-90m", NOW - 5_400_000),
+        ("-12h", NOW - 43_200_000),
+        ("-7d", NOW - 604_800_000),
+        ("-2w", NOW - 1_209_600_000),
+        ("0001-01-01", -62_135_596_800_000),
+        ("9999-12-31T23:59:59.999999Z", 253_402_300_799_999),
+    ],
+)
+def test_times_are_milliseconds_and_utc_if_nothing_else_is_said(text: str, milliseconds: int) -> None:
+    assert parse_time(text, NOW) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "-1y", "12h", "2020-13-01", "9" * 30])
+def test_what_is_no_time_is_refused_with_what_is_one(text: str) -> None:
+    with pytest.raises(UsageError, match="2024-05-01T12:00:00Z"):
+        parse_time(text, NOW)
+
+
+@pytest.mark.parametrize("text", ["2026", "202611", "-1", "1600000000", "9999999999"])
+def test_a_small_number_may_be_meant_otherwise_and_is_refused_with_how_to_write_a_date(text: str) -> None:
+    with pytest.raises(UsageError, match=r"1970-04-26.* 2026-01-01"):
+        parse_time(text, NOW)

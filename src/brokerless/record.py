@@ -92,5 +92,23 @@ def _shortened(content: Any) -> str:
 
 
 def record_views(batch: pa.RecordBatch) -> Iterator[Record]:
-    """A view of each row of a batch of the records table."""
+    """Return a view of each row of a batch of the records table.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        Of :meth:`Log.records`, with any of its columns.
+
+    Returns
+    -------
+    iterator of Record
+        Views, with what the columns have as attributes.
+
+    Examples
+    --------
+    >>> import brokerless
+    >>> batch = brokerless.open("demo/data").topic("orders").records(limit=2).read_next_batch()
+    >>> [each.key for each in brokerless.record_views(batch)]
+    [b'o-101230', b'o-101230']
+    """
     return (Record(batch, row) for row in range(batch.num_rows))

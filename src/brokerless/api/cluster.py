@@ -25,12 +25,34 @@ if TYPE_CHECKING:
 
 
 def cluster(paths: Paths, *, max_batch_bytes: int | None = None) -> ClusterDescription:
-    """Describes the cluster that some log directories were of, as ``brokerless cluster``: give all of them, of all
-    nodes. Nothing is changed.
+    """Describe the cluster that some log directories were of, as ``brokerless cluster``. Nothing is changed.
 
-    ``table(name)`` of the result is a table such as ``"topics"`` or ``"nodes"``; ``cluster_id``, ``metadata`` (the
-    replica that it was read from) and ``findings`` are the rest. ``max_batch_bytes``: what one batch may inflate to
-    (128 MiB). Raises :class:`UnreadableError`, and :class:`UsageError` for what is no log directory.
+    Parameters
+    ----------
+    paths : path or list of paths
+        All log directories of all nodes that are left.
+    max_batch_bytes : int, optional
+        Bytes that one batch may inflate to (128 MiB).
+
+    Returns
+    -------
+    ClusterDescription
+        ``table(name)`` is a table such as ``"topics"`` or ``"nodes"``; ``cluster_id``, ``metadata`` (the replica that
+        it was read from) and ``findings`` are the rest.
+
+    Raises
+    ------
+    UnreadableError
+        Where the system does not read.
+    UsageError
+        For what is no log directory.
+
+    Examples
+    --------
+    >>> import brokerless
+    >>> described = brokerless.cluster("demo/data")
+    >>> [row["topic"] for row in described.table("topics").to_pylist()]
+    ['__consumer_offsets', '__transaction_state', 'orders', 'payments', 'users']
     """
     from brokerless.jobs.cluster.job import describe_cluster
 
@@ -58,21 +80,63 @@ def rebuild(
     apply: bool = False,
     max_batch_bytes: int | None = None,
 ) -> Rebuild:
-    """Makes the log directories of a cluster again, in ``to``, from those that are left of all of its nodes, as
-    ``brokerless rebuild``; without ``apply`` nothing is written.
+    """Make the log directories of a cluster again from those that are left, as ``brokerless rebuild``.
 
-    ``data``: ``"copy"``, ``"link"`` or ``"in-place"``. ``mapping``: a file with the nodes of the new cluster.
-    ``metadata_version``: such as ``"4.0"``; that of the old cluster by default. ``quorum``: ``"static"`` or
-    ``"dynamic"``. ``state``: a log, a ``.checkpoint`` or tables as JSON Lines to take the state from;
-    ``without_metadata``: from directories alone. ``adopt``: topics that only the disks have, too.
-    ``reset_positions``: ``"end"`` or ``"start"`` of what is left, where positions of groups are set that are past it.
+    Parameters
+    ----------
+    paths : path or list of paths
+        All log directories that are left. With ``from_bucket`` none, or an old one, for what a bucket does not know.
+    to : path
+        Where new directories are made.
+    data : {"copy", "link", "in-place"}
+        Whether partitions are copied, are hard links, or stay where they are.
+    mapping : path, optional
+        A file with the nodes of the new cluster.
+    metadata_version : str, optional
+        Such as ``"4.0"``; that of the old cluster by default.
+    quorum : {"static", "dynamic"}, optional
+        How controllers know each other; as in the old cluster by default.
+    state : path, optional
+        A log, a ``.checkpoint`` or tables as JSON Lines to take the cluster's state from.
+    without_metadata : bool, default False
+        Take the state from directories alone.
+    adopt : bool, default False
+        Take topics that only the disks have, too.
+    cluster_id : str, optional
+        Of the new cluster; that of the old one by default.
+    reset_positions : {"start", "end"}, optional
+        Where positions of groups are set that are past what is left.
+    from_bucket : path or URL, optional
+        Only the bucket of the tiered topics is left: partitions are made of it.
+    key_pairs : dict of str to path, optional
+        Those of the bucket, as in :func:`open`.
+    log_starts : dict of (str, int) to int, optional
+        First offsets that consumers get, by topic and partition.
+    abort_open_transactions : bool, default False
+        End transactions that are open where the bucket ends.
+    apply : bool, default False
+        Write; by default nothing is.
+    max_batch_bytes : int, optional
+        Bytes that one batch may inflate to (128 MiB).
 
-    ``from_bucket``: only the bucket of the tiered topics is left, and ``paths`` (none, or an old log directory) are for
-    what it does not know. ``key_pairs`` are those of the bucket, as in :func:`open`. ``log_starts``: first offsets that
-    consumers get, by topic and partition. ``abort_open_transactions``: end those that are open where the bucket ends.
+    Returns
+    -------
+    Rebuild
+        ``cluster``, ``nodes`` and ``directories`` are what is written, ``lost`` and ``findings`` what is not.
 
-    Of the result, ``cluster``, ``nodes`` and ``directories`` are what is written, ``lost`` and ``findings`` what is
-    not. Raises :class:`UsageError`, :class:`UnreadableError` and :class:`UnwritableError`.
+    Raises
+    ------
+    UsageError
+        For what cannot be made.
+    UnreadableError, UnwritableError
+        Where the system does not read or write.
+
+    Examples
+    --------
+    >>> import brokerless
+    >>> planned = brokerless.rebuild("demo/data", "/tmp/rebuilt")
+    >>> [each.node_id for each in planned.nodes]
+    [1]
     """
     from brokerless.internals.metadata_versions import parse_level
     from brokerless.jobs.rebuild.job import rebuild as run
@@ -116,8 +180,27 @@ def _bucket(
 
 
 def undo_rebuild(paths: Paths, to: str | os.PathLike[str], *, force: bool = False) -> tuple[str, ...]:
-    """Puts back what a rebuild of ``paths`` with ``data="in-place"`` replaced, by the journal in its ``to``; returns
-    the directories. ``force``: also where brokers have run since. Raises as :func:`rebuild`."""
+    """Put back what a rebuild with ``data="in-place"`` replaced, by the journal in its ``to``.
+
+    Parameters
+    ----------
+    paths : path or list of paths
+        The directories that were changed.
+    to : path
+        That of the rebuild.
+    force : bool, default False
+        Also where brokers have run since.
+
+    Returns
+    -------
+    tuple of str
+        The directories that were put back.
+
+    Raises
+    ------
+    UsageError, UnreadableError, UnwritableError
+        As :func:`rebuild`; UsageError where a broker has run since.
+    """
     from brokerless.jobs.rebuild.in_place import undo
 
     return undo([each.path for each in _directories(paths)], os.fspath(to), force=force)

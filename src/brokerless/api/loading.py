@@ -29,14 +29,49 @@ def load(
     dry_run: bool = False,
     done: Callable[[int], object] = lambda _: None,
 ) -> Loaded:
-    """Writes record batches as new partitions of a log directory; all of them take their names when all is written.
+    """Write record batches as new partitions of a log directory, as ``brokerless load``.
 
-    ``batches``: any columns that :func:`rows.normalize` takes. Offsets that are given have to rise in each partition
-    and are kept, gaps as well, and so are timestamps. With ``dry_run`` all is done but writing. ``done`` is called with
-    the numbers of rows that were taken in.
+    All of them take their names when all is written.
 
-    Raises :class:`UsageError` for a setting that cannot be, a partition that is there, or a directory on which a broker
-    runs; :class:`RowError` for a row that cannot become a record. Then nothing is left.
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+        Any columns of records, such as ``key``, ``value`` and ``timestamp``. Offsets that are given have to rise in
+        each partition and are kept, gaps as well, and so are timestamps.
+    directory : path or URL
+        The log directory.
+    routing : Routing, optional
+        Topic and partition of rows that do not name them.
+    settings : BatchSettings, optional
+        Format, codec and size of batches.
+    config : LogConfig, optional
+        Sizes of segments and indexes.
+    storage_options : dict, optional
+        fsspec's options of a URL.
+    dry_run : bool, default False
+        Do all but write.
+    done : callable, optional
+        Called with the numbers of rows that were taken in.
+
+    Returns
+    -------
+    Loaded
+        The partitions and how many records each has.
+
+    Raises
+    ------
+    UsageError
+        For a setting that cannot be, a partition that is there, or a directory on which a broker runs.
+    RowError
+        For a row that cannot become a record. Then nothing is left.
+
+    Examples
+    --------
+    >>> import brokerless, pyarrow as pa
+    >>> rows = pa.RecordBatch.from_pylist([{"key": b"a", "value": b"1"}, {"key": b"b", "value": b"2"}])
+    >>> loaded = brokerless.load([rows], "/tmp/loaded", brokerless.Routing(topic="letters", partition=0), dry_run=True)
+    >>> sum(each.records for each in loaded.partitions)
+    2
     """
     to = output_directory(Location.of(directory, storage_options), ())
     loading = Loading(routing or Routing(), settings or BatchSettings(), config or LogConfig(), dry_run)

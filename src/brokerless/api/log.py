@@ -46,19 +46,42 @@ def open(
     layout: str | None = None,
     remote: str | os.PathLike[str] | None = None,
 ) -> Log:
-    """Opens a log directory, a partition's directory, or a single log file (a segment, or a KRaft snapshot).
+    """Open a log directory, a partition's directory, or a single log file (a segment, or a KRaft snapshot).
 
-    ``path``: local, or a URL that fsspec knows (``s3://...``). ``include``: also read partitions that are ``"future"``,
-    ``"delete"`` or ``"stray"``; with ``"deleted"``, records before the log start offset, as far as files still hold
-    them (all reads begin at that offset otherwise; of a lone file, everything is read). Only names and log start
-    offsets are read here.
+    Only names and log start offsets are read here.
 
-    ``path`` can be a bucket, or a directory in it, with the objects of tiered storage. ``key_pairs``: files with the
-    private keys (PEM) of encrypted segments, by the names of their key pairs. ``layout``: how copies of segments are
-    named there, such as ``{topic}/{partition}/{offset}-*.log``. ``remote``: the bucket with the remote segments of the
-    log at ``path``, so that both are read as one.
+    Parameters
+    ----------
+    path : path or URL
+        Local, or a URL that fsspec knows (``s3://...``); also a bucket, or a directory in it, with the objects of
+        tiered storage.
+    include : {"future", "delete", "stray", "deleted"} or several, optional
+        Read partitions in these states, too; with ``"deleted"``, records before the log start offset, as far as files
+        still hold them (all reads begin at that offset otherwise; of a lone file, everything is read).
+    storage_options : dict, optional
+        fsspec's options of a URL.
+    key_pairs : dict of str to path, optional
+        Files with the private keys (PEM) of encrypted segments, by the names of their key pairs.
+    layout : str, optional
+        How copies of segments are named in a bucket, such as ``{topic}/{partition}/{offset}-*.log``.
+    remote : path or URL, optional
+        The bucket with the remote segments of the log at ``path``, so that both are read as one.
 
-    Raises :class:`UnreadableError` if there is nothing at this path or nothing that is a log.
+    Returns
+    -------
+    Log
+        What is there: partitions, by topic and number.
+
+    Raises
+    ------
+    UnreadableError
+        If there is nothing at this path or nothing that is a log.
+
+    Examples
+    --------
+    >>> import brokerless
+    >>> brokerless.open("demo/data")
+    Log('demo/data', ... partitions, ...)
     """
     if not isinstance(path, (str, os.PathLike, Location)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UsageError(f"path: {path!r} is no path; open takes one, and each of several is opened by itself")
@@ -79,8 +102,28 @@ class Log(LogTables):
         return [self.directory, *(each.directory for each in listed)]
 
     def partition(self, topic: str, partition: int) -> Partition:
-        """One partition. Raises :class:`UnreadableError` if it is not there, :class:`UsageError` for what is no name of
-        a topic, or no number."""
+        """One partition.
+
+        Parameters
+        ----------
+        topic : str
+            Its topic's name.
+        partition : int
+            Its number.
+
+        Raises
+        ------
+        UnreadableError
+            If it is not there.
+        UsageError
+            For what is no name of a topic, or no number.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> brokerless.open("demo/data").partition("orders", 0)
+        Partition(orders-0, 0..1264, 4 segments)
+        """
         from brokerless.tables.read_options import whole_number
 
         check_name(topic)
@@ -98,8 +141,24 @@ class Log(LogTables):
         return ShownList(self.topic(each) for each in self._topic_names)
 
     def topic(self, name: str) -> Topic:
-        """One topic: its records as tables, its partitions. Raises :class:`UsageError` if it is not there, with the
-        nearest name."""
+        """One topic: its records as tables, its partitions.
+
+        Parameters
+        ----------
+        name : str
+            The topic's name.
+
+        Raises
+        ------
+        UsageError
+            If it is not there, with the nearest name.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> brokerless.open("demo/data").topic("orders")
+        Topic(orders, 3 partitions, ...)
+        """
         check_name(name)
         if name not in self._topic_names:
             raise UsageError(f"there is no topic {name}{hint(name, self._topic_names)}")
@@ -129,8 +188,22 @@ class Log(LogTables):
         return Plots(self.partitions)
 
     def report(self, to: str | os.PathLike[str], *, max_batch_bytes: int | None = None) -> None:
-        """Writes a page that shows the log, as ``brokerless report``: one HTML file ``to`` that needs no network. All
-        data is read, for the audit. Without the extra ``brokerless[report]``, it has no charts."""
+        """Write a page that shows the log, as ``brokerless report``: one HTML file that needs no network.
+
+        All data is read, for the audit. Without the libraries of the extra ``report``, it has no charts.
+
+        Parameters
+        ----------
+        to : path
+            The file to write.
+        max_batch_bytes : int, optional
+            Bytes that one batch may inflate to (128 MiB).
+
+        Raises
+        ------
+        UnwritableError
+            If the file cannot be written.
+        """
         from brokerless.jobs.report.page import write_report
 
         write_report(self.directory, self.partitions, to, max_batch_bytes=max_batch_bytes)
@@ -154,9 +227,40 @@ class Log(LogTables):
         budget: int | None = None,
         state: str | os.PathLike[str] | None = None,
     ) -> Generator[Finding]:
-        """As :meth:`Partition.verify`, of all partitions, in this process. ``spark``: a session (or SparkContext) to
-        run on, or a master for which one is started. ``budget`` and ``state``: verify about so many bytes, what was
-        verified longest ago first, and keep in the file ``state`` which segments were; the next call goes on there."""
+        """Verify each batch, its checksum and structure, and the indexes against the log, as ``brokerless verify``.
+
+        The first finding of severity ``error`` of a partition is where Kafka's own reader first throws.
+
+        Parameters
+        ----------
+        max_batch_bytes : int, optional
+            Bytes that one batch may inflate to (128 MiB).
+        spark : str, SparkSession or SparkContext, default "none"
+            A session to run on, or a master such as ``"local[4]"`` for which one is started; a partition is a task. By
+            default this process does it all.
+        budget : int, optional
+            Verify about so many bytes, what was verified longest ago first; needs ``state``.
+        state : path, optional
+            The file that says which segments were verified, and when; the next call goes on there.
+
+        Yields
+        ------
+        Finding
+            As soon as it is found.
+
+        Raises
+        ------
+        UnreadableError
+            For a file that cannot be opened, and a ``state`` that is none.
+        UsageError
+            For a budget without a state, or a state without a budget.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> list(brokerless.open("demo/data").verify())
+        []
+        """
         return jobs.verify(self._source, max_batch_bytes, spark, budget, state)
 
     def audit(
@@ -166,11 +270,38 @@ class Log(LogTables):
         max_batch_bytes: int | None = None,
         spark: Spark = "none",
     ) -> LogAudit:
-        """As :meth:`Partition.audit`, of all partitions, and of the log directory as a whole: its checkpoints, and what
-        Kafka's own topics in it say of its partitions. ``spark`` as in :meth:`verify`.
+        """Audit all partitions, and the log directory as a whole, as ``brokerless audit``.
 
-        Of a log that was opened with ``remote``, or of a bucket, ``remote`` of the result compares what brokers know of
-        remote segments with what is in the bucket. ``price_per_gb``: what 1,000,000,000 bytes cost there a month.
+        Of the directory: its checkpoints, and what Kafka's own topics in it say of its partitions.
+
+        Parameters
+        ----------
+        price_per_gb : float, optional
+            What 1,000,000,000 bytes in the bucket cost a month.
+        max_batch_bytes : int, optional
+            Bytes that one batch may inflate to (128 MiB).
+        spark : str, SparkSession or SparkContext, default "none"
+            A session to run on, or a master such as ``"local[4]"`` for which one is started; a partition is a task. By
+            default this process does it all.
+
+        Returns
+        -------
+        LogAudit
+            ``partitions`` (as :meth:`Partition.audit` returns them) and ``findings``. Of a log that was opened with
+            ``remote``, or of a bucket, ``remote`` compares what brokers know of remote segments with what is in the
+            bucket.
+
+        Raises
+        ------
+        UnreadableError
+            For a file that cannot be opened.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> audit = brokerless.open("demo/data").audit()
+        >>> [each.severity for each in audit.findings if each.severity == "error"]
+        []
         """
         return jobs.audit(self._source, max_batch_bytes, spark, price_per_gb)
 
@@ -181,10 +312,37 @@ class Log(LogTables):
         remote: str | os.PathLike[str] | None = None,
         max_batch_bytes: int | None = None,
     ) -> LogRestart:
-        """As :meth:`Partition.restart`, of all partitions and of the directory: whether a broker starts on it, what is
-        stray, which transactions are ended. ``kafka``: the version that starts, ``"4.4"`` (default) or ``"3.9"``.
-        ``remote``: the bucket of tiered topics, whose objects that would be deleted are counted. ``max_batch_bytes`` as
-        in :meth:`verify`."""
+        """Predict what a broker's next start makes of the log directory, as ``brokerless restart``. Nothing is
+        changed.
+
+        Of the directory: whether it starts, what is stray, which transactions are ended.
+
+        Parameters
+        ----------
+        kafka : {"4.4", "3.9"}, optional
+            The version that starts (4.4).
+        remote : path or URL, optional
+            The bucket of tiered topics, whose objects that would be deleted are counted.
+        max_batch_bytes : int, optional
+            Bytes that one batch may inflate to (128 MiB).
+
+        Returns
+        -------
+        LogRestart
+            ``partitions``, as :meth:`Partition.restart` returns them, and what concerns the directory.
+
+        Raises
+        ------
+        UnreadableError
+            For anything but a local log directory.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> restart = brokerless.open("demo/data").restart()
+        >>> sum(each.lost_bytes for each in restart.partitions)
+        0
+        """
         return jobs.restart(self._source, kafka, max_batch_bytes, remote)
 
     def salvage(
@@ -202,14 +360,54 @@ class Log(LogTables):
         on_damage: OnDamage | None = None,
         spark: Spark = "none",
     ) -> list[SalvageResult]:
-        """Writes every intact batch of damaged partitions to new partitions of the log directory ``to``, or to Parquet
-        files there (``as_``). Each result has ``losses``: which offsets are missing, how many bytes, and why.
+        """Write every intact batch of damaged partitions to another log directory, as ``brokerless salvage``.
 
-        ``segment_bytes``: where segments end (as in the source). ``partial``: of batches that break off although their
-        checksum matches, save the records before. ``include="delete"``: read ``*.deleted`` files as well.
-        ``storage_options``: those of ``to``, where it is a URL. ``on_damage`` is called with what was left out although
-        it is intact. ``others`` as in :meth:`convert`, all else as in :meth:`verify`. Raises :class:`UsageError` for
-        what cannot be written."""
+        Parameters
+        ----------
+        to : path or URL
+            The log directory that is written; one of the source is refused.
+        others : Log or sequence of Log, optional
+            Other logs that are done with it, such as those of other brokers; each log directory is then written to one
+            of its own name in ``to``.
+        as_ : {"segments", "parquet"}
+            Logs, or Parquet files.
+        segment_bytes : int, optional
+            Where segments end; as in the source by default.
+        partial : bool, default False
+            Of batches that break off although their checksum matches, save the records before.
+        dry_run : bool, default False
+            Read and report everything, and write nothing.
+        include : {"delete"} or several, optional
+            Read ``*.deleted`` files as well.
+        max_batch_bytes : int, optional
+            Bytes that one batch may inflate to (128 MiB).
+        storage_options : dict, optional
+            fsspec's options of ``to``, where it is a URL.
+        on_damage : callable, optional
+            Called with each :class:`Finding` of what was left out although it is intact.
+        spark : str, SparkSession or SparkContext, default "none"
+            A session to run on, or a master such as ``"local[4]"`` for which one is started; a partition is a task. By
+            default this process does it all.
+
+        Returns
+        -------
+        list of SalvageResult
+            For each partition, ``losses``: which offsets are missing, how many bytes, and why.
+
+        Raises
+        ------
+        UsageError
+            For what cannot be written, such as a partition that exists.
+        UnreadableError, UnwritableError
+            Where the system does not read or write.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> salvaged = brokerless.open("demo/data").salvage("/tmp/salvaged", dry_run=True)
+        >>> [each.losses for each in salvaged if each.losses]
+        []
+        """
         return jobs.salvage(
             self._with(others), Location.of(to, storage_options),
             jobs.salvage_settings(as_, segment_bytes, partial, dry_run, max_batch_bytes), include, on_damage, spark,
@@ -233,21 +431,66 @@ class Log(LogTables):
         on_damage: OnDamage | None = None,
         spark: Spark = "none",
     ) -> list[ConvertResult]:
-        """Rewrites all partitions as partitions of the log directory ``to``; none is begun unless all can be written.
+        """Rewrite all partitions in another format or codec, as ``brokerless convert``.
 
-        ``message_format``: 0, 1 or 2; ``codec``, ``level`` and ``batch_size`` as ``compression.type``,
-        ``compression.gzip.level`` and so on, and ``batch.size``; what is None does not change. ``segment_bytes``: where
-        segments end (as in the source). Offsets, timestamps, keys and values never change; what a format cannot carry
-        is counted in ``totals.lost`` of a result. ``isolation="read_committed"`` leaves out what a consumer would not
-        get. ``storage_options``: those of ``to``, where it is a URL. ``max_batch_bytes`` and ``spark`` as in
-        :meth:`verify`. ``others``: another log or several, such as those of other brokers; each log directory is
-        written to one of its own name in ``to`` then. ``manifest``: a file in which the partitions that were written
-        are recorded, each committed by itself; the same call goes on after a stop, and returns what it converted
-        itself.
+        None is begun unless all can be written. Offsets, timestamps, keys and values never change. What a format
+        cannot carry is counted in ``totals.lost`` of a result.
 
-        A damaged partition is not written: the first error is raised as :class:`DamageError`, or with ``on_damage``
-        all damage is reported, and is in the result. Raises :class:`UsageError` for what cannot be written, such as a
-        partition that exists.
+        Parameters
+        ----------
+        to : path or URL
+            The log directory that is written.
+        others : Log or sequence of Log, optional
+            Other logs that are done with it, such as those of other brokers; each log directory is then written to one
+            of its own name in ``to``.
+        message_format : {0, 1, 2}, optional
+            The version of batches; that of the source by default.
+        codec : {"uncompressed", "gzip", "snappy", "lz4", "zstd"}, optional
+            As ``compression.type``; that of the source by default.
+        level : int, optional
+            As ``compression.gzip.level`` and so on.
+        batch_size : int, optional
+            Bytes, as ``batch.size`` of a producer; batches stay as they are by default.
+        segment_bytes : int, optional
+            Where segments end; as in the source by default.
+        isolation : {"read_uncommitted", "read_committed"}
+            ``read_committed`` leaves out what a consumer would not get.
+        manifest : path, optional
+            A file in which partitions are recorded as they are written, each committed by itself. The same call goes
+            on after a stop, and returns what it converted itself.
+        dry_run : bool, default False
+            Read and count everything, and write nothing.
+        max_batch_bytes : int, optional
+            Bytes that one batch may inflate to (128 MiB).
+        storage_options : dict, optional
+            fsspec's options of ``to``, where it is a URL.
+        on_damage : callable, optional
+            Called with each :class:`Finding`; a damaged partition is not written, and all others are. Without it, the
+            first error is raised.
+        spark : str, SparkSession or SparkContext, default "none"
+            A session to run on, or a master such as ``"local[4]"`` for which one is started; a partition is a task. By
+            default this process does it all.
+
+        Returns
+        -------
+        list of ConvertResult
+            For each partition, its ``totals``, and ``damages`` for one that was not written.
+
+        Raises
+        ------
+        DamageError
+            For the first damage, without ``on_damage``.
+        UsageError
+            For what cannot be written, such as a partition that exists.
+        UnreadableError, UnwritableError
+            Where the system does not read or write.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> results = brokerless.open("demo/data").convert("/tmp/zstd", codec="zstd", dry_run=True)
+        >>> {each.totals.records_in == each.totals.records_out for each in results}
+        {True}
         """
         from brokerless.format.convert import ConversionTarget
         from brokerless.jobs.convert.job import Conversion
@@ -270,12 +513,40 @@ class Log(LogTables):
         log_dirs: Collection[str | os.PathLike[str]] = (),
         apply: bool = False,
     ) -> Trim:
-        """Plans which whole segments of a broker's log directory go, as ``brokerless trim``, and says what each costs;
-        with ``apply``, they are removed.
+        """Plan which whole segments of a broker's log directory go, as ``brokerless trim``, and what each costs.
 
-        One of ``free`` (bytes, or ``"20GB"``), ``retention`` (what settings let go), ``before`` (a time). ``topics``:
-        only of these, by name. ``log_dirs``: the broker's other log directories, to know topics and groups by. Raises
-        :class:`UsageError` for anything but a local log directory, and with ``apply`` if a broker runs on it."""
+        Parameters
+        ----------
+        free : int or str, optional
+            Bytes to free, or a text such as ``"20GB"``. One of ``free``, ``retention`` and ``before`` is given.
+        retention : bool, default False
+            What the topics' settings let go.
+        before : int (ms), datetime or text such as ``"2026-11-01"`` or ``"-7d"``, optional
+            Segments all of whose records are older.
+        topics : collection of str, optional
+            Only of these topics, by name.
+        log_dirs : collection of paths, optional
+            The broker's other log directories, by which its topics and groups are known.
+        apply : bool, default False
+            Remove them; by default nothing is changed.
+
+        Returns
+        -------
+        Trim
+            The segments that go, and for each what is lost with it: records, and groups that have not read them.
+
+        Raises
+        ------
+        UsageError
+            For anything but a local log directory, and with ``apply`` if a broker runs on it.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> trim = brokerless.open("demo/data").trim(free="10kB", topics=["orders"])
+        >>> trim.is_applied
+        False
+        """
         return jobs.trim(
             self._source, free=free, retention=retention, before=before, topics=topics, log_dirs=log_dirs, apply=apply
         )
@@ -300,20 +571,74 @@ class Log(LogTables):
         on_damage: OnDamage | None = None,
         spark: Spark = "none",
     ) -> ErasedLogs:
-        """Removes records, or blanks their values, and writes all others to partitions of the log directory ``to``, at
-        their offsets; only batches with such records are rebuilt. Kafka's own topics are copied unchanged.
+        """Remove records, or blank their values, and write all others elsewhere, as ``brokerless erase``.
 
-        The records are those with one of ``keys`` (text is UTF-8), those for which ``where`` holds (DuckDB's SQL on the
-        columns of :data:`schemas.RECORDS`, ``key_text``, ``value_text``, ``key_json`` and ``value_json``), or those
-        with a ``header`` (name and value). ``blank``: they stay, with null for their values; ``blank_fields``: without
-        fields such as ``"address.street"`` (a backslash before a dot within a name); ``totals.fields`` counts values
-        that held each, and those that lack it, which go to ``on_damage``, too. ``schemas``: where those of Avro,
-        Protobuf and JSON Schema are (else the topic ``_schemas`` beside them); ``value_format``: ``auto``, ``json``, or
-        that of values that name no schema. ``manifest``: a file for :func:`brokerless.prove`, signed with ``sign_key``
-        (Ed25519 in PEM); the same call completes a stopped run. Others as in :meth:`convert`.
+        All others keep their offsets, and only batches with such records are rebuilt. Kafka's own topics are copied
+        unchanged. The records are selected by ``keys``, ``where`` or ``header``.
 
-        The list that is returned also has ``copies`` (places that hold such records, or may hold some), ``replicas``
-        (comparisons of those that were written) and ``fields``."""
+        Parameters
+        ----------
+        to : path or URL
+            The log directory that is written.
+        others : Log or sequence of Log, optional
+            Other logs that are done with it, such as those of other brokers; each log directory is then written to one
+            of its own name in ``to``.
+        keys : iterable of bytes or str, optional
+            Records with one of these keys; text is UTF-8.
+        where : str, optional
+            Records for which this condition holds: DuckDB's SQL on the columns of :data:`schemas.RECORDS`,
+            ``key_text``, ``value_text``, ``key_json`` and ``value_json``.
+        header : (str, bytes or str), optional
+            Records with this header, by its name and value.
+        blank : bool, default False
+            The records stay, with null for their values.
+        blank_fields : sequence of str, optional
+            The records stay, without these fields of their values, such as ``"address.street"`` (a backslash before a
+            dot within a name).
+        schemas : path, optional
+            Where the schemas of Avro, Protobuf and JSON Schema are; else the topic ``_schemas`` beside the logs.
+        value_format : str, default "auto"
+            ``"json"``, or that of values that name no schema.
+        manifest : path, optional
+            A file for :func:`brokerless.prove`; the same call completes a stopped run.
+        sign_key : path, optional
+            An Ed25519 key in PEM, which signs the manifest.
+        dry_run : bool, default False
+            Read and count everything, and write nothing.
+        max_batch_bytes : int, optional
+            Bytes that one batch may inflate to (128 MiB).
+        storage_options : dict, optional
+            fsspec's options of ``to``, where it is a URL.
+        on_damage : callable, optional
+            Called with each :class:`Finding`, and with those of values that lack a field that is blanked. Without it,
+            the first error is raised.
+        spark : str, SparkSession or SparkContext, default "none"
+            A session to run on, or a master such as ``"local[4]"`` for which one is started; a partition is a task. By
+            default this process does it all.
+
+        Returns
+        -------
+        ErasedLogs
+            A list of partitions, with their ``totals``. It also has ``copies`` (places that hold such records, or may
+            hold some), ``replicas`` (comparisons of those that were written) and ``fields`` (how many values held each
+            field that was blanked, and how many lack it).
+
+        Raises
+        ------
+        DamageError
+            For the first damage, without ``on_damage``.
+        UsageError
+            For what cannot be written, such as a partition that exists, and for a manifest of another erasure.
+        UnreadableError, UnwritableError
+            Where the system does not read or write.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> erased = brokerless.open("demo/data").erase("/tmp/erased", keys=["o-101230"], dry_run=True)
+        >>> sum(each.totals.selected for each in erased)
+        4
+        """
         return erasing.erase(
             self._with(others), Location.of(to, storage_options),
             keys=keys, where=where, header=header, blank=blank, blank_fields=blank_fields,
@@ -343,16 +668,67 @@ class Log(LogTables):
         on_damage: OnDamage | None = None,
         spark: Spark = "none",
     ) -> list[CompactResult]:
-        """Compacts partitions as Kafka's cleaner does, into the log directory ``to``: topics with the
-        ``cleanup.policy`` ``compact``, and those in ``topics``; others are copied. ``dry_run`` (or ``what_if``, which
-        is the same), or no ``to``: writes nothing; each result has ``totals``, ``removed``, ``tombstones`` and
-        ``frequent_keys``.
+        """Compact partitions as Kafka's cleaner does, into another log directory, as ``brokerless compact``.
 
-        ``delete_retention_ms``, ``min_compaction_lag_ms``, ``segment_bytes``: instead of the topic's settings. ``now``:
-        for delete horizons and lags. ``keep_active``: the last segment stays. ``from_start``: what was cleaned before
-        is cleaned again. ``key_memory``: bytes for keys, 32 each (256 MB); where that is not enough, keys are read
-        again. ``top``: how many frequent keys a dry run returns. ``kafka``: whose rules; those of 3.9 keep v0 and v1.
-        Others, and errors, as in :meth:`convert`.
+        Topics with the ``cleanup.policy`` ``compact``, and those in ``topics``, are compacted; others are copied.
+
+        Parameters
+        ----------
+        to : path or URL, optional
+            The log directory that is written; without it, nothing is.
+        others : Log or sequence of Log, optional
+            Other logs that are done with it, such as those of other brokers; each log directory is then written to one
+            of its own name in ``to``.
+        topics : collection of str, optional
+            Topics to compact whatever their policy.
+        delete_retention_ms, min_compaction_lag_ms : int, optional
+            Instead of the topics' settings (ms).
+        segment_bytes : int, optional
+            Instead of the topics' settings (bytes).
+        now : int (ms), datetime or text such as ``"2026-11-01"`` or ``"-7d"``, optional
+            The time for delete horizons and lags; that of the call by default.
+        keep_active : bool, default False
+            The last segment stays as it is.
+        from_start : bool, default False
+            What was cleaned before is cleaned again.
+        kafka : {"4.4", "3.9"}
+            Whose rules; those of 3.9 keep v0 and v1.
+        key_memory : int, optional
+            Bytes for keys, of which each takes 32 (256 MB); where that is not enough, keys are read in several passes.
+        top : int, default 10
+            How many frequent keys a dry run returns.
+        dry_run, what_if : bool, default False
+            Write nothing, and count what would go; both are the same.
+        max_batch_bytes : int, optional
+            Bytes that one batch may inflate to (128 MiB).
+        storage_options : dict, optional
+            fsspec's options of ``to``, where it is a URL.
+        on_damage : callable, optional
+            Called with each :class:`Finding`; without it, the first error is raised.
+        spark : str, SparkSession or SparkContext, default "none"
+            A session to run on, or a master such as ``"local[4]"`` for which one is started; a partition is a task. By
+            default this process does it all.
+
+        Returns
+        -------
+        list of CompactResult
+            For each partition, ``totals``, ``removed``, ``tombstones`` and ``frequent_keys``.
+
+        Raises
+        ------
+        DamageError
+            For the first damage, without ``on_damage``.
+        UsageError
+            For what cannot be written, such as a partition that exists.
+        UnreadableError, UnwritableError
+            Where the system does not read or write.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> (users,) = [each for each in brokerless.open("demo/data").compact() if each.topic == "users"]
+        >>> users.totals.records_in > users.totals.records_out
+        True
         """
         from brokerless.jobs.compact.settings import KEY_BYTES, CompactOptions
 
@@ -384,14 +760,49 @@ class Log(LogTables):
         max_batch_bytes: int | None = None,
         spark: Spark = "none",
     ) -> list[TopicSize]:
-        """Estimates what each topic takes, and would take in other formats, codecs, levels and batch sizes, as
-        ``brokerless size``: ``sizes`` of a result are bytes by choice with a 95 % interval, and ``best`` is the
-        smallest choice that :meth:`convert` can write without losing anything. Nothing is written.
+        """Estimate what each topic takes, and would take in other formats and codecs, as ``brokerless size``.
 
-        ``sample``: bytes of each topic to read, or a share below 1 (4 %, at most 4 MiB); ``full`` reads everything, for
-        exact sizes. Others say what is compared (the usual ones): formats (0, 1, 2), codecs, levels, bytes and records
-        of a batch. ``max_batch_bytes`` and ``spark`` as in :meth:`verify`. Damage is in ``findings`` of a result.
-        Raises :class:`UsageError` where nothing is left to compare.
+        Nothing is written.
+
+        Parameters
+        ----------
+        sample : float, optional
+            Bytes of each topic to read, or a share below 1 (4 %, at most 4 MiB).
+        full : bool, default False
+            Read everything, for exact sizes.
+        message_formats : collection of {0, 1, 2}, optional
+            What is compared; the usual ones by default, and so for all that follow.
+        codecs : collection of str, optional
+            As ``compression.type``.
+        levels : collection of int, optional
+            Of the codecs.
+        batch_sizes : collection of int, optional
+            Bytes of a batch.
+        batch_records : collection of int, optional
+            Records of a batch.
+        max_batch_bytes : int, optional
+            Bytes that one batch may inflate to (128 MiB).
+        spark : str, SparkSession or SparkContext, default "none"
+            A session to run on, or a master such as ``"local[4]"`` for which one is started; a partition is a task. By
+            default this process does it all.
+
+        Returns
+        -------
+        list of TopicSize
+            ``sizes``: bytes by choice, with a 95 % interval; ``best``: the smallest choice that :meth:`convert` can
+            write without losing anything; ``findings``: damage.
+
+        Raises
+        ------
+        UsageError
+            Where nothing is left to compare.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> sizes = brokerless.open("demo/data").size(full=True, codecs=["zstd"])
+        >>> [each.topic for each in sizes]
+        ['__cluster_metadata', '__consumer_offsets', '__transaction_state', 'orders', 'payments', 'users']
         """
         from brokerless.jobs.size.choices import choices_of
 
@@ -418,14 +829,64 @@ class Log(LogTables):
         decode: Decoding | str | bool | None = None,
         spark: Spark = "none",
     ) -> list[ExportedPartition]:
-        """Writes the new records of all partitions as Parquet files to ``to``, a directory or URL, or to a table for
-        each topic (``as_``: ``iceberg`` or ``delta``; ``catalog``: Iceberg's), and returns the partitions that have
-        some. In a log directory, Kafka's own topics are left out; a partition exports them.
+        """Write the new records of all partitions as Parquet files, or to a table for each topic, as ``brokerless
+        export``.
 
-        ``by_date``: a directory for each date (UTC). ``compression``: Parquet's codec. ``file_bytes``: about how large
-        a file gets (256 MiB). ``allow_removed``: files of earlier exports may be gone. ``storage_options``: those of
-        ``to``. ``max_batch_bytes`` and ``spark`` as in :meth:`verify`. Damaged batches are left out and reported;
-        without ``on_damage``, the first error is raised as :class:`DamageError`. ``decode`` as in :meth:`records`.
+        In a log directory, Kafka's own topics are left out; :meth:`Partition.export` exports them. Damaged batches are
+        left out and reported.
+
+        Parameters
+        ----------
+        to : path or URL, or None
+            The directory of the tables; None where the catalog says it.
+        as_ : {"parquet", "iceberg", "delta"}
+            What the tables are.
+        catalog : Catalog or str, optional
+            Iceberg's.
+        by_date : bool, default False
+            A directory for each date (UTC) of records' timestamps.
+        isolation : {"read_uncommitted", "read_committed"}
+            As in :meth:`records`.
+        compression : str, default "zstd"
+            Parquet's codec.
+        file_bytes : int, optional
+            About how large a file gets (256 MiB).
+        allow_removed : bool, default False
+            Files of earlier exports may be gone.
+        dry_run : bool, default False
+            Write nothing, and count what is new.
+        max_batch_bytes : int, optional
+            Bytes that one batch may inflate to (128 MiB).
+        storage_options : dict, optional
+            fsspec's options of ``to``, where it is a URL.
+        on_damage : callable, optional
+            Called with each :class:`Finding`; without it, the first error is raised.
+        decode : True, "auto", a format of values such as "json", or Decoding, optional
+            Keys and values are typed, as in :meth:`records`.
+        spark : str, SparkSession or SparkContext, default "none"
+            A session to run on, or a master such as ``"local[4]"`` for which one is started; a partition is a task. By
+            default this process does it all.
+
+        Returns
+        -------
+        list of ExportedPartition
+            The partitions that had something new.
+
+        Raises
+        ------
+        DamageError
+            For the first damage, without ``on_damage``.
+        UsageError
+            For what cannot be written, such as a table of another export.
+        UnreadableError, UnwritableError
+            Where the system does not read or write.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> exported = brokerless.open("demo/data").export("/tmp/tables", dry_run=True)
+        >>> sum(each.records for each in exported if each.topic == "orders")
+        3796
         """
         return exporting.export(
             self._source, to, as_=as_, catalog=catalog, by_date=by_date, isolation=isolation, compression=compression,

@@ -68,9 +68,43 @@ class LogTables:
         decode: Decode = None,
         jobs: int | None = None,
     ) -> pa.RecordBatchReader:
-        """As :meth:`Partition.records`, of all partitions; a range applies to each of them, ``limit`` to all.
-        ``topics``: only those with these names or patterns (``"click*"``). With
-        ``decode``, topics whose types differ are a :class:`UsageError`: read one at a time."""
+        """Read the records of all partitions, one partition after the other, as Arrow record batches.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns to read, in this order; all by default.
+        topics : str or iterable of str, optional
+            Only topics with these names or patterns (``"click*"``).
+        start_offset, end_offset, start_timestamp, end_timestamp, isolation, control, filter
+            As in :meth:`Partition.records`; a range applies to each partition.
+        max_batch_bytes, on_damage, done, jobs
+            As in :meth:`Partition.records`.
+        limit : int, optional
+            At most so many records of all partitions together.
+        decode : True, "auto", a format of values such as "json", or Decoding, optional
+            As in :meth:`Partition.records`, for topics of the same types.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            Schema :data:`schemas.RECORDS`. One file at a time is open, until the reader is exhausted, raises or is
+            released.
+
+        Raises
+        ------
+        UsageError
+            For an unknown column or topic, another option that cannot be, and topics whose types differ.
+        DamageError, UnreadableError
+            While reading, as in :meth:`Partition.records`.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> log = brokerless.open("demo/data")
+        >>> log.records(["offset", "key"], topics="orders", limit=2).read_all().to_pylist()
+        [{'offset': 0, 'key': b'o-101230'}, {'offset': 1, 'key': b'o-101230'}]
+        """
         from brokerless.tables.read_options import ReadOptions, range_of
 
         options = ReadOptions(
@@ -96,16 +130,96 @@ class LogTables:
         on_damage: OnDamage | None = None,
         done: Done = ignore,
     ) -> pa.RecordBatchReader:
-        """As :meth:`Partition.batches`, of all partitions, or of ``topics`` as in :meth:`records`."""
+        """Read the batches of all partitions, one partition after the other, as Arrow record batches.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns to read, in this order; all by default.
+        topics : str or iterable of str, optional
+            Only topics with these names or patterns (``"click*"``).
+        max_batch_bytes, on_damage, done
+            As in :meth:`Partition.batches`.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            Schema :data:`schemas.BATCHES`.
+
+        Raises
+        ------
+        UsageError
+            For an unknown column or topic.
+        DamageError, UnreadableError
+            While reading, as in :meth:`Partition.batches`.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> brokerless.open("demo/data").batches(["compression"], topics="users").read_all().num_rows > 1
+        True
+        """
         return read_batches(select_topics(self.partitions, topics), columns, max_batch_bytes, on_damage, done)
 
     def segments(self, *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None) -> pa.Table:
-        """As :meth:`Partition.segments`, of all partitions."""
+        """Return a row for each segment of all partitions, from its batch headers.
+
+        Parameters
+        ----------
+        max_batch_bytes : int, optional
+            Bytes that one batch may inflate to (128 MiB).
+        on_damage : callable, optional
+            Called with each :class:`Finding`, and reading goes on. Without it, the first error is raised.
+
+        Returns
+        -------
+        pyarrow.Table
+            Schema :data:`schemas.SEGMENTS`.
+
+        Raises
+        ------
+        DamageError
+            For the first damage, without ``on_damage``.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> segments = brokerless.open("demo/data").segments()
+        >>> segments["topic"].to_pylist().count("users")
+        6
+        """
         rows = (each.segment_rows(max_batch_bytes=max_batch_bytes, on_damage=on_damage) for each in self.partitions)
         return table_of([row for of_partition in rows for row in of_partition], SEGMENTS)
 
     def transactions(self, *, topics: Iterable[str] | str | None = None, on_damage: OnDamage | None = None) -> pa.Table:
-        """As :meth:`Partition.transactions`, of all partitions, or of ``topics`` as in :meth:`records`."""
+        """Return a row for each transaction of all partitions, in the order in which they ended.
+
+        Parameters
+        ----------
+        topics : str or iterable of str, optional
+            Only topics with these names or patterns (``"click*"``).
+        on_damage : callable, optional
+            Called with each :class:`Finding`, and reading goes on. Without it, the first error is raised.
+
+        Returns
+        -------
+        pyarrow.Table
+            Schema :data:`schemas.TRANSACTIONS`.
+
+        Raises
+        ------
+        UsageError
+            For an unknown topic.
+        DamageError
+            For the first damage, without ``on_damage``.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> transactions = brokerless.open("demo/data").transactions(topics="payments")
+        >>> sorted(set(transactions["state"].to_pylist()))
+        ['aborted', 'committed']
+        """
         found = (each.transactions(on_damage=on_damage) for each in select_topics(self.partitions, topics))
         return pa.concat_tables([table_of([], TRANSACTIONS), *found])
 
@@ -118,14 +232,65 @@ class LogTables:
         max_batch_bytes: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> TableDataset:
-        """A table as a ``pyarrow.dataset.Dataset``, whose scanner reads only what columns and filter need, each time
-        again: for DuckDB, Polars, pandas and Arrow. ``table``: a table's name, or that of a topic, whose keys and
-        values are typed as in :meth:`sql`. Others as in :meth:`records`."""
+        """Return a table as a ``pyarrow.dataset.Dataset``, for DuckDB, Polars, pandas and Arrow.
+
+        Its scanner reads only what columns and filter need, each time again.
+
+        Parameters
+        ----------
+        table : str
+            A table's name, such as ``"records"`` or ``"batches"``, or that of a topic, whose keys and values are typed
+            as in :meth:`sql`.
+        isolation : {"read_uncommitted", "read_committed"}
+            As in :meth:`Partition.records`.
+        control : bool, default False
+            Control records, too; not with ``read_committed``.
+        max_batch_bytes : int, optional
+            Bytes that one batch may inflate to (128 MiB).
+        on_damage : callable, optional
+            Called with each :class:`Finding`, and reading goes on. Without it, the first error is raised.
+
+        Returns
+        -------
+        TableDataset
+            A dataset of the table's schema.
+
+        Raises
+        ------
+        UsageError
+            For a name that is neither a table's nor a topic's.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> brokerless.open("demo/data").dataset("orders").count_rows()
+        3796
+        """
         how = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage)
         return jobs.dataset(self._source, self.partitions, table, how)
 
     def schema(self, decode: Decoding | None = None, *, max_batch_bytes: int | None = None) -> SchemaReport:
-        """Lists schemas and which topics use them, as ``brokerless schema``; all records are read."""
+        """List the schemas that values name, and which topics use them, as ``brokerless schema``.
+
+        All records are read.
+
+        Parameters
+        ----------
+        decode : Decoding, optional
+            Where schemas are, and what the formats of keys and values are.
+        max_batch_bytes : int, optional
+            Bytes that one batch may inflate to (128 MiB).
+
+        Returns
+        -------
+        SchemaReport
+            ``topics`` with their types, and the schemas.
+
+        Raises
+        ------
+        UsageError
+            For schemas that are not where ``decode`` says.
+        """
         return jobs.schema(self.partitions, decode, max_batch_bytes)
 
     def sql(

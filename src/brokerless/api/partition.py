@@ -93,7 +93,7 @@ class Partition(PartitionReader):
             The columns to read, in this order; all by default.
         start_offset, end_offset : int, optional
             Only records with ``start_offset <= offset < end_offset``.
-        start_timestamp, end_timestamp : int (ms), datetime or ISO 8601 text, optional
+        start_timestamp, end_timestamp : int (ms), datetime or text such as ``"2026-11-01"`` or ``"-7d"``, optional
             Only records with ``start_timestamp <= timestamp < end_timestamp``.
         isolation : {"read_uncommitted", "read_committed"}
             ``read_committed`` returns what such a consumer gets: no aborted transactions, nothing from the first open
@@ -164,12 +164,30 @@ class Partition(PartitionReader):
         budget: int | None = None,
         state: str | os.PathLike[str] | None = None,
     ) -> Iterator[Finding]:
-        """Verifies every batch's checksum and structure, and the indexes against the log, as ``brokerless verify``.
+        """Verify each batch, its checksum and structure, and the indexes against the log, as ``brokerless verify``.
 
-        The first finding of severity ``error`` is where Kafka's own reader first throws. ``max_batch_bytes``: what one
-        batch may inflate to (128 MiB). ``spark``: a session (or SparkContext) to run on, or a master for which one is
-        started; one partition is one task. ``budget`` and ``state`` as in :meth:`Log.verify`. Raises
-        :class:`UnreadableError` for a file that cannot be opened.
+        The first finding of severity ``error`` is where Kafka's own reader first throws.
+
+        Parameters
+        ----------
+        max_batch_bytes, spark, budget, state
+            As :meth:`Log.verify` takes them.
+
+        Yields
+        ------
+        Finding
+            As soon as it is found.
+
+        Raises
+        ------
+        UnreadableError
+            For a file that cannot be opened.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> list(brokerless.open("demo/data").partition("orders", 0).verify())
+        []
         """
         from brokerless.jobs.verify.partition import verify_partition
 
@@ -178,20 +196,61 @@ class Partition(PartitionReader):
         return verify_partition(self.paths, jobs.bound(max_batch_bytes))
 
     def audit(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> PartitionAudit:
-        """Audits the partition, as ``brokerless audit`` of its directory: batches, indexes, offsets, leader epochs,
-        producers, transactions, timestamps, and what the log directory's checkpoints record of it.
+        """Audit the partition, as ``brokerless audit`` of its directory.
 
-        Returns counts, offsets and ``findings`` (of each kind at most 1000; ``left_out`` counts the rest).
-        ``max_batch_bytes`` as in :meth:`verify`, and so is what is raised.
+        Batches, indexes, offsets, leader epochs, producers, transactions, timestamps, and what the log directory's
+        checkpoints record of it.
+
+        Parameters
+        ----------
+        max_batch_bytes, spark
+            As :meth:`Log.verify` takes them.
+
+        Returns
+        -------
+        PartitionAudit
+            Counts, offsets and ``findings`` (of each kind at most 1,000; ``left_out`` counts the rest).
+
+        Raises
+        ------
+        UnreadableError
+            For a file that cannot be opened.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> brokerless.open("demo/data").partition("orders", 0).audit().findings
+        ()
         """
         return jobs.audit(self._source, max_batch_bytes, spark).partitions[0]
 
     def restart(self, kafka: str | None = None, *, max_batch_bytes: int | None = None) -> Restart:
-        """Returns what a broker's next start would make of the partition, as ``brokerless restart`` of its directory:
-        files it cuts and deletes, indexes it rebuilds, and records that are lost. Nothing is changed. ``kafka``: the
-        version that starts, ``"4.4"`` (default) or ``"3.9"``. ``max_batch_bytes`` as in :meth:`verify`.
+        """Predict what a broker's next start makes of the partition, as ``brokerless restart`` of its directory.
 
-        Raises :class:`UnreadableError` for anything but a local directory.
+        Nothing is changed. Files that it cuts and deletes, indexes that it rebuilds, records that are lost.
+
+        Parameters
+        ----------
+        kafka : {"4.4", "3.9"}, optional
+            The version that starts (4.4).
+        max_batch_bytes : int, optional
+            Bytes that one batch may inflate to (128 MiB).
+
+        Returns
+        -------
+        Restart
+            What is done to which file, and ``lost``, the offsets that are.
+
+        Raises
+        ------
+        UnreadableError
+            For anything but a local directory.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> brokerless.open("demo/data").partition("orders", 0).restart().is_harmless
+        True
         """
         return jobs.restart(self._source, kafka, max_batch_bytes).partitions[0]
 
@@ -209,8 +268,25 @@ class Partition(PartitionReader):
         on_damage: OnDamage | None = None,
         spark: Spark = "none",
     ) -> SalvageResult:
-        """Writes every intact batch to a partition of the log directory ``to``, or as Parquet, as ``brokerless
-        salvage``; see :meth:`Log.salvage`."""
+        """Write every intact batch to a partition of another log directory, or as Parquet, as ``brokerless salvage``.
+
+        Parameters
+        ----------
+        to, as_, segment_bytes, partial, dry_run, include
+            As :meth:`Log.salvage` takes them.
+        max_batch_bytes, storage_options, on_damage, spark
+            As :meth:`Log.salvage` takes them.
+
+        Returns
+        -------
+        SalvageResult
+            ``losses``: which offsets are missing, how many bytes, and why.
+
+        Raises
+        ------
+        BrokerlessError
+            As :meth:`Log.salvage` raises them.
+        """
         (result,) = jobs.salvage(
             [self._source], Location.of(to, storage_options),
             jobs.salvage_settings(as_, segment_bytes, partial, dry_run, max_batch_bytes), include, on_damage, spark,
@@ -233,8 +309,25 @@ class Partition(PartitionReader):
         on_damage: OnDamage | None = None,
         spark: Spark = "none",
     ) -> ConvertResult:
-        """Rewrites the partition as part of the log directory ``to``, as ``brokerless convert``; see
-        :meth:`Log.convert`."""
+        """Rewrite the partition in another format or codec, in another log directory, as ``brokerless convert``.
+
+        Parameters
+        ----------
+        to, message_format, codec, level, batch_size, segment_bytes, isolation, dry_run
+            As :meth:`Log.convert` takes them.
+        max_batch_bytes, storage_options, on_damage, spark
+            As :meth:`Log.convert` takes them.
+
+        Returns
+        -------
+        ConvertResult
+            Its ``totals``, and ``damages`` if it was not written.
+
+        Raises
+        ------
+        BrokerlessError
+            As :meth:`Log.convert` raises them.
+        """
         from brokerless.format.convert import ConversionTarget
         from brokerless.jobs.convert.job import Conversion
 
@@ -264,8 +357,25 @@ class Partition(PartitionReader):
         on_damage: OnDamage | None = None,
         spark: Spark = "none",
     ) -> ErasedPartition | None:
-        """Removes or blanks records of the partition, as ``brokerless erase``; None if a run with this manifest did it
-        before. See :meth:`Log.erase`."""
+        """Remove records of the partition, or blank their values, as ``brokerless erase``.
+
+        Parameters
+        ----------
+        to, keys, where, header, blank, blank_fields, schemas, value_format, manifest, sign_key
+            As :meth:`Log.erase` takes them.
+        dry_run, max_batch_bytes, storage_options, on_damage, spark
+            As :meth:`Log.erase` takes them.
+
+        Returns
+        -------
+        ErasedPartition or None
+            Its ``totals``; None if a run with this manifest did it before.
+
+        Raises
+        ------
+        BrokerlessError
+            As :meth:`Log.erase` raises them.
+        """
         erased = erasing.erase(
             [self._source], Location.of(to, storage_options),
             keys=keys, where=where, header=header, blank=blank, blank_fields=blank_fields,
@@ -295,8 +405,25 @@ class Partition(PartitionReader):
         on_damage: OnDamage | None = None,
         spark: Spark = "none",
     ) -> CompactResult:
-        """Compacts the partition, whatever its ``cleanup.policy``, as ``brokerless compact``; see
-        :meth:`Log.compact`."""
+        """Compact the partition, whatever its ``cleanup.policy``, as ``brokerless compact``.
+
+        Parameters
+        ----------
+        to, delete_retention_ms, min_compaction_lag_ms, segment_bytes, now, keep_active, from_start
+            As :meth:`Log.compact` takes them.
+        kafka, key_memory, top, dry_run, what_if, max_batch_bytes, storage_options, on_damage, spark
+            As :meth:`Log.compact` takes them.
+
+        Returns
+        -------
+        CompactResult
+            ``totals``, ``removed``, ``tombstones`` and ``frequent_keys``.
+
+        Raises
+        ------
+        BrokerlessError
+            As :meth:`Log.compact` raises them.
+        """
         from brokerless.jobs.compact.settings import KEY_BYTES, CompactOptions
 
         is_dry = dry_run or what_if or to is None
@@ -328,8 +455,25 @@ class Partition(PartitionReader):
         max_batch_bytes: int | None = None,
         spark: Spark = "none",
     ) -> TopicSize:
-        """Estimates what the partition takes, and would take otherwise, as ``brokerless size``; see
-        :meth:`Log.size`."""
+        """Estimate what the partition takes, and would take otherwise, as ``brokerless size``.
+
+        Parameters
+        ----------
+        sample, full, message_formats, codecs, levels, batch_sizes, batch_records
+            As :meth:`Log.size` takes them.
+        max_batch_bytes, spark
+            As :meth:`Log.size` takes them.
+
+        Returns
+        -------
+        TopicSize
+            ``sizes`` by choice, and ``best``.
+
+        Raises
+        ------
+        BrokerlessError
+            As :meth:`Log.size` raises them.
+        """
         from brokerless.jobs.size.choices import choices_of
 
         choices = choices_of(
@@ -341,10 +485,33 @@ class Partition(PartitionReader):
     def explain(
         self, *, offset: int | None = None, records: int | None = None, max_batch_bytes: int | None = None
     ) -> Explanation:
-        """Explains every byte of the batch that has ``offset``, or of the next one; by default of the first batch.
-        Others as in :func:`brokerless.explain`, which takes a file and a position in it as well.
+        """Explain every byte of a batch, as ``brokerless explain``.
 
-        Raises :class:`UnreadableError` where no batch has this offset or a later one.
+        Parameters
+        ----------
+        offset : int, optional
+            The batch that has this offset, or the next one; by default the first.
+        records : int, optional
+            How many records are explained; all by default.
+        max_batch_bytes : int, optional
+            Bytes that one batch may inflate to (128 MiB).
+
+        Returns
+        -------
+        Explanation
+            Named fields, each with its place and value.
+
+        Raises
+        ------
+        UnreadableError
+            Where no batch has this offset or a later one.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> explained = brokerless.open("demo/data").partition("orders", 0).explain(records=1)
+        >>> explained.fields[0].name
+        'batch'
         """
         return jobs.explain(self.paths, offset, records, max_batch_bytes)
 
@@ -366,8 +533,25 @@ class Partition(PartitionReader):
         decode: Decoding | str | bool | None = None,
         spark: Spark = "none",
     ) -> ExportedPartition | None:
-        """Writes the partition's new records as Parquet files, as ``brokerless export``; None if there are none. See
-        :meth:`Log.export`."""
+        """Write the partition's new records as Parquet files, or to a table, as ``brokerless export``.
+
+        Parameters
+        ----------
+        to, as_, catalog, by_date, isolation, compression, file_bytes, allow_removed, dry_run
+            As :meth:`Log.export` takes them.
+        max_batch_bytes, storage_options, on_damage, decode, spark
+            As :meth:`Log.export` takes them.
+
+        Returns
+        -------
+        ExportedPartition or None
+            None if there was nothing new.
+
+        Raises
+        ------
+        BrokerlessError
+            As :meth:`Log.export` raises them.
+        """
         exported = exporting.export(
             self._source, to, as_=as_, catalog=catalog, by_date=by_date, isolation=isolation, compression=compression,
             file_bytes=file_bytes, allow_removed=allow_removed, dry_run=dry_run, max_batch_bytes=max_batch_bytes,

@@ -27,18 +27,38 @@ def pipeline(
     spark: Spark = "none",
     **options: Any,
 ) -> PipelineRun:
-    """Runs a pipeline once, as ``brokerless pipeline``: what is new in ``path`` (or several) is verified and exported
-    to tables below ``to``. A run over nothing new takes as long as listing the files.
+    """Run a pipeline once, as ``brokerless pipeline``: what is new is verified and exported to tables.
 
-    ``settings``: a YAML file; what is given here comes first. ``options``: ``as_``, ``decode`` and ``catalog`` as
-    ``export`` of a log takes them, and other fields of :class:`brokerless.jobs.pipeline.settings.Settings`, such as
-    ``topic=["click*"]``, ``isolation="read_committed"`` or ``storage_options={...}``; ``key_pairs``, ``layout`` and
-    ``remote`` as :func:`brokerless.open` takes them. ``on_finding`` is called with each finding that no run has found
-    before. ``spark``: a session (or SparkContext) to run on, or a master for which
-    one is started.
+    A run over nothing new takes as long as listing the files.
 
-    The result has ``exported`` (by partition), ``findings``, ``ranges`` (damaged ones), ``seconds`` (by stage) and
-    ``pages``. Raises :class:`UsageError` for wrong settings, :class:`UnreadableError` and :class:`UnwritableError`.
+    Parameters
+    ----------
+    path : path or iterable of paths
+        Log directories.
+    to : path or URL, optional
+        The directory of the tables.
+    settings : path, optional
+        A YAML file; what is given here comes first.
+    on_finding : callable, optional
+        Called with each finding that no run has found before.
+    spark : str, SparkSession or SparkContext, default "none"
+        A session to run on, or a master for which one is started.
+    **options
+        ``as_``, ``decode`` and ``catalog`` as :meth:`Log.export` takes them; other settings of a pipeline, such as
+        ``topic=["click*"]``, ``isolation="read_committed"`` or ``storage_options={...}``; ``key_pairs``, ``layout``
+        and ``remote`` as :func:`open` takes them.
+
+    Returns
+    -------
+    PipelineRun
+        ``exported`` (by partition), ``findings``, ``ranges`` (damaged ones), ``seconds`` (by stage) and ``pages``.
+
+    Raises
+    ------
+    UsageError
+        For wrong settings.
+    UnreadableError, UnwritableError
+        Where the system does not read or write.
     """
     from brokerless.jobs.pipeline.job import run_pipeline
 
@@ -57,9 +77,23 @@ def next_offsets(
     settings: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> str:
-    """Where the tables of a pipeline end, as the option ``startingOffsets`` of Spark's ``brokerless`` and ``kafka``
-    formats takes it: a stream that begins there continues where the files ended. Arguments, and errors, as in
-    :func:`pipeline`, of which nothing is run."""
+    """Return where the tables of a pipeline end, for a stream that continues there.
+
+    Parameters
+    ----------
+    path, to, settings, **options
+        As :func:`pipeline` takes them; nothing is run.
+
+    Returns
+    -------
+    str
+        JSON, as the option ``startingOffsets`` of Spark's ``brokerless`` and ``kafka`` formats takes it.
+
+    Raises
+    ------
+    UsageError, UnreadableError
+        As :func:`pipeline`.
+    """
     from brokerless.jobs.pipeline import tables
     from brokerless.jobs.pipeline.sources import find_log_directories, select_copies
 

@@ -35,16 +35,49 @@ def prove(
     done: Done = ignore,
     spark: Spark = NONE,
 ) -> Proof:
-    """Checks the manifest at ``path``, and the logs that it is about, as ``brokerless prove``.
+    """Check the manifest of an erasure, and the logs that it is about, as ``brokerless prove``.
 
-    ``erased``: the directory that ``erase`` wrote, where it was moved since. ``source``: the directory that it read, if
-    that is still at hand: then what stayed is compared with it, and erased values are searched for. ``public_key``: a
-    PEM file with the public key that has to have signed. ``keys``, ``where`` or ``header``: what was erased, as it was
-    given to ``erase`` (``selection``: one of them as such): then no record may be selected, and keys are searched for.
-    ``only``: topics and partitions (``orders``, ``orders-0``) of the source that the proof is to be about; without it,
-    a selected record in any other partition of the source is an error. ``report`` is called with each finding, ``done``
-    with the bytes that were read. ``spark`` as in :meth:`Log.verify`. Raises :class:`UnreadableError` for what is no
-    manifest, and :class:`UsageError`.
+    Parameters
+    ----------
+    path : path
+        The manifest.
+    erased : path or URL, optional
+        The directory that ``erase`` wrote, where it was moved since.
+    source : path or URL, optional
+        The directory that it read, if that is still at hand: then what stayed is compared with it, and erased values
+        are searched for.
+    public_key : path, optional
+        A PEM file with the public key that has to have signed.
+    selection : Selection, optional
+        What was erased, as one value; instead of ``keys``, ``where`` and ``header``.
+    keys, where, header
+        What was erased, as :meth:`Log.erase` takes it: then no record may be selected, and keys are searched for.
+    only : sequence of str, optional
+        Topics and partitions (``orders``, ``orders-0``) of the source that the proof is to be about; without it, a
+        selected record in any other partition of the source is an error.
+    max_batch_bytes : int, optional
+        Bytes that one batch may inflate to (128 MiB).
+    storage_options : dict, optional
+        fsspec's options of ``erased`` and ``source``, where they are URLs.
+    report : callable, optional
+        Called with each :class:`Finding`.
+    done : callable, optional
+        Called with the bytes that were read since the last call.
+    spark : str, SparkSession or SparkContext, default "none"
+        A session to run on, or a master such as ``"local[4]"`` for which one is started; a partition is a task. By
+        default this process does it all.
+
+    Returns
+    -------
+    Proof
+        ``holds``, ``signature`` and ``findings``.
+
+    Raises
+    ------
+    UnreadableError
+        For what is no manifest.
+    UsageError
+        For what is not the erasure's selection, and options that exclude each other.
     """
     proving = Proving(
         Location.of(path, storage_options),

@@ -38,16 +38,52 @@ def merge(
     done: Done = ignore,
     spark: Spark = "none",
 ) -> list[MergeResult]:
-    """Combines the replicas of each partition, from several brokers' disks, into one log in ``to``, as ``brokerless
-    merge``. The sources are never written to, and offsets never change.
+    """Combine the replicas of each partition, from several brokers' disks, into one log, as ``brokerless merge``.
 
-    ``paths``: log directories or partitions' directories, one for each replica. ``topics``: of these alone.
-    ``committed_only``: without what is not known to be committed. ``segment_bytes``: where segments end (1 GiB).
-    ``include``, ``storage_options``: as :func:`brokerless.open` takes them, of ``paths``. ``on_damage`` is called with
-    each finding, ``done`` with the bytes that were read or written. Others as in :meth:`Log.verify`.
+    The sources are never written to, and offsets never change.
 
-    Each result has ``is_whole``, ``losses``, ``divergences`` and ``contributions`` of a partition. Raises
-    :class:`UsageError`, :class:`UnreadableError` and :class:`UnwritableError`; nothing is written then.
+    Parameters
+    ----------
+    paths : path or list of paths
+        Log directories or partitions' directories, one for each replica.
+    to : path or URL
+        The log directory that is written.
+    topics : collection of str, optional
+        Of these topics alone.
+    committed_only : bool, default False
+        Leave out what is not known to be committed.
+    segment_bytes : int, optional
+        Where segments end (1 GiB).
+    dry_run : bool, default False
+        Read and compare everything, and write nothing.
+    include, storage_options
+        As :func:`open` takes them, of ``paths``.
+    max_batch_bytes : int, optional
+        Bytes that one batch may inflate to (128 MiB).
+    on_damage : callable, optional
+        Called with each :class:`Finding`.
+    done : callable, optional
+        Called with the bytes that were read or written since the last call.
+    spark : str, SparkSession or SparkContext, default "none"
+        A session to run on, or a master such as ``"local[4]"`` for which one is started; a partition is a task. By
+        default this process does it all.
+
+    Returns
+    -------
+    list of MergeResult
+        For each partition, ``is_whole``, ``losses``, ``divergences`` and ``contributions``.
+
+    Raises
+    ------
+    UsageError, UnreadableError, UnwritableError
+        For what cannot be read or written; nothing is written then.
+
+    Examples
+    --------
+    >>> import brokerless
+    >>> merged = brokerless.merge(["demo/data"], "/tmp/merged", topics=["orders"], dry_run=True)
+    >>> [each.is_whole for each in merged]
+    [True, True, True]
     """
     from brokerless.jobs.merge.job import Merge, merge, plan
     from brokerless.jobs.rewrite.plan import Source
@@ -74,14 +110,40 @@ def carve(
     on_damage: OnDamage | None = None,
     done: Done = ignore,
 ) -> list[Carved]:
-    """Extracts batches from files of any content, such as the image of a disk, into partitions ``carved-N`` of the log
-    directory ``to``, or Parquet files there (``as_``), as ``brokerless carve``. The sources are never written to.
+    """Extract batches from files of any content, such as the image of a disk, as ``brokerless carve``.
 
-    ``paths``: files, local or URLs with ``storage_options``. ``segment_bytes``: where segments end (1 GiB).
-    ``on_damage`` is called with each finding, ``done`` with the bytes that were read. Others as in :meth:`Log.verify`.
+    The sources are never written to. Batches become partitions ``carved-N`` of a log directory, or Parquet files.
 
-    Each result is a group of batches: ``partition`` is its number, ``runs`` where in the file they are. Raises
-    :class:`UsageError`, :class:`UnreadableError` and :class:`UnwritableError`.
+    Parameters
+    ----------
+    paths : path or list of paths
+        Files, local or URLs.
+    to : path
+        The log directory, or directory of tables, that is written.
+    as_ : {"segments", "parquet"}
+        Logs, or Parquet files.
+    segment_bytes : int, optional
+        Where segments end (1 GiB).
+    dry_run : bool, default False
+        Read and report everything, and write nothing.
+    max_batch_bytes : int, optional
+        Bytes that one batch may inflate to (128 MiB).
+    storage_options : dict, optional
+        fsspec's options of ``paths`` that are URLs.
+    on_damage : callable, optional
+        Called with each :class:`Finding`.
+    done : callable, optional
+        Called with the bytes that were read since the last call.
+
+    Returns
+    -------
+    list of Carved
+        For each group of batches, ``partition``, its number, and ``runs``, where in the file they are.
+
+    Raises
+    ------
+    UsageError, UnreadableError, UnwritableError
+        For what cannot be read or written.
     """
     from brokerless.jobs.recovered.open_files import open_lone
     from brokerless.jobs.salvage.carve import Carving, carve, check

@@ -43,24 +43,63 @@ def restore(
     on_damage: OnDamage | None = None,
     done: Done = ignore,
 ) -> Restore | DiskRestore:
-    """Restores topics from log directories into a running cluster, or into the log directories of stopped brokers
-    (``to``), as ``brokerless restore``; without ``apply``, it says what would be done.
+    """Restore topics into a running cluster, or into the directories of stopped brokers, as ``brokerless restore``.
 
-    ``replace``, ``metadata``: with ``to``, partitions with records are moved aside, and another log directory of the
-    cluster is read for its metadata. All of the others but ``topics``, ``until``, ``apply``, ``max_batch_bytes``,
-    ``storage_options`` and ``on_damage`` are for running clusters.
+    Parameters
+    ----------
+    paths : path or list of paths
+        Log directories that are read.
+    bootstrap_servers : str, optional
+        The running cluster. Either this or ``to`` is given.
+    to : list of paths, optional
+        The log directories of stopped brokers.
+    replace : bool, default False
+        With ``to``: partitions that have records are moved aside.
+    metadata : path, optional
+        With ``to``: another log directory of the cluster, which is read for its metadata.
+    config : dict or path, optional
+        librdkafka's settings, or a properties file of Kafka's tools.
+    topics : collection of str, optional
+        Only these topics.
+    offset_map : path, optional
+        The directory of the offset map, with which a restore that was cut short goes on.
+    groups : bool, default False
+        Groups' committed offsets are translated and committed.
+    offsets : path, optional
+        A file of offsets that groups have committed later (``serve(offsets=)``).
+    append : bool, default False
+        Topics may have records.
+    rate : int, optional
+        Bytes in a second.
+    until : int (ms), datetime or text such as ``"2026-11-01"`` or ``"-7d"``, optional
+        Each partition ends before its first record of this time or later.
+    isolation : {"read_committed", "read_uncommitted"}
+        What of transactions is sent.
+    apply : bool, default False
+        Do it; by default it is only planned.
+    max_batch_bytes : int, optional
+        Bytes that one batch may inflate to (128 MiB).
+    storage_options : dict, optional
+        fsspec's options of ``paths`` that are URLs.
+    on_damage : callable, optional
+        Called with damage of the source, and all else is restored; without it, the first error is raised.
+    done : callable, optional
+        Called with the bytes that were read since the last call.
 
-    ``config``: librdkafka's settings, or the path of a properties file of Kafka's tools. ``topics``: only these.
-    ``offset_map``: the directory of the offset map, with which a restore that was cut short goes on. ``groups``:
-    groups' committed offsets are translated and committed. ``offsets``: a file of those that they have committed
-    later (``serve(offsets=)``). ``append``: topics may have records. ``rate``: bytes in a second. ``until``: each
-    partition ends before its first record of this time or later. ``max_batch_bytes``: what one batch may inflate to
-    (128 MiB). ``storage_options``: of ``paths`` that are URLs. ``on_damage`` is called with damage of the source,
-    and all else is restored; without it, the first error is raised as :class:`DamageError`.
+    Returns
+    -------
+    Restore or DiskRestore
+        ``findings`` (an error among them keeps it from being applied), ``topics`` as they are in the source,
+        ``partitions`` once it is applied, and ``groups``.
 
-    The result has ``findings`` (an error among them keeps it from being applied), ``topics`` (as they are in the
-    source), ``partitions`` once it is applied, and ``groups``. Raises :class:`ClusterError`,
-    :class:`UsageError`, :class:`UnreadableError`, :class:`UnwritableError`.
+    Raises
+    ------
+    ClusterError
+        For what the cluster refuses.
+    DamageError
+        For the first damage, without ``on_damage``.
+    UsageError, UnreadableError, UnwritableError
+        For what cannot be done, read or written.
     """
     from brokerless.jobs.restore.live.connection import Connection, load_config
     from brokerless.jobs.restore.live.job import LiveSettings, plan_restore

@@ -61,14 +61,44 @@ class Topic:
     partitions: Sequence[Partition]
 
     def partition(self, partition: int) -> Partition:
-        """One partition. Raises :class:`UnreadableError` if it is not there."""
+        """One partition.
+
+        Parameters
+        ----------
+        partition : int
+            Its number.
+
+        Raises
+        ------
+        UnreadableError
+            If it is not there.
+        """
         for each in self.partitions:
             if each.partition == partition:
                 return each
         raise UnreadableError(self.directory.path, f"there is no partition {self.name}-{partition}")
 
     def records(self, columns: Sequence[str] | None = None, **options: Unpack[ReadingOptions]) -> pa.RecordBatchReader:
-        """Read records as :meth:`Log.records` does."""
+        """Read records, as :meth:`Log.records`.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns to read, in this order; all by default.
+        **options
+            As :meth:`Log.records` takes them.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            Schema :data:`schemas.RECORDS`.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> brokerless.open("demo/data").topic("orders").records(["key"], limit=2).read_all().num_rows
+        2
+        """
         from brokerless.tables.read_options import ReadOptions, range_of
 
         others: dict[str, Any] = dict(options)
@@ -78,21 +108,76 @@ class Topic:
         return jobs.records(self.partitions, ReadOptions(columns=columns, range=read, **others), decode)
 
     def batches(self, columns: Sequence[str] | None = None, **options: Unpack[BatchOptions]) -> pa.RecordBatchReader:
-        """As :meth:`Log.batches`."""
+        """Read batches, as :meth:`Log.batches`.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns to read, in this order; all by default.
+        **options
+            As :meth:`Log.batches` takes them.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            Schema :data:`schemas.BATCHES`.
+        """
         bound, on_damage, done = (options.get(name) for name in ("max_batch_bytes", "on_damage", "done"))
         return read_batches(self.partitions, columns, bound, on_damage, done or ignore)
 
     def transactions(self, *, on_damage: OnDamage | None = None) -> pa.Table:
-        """As :meth:`Log.transactions`."""
+        """Return a row for each transaction, as :meth:`Log.transactions`.
+
+        Parameters
+        ----------
+        on_damage : callable, optional
+            Called with each :class:`Finding`, and reading goes on. Without it, the first error is raised.
+
+        Returns
+        -------
+        pyarrow.Table
+            Schema :data:`schemas.TRANSACTIONS`.
+        """
         found = (each.transactions(on_damage=on_damage) for each in self.partitions)
         return pa.concat_tables([table_of([], TRANSACTIONS), *found])
 
     def to_table(self, columns: Sequence[str] | None = None, **options: Unpack[ReadingOptions]) -> pa.Table:
-        """All records in memory as Arrow's table; options as in :meth:`Log.records`."""
+        """Return all records in memory as Arrow's table.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns to read, in this order; all by default.
+        **options
+            As :meth:`Log.records` takes them.
+
+        Returns
+        -------
+        pyarrow.Table
+            Schema :data:`schemas.RECORDS`.
+        """
         return self.records(columns, **options).read_all()
 
     def to_pandas(self, columns: Sequence[str] | None = None, **options: Unpack[ReadingOptions]) -> Any:
-        """All records in memory as a DataFrame of pandas. Raises :class:`UsageError` where pandas is not installed."""
+        """Return all records in memory as a DataFrame of pandas.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns to read, in this order; all by default.
+        **options
+            As :meth:`Log.records` takes them.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A column for each of the table's.
+
+        Raises
+        ------
+        UsageError
+            Where pandas is not installed.
+        """
         try:
             import pandas  # noqa: F401  # pyright: ignore[reportMissingTypeStubs, reportUnusedImport]
         except ImportError as error:
@@ -100,7 +185,25 @@ class Topic:
         return self.to_table(columns, **options).to_pandas()
 
     def to_polars(self, columns: Sequence[str] | None = None, **options: Unpack[ReadingOptions]) -> Any:
-        """All records in memory as a DataFrame of Polars. Raises :class:`UsageError` where Polars is not installed."""
+        """Return all records in memory as a DataFrame of Polars.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns to read, in this order; all by default.
+        **options
+            As :meth:`Log.records` takes them.
+
+        Returns
+        -------
+        polars.DataFrame
+            A column for each of the table's.
+
+        Raises
+        ------
+        UsageError
+            Where Polars is not installed.
+        """
         try:
             import polars  # pyright: ignore[reportMissingImports]
         except ImportError as error:
@@ -115,12 +218,50 @@ class Topic:
         max_batch_bytes: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> TableDataset:
-        """The records as a ``pyarrow.dataset.Dataset``, as ``log.dataset("orders")``."""
+        """Return the records as a ``pyarrow.dataset.Dataset``, as ``log.dataset("orders")``.
+
+        Parameters
+        ----------
+        isolation, control, max_batch_bytes, on_damage
+            As :meth:`Log.dataset` takes them.
+
+        Returns
+        -------
+        TableDataset
+            A dataset with the topic's keys and values typed.
+        """
         how = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage)
         return jobs.topic_dataset(self.directory, self.partitions, self.name, how)
 
     def sql(self, query: str, *, schemas: str | None = None, on_damage: OnDamage | None = None) -> pa.RecordBatchReader:
-        """As :meth:`Log.sql`: tables, and a view by this topic's name, of its partitions alone."""
+        """Run a query of SQL, as :meth:`Log.sql`: on tables of this topic's partitions alone, and a view by its name.
+
+        Parameters
+        ----------
+        query : str
+            A statement of DuckDB's SQL that has a result.
+        schemas : str, optional
+            Where schemas are; by default the topic ``_schemas`` beside it.
+        on_damage : callable, optional
+            Called with each :class:`Finding`, and reading goes on. Without it, the first error is raised.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            The result, as a stream.
+
+        Raises
+        ------
+        UsageError
+            For a query that DuckDB refuses.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> orders = brokerless.open("demo/data").topic("orders")
+        >>> orders.sql("SELECT count(*) AS records FROM orders").read_all().to_pylist()
+        [{'records': 3796}]
+        """
         how = jobs.TableOptions(on_damage=on_damage, schemas=schemas)
         return jobs.sql(self.directory, self.partitions, query, how)
 

@@ -93,18 +93,47 @@ def explain(
     max_batch_bytes: int | None = None,
     storage_options: StorageOptions | None = None,
 ) -> Explanation:
-    """Explains every byte of one batch of a log (``.log``, a KRaft snapshot), or of an index, a producer snapshot, a
-    checkpoint or a remote segment's manifest (``.rsm-manifest``): fields with position, length, bytes, value, and where
-    that comes from.
+    """Explain every byte of a file of Kafka's, as ``brokerless explain``.
 
-    The batch: the first one; with ``offset`` the one that has it, or else the next; with ``position`` (bytes) the one
-    that has this byte, or where no batch is known, whatever begins there. ``records``: at most so many records or
-    entries (100), from ``offset`` on, are explained field by field; of uncompressed messages of v0 and v1, each of
-    which is a batch, as many are explained (1). ``max_batch_bytes``: what a batch may inflate to (128 MiB).
+    Each field has its position, length, bytes, value, and where that comes from. The file is a log (``.log``, a KRaft
+    snapshot), of which one batch is explained, an index, a producer snapshot, a checkpoint or a remote segment's
+    manifest (``.rsm-manifest``). Damaged bytes are explained as far as they make sense, and what was expected is in
+    ``Field.expected``.
 
-    Damaged bytes are explained as far as they make sense, and what was expected is in ``Field.expected``. Raises
-    :class:`UnreadableError` for what cannot be opened or is no file of Kafka's, and where no batch has this offset or a
-    later one; :class:`UsageError` for a position after the file's end.
+    Parameters
+    ----------
+    path : path or URL
+        The file.
+    offset : int, optional
+        The batch that has this offset, or the next one; by default the first.
+    position : int, optional
+        The batch that has this byte, or where no batch is known, whatever begins there.
+    records : int, optional
+        At most so many records or entries (100), from ``offset`` on, are explained field by field; of uncompressed
+        messages of v0 and v1, each of which is a batch, as many are explained (1).
+    max_batch_bytes : int, optional
+        Bytes that one batch may inflate to (128 MiB).
+    storage_options : dict, optional
+        fsspec's options of a URL.
+
+    Returns
+    -------
+    Explanation
+        Named fields, each with its place and value.
+
+    Raises
+    ------
+    UnreadableError
+        For what cannot be opened or is no file of Kafka's, and where no batch has this offset or a later one.
+    UsageError
+        For a position after the file's end.
+
+    Examples
+    --------
+    >>> import brokerless
+    >>> explained = brokerless.explain("demo/data/orders-0/00000000000000000000.log", records=1)
+    >>> [name for name, _ in explained.leaves()][:2]
+    ['batch.base_offset', 'batch.size']
     """
     location = Location.of(path, storage_options)
     path, name, budget = location.path, location.name, Budget()

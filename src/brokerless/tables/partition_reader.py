@@ -78,14 +78,44 @@ class PartitionReader:
         on_damage: OnDamage | None = None,
         done: Done = ignore,
     ) -> pa.RecordBatchReader:
-        """The batches (v0 and v1: messages and wrapper messages) of all segments, in file order (schema
-        :data:`schemas.BATCHES`); also those before the log start offset that the files still hold.
+        """Read the batches of all segments (v0 and v1: messages and wrapper messages), in file order, as Arrow record
+        batches.
 
-        Only headers are read, unless ``isValid`` (checksums) or ``baseOffset`` (of wrapper messages) is requested. A
-        batch whose checksum is wrong is listed all the same, and then ``on_damage`` is called with a :class:`Finding`
-        for it; without ``on_damage``, only a batch scan that breaks off, and a wrapper message that inflates past
-        ``max_batch_bytes``, is raised as :class:`DamageError`. ``max_batch_bytes``, ``done``, the reader and what is
-        raised are those of :meth:`read`.
+        Those before the log start offset, which the files still hold, are among them. Only headers are read, unless
+        ``isValid`` (checksums) or ``baseOffset`` (of wrapper messages) is requested.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns to read, in this order; all by default.
+        max_batch_bytes : int, optional
+            Bytes that a wrapper message may inflate to (128 MiB).
+        on_damage : callable, optional
+            Called with each :class:`Finding`; a batch whose checksum is wrong is listed all the same.
+        done : callable, optional
+            Called with the bytes of log that were read, or passed over, since the last call.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            Schema :data:`schemas.BATCHES`.
+
+        Raises
+        ------
+        UsageError
+            For an unknown column.
+        DamageError
+            While reading, without ``on_damage``: where a batch scan breaks off, and for a wrapper message that
+            inflates past ``max_batch_bytes``.
+        UnreadableError
+            While reading, for a file that the system does not read.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> partition = brokerless.open("demo/data").partition("users", 0)
+        >>> partition.batches(["baseOffset", "lastOffset"]).read_all().num_rows > 1
+        True
         """
         return read_batches([self], columns, max_batch_bytes, on_damage, done)
 
@@ -121,10 +151,34 @@ class PartitionReader:
         progress.finish()
 
     def segments(self, *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None) -> pa.Table:
-        """One row for each segment, from its batch headers (schema :data:`schemas.SEGMENTS`). Records are counted from
-        the log start offset on, without control records: as many as :meth:`read` gives; offsets and timestamps are
-        of what is from there on, too. ``max_batch_bytes``: what a wrapper message may inflate to (128 MiB); its records
-        are counted by looking into it."""
+        """Return a row for each segment, from its batch headers.
+
+        Records are counted from the log start offset on, without control records: as many as :meth:`records` returns;
+        offsets and timestamps are of what is from there on, too.
+
+        Parameters
+        ----------
+        max_batch_bytes : int, optional
+            Bytes that a wrapper message may inflate to (128 MiB); its records are counted by looking into it.
+        on_damage : callable, optional
+            Called with each :class:`Finding`, and reading goes on. Without it, the first error is raised.
+
+        Returns
+        -------
+        pyarrow.Table
+            Schema :data:`schemas.SEGMENTS`.
+
+        Raises
+        ------
+        DamageError, UnreadableError
+            Without ``on_damage``, for the first error.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> brokerless.open("demo/data").partition("users", 0).segments().num_rows
+        6
+        """
         return table_of(list(self.segment_rows(max_batch_bytes=max_batch_bytes, on_damage=on_damage)), SEGMENTS)
 
     def segment_rows(
@@ -187,8 +241,24 @@ class PartitionReader:
         check_end(self.paths, report)
 
     def transactions(self, *, on_damage: OnDamage | None = None) -> pa.Table:
-        """One row for each transaction that did not end before the log start offset, in the order in which they ended
-        (schema :data:`schemas.TRANSACTIONS`). ``on_damage`` as in :meth:`read`."""
+        """Return a row for each transaction that did not end before the log start offset, in the order in which they
+        ended.
+
+        Parameters
+        ----------
+        on_damage : callable, optional
+            Called with each :class:`Finding`, and reading goes on. Without it, the first error is raised.
+
+        Returns
+        -------
+        pyarrow.Table
+            Schema :data:`schemas.TRANSACTIONS`.
+
+        Raises
+        ------
+        DamageError, UnreadableError
+            Without ``on_damage``, for the first error.
+        """
         from brokerless.log.offset_gaps import check_head
         from brokerless.log.partition import transactions_of
         from brokerless.tables.record_batches import RowSource, transactions_table
@@ -201,10 +271,36 @@ class PartitionReader:
     def offset_for_timestamp(
         self, timestamp: Time, *, isolation: Isolation = "read_uncommitted", max_batch_bytes: int | None = None
     ) -> int | None:
-        """The offset of the first record whose timestamp is at least this; None if there is none.
+        """Return the offset of the first record whose timestamp is at least this; None if there is none.
 
-        As ``KafkaConsumer.offsetsForTimes``: from the log start offset on, and with read_committed only before the
-        last stable offset (``Partition.fetchOffsetForTimestamp``, 4.1.1). ``max_batch_bytes`` as in :meth:`read`."""
+        As ``KafkaConsumer.offsetsForTimes``: from the log start offset on, and with ``read_committed`` only before the
+        last stable offset (``Partition.fetchOffsetForTimestamp``, 4.1.1).
+
+        Parameters
+        ----------
+        timestamp : int (ms), datetime or text such as ``"2026-11-01"`` or ``"-7d"``
+            The time.
+        isolation : {"read_uncommitted", "read_committed"}
+            As in :meth:`records`.
+        max_batch_bytes : int, optional
+            Bytes that one batch may inflate to (128 MiB).
+
+        Returns
+        -------
+        int or None
+            The offset.
+
+        Raises
+        ------
+        DamageError, UnreadableError
+            Where what is read for it is damaged, or cannot be read.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> brokerless.open("demo/data").partition("orders", 0).offset_for_timestamp("2026-11-01")
+        0
+        """
         from brokerless.log.seek import offset_for_timestamp
 
         at = milliseconds(timestamp)

@@ -22,8 +22,9 @@ from brokerless.cli.options import (
 )
 from brokerless.cli.output import CLEAN, Output
 from brokerless.cli.progress import Done, progress
-from brokerless.cli.ranges import TIME, parse_offsets, parse_time
+from brokerless.cli.ranges import parse_offsets
 from brokerless.cli.values import count
+from brokerless.clock import TIME, parse_time
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.run.streams import processes_for, stream

@@ -12,9 +12,9 @@ from brokerless import clock
 from brokerless.cli.options import add_max_batch_bytes, add_redact, add_spark, log_config
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
-from brokerless.cli.ranges import TIME, parse_time
 from brokerless.cli.selection import named_topics
 from brokerless.cli.values import count, size
+from brokerless.clock import TIME, parse_time
 from brokerless.errors import UsageError
 from brokerless.findings import Kind
 from brokerless.text import format_bytes, show

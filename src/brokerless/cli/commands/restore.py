@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from brokerless.cli.options import add_apply, add_max_batch_bytes, add_remote
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
-from brokerless.cli.ranges import TIME, parse_time
 from brokerless.cli.selection import named_topics
 from brokerless.cli.values import amount
+from brokerless.clock import TIME, parse_time
 from brokerless.errors import UsageError
 from brokerless.findings import Finding
 from brokerless.kafka_names import ISOLATION_LEVELS

@@ -7,9 +7,9 @@ from argparse import ArgumentParser, Namespace
 from brokerless.cli.options import add_apply, add_topics
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
-from brokerless.cli.ranges import TIME, parse_time
 from brokerless.cli.selection import is_narrowed, named_topics
 from brokerless.cli.values import amount
+from brokerless.clock import TIME, parse_time
 
 DESCRIPTION = """\
 Shows which whole segments of a broker's log directory can go, and removes them: the disk is full, and the broker does

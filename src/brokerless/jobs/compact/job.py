@@ -82,6 +82,14 @@ class CompactResult:
     __repr__ = short_repr
     _repr_html_ = short_html
 
+    @property
+    def topic(self) -> str:
+        return self.task.topic
+
+    @property
+    def partition(self) -> int:
+        return self.task.partition
+
     def as_dict(self) -> dict[str, Any]:
         """As ``compact --json`` writes it."""
         task, totals, tombstones = self.task, self.totals, self.tombstones

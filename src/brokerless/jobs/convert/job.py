@@ -102,6 +102,14 @@ class ConvertResult:
     _repr_html_ = short_html
 
     @property
+    def topic(self) -> str:
+        return self.task.topic
+
+    @property
+    def partition(self) -> int:
+        return self.task.partition
+
+    @property
     def has_other_segments(self) -> bool:
         """Whether what was written is divided into segments in another way."""
         return bool(self.base_offsets) and self.base_offsets != self.task.base_offsets

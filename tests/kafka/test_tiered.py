@@ -3,17 +3,20 @@ uploads, after records expired, and where it was killed in the middle of a copy.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.live import some_records
 from tests.kafka.producers import consume, produce_confluent
-from tests.kafka.tiered import ISOLATIONS, alter_topic, checkpointed, objects, rows_of, tiered_settings, wait_for
+from tests.kafka.tiered import ISOLATIONS, alter_topic, checkpointed, rows_of, s3_settings, tiered_settings, wait_for
+from tests.s3 import S3
 
 pytestmark = pytest.mark.xdist_group("tiered")
 
@@ -23,8 +26,17 @@ PARTITIONS = 2
 
 @dataclass(frozen=True)
 class Tiered:
+    """``bucket``: a path, or the URL of an S3 server's; ``hold``: the file that holds a copy while it is there."""
+
     broker: KafkaBroker
-    bucket: Path
+    bucket: str
+    hold: Path
+    file_system: Any
+
+    def objects(self) -> Counter[str]:
+        """How many objects there are of each partition, by the name of its directory on a broker."""
+        self.file_system.invalidate_cache()
+        return Counter(each.split("/")[-2][: -len("-") - 22] for each in self.file_system.find(self.bucket))
 
     def check(self, topic: str, partition: int) -> int:
         """Compare with a consumer, in both isolations; return how many records there are."""
@@ -37,15 +49,20 @@ class Tiered:
 
     def is_uploaded(self, topic: str, partition: int = 0) -> bool:
         """Whether one segment is on the disk, and all before it in the bucket."""
-        return len(self.broker.logs(topic, partition)) == 1 and objects(self.bucket)[f"{topic}-{partition}"] > 0
+        return len(self.broker.logs(topic, partition)) == 1 and self.objects()[f"{topic}-{partition}"] > 0
 
 
-@pytest.fixture(scope="module")
-def tiered(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiered]:
+@pytest.fixture(scope="module", params=["directory", "s3"])
+def tiered(
+    kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory, s3: S3, request: pytest.FixtureRequest
+) -> Iterator[Tiered]:
     root = tmp_path_factory.mktemp("tiered")
-    bucket = root / "bucket"
-    with KafkaBroker(root / "broker", tiered_settings(bucket)) as broker:
-        yield Tiered(broker, bucket)
+    bucket, is_s3 = root / "bucket", request.param == "s3"
+    url = s3.url("brokers") if is_s3 else str(bucket)
+    settings = s3_settings(f"{s3.endpoint}/{s3.bucket}/brokers", bucket) if is_s3 else tiered_settings(bucket)
+    with KafkaBroker(root / "broker", settings) as broker:
+        file_system = s3.file_system() if is_s3 else fsspec.filesystem("file")
+        yield Tiered(broker, url, root / "bucket.hold", file_system)
 
 
 def test_what_is_read_while_a_broker_uploads_is_what_a_consumer_gets(tiered: Tiered) -> None:
@@ -56,7 +73,7 @@ def test_what_is_read_while_a_broker_uploads_is_what_a_consumer_gets(tiered: Tie
         transaction = ("none", "commit", "none", "abort")[number % 4]
         produce_confluent(tiered.broker, "uploaded", records, codecs[number % 4], transaction, batch_size=2000)
         if not number:
-            wait_for(lambda: objects(tiered.bucket), "there is a bucket")
+            wait_for(tiered.objects, "there is a bucket")
         assert all(tiered.check("uploaded", each) for each in range(PARTITIONS))
     for each in range(PARTITIONS):
         wait_for(lambda each=each: tiered.is_uploaded("uploaded", each), "all but the active segment is remote")
@@ -85,22 +102,22 @@ def test_what_is_read_after_records_expired_is_what_a_consumer_gets(tiered: Tier
 
 def test_what_a_kill_in_the_middle_of_a_copy_leaves_is_read(tiered: Tiered) -> None:
     """The object of the segment is cut then; a broker that starts again copies the segment again."""
-    broker, hold = tiered.broker, tiered.bucket.with_name("bucket.hold")
-    held = hold.with_name("bucket.held")
+    broker, hold = tiered.broker, tiered.hold
+    held = hold.with_name("bucket.held") if tiered.file_system.protocol[0] == "file" else Path(f"{hold}.held")
     broker.create_topic("killed", **SETTINGS)
     produce_confluent(broker, "killed", some_records(2, 300, largest=900), batch_size=2000)
     wait_for(lambda: tiered.is_uploaded("killed"), "all but the active segment is remote")
     hold.touch()
     produce_confluent(broker, "killed", some_records(3, 300, largest=900), "none", "commit", batch_size=2000)
-    cut = Path(wait_for(lambda: held.exists() and held.read_text(), "a copy is held"))
+    cut = wait_for(lambda: held.exists() and held.read_text(), "a copy is held").rpartition("bucket/")[2]
     known = [consume(broker, "killed", isolation=each) for each in ISOLATIONS]
     broker.kill()
-    assert "killed-0-" in str(cut)
+    assert cut.startswith("killed-0-")
     left = [rows_of(broker.log_dir, "killed", 0, each, remote=tiered.bucket) for each in ISOLATIONS]
     assert left == known
     hold.unlink()
     broker.start()
     wait_for(lambda: tiered.is_uploaded("killed"), "the segment is copied again")
-    assert cut.exists()  # for ever
+    assert tiered.file_system.exists(f"{tiered.bucket}/{cut}")  # for ever
     assert [consume(broker, "killed", isolation=each) for each in ISOLATIONS] == known
     assert tiered.check("killed", 0) == len(known[0])

@@ -35,6 +35,13 @@ QUICK = {
 }
 
 
+def s3_settings(url: str, bucket: Path) -> dict[str, str]:
+    """Settings of a broker whose tiered topics are at ``url``, a bucket's of an S3 server; ``bucket``: what names the
+    files that hold a copy."""
+    own = {"rsm.config.url": url, "rsm.config.hold": f"{bucket}.hold"}
+    return {**tiered_settings(bucket), "remote.log.storage.manager.class.name": "S3RemoteStorage", **own}
+
+
 def tiered_settings(bucket: Path, version: str = NEWEST) -> dict[str, str]:
     """Settings of a broker whose tiered topics are in ``bucket``."""
     return {
@@ -85,7 +92,7 @@ def serves_remote(broker: KafkaBroker, topic: str, partition: int) -> bool:
     return False
 
 
-def rows_of(directory: Path, topic: str, partition: int, isolation: Isolation, **options: Any) -> list[Consumed]:
+def rows_of(directory: Path | str, topic: str, partition: int, isolation: Isolation, **options: Any) -> list[Consumed]:
     """The records of a partition as brokerless reads them. ``options``: of ``brokerless.open``."""
     columns = ["offset", "timestamp", "key", "value", "headers"]
     log = brokerless.open(directory, **options)

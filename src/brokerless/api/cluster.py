@@ -19,7 +19,6 @@ from brokerless.tables.partition_reader import OnDamage, PartitionReader
 if TYPE_CHECKING:
     from brokerless.internals.groups.positions import ResetTo
     from brokerless.jobs.cluster.job import ClusterDescription
-    from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions
     from brokerless.jobs.rebuild.plan import Data, Quorum, Rebuild
     from brokerless.serving.server import Server
 
@@ -77,8 +76,10 @@ def rebuild(
     key_pairs: Mapping[str, str | os.PathLike[str]] | None = None,
     log_starts: Mapping[tuple[str, int], int] | None = None,
     abort_open_transactions: bool = False,
+    topics: Collection[str] | str = (),
     apply: bool = False,
     max_batch_bytes: int | None = None,
+    storage_options: StorageOptions | None = None,
 ) -> Rebuild:
     """Make the log directories of a cluster again from those that are left, as ``brokerless rebuild``.
 
@@ -114,10 +115,15 @@ def rebuild(
         First offsets that consumers get, by topic and partition.
     abort_open_transactions : bool, default False
         End transactions that are open where the bucket ends.
+    topics : str or list of str, optional
+        Topics that are taken of the bucket, by names or patterns (``"click*"``), also in the place of one that was
+        created again; all else is of ``paths``.
     apply : bool, default False
         Write; by default nothing is.
     max_batch_bytes : int, optional
         Bytes that one batch may inflate to (128 MiB).
+    storage_options : dict, optional
+        fsspec's options of the bucket.
 
     Returns
     -------
@@ -142,7 +148,16 @@ def rebuild(
     from brokerless.jobs.rebuild.job import rebuild as run
     from brokerless.jobs.rebuild.plan import RebuildOptions
 
-    bucket = _bucket(from_bucket, log_starts, key_pairs, abort_open_transactions)
+    bucket = None
+    if from_bucket is not None:
+        from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions
+        from brokerless.log.tiered.options import with_tiered_options
+
+        location = with_tiered_options(Location(os.fspath(from_bucket), storage_options), key_pairs, None, None)
+        chosen = (topics,) if isinstance(topics, str) else tuple(topics)
+        bucket = BucketOptions(location, dict(log_starts or {}), abort_open_transactions, chosen)
+    elif log_starts or key_pairs or abort_open_transactions or topics or storage_options:
+        raise UsageError("topics, log_starts, key_pairs, abort_open_transactions and storage_options need from_bucket")
     options = RebuildOptions(
         data=data,
         mapping=None if mapping is None else os.fspath(mapping),
@@ -160,23 +175,6 @@ def rebuild(
     listed = [paths] if is_one else list(paths)
     directories = [] if bucket is not None and not listed else _directories(listed)
     return run(directories, os.fspath(to), options, apply=apply)
-
-
-def _bucket(
-    url: str | os.PathLike[str] | None,
-    log_starts: Mapping[tuple[str, int], int] | None,
-    key_pairs: Mapping[str, str | os.PathLike[str]] | None,
-    abort_open: bool,
-) -> BucketOptions | None:
-    from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions
-    from brokerless.log.tiered.options import with_tiered_options
-
-    if url is None:
-        if log_starts or key_pairs or abort_open:
-            raise UsageError("log_starts, key_pairs and abort_open_transactions are for from_bucket")
-        return None
-    location = with_tiered_options(Location(os.fspath(url)), key_pairs, None, None)
-    return BucketOptions(location, dict(log_starts or {}), abort_open)
 
 
 def undo_rebuild(paths: Paths, to: str | os.PathLike[str], *, force: bool = False) -> tuple[str, ...]:

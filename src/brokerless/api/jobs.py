@@ -236,14 +236,13 @@ def restart(
     directory: LogDirectory,
     kafka: str | None,
     max_batch_bytes: int | None,
-    remote: str | os.PathLike[str] | None = None,
+    remote: Paths | None = None,
 ) -> LogRestart:
     from brokerless.jobs.directory_state import load_directory_state
     from brokerless.jobs.restart.job import plan_directories, plan_partition
 
     state = load_directory_state(directory)
-    bucket = None if remote is None else os.fspath(remote)
-    start = next(iter(plan_directories([directory], None, max_batch_bytes, kafka, bucket)), None)
+    start = next(iter(plan_directories([directory], None, max_batch_bytes, kafka, remote)), None)
     restarts = (plan_partition(each, state, start, max_batch_bytes) for each in directory.partitions)
     return LogRestart(tuple(restarts), start)
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from brokerless.api import erasing, exporting, jobs
-from brokerless.api.jobs import LogAudit, LogRestart
+from brokerless.api.jobs import LogAudit, LogRestart, Paths
 from brokerless.api.log_tables import LogTables
 from brokerless.api.partition import Partition
 from brokerless.api.topic import Topic
@@ -44,7 +44,7 @@ def open(
     storage_options: StorageOptions | None = None,
     key_pairs: Mapping[str, str | os.PathLike[str]] | None = None,
     layout: str | None = None,
-    remote: str | os.PathLike[str] | None = None,
+    remote: Paths | None = None,
 ) -> Log:
     """Open a log directory, a partition's directory, or a single log file (a segment, or a KRaft snapshot).
 
@@ -64,7 +64,7 @@ def open(
         Files with the private keys (PEM) of encrypted segments, by the names of their key pairs.
     layout : str, optional
         How copies of segments are named in a bucket, such as ``{topic}/{partition}/{offset}-*.log``.
-    remote : path or URL, optional
+    remote : path or URL, or several, optional
         The bucket with the remote segments of the log at ``path``, so that both are read as one.
 
     Returns
@@ -309,7 +309,7 @@ class Log(LogTables):
         self,
         kafka: str | None = None,
         *,
-        remote: str | os.PathLike[str] | None = None,
+        remote: Paths | None = None,
         max_batch_bytes: int | None = None,
     ) -> LogRestart:
         """Predict what a broker's next start makes of the log directory, as ``brokerless restart``. Nothing is
@@ -321,7 +321,7 @@ class Log(LogTables):
         ----------
         kafka : {"4.4", "3.9"}, optional
             The version that starts (4.4).
-        remote : path or URL, optional
+        remote : path or URL, or several, optional
             The bucket of tiered topics, whose objects that would be deleted are counted.
         max_batch_bytes : int, optional
             Bytes that one batch may inflate to (128 MiB).

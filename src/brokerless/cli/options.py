@@ -57,8 +57,10 @@ class _EachOnce(Action):
 
 def add_remote(parser: ArgumentParser) -> None:
     """Add the option that says where the remote segments of a log are."""
-    help_of_remote = "the bucket with the remote segments of PATH's tiered topics: both are read as one log"
-    parser.add_argument("--remote", metavar="URL", help=help_of_remote)
+    help_of_remote = (
+        "the bucket with the remote segments of PATH's tiered topics: both are read as one log; can be repeated"
+    )
+    parser.add_argument("--remote", action="append", metavar="URL", help=help_of_remote)
 
 
 def add_all_below(parser: ArgumentParser) -> None:

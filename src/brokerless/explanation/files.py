@@ -26,7 +26,6 @@ from brokerless.log.positions import first_position, is_batch_up_to
 from brokerless.log.segment import LARGEST_WINDOW, ignore, scan_headers
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
-from brokerless.log.tiered import object_names
 from brokerless.text import html_table
 
 LARGEST_FILE = 256 << 20
@@ -39,6 +38,7 @@ _CUT_OFF = 1 << 20
 MOST_RECORDS = 100
 """Records and entries that are explained field by field, unless more are requested."""
 LOG = "log"
+MANIFEST = "rsm-manifest"
 
 
 _SHOWN = 80
@@ -143,9 +143,8 @@ def explain(
     known = names.parse_segment_file(name)
     if name in FILES:
         return Explanation(path, name, explain_text_file(_whole(location), name, chosen, budget))
-    remote = object_names.parse_object_name(name)
-    if remote is not None and remote.kind == "rsm-manifest":
-        return Explanation(path, remote.kind, explain_manifest(_whole(location), chosen, budget))
+    if name.endswith(f".{MANIFEST}"):
+        return Explanation(path, MANIFEST, explain_manifest(_whole(location), chosen, budget))
     if known is not None and known.kind == "producer-snapshot":
         fields = explain_producer_snapshot(_whole(location), chosen, budget)
         return Explanation(path, known.kind, fields)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.log import names
@@ -26,6 +27,7 @@ from brokerless.log.storage.segment_files import settled_entries
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered import detection
 from brokerless.log.tiered.lineage import read_lineage
+from brokerless.offset_spans import union
 
 _DELETED_LOG = ("log", "deleted")
 _TRIES = 100
@@ -235,7 +237,7 @@ def _with_finding(partition: PartitionPath, finding: Finding | None) -> Partitio
 
 def _with_remote(partitions: Sequence[PartitionPath], remote: Location) -> list[PartitionPath]:
     """Partitions with their remote segments before the local ones. ``remote``: the log directory that these are."""
-    from brokerless.log.tiered.segments import graded_unfinished  # it imports NumPy, and nothing else here does
+    from brokerless.log.tiered.segments import graded_left_out, spans_of  # it imports NumPy, and nothing else here does
 
     file_system, _ = remote.file_system()
     there = {each.name for each in remote.entries()}
@@ -258,8 +260,8 @@ def _with_remote(partitions: Sequence[PartitionPath], remote: Location) -> list[
         after = local.segments
         if after and end is not None and end > after[0].base_offset:
             after = (replace(after[0], overlaps=True), *after[1:])
-        start = next((each.base_offset for each in (*before, *after)), None)
-        findings = [graded_unfinished(each, local.log_start_offset, start) for each in log.findings]
+        read = union([*spans_of(log.segments), *([] if first is None else [(first, MAX_INT64)])])
+        findings = [graded_left_out(each, local.log_start_offset, read) for each in log.findings]
         return replace(local, segments=(*before, *after), findings=(*local.findings, *findings))
 
     return list(side_by_side(joined, partitions, remote.is_remote))

@@ -31,6 +31,7 @@ from brokerless.log.segment import Report, ignore, scan, scan_headers
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.paths import directory_name
+from brokerless.log.tiered.detection import is_tiered
 
 _MOST_OFFSETS = MAX_INT32
 """A batch whose offset is further from its segment's base has to begin another one (``LogSegment.shouldRoll``, 4.1.1):
@@ -108,10 +109,16 @@ def missing_segment(partition: PartitionPath, segment: SegmentPaths, file: File)
         return None
     text = (
         f"offsets {missing.start} to {missing.stop - 1} are missing before this segment, and nothing says that "
-        "compaction took them: a segment is missing, or the one before was not copied to its end; look for it on "
-        "another replica"
+        f"compaction took them: a segment is missing, or the one before was not copied to its end; {_remedy(following)}"
     )
     return _finding(following, missing.start, text)
+
+
+def _remedy(following: SegmentPaths) -> str:
+    """Where a segment may be that is missing before another one."""
+    if is_tiered(following.log.location):
+        return "look for an earlier version of its objects in the bucket, and for a copy of the bucket"
+    return "look for it on another replica"
 
 
 def missing_head(partition: PartitionPath) -> Finding | None:
@@ -135,7 +142,7 @@ def missing_head(partition: PartitionPath) -> Finding | None:
         return None
     text = (
         f"offsets {start} to {first.base_offset - 1} are missing: the log begins at offset {start} by its log start "
-        "offset, and this is its first segment; look for those before it on another replica"
+        f"offset, and this is its first segment; {_remedy(first)}"
     )
     return _finding(first, start, text)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
@@ -329,7 +329,10 @@ class _Reader:
             options = self.json("storageOptions", text, lambda value: isinstance(value, dict), '{"anon": true}')
         key_pairs = self.text("keyPairs")
         files = {} if key_pairs is None else self.json("keyPairs", key_pairs, _is_by_name, '{"key1": "key1.pem"}')
-        return tiered_options(options, files, self.text("layout"), self.text("remote"))
+        remote: Sequence[str] | str | None = self.text("remote")
+        if isinstance(remote, str) and remote.lstrip().startswith("["):
+            remote = self.json("remote", remote, _is_list, '["s3://a", "s3://b"]')
+        return tiered_options(options, files, self.text("layout"), remote)
 
     def json(self, name: str, text: str, is_right: Callable[[Any], bool], example: str) -> Any:
         try:
@@ -339,6 +342,10 @@ class _Reader:
         if value is None or not is_right(value):
             raise UsageError(f"option {name}: expected JSON such as {example}, found {text!r}")
         return value
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in cast(list[Any], value))
 
 
 def _is_by_name(value: Any) -> bool:

@@ -79,17 +79,15 @@ def test_what_the_metadata_does_not_have_is_read(tmp_path: Path) -> None:
     assert Kind.REMOTE_SEGMENT_REPEATED in {each.kind for each in partition.paths.findings}
 
 
-def test_a_replica_of_the_metadata_that_has_fallen_behind_leaves_nothing_out_silently(tmp_path: Path) -> None:
+def test_a_replica_of_the_metadata_that_has_fallen_behind_leaves_no_record_out(tmp_path: Path) -> None:
+    """A segment whose copy began, and did not end by such metadata, is read; the broker's local log begins after it."""
     data, bucket = broker_directory("killed", tmp_path / "data"), golden() / "killed" / "bucket"
     (log,) = data.glob("__remote_log_metadata-*/*.log")
     whole = log.read_bytes()
     positions = [row["position"] for batch in brokerless.open(log).batches() for row in batch.to_pylist()]
-    for position in positions[::3]:
+    for position in positions:
         log.write_bytes(whole[:position])
-        damage: list[Finding] = []
-        rows = rows_of(killed(data, bucket), damage)
-        if summary_of(rows) != KILLED.expected["read_uncommitted"]["all"]:
-            assert [each for each in damage if each.severity != "info"], position
+        assert summary_of(rows_of(killed(data, bucket))) == KILLED.expected["read_uncommitted"]["all"], position
     for position in positions[::3]:  # an event may be lost, and no record is
         damaged = bytearray(whole)
         damaged[position + 100] ^= 1
@@ -97,8 +95,40 @@ def test_a_replica_of_the_metadata_that_has_fallen_behind_leaves_nothing_out_sil
         assert summary_of(rows_of(killed(data, bucket))) == KILLED.expected["read_uncommitted"]["all"], position
 
 
-@pytest.mark.parametrize("damage", ["cut", "log", "rsm-manifest"])
-def test_a_whole_copy_is_read_where_the_finished_one_is_cut_or_has_no_log(tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize("name", ["plain", "prefix"])
+def test_what_an_old_replica_knows_as_begun_is_read(tmp_path: Path, name: str) -> None:
+    """Segments are in the middle of a log, and after it others that the replica does not have."""
+    data, bucket = broker_directory(name, tmp_path / "data"), golden() / name / "bucket"
+    own = [each for each in cases() if each.set == name]
+    for log in sorted(data.glob("__remote_log_metadata-*/*.log")):
+        whole = log.read_bytes()
+        positions = [row["position"] for batch in brokerless.open(log).batches() for row in batch.to_pylist()]
+        for position in positions[1::4]:
+            log.write_bytes(whole[:position])
+            opened = brokerless.open(data, remote=bucket)
+            for case in own:
+                rows = rows_of(opened.partition(case.topic, case.partition))
+                assert summary_of(rows) == case.expected["read_uncommitted"]["all"], (log, position, case.id)
+        log.write_bytes(whole)
+
+
+def test_what_is_left_out_in_the_middle_of_a_log_is_a_warning(tmp_path: Path) -> None:
+    """An upload that did not end is all that there is of some offsets."""
+    data, bucket = broker_directory("killed", tmp_path / "data"), copy_of("killed", tmp_path / "bucket")
+    for path in (bucket / DIRECTORY).glob(f"{2040:020}-*"):
+        path.unlink()
+    for path in (bucket / DIRECTORY).glob(f"{4071:020}-*.rsm-manifest"):
+        path.unlink()
+    damage: list[Finding] = []
+    rows = rows_of(killed(data, bucket), damage)
+    assert {row[0] for row in rows}.isdisjoint(range(2040, 6000))
+    assert (Kind.REMOTE_SEGMENT_UNFINISHED, 4071) in {
+        (each.kind, each.offset) for each in damage if each.severity == "warning"
+    }
+
+
+@pytest.mark.parametrize("damage", ["cut", "log", "rsm-manifest", "flipped", "all"])
+def test_a_whole_copy_is_read_where_the_finished_one_is_damaged_or_gone(tmp_path: Path, damage: str) -> None:
     bucket = copy_of("killed", tmp_path / "bucket")
     finished = next(
         path for path in (bucket / DIRECTORY).glob("00000000000000004071-*.log")
@@ -107,6 +137,13 @@ def test_a_whole_copy_is_read_where_the_finished_one_is_cut_or_has_no_log(tmp_pa
     if damage == "cut":
         with finished.open("r+b") as file:
             file.truncate(600_000)
+    elif damage == "flipped":
+        content = bytearray(finished.read_bytes())
+        content[600_000] ^= 1
+        finished.write_bytes(content)
+    elif damage == "all":
+        for path in finished.parent.glob(f"{finished.stem}.*"):
+            path.unlink()
     else:
         finished.with_suffix(f".{damage}").unlink()
     data = broker_directory("killed", tmp_path / "data")
@@ -114,5 +151,8 @@ def test_a_whole_copy_is_read_where_the_finished_one_is_cut_or_has_no_log(tmp_pa
     rows = rows_of(killed(data, bucket), damage_found)
     assert summary_of(rows) == KILLED.expected["read_uncommitted"]["all"]
     assert any(each.severity != "info" or each.kind == Kind.REMOTE_SEGMENT_UNFINISHED for each in damage_found)
+    kinds = {each.kind for each in damage_found if each.severity != "info"}
+    if damage == "flipped":
+        assert kinds == {Kind.REMOTE_SEGMENT_DAMAGED}
     alone = rows_of(brokerless.open(bucket), [])
     assert summary_of(alone) == KILLED.expected["read_uncommitted"]["remote"]

@@ -79,13 +79,16 @@ def test_lost_objects_are_errors_while_the_local_log_does_not_have_them(tmp_path
     next(path for path in objects_of(bucket, finished[2]) if path.suffix == ".indexes").unlink()
     data = broker_directory("killed", tmp_path / "data")
     remote = audited(data, bucket)
-    assert [(each.segment_id, each.finding.severity, each.objects) for each in remote.lost] == [
+    lost = [each for each in remote.findings if each.finding.kind == Kind.REMOTE_SEGMENT_LOST]
+    assert [(each.segment_id, each.finding.severity, each.objects) for each in lost] == [
         (finished[0], "error", 0),
-        (finished[2], "error", 2),
+        (finished[2], "warning", 2),
     ]
+    assert remote.lost == lost[:1]
     assert Kind.REMOTE_OFFSETS_MISSING not in kinds(remote)  # it is said once
-    assert "no object of remote segment" in remote.lost[0].finding.message
-    assert "no indexes of remote segment" in remote.lost[1].finding.message
+    assert "no object of remote segment" in lost[0].finding.message
+    assert "no indexes of remote segment" in lost[1].finding.message
+    assert "a whole copy of them in the bucket is read here, and by no broker" in lost[1].finding.message
     shutil.copy(data / "killed-0" / f"{8093:020}.log", data / "killed-0" / f"{0:020}.log")
     remote = audited(data, bucket)
     assert not remote.lost
@@ -130,7 +133,9 @@ def test_objects_that_the_metadata_does_not_have_are_orphans_while_others_have_t
     (kept,) = [each for each in remote.findings if each.segment_id == name]
     assert (kept.finding.kind, kept.finding.severity) == (Kind.REMOTE_SEGMENT_NEEDED, "warning")
     assert "may be the only copy of offsets 0..2039" in kept.finding.message
-    assert [each.segment_id for each in remote.lost] == [first]
+    assert not remote.lost
+    (lost,) = [each for each in remote.findings if each.segment_id == first]
+    assert (lost.finding.kind, lost.finding.severity) == (Kind.REMOTE_SEGMENT_LOST, "warning")
 
 
 def ids_of(start: int) -> tuple[str, str]:
@@ -276,4 +281,21 @@ def test_an_unfinished_upload_is_no_orphan_while_the_other_one_is_not_whole(tmp_
     next(path for path in objects_of(bucket, instead) if path.suffix == ".log").unlink()
     remote = audited(broker_directory("killed", tmp_path / "data"), bucket)
     assert unfinished not in {each.segment_id for each in remote.orphans}
-    assert instead in {each.segment_id for each in remote.lost}
+    (lost,) = [each for each in remote.findings if each.segment_id == instead]
+    assert (lost.finding.kind, lost.finding.severity) == (Kind.REMOTE_SEGMENT_LOST, "warning")
+
+
+def test_a_dangling_segment_has_its_bytes_and_cost(tmp_path: Path) -> None:
+    """The local log has another history: what was copied in an epoch that is not in it is served by nobody."""
+    data, bucket = broker_directory("plain", tmp_path / "data"), golden() / "plain" / "bucket"
+    file = data / "epochs-0" / "leader-epoch-checkpoint"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([lines[0], str(len(lines) - 3), *(each for each in lines[2:] if each[0] != "2"), ""]))
+    remote = audited(data, bucket, 2.0)
+    dangling = [each for each in remote.findings if each.finding.kind == Kind.REMOTE_SEGMENT_DANGLING]
+    assert dangling
+    for each in dangling:
+        files = objects_of(bucket, str(each.segment_id))
+        size = sum(path.stat().st_size for path in files)
+        assert (each.objects, each.size, each.monthly_cost) == (len(files), size, pytest.approx(size * 2.0 / 1e9))
+        assert f"{len(files)} objects" in each.finding.message

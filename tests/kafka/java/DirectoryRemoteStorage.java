@@ -39,26 +39,26 @@ public class DirectoryRemoteStorage implements RemoteStorageManager {
     public Optional<CustomMetadata> copyLogSegmentData(RemoteLogSegmentMetadata segment, LogSegmentData data)
             throws RemoteStorageException {
         try {
-            Files.createDirectories(object(segment, ".log").getParent());
-            copyLog(data.logSegment(), object(segment, ".log"));
-            Files.copy(data.offsetIndex(), object(segment, ".index"));
-            Files.copy(data.timeIndex(), object(segment, ".timeindex"));
+            writeLog(object(segment, ".log"), Files.readAllBytes(data.logSegment()));
+            write(object(segment, ".index"), Files.readAllBytes(data.offsetIndex()));
+            write(object(segment, ".timeindex"), Files.readAllBytes(data.timeIndex()));
             if (data.transactionIndex().isPresent()) {
-                Files.copy(data.transactionIndex().get(), object(segment, ".txnindex"));
+                write(object(segment, ".txnindex"), Files.readAllBytes(data.transactionIndex().get()));
             }
-            Files.copy(data.producerSnapshotIndex(), object(segment, ".snapshot"));
+            write(object(segment, ".snapshot"), Files.readAllBytes(data.producerSnapshotIndex()));
             ByteBuffer epochs = data.leaderEpochIndex().duplicate();
             byte[] bytes = new byte[epochs.remaining()];
             epochs.get(bytes);
-            Files.write(object(segment, ".leader_epoch_checkpoint"), bytes);
+            write(object(segment, ".leader_epoch_checkpoint"), bytes);
         } catch (IOException | InterruptedException failed) {
             throw new RemoteStorageException(failed);
         }
         return Optional.empty();
     }
 
-    private void copyLog(Path log, Path object) throws IOException, InterruptedException {
-        byte[] bytes = Files.readAllBytes(log);
+    void writeLog(String name, byte[] bytes) throws IOException, InterruptedException {
+        Path object = directory.resolve(name);
+        Files.createDirectories(object.getParent());
         Path hold = Path.of(directory + ".hold");
         try (OutputStream out = Files.newOutputStream(object)) {
             out.write(bytes, 0, bytes.length / 2);
@@ -68,6 +68,18 @@ public class DirectoryRemoteStorage implements RemoteStorageManager {
             }
             out.write(bytes, bytes.length / 2, bytes.length - bytes.length / 2);
         }
+    }
+
+    void write(String name, byte[] bytes) throws IOException, InterruptedException {
+        Files.write(directory.resolve(name), bytes);
+    }
+
+    InputStream read(String name, int start) throws IOException, InterruptedException {
+        return Channels.newInputStream(FileChannel.open(directory.resolve(name)).position(start));
+    }
+
+    void delete(String name) throws IOException, InterruptedException {
+        Files.deleteIfExists(directory.resolve(name));
     }
 
     @Override
@@ -89,28 +101,27 @@ public class DirectoryRemoteStorage implements RemoteStorageManager {
     @Override
     public void deleteLogSegmentData(RemoteLogSegmentMetadata segment) throws RemoteStorageException {
         try {
-            Files.deleteIfExists(object(segment, ".log"));
-            for (String suffix : SUFFIXES.values()) Files.deleteIfExists(object(segment, suffix));
-        } catch (IOException failed) {
+            delete(object(segment, ".log"));
+            for (String suffix : SUFFIXES.values()) delete(object(segment, suffix));
+        } catch (IOException | InterruptedException failed) {
             throw new RemoteStorageException(failed);
         }
     }
 
     private InputStream open(RemoteLogSegmentMetadata segment, String suffix, int start) throws RemoteStorageException {
         try {
-            return Channels.newInputStream(FileChannel.open(object(segment, suffix)).position(start));
+            return read(object(segment, suffix), start);
         } catch (NoSuchFileException missing) {
             throw new RemoteResourceNotFoundException(missing);
-        } catch (IOException failed) {
+        } catch (IOException | InterruptedException failed) {
             throw new RemoteStorageException(failed);
         }
     }
 
-    private Path object(RemoteLogSegmentMetadata segment, String suffix) {
+    private static String object(RemoteLogSegmentMetadata segment, String suffix) {
         var partition = segment.topicIdPartition();
         String name = String.format("%020d-%s%s", segment.startOffset(), segment.remoteLogSegmentId().id(), suffix);
-        String above = partition.topic() + "-" + partition.partition() + "-" + partition.topicId();
-        return directory.resolve(above).resolve(name);
+        return partition.topic() + "-" + partition.partition() + "-" + partition.topicId() + "/" + name;
     }
 
     @Override

@@ -5,17 +5,17 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.log.tiered import copy_of, golden, rows_of
+from tests.log.tiered import cases, copy_of, golden, key_pairs, rows_of, summary_of
 
 import brokerless
-from brokerless import Kind, UnreadableError
+from brokerless import Kind, UnreadableError, UsageError
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.bucket import Bucket
 from brokerless.log.tiered.decryption import KeyPairs
 
 
 def bucket_at(path: Path) -> Bucket:
-    return Bucket(Location(str(path)), "", None, KeyPairs({}), {})
+    return Bucket([(Location(str(path)), "")], None, KeyPairs({}), {})
 
 
 def test_partitions_by_their_names() -> None:
@@ -78,3 +78,34 @@ def test_what_is_beside_log_directories(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match="log directories below it are"):
         brokerless.open(tmp_path)
     assert brokerless.open(tmp_path / "bucket").topics
+
+
+def split(set_: str, to: Path) -> list[Path]:
+    """A bucket as two, each with every second segment."""
+    bucket = golden() / set_ / "bucket"
+    segments = sorted({path.relative_to(bucket).with_suffix("") for path in bucket.rglob("*.log")})
+    for number, segment in enumerate(segments):
+        target = to / str(number % 2) / segment.parent
+        target.mkdir(parents=True, exist_ok=True)
+        for path in (bucket / segment.parent).glob(f"{segment.name}.*"):
+            shutil.copy(path, target)
+    return [to / "0", to / "1"]
+
+
+@pytest.mark.parametrize("set_", ["plain", "prefix", "local", "encrypted"])
+def test_several_buckets_are_one(set_: str, tmp_path: Path) -> None:
+    buckets = split(set_, tmp_path)
+    for order in (1, -1):
+        log = brokerless.open(golden() / set_ / "data", remote=buckets[::order], key_pairs=key_pairs())
+        for case in (each for each in cases() if each.set == set_):
+            rows = rows_of(log.partition(case.topic, case.partition), start_offset=case.log_start)
+            assert summary_of(rows) == case.expected["read_uncommitted"]["all"], case.id
+
+
+def test_one_of_several_buckets_without_segments_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    data, bucket = golden() / "plain" / "data", golden() / "plain" / "bucket"
+    with pytest.raises(UnreadableError, match=r"empty: there are no remote segments here"):
+        brokerless.open(data, remote=[bucket, tmp_path / "empty"])
+    with pytest.raises(UsageError, match="give the buckets"):
+        brokerless.open(data, remote=[bucket, f"tiered://::file://{bucket}"])

@@ -32,3 +32,56 @@ def test_an_end_that_is_too_far_hides_no_other_segment(name: str, added: int, tm
         f"endOffset {end}",
         str(end + added),
     )
+
+
+def second_copy(bucket: Path) -> tuple[Path, Path]:
+    """Another complete copy of the second segment of a partition; the logs of both."""
+    manifest = next(
+        each for directory in sorted(bucket.glob("*/*")) for each in sorted(directory.glob("*.rsm-manifest"))[1:2]
+    )
+    segment_id = manifest.name[21:43]
+    for path in manifest.parent.glob(f"*{segment_id}*"):
+        content = path.read_bytes()
+        content = content.replace(segment_id.encode(), b"A" * 22) if path == manifest else content
+        path.with_name(path.name.replace(segment_id, "A" * 22)).write_bytes(content)
+    log = manifest.with_suffix(".log")
+    return log, log.with_name(log.name.replace(segment_id, "A" * 22))
+
+
+@pytest.mark.parametrize("name", ["plain", "compressed", "encrypted"])
+@pytest.mark.parametrize("damaged", [0, 1])
+@pytest.mark.parametrize("at", [0.01, 0.5, 0.99])
+def test_an_intact_copy_is_read_where_a_segment_is_damaged(name: str, damaged: int, at: float, tmp_path: Path) -> None:
+    """Of the two, one is read whichever is damaged, and what is damaged is named if it would be read."""
+    bucket = copy_of(name, tmp_path / "bucket")
+    whole = rows_of(brokerless.open(bucket, key_pairs=key_pairs()))
+    logs = second_copy(bucket)
+    content = bytearray(logs[damaged].read_bytes())
+    content[int(len(content) * at)] ^= 1
+    logs[damaged].write_bytes(content)
+    found: list[Finding] = []
+    log = brokerless.open(bucket, key_pairs=key_pairs())
+    assert rows_of(log, found) == whole
+    errors = [each for each in found if each.severity == "error"]
+    assert {(each.kind, each.file) for each in errors} <= {(Kind.REMOTE_SEGMENT_DAMAGED, f"{logs[damaged]}")}
+    assert {each.kind for each in log.verify() if each.severity == "error"} == {each.kind for each in errors}
+    first = int(logs[0].name[:20])
+    place = next(each for each in log.partitions if str(logs[0].parent).endswith(f"/{each.paths.partition}")
+                 and logs[0].parents[1].name.startswith(f"{each.topic}-"))  # fmt: skip
+    found.clear()
+    rows = rows_of(place, found, start_offset=first + 1, end_offset=first + 3)
+    assert [row[0] for row in rows] == [first + 1, first + 2]
+
+
+@pytest.mark.parametrize("name", ["plain", "encrypted"])
+def test_two_damaged_copies_are_read_as_one(name: str, tmp_path: Path) -> None:
+    bucket = copy_of(name, tmp_path / "bucket")
+    for at, path in enumerate(second_copy(bucket)):
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2 + at] ^= 1
+        path.write_bytes(content)
+    found: list[Finding] = []
+    rows_of(brokerless.open(bucket, key_pairs=key_pairs()), found)
+    kinds = {each.kind for each in found if each.severity == "error"}
+    assert (Kind.CHECKSUM_MISMATCH if name == "plain" else Kind.REMOTE_CHUNK_INVALID) in kinds
+    assert Kind.REMOTE_SEGMENT_DAMAGED not in kinds

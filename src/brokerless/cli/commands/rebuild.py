@@ -80,6 +80,8 @@ def add_options(parser: ArgumentParser) -> None:
     help_of_bucket = "the bucket of the tiered topics, where it is all that is left of them"
     parser.add_argument("--from-bucket", metavar="URL", help=help_of_bucket)
     add_key_pair(parser)
+    help_of_topic = "with --from-bucket: only this topic, or topics, as 'click*'; all else is of DISK; can be repeated"
+    parser.add_argument("-t", "--topic", dest="topics", action="append", default=[], metavar="NAME", help=help_of_topic)
     help_of_start = "with --from-bucket: the first offset of a partition that consumers get; can be repeated"
     parser.add_argument(
         "--log-start", action="append", type=log_start, default=[], metavar="TOPIC-P=OFFSET", help=help_of_start
@@ -103,11 +105,12 @@ def _bucket(options: Namespace) -> BucketOptions | None:
     from brokerless.log.tiered.options import with_tiered_options
 
     if options.from_bucket is None:
-        if options.log_start or options.key_pair or options.abort_open_transactions:
-            raise UsageError("--log-start, --key-pair and --abort-open-transactions are for --from-bucket")
+        if options.log_start or options.key_pair or options.abort_open_transactions or options.topics:
+            raise UsageError("--topic, --log-start, --key-pair and --abort-open-transactions are for --from-bucket")
         return None
     location = with_tiered_options(Location(options.from_bucket), dict(options.key_pair), None, None)
-    return BucketOptions(location, dict(options.log_start), options.abort_open_transactions)
+    log_starts = dict(options.log_start)
+    return BucketOptions(location, log_starts, options.abort_open_transactions, tuple(options.topics))
 
 
 def run(options: Namespace) -> int:

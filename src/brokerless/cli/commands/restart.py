@@ -54,8 +54,10 @@ def add_options(parser: ArgumentParser) -> None:
     add_severity(parser)
     help_of_version = "the Kafka that starts, 4.4 (the default) or 3.9; what another one refuses is said as well"
     parser.add_argument("--kafka", metavar="VERSION", help=help_of_version)
-    help_of_remote = "the bucket of tiered topics: how many of its objects a start would delete is counted there"
-    parser.add_argument("--remote", metavar="URL", help=help_of_remote)
+    help_of_remote = (
+        "the bucket of tiered topics: how many of its objects a start would delete is counted there; can be repeated"
+    )
+    parser.add_argument("--remote", action="append", metavar="URL", help=help_of_remote)
 
 
 def run(options: Namespace) -> int:

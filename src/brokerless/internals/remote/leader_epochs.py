@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from brokerless.findings import Finding, Kind
-from brokerless.internals.remote.segment_metadata import read_remote_metadata
 from brokerless.internals.remote.storage import (
     REMOTE_STORAGE,
     RemoteSegment,
@@ -17,13 +16,12 @@ from brokerless.internals.remote.storage import (
     deleted_by_epochs,
     is_enabled,
 )
-from brokerless.internals.remote.unread_segments import metadata_partitions, without_remote
+from brokerless.internals.remote.unread_segments import load_remote_metadata, without_remote
 from brokerless.internals.topic_settings import is_in_metadata, read_topic_setting, topic_id_in_metadata
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import epochs_of, load_leader_epochs
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import PartitionPath
-from brokerless.log.segment import ignore
 from brokerless.log.tiered.detection import is_tiered
 
 
@@ -79,5 +77,5 @@ def _remote_segments(partition: PartitionPath, topic: str) -> tuple[bool, Sequen
     topic_id = topic_id_in_metadata(location, topic) or topic_id_of(partition.partition_metadata)
     if topic_id is None:
         return is_enabled(setting), ()
-    begun = begun_segments(read_remote_metadata(metadata_partitions(location), ignore))
+    begun = begun_segments(load_remote_metadata(location).metadata)
     return is_enabled(setting), begun.get((topic_id, partition.partition or 0), ())

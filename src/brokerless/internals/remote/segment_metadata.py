@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 from brokerless.findings import Finding, Kind
 from brokerless.internals.entries import RawRecord, decode_entry, read_entries
 from brokerless.internals.records import REMOTE_LOG_METADATA
+from brokerless.log.checkpoint.leader_epochs import Epochs, assign
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 State = Literal["COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED"]
@@ -86,6 +87,18 @@ class RemoteMetadata:
     def of(self, topic_id: str, partition: int) -> Mapping[str, SegmentMetadata]:
         """The segments of a partition by their IDs."""
         return self.segments.get((topic_id, partition), {})
+
+
+def remote_epochs(metadata: RemoteMetadata) -> dict[Key, Epochs]:
+    """The leader epochs of each partition's remote segments, each with its first offset there: of those that brokers
+    read, from the first one on."""
+    found: dict[Key, Epochs] = {}
+    for key, known in metadata.segments.items():
+        read = sorted((each.start_offset, each.epochs) for each in known.values() if each.is_referenced)
+        for _, epochs in read:
+            for epoch, offset in epochs:
+                found[key] = assign(found.get(key, ()), epoch, offset)
+    return found
 
 
 def read_remote_metadata(

@@ -91,15 +91,31 @@ def read_remote_storage(
 ) -> RemoteStorage:
     """What the settings of topics and those of ``partitions`` that are of ``__remote_log_metadata`` say. Without a
     tiered topic, none of them is read. ``names_by_id``: all topics; ``settings`` by name."""
-    topics = {
+    topics = tiered_topics(names_by_id, settings)
+    own = [each for each in partitions if topics and each.topic == REMOTE_LOG_METADATA]
+    metadata = read_remote_metadata(own, on_damage, max_batch_bytes)
+    return replace(_storage(topics, metadata), is_known=bool(own))
+
+
+def remote_storage(
+    names_by_id: Mapping[str, str], settings: Mapping[str, Mapping[str, str]], metadata: RemoteMetadata
+) -> RemoteStorage:
+    """The same of metadata that was read."""
+    return _storage(tiered_topics(names_by_id, settings), metadata)
+
+
+def _storage(topics: Mapping[str, str], metadata: RemoteMetadata) -> RemoteStorage:
+    whole = _segments(metadata, lambda each: each.state == _FINISHED)
+    return RemoteStorage(topics, whole, is_known=True, begun=begun_segments(metadata))
+
+
+def tiered_topics(names_by_id: Mapping[str, str], settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """The names of tiered topics, by ID."""
+    return {
         topic_id: topic
         for topic_id, topic in names_by_id.items()
         if is_enabled(settings.get(topic, {}).get(REMOTE_STORAGE))
     }
-    own = [each for each in partitions if topics and each.topic == REMOTE_LOG_METADATA]
-    metadata = read_remote_metadata(own, on_damage, max_batch_bytes)
-    whole = _segments(metadata, lambda each: each.state == _FINISHED)
-    return RemoteStorage(topics, whole, bool(own), begun_segments(metadata))
 
 
 def is_enabled(setting: str | None) -> bool:

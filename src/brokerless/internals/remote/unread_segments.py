@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from brokerless.errors import BrokerlessError, UnreadableError
 from brokerless.findings import Finding
 from brokerless.internals.records import REMOTE_LOG_METADATA
-from brokerless.internals.remote.segment_metadata import STATES, read_remote_metadata
+from brokerless.internals.remote.segment_metadata import STATES, RemoteMetadata, SegmentMetadata, read_remote_metadata
 from brokerless.log import names
-from brokerless.log.storage.location import Location
+from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered.detection import OPTION, is_joined, remote_of
+from brokerless.offset_spans import union, without
 from brokerless.tables.partition_reader import PartitionReader, open_partitions
 
 _MOST = 1000
@@ -20,25 +23,66 @@ that were deleted stay in the metadata for ever."""
 
 def with_unread_segments(location: Location) -> Location:
     """Return the location of a log, whose remote segments are read as well, with the segments among its options that
-    are not to be read: whose copy was not finished or was replaced, or whose deletion began. What the metadata does not
-    have is read, as its partition may be on another broker; so is, where the metadata is damaged, what it does not have
-    as finished."""
+    are not to be read: whose copy was not finished or was replaced, while other segments have its offsets, or whose
+    deletion began.
+
+    What the metadata does not have is read, as its partition may be on another broker; so is what it does not have as
+    finished, and no other segment has, as this replica of the metadata may be old, or damaged: a broker keeps its local
+    segment until the copy is finished, so that such offsets are in the local log, or the copy was finished.
+    """
     if not is_joined(location):
         return location
     unread: dict[str, str] = {}
-    damage: list[Finding] = []
     with suppress(UnreadableError):
-        metadata = read_remote_metadata(metadata_partitions(location), damage.append)
-        segments = (each for known in metadata.segments.values() for each in known.values())
-        unread = {each.segment_id: each.state for each in segments if not each.is_referenced}
-    if any(each.severity != "info" for each in damage):  # an event that says that copying was finished may be lost
-        unread = {segment_id: state for segment_id, state in unread.items() if state != STATES[0]}
+        for known in load_remote_metadata(location).metadata.segments.values():
+            unread |= _unread(list(known.values()))
     if len(unread) > _MOST and (remote := remote_of(location)) is not None:
         file_system, _ = remote.file_system()
         there: set[str] = file_system.segment_ids()
         unread = {segment_id: state for segment_id, state in unread.items() if segment_id in there}
     options = location.options or {}
     return Location(location.path, {**options, OPTION: {**options[OPTION], "unread": unread}}) if unread else location
+
+
+def _unread(segments: Sequence[SegmentMetadata]) -> dict[str, str]:
+    """The IDs of a partition's segments that are not read, with their states."""
+    read = union((each.start_offset, each.end_offset + 1) for each in segments if each.is_referenced)
+    return {
+        each.segment_id: each.state
+        for each in segments
+        if not each.is_referenced
+        and (each.state != STATES[0] or not without([(each.start_offset, each.end_offset + 1)], read))
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedMetadata:
+    """``partitions``: the numbers of the partitions of ``__remote_log_metadata`` that were read. ``is_damaged``:
+    whether some of their events may be lost."""
+
+    metadata: RemoteMetadata
+    partitions: frozenset[int]
+    is_damaged: bool
+
+
+_loaded: dict[tuple[DirectoryEntry, ...], LoadedMetadata] = {}
+"""What was read last, by the logs of the partitions."""
+
+
+def load_remote_metadata(location: Location) -> LoadedMetadata:
+    """What the partitions of :func:`metadata_partitions` say of remote segments; read once for all that ask, as long as
+    their files do not change. Raises :class:`UnreadableError`."""
+    readers = metadata_partitions(location)
+    logs = tuple(each.log for reader in readers for each in reader.segment_paths)
+    found = _loaded.get(logs)
+    if found is None:
+        damage: list[Finding] = []
+        metadata = read_remote_metadata(readers, damage.append)
+        is_damaged = any(each.severity != "info" for each in damage)
+        found = LoadedMetadata(metadata, frozenset(each.partition or 0 for each in readers), is_damaged)
+        _loaded.clear()
+        _loaded[logs] = found
+    return found
 
 
 def metadata_partitions(location: Location) -> list[PartitionReader]:

@@ -18,10 +18,8 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.records import TOPICS
-from brokerless.internals.remote.leader_epochs import check_remote_epochs
 from brokerless.internals.remote.storage import load_remote_storage
 from brokerless.internals.tables import state_rows
-from brokerless.jobs.audit.epochs import LeaderEpochCheck
 from brokerless.jobs.audit.gaps import GapCheck
 from brokerless.jobs.audit.internal_topics import TABLES, DirectoryOwner, LivePartition, check_internal_topics
 from brokerless.jobs.audit.next_start import check_start
@@ -38,11 +36,11 @@ from brokerless.jobs.directory_state import (
     compare_topic_ids,
     running_broker,
 )
+from brokerless.jobs.epoch_checks import LeaderEpochCheck, check_epochs
 from brokerless.jobs.run.job import in_order, run
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.segment_checks import SegmentScan, check_indexes, check_metadata_files, persisting, verify_file
 from brokerless.log import names
-from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, check_names
@@ -359,17 +357,10 @@ def _findings(
         except UnreadableError as error:
             reason = error.reason_for(snapshot.path)
             yield Finding("error", Kind.UNREADABLE_FILE, snapshot.path, None, None, reason)
-    beside = list(check_metadata_files(partition))
-    yield from beside
+    yield from check_metadata_files(partition)
     yield from follower.gaps.findings(partition.segments[-1] if partition.segments else None)
     yield from follower.timestamps.findings()
-    checkpoint = partition.leader_epoch_checkpoint
-    epochs = None if checkpoint is None else load_leader_epochs(checkpoint.location)
-    if not any(each.kind == Kind.REMOTE_EPOCHS_LOST for each in beside):
-        wrong = list(follower.epochs.findings(epochs, follower.end_offset, is_partition))
-        is_wrong = any(each.kind == Kind.LEADER_EPOCH_MISMATCH for each in wrong)
-        lost = check_remote_epochs(partition) if is_wrong else None
-        yield from wrong if lost is None else (lost,)
+    yield from check_epochs(partition, follower.epochs, follower.end_offset, is_partition)
     yield from follower.transactions.findings(partition.segments, follower.end_offset, follower.is_whole)
     yield from check_lines(lines, follower.start_offset, follower.end_offset)
     yield from _formats(partition.path, follower)

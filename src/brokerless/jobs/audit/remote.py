@@ -15,8 +15,13 @@ from brokerless.findings import Finding, Kind, Severity
 from brokerless.internals.known_topics import known_topics
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_events import metadata_partition
-from brokerless.internals.remote.segment_metadata import Key, RemoteMetadata, SegmentMetadata, read_remote_metadata
-from brokerless.internals.remote.unread_segments import log_directory_of, metadata_partitions, without_remote
+from brokerless.internals.remote.segment_metadata import Key, RemoteMetadata, SegmentMetadata
+from brokerless.internals.remote.unread_segments import (
+    LoadedMetadata,
+    load_remote_metadata,
+    log_directory_of,
+    without_remote,
+)
 from brokerless.internals.topic_settings import read_topic_setting
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.tiered.detection import is_joined, is_tiered, remote_of
@@ -25,7 +30,12 @@ from brokerless.text import format_bytes, short_html, short_repr
 
 GIGABYTE = 1_000_000_000
 _STARTED, _FINISHED, _DELETING = "COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED"
-REPORTED = (Kind.REMOTE_SEGMENT_UNFINISHED, Kind.REMOTE_SEGMENT_REPEATED, Kind.REMOTE_SEGMENT_DELETED)
+REPORTED = (
+    Kind.REMOTE_SEGMENT_UNFINISHED,
+    Kind.REMOTE_SEGMENT_REPEATED,
+    Kind.REMOTE_SEGMENT_DELETED,
+    Kind.REMOTE_SEGMENT_DANGLING,
+)
 """What listing the bucket says of segments that are not read; here, it is said with what they cost."""
 
 
@@ -97,14 +107,20 @@ def audit_remote(
     file_system, _ = remote.file_system()
     inventory: Sequence[SegmentObjects]
     inventory, is_part = file_system.inventory()
-    readers = [] if is_tiered(location) else metadata_partitions(location)
-    damage: list[Finding] = []  # which is reported of its partition
-    metadata = read_remote_metadata(readers, damage.append)
-    known = _Known.of(directory, [each.partition or 0 for each in readers], metadata)
-    if any(each.severity != "info" for each in damage):
+    loaded = LoadedMetadata(RemoteMetadata({}), frozenset(), is_damaged=False)
+    if not is_tiered(location):
+        loaded = load_remote_metadata(location)  # damage in it is reported of its partition
+    known = _Known.of(directory, loaded.partitions, loaded.metadata)
+    if loaded.is_damaged:
         known = replace(known, here=frozenset())  # what was lost there may be about any segment
-    comparison = _Comparison(metadata, known, clock.now())
+    comparison = _Comparison(loaded.metadata, known, clock.now())
     comparison.price, comparison.places, comparison.errors = price_per_gb, places, errors or {}
+    comparison.dangling = frozenset(
+        each.file
+        for partition in directory.partitions
+        for each in partition.findings
+        if each.kind == Kind.REMOTE_SEGMENT_DANGLING
+    )
     local = {(each.topic or "", each.partition or 0): each for each in directory.partitions if each.state == "live"}
     return comparison.compare(inventory, {} if is_tiered(location) else local, is_part=is_part)
 
@@ -160,6 +176,14 @@ class _Known:
         return partition in self.here and since <= self.newest.get(partition, -1)
 
 
+_Ranges = defaultdict[Key, list[tuple[int, int]]]
+"""First and last offsets of segments, by partition."""
+
+
+def _ranges() -> _Ranges:
+    return defaultdict(list)
+
+
 @dataclass(slots=True)
 class _Comparison:
     metadata: RemoteMetadata
@@ -168,33 +192,27 @@ class _Comparison:
     price: float | None = None
     places: Collection[tuple[str, int]] | None = None
     found: list[RemoteFinding] = field(default_factory=list[RemoteFinding])
-    served: dict[Key, list[SegmentMetadata]] = field(
-        default_factory=lambda: defaultdict[Key, "list[SegmentMetadata]"](list)
-    )
+    served: defaultdict[Key, list[SegmentMetadata]] = field(default_factory=lambda: defaultdict(list))
     served_size: int = 0
     unknown: int = 0
     unknown_size: int = 0
     errors: Mapping[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     whole: frozenset[str] = frozenset()
     """IDs of segments whose objects are all there, in the sizes that their manifests say."""
-    ids: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict[tuple[str, int], "set[str]"](set))
+    ids: defaultdict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     """IDs of topics that have segments which brokers read, by topic and partition."""
-    lost_at: dict[tuple[str, int], set[int]] = field(
-        default_factory=lambda: defaultdict[tuple[str, int], "set[int]"](set)
-    )
+    lost_at: defaultdict[tuple[str, int], set[int]] = field(default_factory=lambda: defaultdict(set))
     """First offsets of lost segments, by topic and partition."""
-    present: dict[Key, list[tuple[int, int]]] = field(
-        default_factory=lambda: defaultdict[Key, "list[tuple[int, int]]"](list)
-    )
+    present: _Ranges = field(default_factory=_ranges)
     """First and last offsets of complete segments in the bucket that are not deleted."""
-    referenced: dict[Key, list[tuple[int, int]]] = field(
-        default_factory=lambda: defaultdict[Key, "list[tuple[int, int]]"](list)
-    )
+    referenced: _Ranges = field(default_factory=_ranges)
     """Those of whole segments that brokers read."""
-    unlisted: dict[Key, list[tuple[int, int]]] = field(
-        default_factory=lambda: defaultdict[Key, "list[tuple[int, int]]"](list)
-    )
+    unlisted: _Ranges = field(default_factory=_ranges)
     """Those of whole segments that the metadata does not have."""
+    copies: _Ranges = field(default_factory=_ranges)
+    """Those of whole segments that brokers do not read, and that are not deleted."""
+    dangling: frozenset[str] = frozenset()
+    """Paths of logs whose leader epochs are not in the history of their partition."""
 
     def compare(
         self,
@@ -238,13 +256,20 @@ class _Comparison:
         end = _end_of(objects, segment)
         if not objects.missing and (segment is None or segment.state in (_STARTED, _FINISHED)):
             self.present[key].append((objects.start_offset, end))
-        if objects.segment_id in self.whole and (segment is None or segment.is_referenced):
+        if objects.segment_id not in self.whole or objects.path in self.dangling:
+            return
+        if segment is None or segment.is_referenced:
             (self.unlisted if segment is None else self.referenced)[key].append((objects.start_offset, end))
+        elif segment.state in (_STARTED, _FINISHED):
+            self.copies[key].append((objects.start_offset, end))
 
     def _judge(self, objects: SegmentObjects, local: PartitionPath | None) -> None:
         key = objects.topic_id, objects.partition
         segment = self.metadata.of(*key).get(objects.segment_id)
-        if segment is None:
+        if objects.path in self.dangling:
+            text = "no broker serves this segment, as its leader epochs are not in the history of the log"
+            self._add(Kind.REMOTE_SEGMENT_DANGLING, "warning", text, objects, segment)
+        elif segment is None:
             self._judge_unknown(objects, key, local)
         elif segment.state == _FINISHED and segment.is_referenced:
             if objects.missing:
@@ -345,11 +370,16 @@ class _Comparison:
         own = [] if local is None else [each for each in local.segments if not is_tiered(each.log.location)]
         is_local = bool(own) and own[0].base_offset <= segment.start_offset
         self.lost_at[segment.topic, segment.partition].add(segment.start_offset)
-        severity: Severity = "warning" if is_local else "error"
+        key = segment.topic_id, segment.partition
+        others = (*self.referenced[key], *self.unlisted[key], *self.copies[key])
+        is_copied = _covers(others, segment.start_offset, segment.end_offset)
+        severity: Severity = "warning" if is_local or is_copied else "error"
+        rest = "; the local log still has them" if is_local else ""
+        rest = "; a whole copy of them in the bucket is read here, and by no broker" if is_copied else rest
         lacks = "no object" if objects is None else f"no {' and no '.join(objects.missing)}"
         text = (
             f"offsets {segment.start_offset}..{segment.end_offset} are copied by the metadata, and {lacks} of remote "
-            f"segment {segment.segment_id} is in the bucket{'; the local log still has them' if is_local else ''}"
+            f"segment {segment.segment_id} is in the bucket{rest}"
         )
         path = f"{segment.topic}-{segment.partition}" if local is None else local.path
         path = path if objects is None else objects.path

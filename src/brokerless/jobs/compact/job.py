@@ -34,7 +34,7 @@ from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
-from brokerless.log.commit.partition_copy import copy_partition
+from brokerless.log.commit.partition_copy import Copying, copy_partition
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED
@@ -254,7 +254,6 @@ def _copy_task(task: CompactTask, cleaner: PartitionCleaner, findings: list[Find
     result = _result(task, cleaned)
     if cleaned.damages or task.settings.dry_run:
         return CompactTaskResult(result, tuple(findings), None)
-    staged = copy_partition(
-        source, task.directory, task.topic_id, result.end_offset,
-        cleaned_until=task.checkpoint, owner=task.owner)  # fmt: skip
+    copying = Copying(cleaned_until=task.checkpoint, owner=task.owner)
+    staged = copy_partition(source, task.directory, task.topic_id, result.end_offset, copying)
     return CompactTaskResult(result, tuple(findings), staged)

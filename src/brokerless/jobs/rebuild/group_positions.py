@@ -28,16 +28,19 @@ _BATCH_SIZE = 1 << 16
 def positions_past_end(
     cluster: Cluster,
     held: Mapping[Place, Sequence[HeldReplica]],
+    of_bucket: Mapping[Place, tuple[int, int]],
     max_batch_bytes: int | None = None,
 ) -> Iterator[tuple[LostPosition, str]]:
     """Yield the positions past the end of what the in-sync replicas of a partition have, and the path of the partition
-    that has each."""
+    that has each. ``of_bucket``: the first offset and the end of partitions that are rebuilt of a bucket."""
     ids = {name: topic_id for topic_id, name in cluster.topics.items()}
 
     def limits_of(position: GroupPosition) -> tuple[int, int] | None:
         place = ids.get(position.topic, ""), position.partition
         if position.partition not in cluster.partitions.get(place[0], {}):
             return None
+        if place in of_bucket:
+            return of_bucket[place]
         there = in_sync(cluster, held, place)
         return there[0].limits if there else (0, 0)
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from brokerless.errors import UsageError
 from brokerless.internals.groups.positions import ResetTo
 from brokerless.internals.metadata_snapshot import snapshot_batches
-from brokerless.jobs.rebuild.from_bucket.stand_ins import write_stand_ins
+from brokerless.internals.records import REMOTE_LOG_METADATA
+from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket, append_events, events_in, write_stand_ins
 from brokerless.jobs.rebuild.group_positions import in_sync, reset_positions
 from brokerless.jobs.rebuild.plan import Rebuild, TargetDirectory
 from brokerless.jobs.rebuild.replicas import HeldReplica
@@ -23,7 +24,7 @@ from brokerless.log.checkpoint.meta_properties import meta_properties
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.checkpoint.partition_metadata import partition_metadata
 from brokerless.log.commit.commit import commit
-from brokerless.log.commit.partition_copy import copy_partition
+from brokerless.log.commit.partition_copy import Copying, copy_partition
 from brokerless.log.read_progress import Done
 from brokerless.log.storage.atomic import rename, replacing, sync_directory, write_file
 from brokerless.log.storage.destination import Destination
@@ -69,22 +70,18 @@ def _write(rebuild: Rebuild, target: TargetDirectory, path: Path, done: Done) ->
         replica = each.replica
         place = replica.paths.location, replica.topic, replica.partition
         cleaned = recorded_offset(*place, names.CLEANER_CHECKPOINT)
-        staged.append(
-            copy_partition(
-                replica.paths,
-                Destination.of(path),
-                each.topic_id,
-                replica.end_offset or 0,
-                cleaned_until=cleaned,
-                link=rebuild.data == "link",
-            )
-        )
+        remote = rebuild.remote_epochs.get((each.topic_id, replica.partition), ())
+        copying = Copying(cleaned, link=rebuild.data == "link", remote_epochs=remote)
+        end = replica.end_offset or 0
+        staged.append(copy_partition(replica.paths, Destination.of(path), each.topic_id, end, copying))
         done(replica.size)
     commit(path, staged)
     if rebuild.reset_to is not None:
         _reset_positions(rebuild, rebuild.reset_to, target, path)
     if rebuild.from_bucket is not None and target.is_first:
         write_stand_ins(rebuild.from_bucket, target.node_id, path, rebuild.now_ms)
+    if rebuild.from_bucket is not None and rebuild.from_bucket.has_metadata:
+        _append_events(rebuild, rebuild.from_bucket, target, path)
     write_file(path / names.CLEAN_SHUTDOWN, NO_BROKER)
     if target.is_first:
         write_metadata(rebuild, path)
@@ -99,6 +96,15 @@ def _reset_positions(rebuild: Rebuild, reset_to: ResetTo, target: TargetDirector
         if any(target.disk is not None and each.disk.path == target.disk.path for each in there):
             own = [each for each in rebuild.positions if each.position.source == (topic, number)]
             reset_positions(path, (topic, number), own, reset_to, rebuild.now_ms)
+
+
+def _append_events(rebuild: Rebuild, found: FromBucket, target: TargetDirectory, path: Path) -> None:
+    """All in-sync replicas of the metadata get the same events; one that begins again is in the first directory."""
+    for number, events in events_in(found).items():
+        there = in_sync(rebuild.cluster, rebuild.held, (found.metadata_id, number))
+        is_here = any(target.disk is not None and each.disk.path == target.disk.path for each in there)
+        if is_here or (not there and target.is_first and target.node_id == found.metadata_nodes[number]):
+            append_events(path, (REMOTE_LOG_METADATA, number), found.metadata_id, events, rebuild.now_ms)
 
 
 def held_in(rebuild: Rebuild, target: TargetDirectory) -> Iterator[HeldReplica]:

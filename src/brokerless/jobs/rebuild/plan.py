@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from brokerless import clock
@@ -25,6 +25,7 @@ from brokerless.internals.metadata_versions import (
     first_level_of,
     level_name,
 )
+from brokerless.internals.remote.segment_metadata import remote_epochs
 from brokerless.internals.remote.storage import topic_settings
 from brokerless.jobs.cluster.disks import Disk
 from brokerless.jobs.cluster.metadata_replicas import MetadataReplica, Voter, best_of, compare_replicas
@@ -47,7 +48,6 @@ from brokerless.jobs.rebuild.replicas import (
     HeldReplica,
     Place,
     assigned,
-    broken_epochs,
     held_replicas,
     largest_producer_id,
     left_out,
@@ -55,11 +55,18 @@ from brokerless.jobs.rebuild.replicas import (
 )
 from brokerless.jobs.rebuild.server_properties import server_properties
 from brokerless.jobs.rebuild.table_rows import is_tables, load_tables
-from brokerless.jobs.rebuild.tiered import bucket_settings, remote_findings, tiered_settings
+from brokerless.jobs.rebuild.tiered import (
+    broken_epochs,
+    bucket_settings,
+    load_remote_segments,
+    remote_findings,
+    tiered_settings,
+)
 from brokerless.jobs.restart.directory_files import check_directory_ids, is_reserved
 from brokerless.jobs.restart.refused_settings import refused_settings
 from brokerless.jobs.restart.replicas import ClusterState
 from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.checkpoint.topic_ids import random_id
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path, join
@@ -142,6 +149,8 @@ class Rebuild:
     reset_to: ResetTo | None = None
     now_ms: int = 0
     from_bucket: FromBucket | None = None
+    remote_epochs: Mapping[Place, Epochs] = field(default_factory=dict[Place, Epochs])
+    """The leader epochs of remote segments, for partitions whose own are damaged."""
 
     __repr__ = short_repr
     _repr_html_ = short_html
@@ -209,10 +218,13 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     held = assigned(held, cluster, findings.append)
     lost += report_cuts(held, findings.append)
     findings += left_out(disks, cluster, held)
-    findings += broken_epochs(held, in_place=options.data == "in-place")
+    remote = load_remote_segments(held, options.max_batch_bytes)
+    epochs = {} if options.data == "in-place" else remote_epochs(remote)
+    findings += broken_epochs(held, cluster, epochs, in_place=options.data == "in-place")
     from_bucket = _put_in(bucket, cluster, nodes, directories, findings, lost)
-    findings[:0] = remote_findings(cluster, nodes, held, to, options.max_batch_bytes)
-    positions = tuple(positions_past_end(cluster, held, options.max_batch_bytes))
+    findings[:0] = remote_findings(cluster, nodes, held, to, remote, epochs)
+    limits = {} if from_bucket is None else from_bucket.limits
+    positions = tuple(positions_past_end(cluster, held, limits, options.max_batch_bytes))
     findings += (_position_finding(*each, options.reset_to) for each in positions)
     lost += [str(each) for each, _ in positions[:_MOST_POSITIONS] if options.reset_to is None]
     level = _level(cluster, options.level, disks, options.max_batch_bytes)
@@ -233,7 +245,7 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
         tuple(_voters(nodes, directories)) if is_dynamic else None,
         held, tuple(lost), tuple(findings), state.origin, options.data,
         positions=tuple(each for each, _ in positions), reset_to=options.reset_to, now_ms=clock.now(),
-        from_bucket=from_bucket,
+        from_bucket=from_bucket, remote_epochs=epochs,
     )  # fmt: skip
     rebuild.records()  # refused here, before anything is written
     return rebuild

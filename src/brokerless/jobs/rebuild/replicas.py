@@ -14,7 +14,7 @@ from brokerless.jobs.cluster.disks import Disk, DiskReplica
 from brokerless.jobs.rebuild.nodes import Node
 from brokerless.jobs.restart.job import RecoveredLogs
 from brokerless.jobs.restart.results import Restart
-from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs, load_leader_epochs
+from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.live_segments import open_segments
 from brokerless.tables.partition_reader import PartitionReader
@@ -112,21 +112,6 @@ def held_replicas(
                 held = HeldReplica(owners[disk.path], disk, each, topic_id, last_epoch(each, end), restart)
                 _add(found[topic_id, each.partition], held, report)
     return dict(found)
-
-
-def broken_epochs(held: Mapping[Place, Sequence[HeldReplica]], *, in_place: bool) -> Iterator[Finding]:
-    """Checkpoints of leader epochs that a broker cannot parse, at which it ends. Copies get new ones."""
-    for each in (replica for replicas in held.values() for replica in replicas):
-        entry = each.replica.paths.leader_epoch_checkpoint
-        found = () if entry is None else load_leader_epochs(entry.location).findings
-        for error in (finding for finding in found if finding.severity == "error"):
-            text = "a broker ends at its start where this cannot be parsed; "
-            if in_place:
-                yield replace(error, message=f"{text}give --data copy, or remove it: {error.message}")
-            else:
-                yield replace(
-                    error, severity="warning", message=f"{text}it is written from the batches: {error.message}"
-                )
 
 
 def _unreadable_file(replica: DiskReplica) -> Finding | None:

@@ -7,14 +7,18 @@ Which class stores segments, and where, is in no metadata. Sources: ``RemoteLogM
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from brokerless.findings import Finding, Kind
 from brokerless.internals.cluster import Cluster
 from brokerless.internals.records import REMOTE_LOG_METADATA
-from brokerless.internals.remote.storage import read_remote_storage, topic_settings
+from brokerless.internals.remote.segment_metadata import RemoteMetadata, read_remote_metadata
+from brokerless.internals.remote.storage import remote_storage, topic_settings
 from brokerless.jobs.rebuild.nodes import Node
 from brokerless.jobs.rebuild.replicas import HeldReplica, Place
 from brokerless.jobs.restart.remote_deletions import deletion_line, remote_deletions
+from brokerless.log.checkpoint.leader_epochs import Epochs, load_leader_epochs
+from brokerless.log.commit.partition_copy import epochs_again, is_damaged
 from brokerless.log.segment import ignore
 from brokerless.tables.partition_reader import PartitionReader
 
@@ -54,21 +58,62 @@ def bucket_settings(nodes: Sequence[Node]) -> dict[str, str]:
     return found | {f"{each}.min.isr": "1" for each in topics}
 
 
+def load_remote_segments(
+    held: Mapping[Place, Sequence[HeldReplica]], max_batch_bytes: int | None = None
+) -> RemoteMetadata:
+    """Return what the longest replicas of ``__remote_log_metadata`` say of remote segments."""
+    own = [max(each, key=lambda one: one.end) for each in held.values() if each[0].replica.topic == REMOTE_LOG_METADATA]
+    return read_remote_metadata([PartitionReader(each.replica.paths) for each in own], ignore, max_batch_bytes)
+
+
+def epochs_after(held: HeldReplica, remote: Mapping[Place, Epochs]) -> Epochs:
+    """Return the leader epochs of a replica in the rebuilt cluster. ``remote``: of remote segments, by partition."""
+    entry, place = held.replica.paths.leader_epoch_checkpoint, (held.topic_id, held.replica.partition)
+    loaded = None if entry is None else load_leader_epochs(entry.location)
+    if not is_damaged(loaded) and not (remote.get(place) and (loaded is None or not len(loaded.epochs))):
+        return held.epochs
+    return epochs_again([each.log.location for each in held.replica.paths.segments], remote.get(place, ()))
+
+
+def broken_epochs(
+    held: Mapping[Place, Sequence[HeldReplica]], cluster: Cluster, remote: Mapping[Place, Epochs], *, in_place: bool
+) -> Iterator[Finding]:
+    """Yield checkpoints of leader epochs that a broker cannot parse, at which it ends. Copies get new ones; an error
+    where a tiered partition's cannot be made again, as a start deletes its remote segments."""
+    tiered = _tiered(cluster)
+    for each in (replica for replicas in held.values() for replica in replicas):
+        entry, place = each.replica.paths.leader_epoch_checkpoint, (each.topic_id, each.replica.partition)
+        found = () if entry is None else load_leader_epochs(entry.location).findings
+        is_lost = each.replica.topic in tiered and not remote.get(place) and (each.replica.start_offset or 0) > 0
+        for error in (finding for finding in found if finding.severity == "error"):
+            text = "a broker ends at its start where this cannot be parsed; "
+            if in_place:
+                is_tiered = each.replica.topic in tiered
+                text += "take it from another replica" if is_tiered else "give --data copy, or remove it"
+                yield replace(error, message=f"{text}: {error.message}")
+            elif is_lost:
+                text += "the leader epochs of its remote segments are not known, and without them a start deletes these"
+                yield replace(error, kind=Kind.REMOTE_EPOCHS_LOST, message=f"{text}: {error.message}")
+            else:
+                text += "it is written from the batches" + " and the remote segments" * bool(remote.get(place))
+                yield replace(error, severity="warning", message=f"{text}: {error.message}")
+
+
 def remote_findings(
     cluster: Cluster,
     nodes: Sequence[Node],
     held: Mapping[Place, Sequence[HeldReplica]],
     place: str,
-    max_batch_bytes: int | None = None,
+    metadata: RemoteMetadata,
+    remote: Mapping[Place, Epochs],
 ) -> Iterator[Finding]:
     """Yield what a start of the rebuilt cluster deletes from the bucket, before all else, and which settings are in no
-    metadata. ``place``: what findings name."""
+    metadata. ``place``: what findings name; ``remote``: as of :func:`epochs_after`."""
     tiered = _tiered(cluster)
     if not tiered:
         return
     replicas = [each for there in held.values() for each in there]
-    readers = [PartitionReader(each.replica.paths) for each in replicas if each.replica.topic == REMOTE_LOG_METADATA]
-    storage = read_remote_storage(cluster.topics, topic_settings(cluster), readers, ignore, max_batch_bytes)
+    storage = remote_storage(cluster.topics, topic_settings(cluster), metadata)
     rows = {
         (topic_id, number): row
         for topic_id, partitions in cluster.partitions.items()
@@ -83,9 +128,9 @@ def remote_findings(
             rows,
             node.node_id,
             {
-                (each.replica.topic, each.replica.partition): each.epochs
+                (each.replica.topic, each.replica.partition): epochs_after(each, remote)
                 for each in replicas
-                if each.node == node.node_id
+                if each.node == node.node_id and each.replica.topic in tiered
             },
             (),
         )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from brokerless import clock
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition
+from brokerless.internals.remote.storage import REMOTE_STORAGE, is_enabled
 from brokerless.internals.topic_settings import is_in_metadata, read_topic_setting
 from brokerless.jobs.directory_state import DirectoryState, Lines, load_directory_state
 from brokerless.jobs.restart import directory_files, replicas
@@ -45,6 +46,7 @@ from brokerless.log.settings.definitions import find_version, versions
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_remote
+from brokerless.log.tiered.options import Remote
 from brokerless.tables.partition_reader import PartitionReader
 
 
@@ -53,13 +55,13 @@ def plan_directories(
     now_ms: int | None = None,
     max_batch_bytes: int | None = None,
     version: str | None = None,
-    bucket: str | None = None,
+    bucket: Remote | None = None,
 ) -> list[DirectoryRestart]:
     """The dry run for all log directories of one broker, as in its ``log.dirs``; partitions' directories and files
     among them, and what is not local, are passed over. ``now_ms`` (since the epoch) decides which transactions' time is
     over. ``max_batch_bytes``: what one batch of Kafka's own topics may inflate to (128 MiB). ``version``: of the Kafka
-    that starts, the newest that is known by default; ``bucket``: of tiered
-    topics, whose objects are counted. Raises :class:`UsageError` for a version that is not known, and
+    that starts, the newest that is known by default; ``bucket``: of tiered topics, or several, whose objects are
+    counted. Raises :class:`UsageError` for a version that is not known, and
     :class:`UnreadableError` for a bucket."""
     own = [each for each in directories if each.kind == "log-directory" and not is_remote(each.path)]
     now_ms = clock.now() if now_ms is None else now_ms
@@ -339,7 +341,7 @@ def plan_partition(
 ) -> Restart:
     """Plan the dry run for one partition by the state of the log directory that it is in, and by what its topic sets.
     Others, and what is raised, as in :func:`plan_restart`."""
-    return plan_restart(
+    restart = plan_restart(
         partition,
         state.of(partition),
         clean=state.was_clean,
@@ -347,6 +349,20 @@ def plan_partition(
         settings=known_settings(directory, partition),
         max_batch_bytes=max_batch_bytes,
     )
+    start = None if restart.refused else _tiered_start(partition, directory)
+    return restart if start is None else replace(restart, log_start_offset=min(start, restart.log_start_offset))
+
+
+def _tiered_start(partition: PartitionPath, directory: DirectoryRestart | None) -> int | None:
+    """Where a tiered log begins after a start, in remote storage; None where it begins on the disk."""
+    place = partition.topic or "", partition.partition or 0
+    setting = read_topic_setting(partition.location, place[0], REMOTE_STORAGE)
+    deletions = () if directory is None else directory.remote_deletions
+    if not is_enabled(setting) or any((each.topic, each.partition) == place for each in deletions):
+        return None
+    moved = () if directory is None else directory.remote_log_starts
+    after = (each.after for each in moved if (each.topic, each.partition) == place)
+    return next(after, partition.log_start_offset)
 
 
 def known_settings(directory: DirectoryRestart | None, partition: PartitionPath) -> Settings | None:

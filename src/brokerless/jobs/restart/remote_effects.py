@@ -14,7 +14,7 @@ from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.segment import ignore
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.detection import remote_of
-from brokerless.log.tiered.options import with_tiered_options
+from brokerless.log.tiered.options import Remote, with_tiered_options
 from brokerless.tables.partition_reader import PartitionReader
 
 _COPY_DISABLED = "remote.log.copy.disable"
@@ -29,8 +29,8 @@ class RemoteEffects:
     log_starts: tuple[RemoteLogStart, ...] = ()
 
 
-def stored_objects(directories: Sequence[LogDirectory], bucket: str | None) -> Objects | None:
-    """The objects in a bucket; None without one. Raises :class:`UnreadableError`."""
+def stored_objects(directories: Sequence[LogDirectory], bucket: Remote | None) -> Objects | None:
+    """The objects in a bucket, or in several; None without one. Raises :class:`UnreadableError`."""
     if bucket is None or not directories:
         return None
     remote = remote_of(with_tiered_options(Location(directories[0].path), None, None, bucket))

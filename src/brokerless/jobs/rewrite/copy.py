@@ -12,7 +12,7 @@ from brokerless.jobs.manifest import ManifestFile, describe_directory, describe_
 from brokerless.jobs.rewrite.plan import PartitionTask
 from brokerless.jobs.rewrite.reading import RewriteReader
 from brokerless.jobs.run.types import Done
-from brokerless.log.commit.partition_copy import copy_partition, files_of
+from brokerless.log.commit.partition_copy import Copying, copy_partition, files_of
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.directory import PartitionPath
 
@@ -42,9 +42,8 @@ def copy_unchanged(task: PartitionTask, done: Done, *, dry_run: bool, is_hashed:
     start, end, damages = min(source.start_offset or 0, reading.end_offset), reading.end_offset, reading.damages
     if damages or dry_run:
         return Rewritten(totals, start, end, tuple(damages), tuple(findings))
-    staged = copy_partition(
-        source, task.directory, task.topic_id, end, cleaned_until=reading.compacted_until, owner=task.owner
-    )
+    copying = Copying(cleaned_until=reading.compacted_until, owner=task.owner)
+    staged = copy_partition(source, task.directory, task.topic_id, end, copying)
     inputs = tuple(_described_now(source)) if is_hashed else ()
     outputs = describe_directory(task.directory, staged.directory, task.name) if is_hashed else ()
     return Rewritten(totals, start, end, (), tuple(findings), staged, inputs, outputs)

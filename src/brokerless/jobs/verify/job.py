@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.jobs.epoch_checks import LeaderEpochCheck
 from brokerless.jobs.run.job import in_order, run, started
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.segment_checks import SegmentScan
-from brokerless.jobs.verify.partition import check_directory, verify_rest, verify_segment
+from brokerless.jobs.verify.partition import check_directory, verify_epochs, verify_rest, verify_segment
 from brokerless.jobs.verify.turn import Turn
 from brokerless.log.directory import PartitionPath, SegmentPaths
 
@@ -46,7 +47,8 @@ class VerifyTask:
 
 @dataclass(frozen=True, slots=True)
 class VerifyTaskResult:
-    """What was found, if it is all, and between which offsets. ``unreadable``: why the path cannot be read at all."""
+    """What was found, if it is all, and between which offsets. ``unreadable``: why the path cannot be read at all;
+    ``epochs``: where the leader epochs of its batches begin."""
 
     findings: tuple[Finding, ...]
     is_all: bool
@@ -54,6 +56,7 @@ class VerifyTaskResult:
     last_offset: int | None
     has_transactions: bool
     unreadable: str | None = None
+    epochs: LeaderEpochCheck = field(default_factory=LeaderEpochCheck)
 
 
 _Read = tuple[VerifyTask, VerifyTaskResult]
@@ -122,6 +125,7 @@ def _verify(
                     late.append((partition, own, _has_transactions(partition, own)))
                 else:
                     yield from verify_rest(partition, False)
+                    yield from _check_epochs(partition, own)
         rests = [VerifyRestTask(partition) for partition, _, has_transactions in late if has_transactions]
         found = in_order(run(verify_rest_task, rests, spark=place, processes=processes))
         for number, (partition, own, has_transactions) in enumerate(late):
@@ -132,12 +136,13 @@ def _verify(
                 yield from next(found)
             elif turn is None or all(map(turn.is_chosen, partition.segments[-1:])):
                 yield from verify_rest(partition, False)
+            yield from _check_epochs(partition, own)
 
 
 def verify_segment_task(task: VerifyTask, done: Done) -> VerifyTaskResult:
     """Reads a segment as if all before it were below it; the first one is read without that."""
-    segment = task.segment
-    seen = SegmentScan(segment.base_offset, None if task.is_first else _BELOW_ALL)
+    segment, epochs = task.segment, LeaderEpochCheck()
+    seen = SegmentScan(segment.base_offset, None if task.is_first else _BELOW_ALL, watch=epochs.watch)
     kept: list[Finding] = []
     is_all = True
     try:
@@ -149,12 +154,23 @@ def verify_segment_task(task: VerifyTask, done: Done) -> VerifyTaskResult:
     except UnreadableError as error:
         return VerifyTaskResult((), True, None, None, False, str(error))
     last = None if seen.first_offset is None else seen.last_offset
-    return VerifyTaskResult(tuple(kept), is_all, seen.first_offset, last, seen.has_transactions)
+    return VerifyTaskResult(tuple(kept), is_all, seen.first_offset, last, seen.has_transactions, epochs=epochs)
 
 
 def verify_rest_task(task: VerifyRestTask, done: Done) -> list[Finding]:
     """Findings of a partition's transaction markers and metadata files."""
     return list(verify_rest(task.partition, True))
+
+
+def _check_epochs(partition: PartitionPath, read: Sequence[_Read]) -> list[Finding]:
+    """The leader epochs of a partition of which all segments were read."""
+    if len(read) != len(partition.segments) or any(value.unreadable is not None for _, value in read):
+        return []
+    epochs = LeaderEpochCheck()
+    for _, value in read:
+        epochs.add(value.epochs)
+    last = max((value.last_offset for _, value in read if value.last_offset is not None), default=None)
+    return verify_epochs(partition, epochs, last)
 
 
 def _has_transactions(partition: PartitionPath, read: Iterable[_Read]) -> bool:

@@ -12,6 +12,7 @@ from itertools import zip_longest
 
 from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.jobs.epoch_checks import LeaderEpochCheck, check_epochs
 from brokerless.jobs.segment_checks import (
     SegmentScan,
     check_aborted_transactions,
@@ -36,13 +37,14 @@ def verify_partition(partition: PartitionPath, max_batch_bytes: int = DEFAULT_MA
     :class:`UnreadableError`.
     """
     yield from check_directory(partition)
-    seen = SegmentScan(0)
+    seen, epochs = SegmentScan(0), LeaderEpochCheck()
     has_transactions = False
     for segment in partition.segments:
-        seen = SegmentScan(segment.base_offset, seen.last_offset)
+        seen = SegmentScan(segment.base_offset, seen.last_offset, watch=epochs.watch)
         yield from verify_segment(partition, segment, seen, max_batch_bytes)
         has_transactions = has_transactions or seen.has_transactions
     yield from verify_rest(partition, has_transactions)
+    yield from verify_epochs(partition, epochs, seen.last_offset)
 
 
 def check_directory(partition: PartitionPath) -> Iterator[Finding]:
@@ -81,6 +83,15 @@ def verify_rest(partition: PartitionPath, has_transactions: bool) -> Iterator[Fi
     """What is to be said of a partition when all its segments were read; nothing of one that was deleted meanwhile."""
     found = list(_verify_rest(partition, has_transactions))
     yield from () if found and is_gone(partition) else found
+
+
+def verify_epochs(partition: PartitionPath, epochs: LeaderEpochCheck, last_offset: int | None) -> list[Finding]:
+    """What of a partition's ``leader-epoch-checkpoint`` contradicts its batches, when all segments were read; nothing
+    of one that was deleted meanwhile."""
+    last = partition.segments[-1].base_offset if partition.segments else 0
+    end = max(last, -1 if last_offset is None else last_offset + 1)
+    found = list(check_epochs(partition, epochs, end, is_partition=False))
+    return [] if found and is_gone(partition) else found
 
 
 def _verify_rest(partition: PartitionPath, has_transactions: bool) -> Iterator[Finding]:

@@ -11,14 +11,21 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
 from brokerless import clock
 from brokerless.errors import UnreadableError
 from brokerless.log import names
-from brokerless.log.checkpoint.leader_epochs import Epochs, assign_batches, leader_epoch_checkpoint, load_leader_epochs
+from brokerless.log.checkpoint.leader_epochs import (
+    Epochs,
+    LeaderEpochs,
+    assign_batches,
+    leader_epoch_checkpoint,
+    load_leader_epochs,
+    truncate_from_end,
+)
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, recorded_offset
 from brokerless.log.checkpoint.partition_metadata import partition_metadata
 from brokerless.log.checkpoint.topic_ids import topic_id_of
@@ -53,20 +60,24 @@ def files_of(source: PartitionPath) -> list[DirectoryEntry]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """``cleaned_until``: the offset up to which a partition was compacted, for the cleaner's checkpoint. ``owner``: of
+    the staged copy. ``link``: logs of segments that were flushed and are not the last become hard links to the source's
+    files; both have to be local, and on one file system. ``remote_epochs``: the leader epochs of its remote segments,
+    each with its first offset, for where its own are damaged or missing."""
+
+    cleaned_until: int | None = None
+    owner: str = ""
+    link: bool = False
+    remote_epochs: Epochs = ()
+
+
 def copy_partition(
-    source: PartitionPath,
-    directory: Destination,
-    topic_id: str,
-    end_offset: int,
-    *,
-    cleaned_until: int | None = None,
-    owner: str = "",
-    link: bool = False,
+    source: PartitionPath, directory: Destination, topic_id: str, end_offset: int, copying: Copying
 ) -> StagedPartition:
     """Copies a partition whose log is intact, under a name that readers pass over; ``end_offset`` is where that ends.
-    ``topic_id``: of one that has no ``partition.metadata`` that can be read. ``cleaned_until``: the offset up to which
-    it was compacted, for the cleaner's checkpoint. ``link``: logs of segments that were flushed and are not the last
-    become hard links to the source's files; both have to be local, and on one file system.
+    ``topic_id``: of one that has no ``partition.metadata`` that can be read.
 
     Raises UsageError if a broker runs on ``directory``, UnreadableError, UnwritableError.
     """
@@ -74,19 +85,19 @@ def copy_partition(
     recovery_point, log_start = (
         recorded_offset(source.location, source.topic, source.partition, each) for each in _CHECKPOINTS
     )
-    checkpoints = PartitionOffsets(recovery_point, log_start, cleaner=cleaned_until)
+    checkpoints = PartitionOffsets(recovery_point, log_start, cleaner=copying.cleaned_until)
     clean = was_clean_shutdown(source.location)
     with ExitStack() as stack, unwritable(directory):
         log_directory = scratch_directory(stack) if directory.is_remote else directory.local
         stack.enter_context(lock_directory(log_directory, exclusive=False))
-        path = log_directory / unfinished_name(topic, partition, owner)
+        path = log_directory / unfinished_name(topic, partition, copying.owner)
         try:
             path.mkdir()
-            linked = _unchanging(source, None if clean else recovery_point or 0) if link else frozenset[str]()
+            linked = _unchanging(source, None if clean else recovery_point or 0) if copying.link else frozenset[str]()
             _copy_current(source, path, linked)
             if topic_id_of(source.partition_metadata) is None:
                 write_file(path / names.PARTITION_METADATA, partition_metadata(topic_id))
-            _mend_epochs(path)
+            _mend_epochs(path, copying.remote_epochs)
             recorded = PartitionOffsets(end_offset, checkpoints.log_start_offset, end_offset, checkpoints.cleaner)
             start_offset = max(source.segments[0].base_offset if source.segments else 0, recorded.log_start_offset or 0)
             if topic == names.CLUSTER_METADATA:
@@ -122,19 +133,32 @@ def _plan_with_splits(path: Path, checkpoints: PartitionOffsets) -> RecoveryPlan
             split_segment(path, error.base_offset)
 
 
-def _mend_epochs(path: Path) -> None:
-    """Writes a ``leader-epoch-checkpoint`` that a broker cannot parse, and ends at, again from the batches."""
+def _mend_epochs(path: Path, remote: Epochs) -> None:
+    """Writes a ``leader-epoch-checkpoint`` that a broker cannot parse, and ends at, again from those of the remote
+    segments and the batches; also one that has nothing, where there are remote segments."""
     checkpoint = path / names.LEADER_EPOCH_CHECKPOINT
-    if not checkpoint.exists() or all(
-        each.severity != "error" for each in load_leader_epochs(Location(str(checkpoint))).findings
-    ):
-        return
-    epochs: Epochs = ()
-    for log in sorted(path.glob("*.log")):
-        with Location(str(log)).open() as file:
+    loaded = load_leader_epochs(Location(str(checkpoint))) if checkpoint.exists() else None
+    if is_damaged(loaded) or (remote and (loaded is None or not len(loaded.epochs))):
+        logs = [Location(str(each)) for each in sorted(path.glob("*.log"))]
+        write_file(checkpoint, leader_epoch_checkpoint(epochs_again(logs, remote)))
+
+
+def is_damaged(epochs: LeaderEpochs | None) -> bool:
+    """Whether a broker cannot parse a ``leader-epoch-checkpoint``."""
+    return epochs is not None and any(each.severity == "error" for each in epochs.findings)
+
+
+def epochs_again(logs: Sequence[Location], remote: Epochs) -> Epochs:
+    """The leader epochs of a log by its batches, after those of its remote segments that began before. ``logs``: of its
+    local segments, in order. Raises UnreadableError."""
+    bases = (names.parse_segment_file(each.name) for each in logs)
+    first = min((each.offset for each in bases if each is not None), default=None)
+    epochs = remote if first is None else truncate_from_end(remote, first)
+    for log in logs:
+        with log.open() as file:
             for chunk in scan_headers(file, ignore):
                 epochs = assign_batches(epochs, chunk.batches)
-    write_file(checkpoint, leader_epoch_checkpoint(epochs))
+    return epochs
 
 
 def _unchanging(source: PartitionPath, recovery_point: int | None) -> frozenset[str]:

@@ -6,6 +6,7 @@ What is listed is kept for a moment, as a directory is listed several times whil
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered import object_names
 from brokerless.log.tiered.decryption import KeyPairs
+from brokerless.log.tiered.detection import Place
 from brokerless.log.tiered.layout import Layout
 from brokerless.log.tiered.lineage import Epochs, parse_lineage
 from brokerless.log.tiered.manifest import LIMIT, Manifest, parse_manifest
@@ -31,9 +33,13 @@ from brokerless.log.tiered.segments import (
     SegmentObjects,
     check_objects,
     choose,
+    have_same_log,
     needs_lineage,
     newest,
+    place_of,
+    spans_of,
 )
+from brokerless.offset_spans import without
 from brokerless.values import WrongJsonError
 
 FRESH_S = 0.5
@@ -70,13 +76,13 @@ class Folder:
 
 
 class Bucket:
-    """``root``: where the objects are. ``start``: what names in it begin with. ``layout``: how copies of segments are
-    named, where there are these. ``unread``: IDs of segments that brokers do not read, with their last states."""
+    """``places``: where the objects are, in one bucket or several; there are copies of segments (``layout``: how they
+    are named) in the first one only. ``unread``: IDs of segments that brokers do not read, with their last states."""
 
     def __init__(
-        self, root: Location, start: str, layout: Layout | None, keys: KeyPairs, unread: Mapping[str, str]
+        self, places: Sequence[Place], layout: Layout | None, keys: KeyPairs, unread: Mapping[str, str]
     ) -> None:
-        self.root, self._start, self._layout, self.keys, self._unread = root, start, layout, keys, unread
+        self.root, self._places, self._layout, self.keys, self._unread = places[0][0], places, layout, keys, unread
         self._folders: dict[str, Folder] | None = None
         self._listed_at = 0.0
         self._seen: list[str] = []
@@ -93,13 +99,15 @@ class Bucket:
         """The partitions, by the name that their directories have in a log directory."""
         with self._lock:
             if self._folders is None:
-                found = self._list() if self._layout is None else self._list_copies(self._layout)
+                if self._layout is None:
+                    found = _merged(each for place in self._places for each in _list(*place))
+                else:
+                    found = self._list_copies(self._layout)
                 if self._layout is not None and not found:
                     raise UnreadableError(self.root.path, _nothing_matches(self._layout, self._seen))
                 self._listed = found
                 self._folders = _by_name(found)
                 for each in self._folders.values() if self._unread else ():
-                    load_manifests(each, [one["rsm-manifest"] for one in _doubtful(each, self._unread)])
                     _leave_out(each, self._unread)
                 self._listed_at = time.monotonic()
             return self._folders
@@ -133,10 +141,8 @@ class Bucket:
 
     @property
     def is_part(self) -> bool:
-        """Whether the root is the directory of a topic, or objects are chosen by a prefix: there may be others."""
-        above = self.root.parent
-        names_ = self.root.name, "" if above is None else above.name
-        return bool(self._start) or any(object_names.is_topic_directory(each) for each in names_)
+        """Whether a place is the directory of a topic, or objects are chosen by a prefix: there may be others."""
+        return any(_is_part(*each) for each in self._places)
 
     def _read_log(self, folder: Folder, lineage: Epochs = ()) -> RemoteLog:
         findings, segments = list(folder.findings), list[RemoteSegment]()
@@ -166,7 +172,8 @@ class Bucket:
         segments, wrong_ends = check_ends(segments, self.keys)
         findings += wrong_ends
         log = choose(str(folder.location), segments, lineage or self._lineage(segments))
-        return replace(log, findings=(*findings, *log.findings))
+        chosen = _with_copies(folder, log.segments, self._unread)
+        return replace(log, segments=chosen, findings=(*findings, *log.findings))
 
     def _lineage(self, segments: Sequence[RemoteSegment]) -> Epochs:
         """The leader epochs of the log, where segments contradict one another; else nothing."""
@@ -176,33 +183,6 @@ class Bucket:
         with suppress(UnreadableError):
             return parse_lineage(read_index(last, "leaderEpoch", self.keys)) or last.epochs
         return last.epochs
-
-    def _list(self) -> list[Folder]:
-        found: list[Folder] = []
-        listed = 0
-        level = [("", self.root, True)]
-        for depth in range(DEPTH + 3):
-            entries = side_by_side(lambda each: _entries(each[1], is_needed=each[2]), level, self.root.is_remote)
-            following: list[tuple[str, Location, bool]] = []
-            for (above, location, _), inner in zip(level, entries, strict=True):
-                name = location.name
-                if not depth:
-                    above = "" if location.parent is None else location.parent.name
-                    inner = [each for each in inner if each.name.startswith(self._start)]
-                named = object_names.parse_partition(above, name)
-                objects = {} if named is None else _objects(inner)
-                if named is not None and objects:
-                    found.append(Folder(named, location, objects))
-                    continue
-                is_topic = object_names.is_topic_directory(name)
-                for each in inner:
-                    is_named = object_names.is_topic_directory(each.name) or is_topic
-                    listed += not is_named
-                    if each.is_directory and (is_named or (depth < DEPTH and listed <= _MOST_LISTED)):
-                        following.append((name, each.location, False))
-            level = following
-        side = side_by_side(_named_by_manifest, found, self.root.is_remote)
-        return list(side)
 
     def _list_copies(self, layout: Layout) -> list[Folder]:
         found: dict[tuple[str, int], Folder] = {}
@@ -227,6 +207,52 @@ class Bucket:
                     folder.objects.setdefault((copy.start_offset, stem), {})[copy.kind] = each
             level = following
         return list(found.values())
+
+
+def _list(root: Location, start: str) -> list[Folder]:
+    """The partitions below a directory. ``start``: what names in it begin with."""
+    found: list[Folder] = []
+    listed = 0
+    level = [("", root, True)]
+    for depth in range(DEPTH + 3):
+        entries = side_by_side(lambda each: _entries(each[1], is_needed=each[2]), level, root.is_remote)
+        following: list[tuple[str, Location, bool]] = []
+        for (above, location, _), inner in zip(level, entries, strict=True):
+            name = location.name
+            if not depth:
+                above = "" if location.parent is None else location.parent.name
+                inner = [each for each in inner if each.name.startswith(start)]
+            named = object_names.parse_partition(above, name)
+            objects = {} if named is None else _objects(inner)
+            if named is not None and objects:
+                found.append(Folder(named, location, objects))
+                continue
+            is_topic = object_names.is_topic_directory(name)
+            for each in inner:
+                is_named = object_names.is_topic_directory(each.name) or is_topic
+                listed += not is_named
+                if each.is_directory and (is_named or (depth < DEPTH and listed <= _MOST_LISTED)):
+                    following.append((name, each.location, False))
+        level = following
+    side = side_by_side(_named_by_manifest, found, root.is_remote)
+    return list(side)
+
+
+def _is_part(root: Location, start: str) -> bool:
+    above = root.parent
+    names_ = root.name, "" if above is None else above.name
+    return bool(start) or any(object_names.is_topic_directory(each) for each in names_)
+
+
+def _merged(found: Iterable[Folder]) -> list[Folder]:
+    """Folders, those of one partition as one: its segments may be in several buckets."""
+    folders: dict[PartitionName, Folder] = {}
+    for each in found:
+        known = folders.setdefault(each.name, each)
+        if known is not each:
+            known.objects = {**each.objects, **known.objects}
+            known.manifests |= each.manifests
+    return list(folders.values())
 
 
 def _nothing_matches(layout: Layout, seen: Sequence[str]) -> str:
@@ -350,33 +376,49 @@ _COPIES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED")
 """States of unread segments that are copies of offsets which brokers read elsewhere."""
 
 
-def _doubtful(folder: Folder, unread: Mapping[str, str]) -> list[dict[ObjectKind, DirectoryEntry]]:
-    """The objects of segments, and of unread copies, that begin at one offset: one copy may be read for the other."""
-    copies = {start for start, segment_id in folder.objects if unread.get(segment_id) in _COPIES}
-    return [each for (start, _), each in folder.objects.items() if start in copies and "rsm-manifest" in each]
-
-
 def _needed_copies(folder: Folder, unread: Mapping[str, str]) -> set[str]:
-    """The IDs of unread copies that are whole, while what brokers read of the same offset is not."""
+    """The IDs of unread copies that are whole, while what brokers read does not have all of their offsets. Without
+    manifests, offsets are not known but for the first one."""
+    copies = [key for key in folder.objects if unread.get(key[1]) in _COPIES]
+    if not copies:
+        return set()
+    load_manifests(folder, [each["rsm-manifest"] for each in folder.objects.values() if "rsm-manifest" in each])
+    read = [each for key in folder.objects if key[1] not in unread and (each := _whole(folder, key)) is not None]
+    spans, starts = spans_of(sorted(read, key=place_of)), {each.start_offset for each in read}
     needed: set[str] = set()
-    for start, segment_id in folder.objects:
-        if unread.get(segment_id) not in _COPIES or not (copy := _whole(folder, (start, segment_id))):
-            continue
-        others = [each for each in folder.objects if each[0] == start and each[1] not in unread]
-        is_lost = all("log" not in folder.objects[each] or not _whole(folder, each) for each in others)
-        if others and is_lost:
+    for copy in (each for key in copies if (each := _whole(folder, key)) is not None):
+        end = copy.end_offset
+        if copy.start_offset not in starts if end is None else without([(copy.start_offset, end + 1)], spans):
             needed.add(copy.segment_id)
     return needed
 
 
 def _whole(folder: Folder, key: tuple[int, str]) -> RemoteSegment | None:
     """A segment whose log is there in the size that its manifest says; None for others."""
-    objects = folder.objects[key]
+    objects = folder.objects[key] if key in folder.objects else folder.left_out[key]
     manifest = folder.manifests.get(objects["rsm-manifest"]) if "rsm-manifest" in objects else None
-    if "log" not in objects or not isinstance(manifest, Manifest):
+    if "log" not in objects:
         return None
+    if not isinstance(manifest, Manifest):
+        return RemoteSegment(*key, objects) if folder.name.is_plain else None
     segment = RemoteSegment(*key, objects, manifest)
-    return segment if segment.is_whole else None
+    return segment if segment.is_whole and _mismatch(manifest, folder.name, *key) is None else None
+
+
+def _with_copies(
+    folder: Folder, segments: Iterable[RemoteSegment], unread: Mapping[str, str]
+) -> tuple[RemoteSegment, ...]:
+    """Segments with their whole copies, which brokers read or not."""
+    known: dict[int, list[RemoteSegment]] = {}
+    counts = Counter(start for start, _ in (*folder.objects, *folder.left_out))
+    for key in sorted((*folder.objects, *folder.left_out)):
+        is_copy = counts[key[0]] > 1 and unread.get(key[1], _COPIES[0]) in _COPIES
+        if is_copy and (whole := _whole(folder, key)) is not None:
+            known.setdefault(key[0], []).append(whole)
+    return tuple(
+        replace(each, copies=tuple(one for one in known.get(each.start_offset, ()) if have_same_log(each, one)))
+        for each in segments
+    )
 
 
 def _leave_out(folder: Folder, unread: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered import object_names
 
 OPTION = "tiered"
-"""The storage option with those of tiered storage: ``key_pairs``, ``layout``, ``remote`` and ``unread``."""
+"""The storage option with those of tiered storage: ``key_pairs``, ``layout``, ``remote`` (a list) and ``unread``."""
 _DEPTH, _MOST_LISTED = 3, 100
 
 
@@ -34,22 +34,27 @@ def is_joined(location: Location) -> bool:
     return not is_tiered(location) and own.get("remote") is not None
 
 
-def as_log_directory(location: Location, start: str = "") -> Location:
-    """The log directory that the objects in a directory are. ``start``: what the names of topics begin with."""
+Place = tuple[Location, str]
+"""A directory with objects, and what the names of topics in it begin with."""
+
+
+def as_log_directory(location: Location, start: str = "", others: Sequence[Place] = ()) -> Location:
+    """The log directory that the objects in a directory are. ``start``: what the names of topics begin with.
+    ``others``: more directories with objects, of the same topics or of others."""
     path, options = paths.full_path(location.path), dict(location.options or {})
     own: dict[str, Any] = dict(options.pop(OPTION, None) or {})
     if own.pop("remote", None) is not None:
         raise UsageError(f"remote: {location.path} has remote segments itself; give a log directory as the path")
-    if start:
-        own["start"] = start
+    if start or others:
+        own["start"] = start, [(paths.full_path(each.path), _without_own(each), name) for each, name in others]
     if not paths.is_remote(path):
         if "::" in path:
             raise UnreadableError(location.path, "objects of tiered storage are not read in a path with '::'")
         return refreshed(Location(f"{paths.TIERED}::file://{path}", {OPTION: own}))
     first, *rest = path.split("::")
-    others = {each.partition("://")[0] for each in rest}
-    inner = {name: value for name, value in options.items() if name not in others}
-    outer = {name: value for name, value in options.items() if name in others}
+    protocols = {each.partition("://")[0] for each in rest}
+    inner = {name: value for name, value in options.items() if name not in protocols}
+    outer = {name: value for name, value in options.items() if name in protocols}
     return refreshed(Location(f"{paths.TIERED}::{path}", {OPTION: own, first.partition("://")[0]: inner, **outer}))
 
 
@@ -116,26 +121,43 @@ def _has_partitions(location: Location) -> bool:
     return False
 
 
+def _without_own(location: Location) -> dict[str, Any]:
+    return {name: each for name, each in (location.options or {}).items() if name != OPTION}
+
+
 def remote_of(location: Location) -> Location | None:
-    """The log directory of the remote segments that belong to a log directory of brokers, as a user chose; None where
-    nothing was chosen. Raises :class:`UnreadableError` for a place without any."""
+    """The log directory of the remote segments that belong to a log directory of brokers, as a user chose, of one
+    bucket or several; None where nothing was chosen. Raises :class:`UnreadableError` for a place without any."""
     options = dict(location.options or {})
     own: dict[str, Any] = dict(options.pop(OPTION, None) or {})
-    path = own.pop("remote", None)
-    if path is None or is_tiered(location):
+    chosen: Sequence[str] | None = own.pop("remote", None)
+    if not chosen or is_tiered(location):
         return None
-    remote = Location(path, {**options, OPTION: own})
-    found = refreshed(remote) if is_tiered(remote) else at_prefix(remote) if not remote.is_directory() else None
-    if found is None:
-        entries = remote.entries()
-        if not has_objects(remote, entries) and not has_objects_below(remote, entries):
-            raise UnreadableError(remote.path, "there are no remote segments here")
-        found = as_log_directory(remote)
-    return found
+    remote = [Location(each, {**options, OPTION: own}) for each in chosen]
+    if len(remote) == 1 and is_tiered(remote[0]):
+        return refreshed(remote[0])
+    (first, start), *others = map(_place_of, remote)
+    return as_log_directory(first, start, others)
+
+
+def _place_of(remote: Location) -> Place:
+    if is_tiered(remote):
+        raise UsageError(f"remote: {remote.path} is made of a bucket; where there are several, give the buckets")
+    if not remote.is_directory() and (found := _place_at_prefix(remote)) is not None:
+        return found
+    entries = remote.entries()
+    if not has_objects(remote, entries) and not has_objects_below(remote, entries):
+        raise UnreadableError(remote.path, "there are no remote segments here")
+    return remote, ""
 
 
 def at_prefix(location: Location) -> Location | None:
     """The log directory of topics whose directories begin with the last part of a path; None without any."""
+    found = _place_at_prefix(location)
+    return None if found is None else as_log_directory(*found)
+
+
+def _place_at_prefix(location: Location) -> Place | None:
     above = location.parent
     if above is None:
         return None
@@ -145,5 +167,5 @@ def at_prefix(location: Location) -> Location | None:
             each.is_directory and each.name.startswith(start) and object_names.is_topic_directory(each.name)
             for each in above.entries()
         ):
-            return as_log_directory(above, start)
+            return above, start
     return None

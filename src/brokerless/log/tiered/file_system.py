@@ -7,7 +7,7 @@ written. ``Location`` knows it by its protocol.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
@@ -21,6 +21,7 @@ from brokerless.log.storage.files import File, RemoteFile
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.bucket import FRESH_S, Bucket, Folder
 from brokerless.log.tiered.decryption import KeyPairs
+from brokerless.log.tiered.detection import Place
 from brokerless.log.tiered.layout import parse_layout
 from brokerless.log.tiered.lineage import Epochs
 from brokerless.log.tiered.manifest import ENCRYPTED, IndexName
@@ -50,7 +51,8 @@ class _Member:
 
 class TieredFileSystem(AbstractFileSystem):
     """Options: ``fo``, ``target_protocol`` and ``target_options`` are the bucket's, as of other chained file systems;
-    ``start``, ``layout``, ``key_pairs`` and ``unread`` as :class:`Bucket` has them."""
+    ``start``: what names in it begin with, and more buckets, each with its options and such a start; ``layout``,
+    ``key_pairs`` and ``unread`` as :class:`Bucket` has them."""
 
     protocol = "tiered"
     cachable = False
@@ -60,7 +62,7 @@ class TieredFileSystem(AbstractFileSystem):
         fo: str = "",
         target_protocol: str | None = None,
         target_options: Mapping[str, Any] | None = None,
-        start: str = "",
+        start: tuple[str, Sequence[tuple[str, Mapping[str, Any], str]]] = ("", ()),
         layout: str | None = None,
         key_pairs: Mapping[str, bytes] | None = None,
         unread: Mapping[str, str] | None = None,
@@ -69,7 +71,9 @@ class TieredFileSystem(AbstractFileSystem):
         if not fo:
             raise ValueError("the bucket is missing, as in tiered://orders-0::s3://bucket")
         url = fo if target_protocol in (None, "file", "local") else f"{target_protocol}://{fo}"
-        self._bucket = _bucket_of(Location(url, target_options), start, layout, KeyPairs(key_pairs or {}), unread or {})
+        places = [(Location(url, target_options), start[0])]
+        places += ((Location(path, options), name) for path, options, name in start[1])
+        self._bucket = _bucket_of(places, layout, KeyPairs(key_pairs or {}), unread or {})
 
     def ls(self, path: str, detail: bool = True, **more: Any) -> list[Any]:
         """The partitions, or the files of one."""
@@ -270,14 +274,14 @@ class _Stream(io.RawIOBase):
         super().close()
 
 
-def _bucket_of(root: Location, start: str, layout: str | None, keys: KeyPairs, unread: Mapping[str, str]) -> Bucket:
-    """The same one for the same place and keys, so that it is not listed for each file."""
-    parts = (root, start, layout, keys, unread)
+def _bucket_of(places: Sequence[Place], layout: str | None, keys: KeyPairs, unread: Mapping[str, str]) -> Bucket:
+    """The same one for the same places and keys, so that it is not listed for each file."""
+    parts = (places, layout, keys, unread)
     with _lock:
         for known, bucket in _buckets:
             if known == parts:
                 return bucket
-        bucket = Bucket(root, start, None if layout is None else parse_layout(layout), keys, unread)
+        bucket = Bucket(places, None if layout is None else parse_layout(layout), keys, unread)
         _buckets.append((parts, bucket))
         del _buckets[:-_MOST_BUCKETS]
         return bucket

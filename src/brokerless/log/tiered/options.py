@@ -6,7 +6,7 @@ They travel with a :class:`Location`, to the processes and executors that read i
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from brokerless.errors import UsageError
@@ -19,10 +19,12 @@ _LIMIT = 1 << 16
 """Bytes of a file with a private key."""
 
 Files = Mapping[str, str | os.PathLike[str]]
+Remote = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
+"""A bucket, or several."""
 
 
 def with_tiered_options(
-    location: Location, key_pairs: Files | None, layout: str | None, remote: str | os.PathLike[str] | None
+    location: Location, key_pairs: Files | None, layout: str | None, remote: Remote | None
 ) -> Location:
     """A location with these among its options; see :func:`tiered_options`."""
     options = tiered_options(location.options or {}, key_pairs or {}, layout, remote)
@@ -30,7 +32,7 @@ def with_tiered_options(
 
 
 def tiered_options(
-    options: StorageOptions, key_pairs: Files, layout: str | None, remote: str | os.PathLike[str] | None
+    options: StorageOptions, key_pairs: Files, layout: str | None, remote: Remote | None
 ) -> dict[str, Any]:
     """Storage options with what was given for tiered storage. Files of keys are read here.
 
@@ -38,7 +40,8 @@ def tiered_options(
     """
     if not isinstance(key_pairs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UsageError("key_pairs: give files by the names of their key pairs, such as {'key1': 'key1.pem'}")
-    for what, given in (("layout", layout), ("remote", remote)):
+    buckets = [] if remote is None else [remote] if isinstance(remote, str | os.PathLike) else list(remote)
+    for what, given in (("layout", layout), *(("remote", each) for each in buckets)):
         if given is not None and not isinstance(given, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"{what}: {given!r} is no text")
     own: dict[str, Any] = dict(options.get(OPTION) or {})
@@ -46,10 +49,10 @@ def tiered_options(
         own["key_pairs"] = KeyPairs({name: _read_key(name, file) for name, file in key_pairs.items()})
     if layout is not None:
         own["layout"] = parse_layout(layout).text
-    if remote is not None:
+    if buckets:
         if layout is not None:
             raise UsageError("layout and remote: give one of them; copies of segments are no remote segments")
-        own["remote"] = os.fspath(remote)
+        own["remote"] = [os.fspath(each) for each in buckets]
     return {**options, OPTION: own} if own else dict(options)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
-from brokerless.format.read.batch_headers import read_headers
+from brokerless.format.read.batch_headers import checksums_match, read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.log.storage.files import File, RemoteFile
 from brokerless.log.tiered.chunk_file import ChunkFile
@@ -18,12 +18,21 @@ from brokerless.log.tiered.decryption import DecryptionError, KeyPairs, decrypto
 from brokerless.log.tiered.manifest import IndexName
 from brokerless.log.tiered.segments import RemoteSegment, place_of
 
+_WINDOW = 16 << 20
+"""Bytes of a log that are validated at a time; more only for a batch that is larger."""
 _LONGEST_TAIL = 64 << 20
 """Bytes after the last entry of an offset index that are read for a segment's end."""
 
 
 def open_log(segment: RemoteSegment, path: str, keys: KeyPairs) -> File:
-    """A segment's log. ``path``: as findings name it. Raises :class:`UnreadableError`, also without its key."""
+    """A segment's log, where it is damaged that of a copy. ``path``: as findings name it. Raises
+    :class:`UnreadableError`, also without its key."""
+    if not segment.copies:
+        return _open_one(segment, path, keys)
+    return RemoteFile(path, CopiedLog(segment, path, keys), segment.size, None)
+
+
+def _open_one(segment: RemoteSegment, path: str, keys: KeyPairs) -> File:
     manifest = segment.manifest
     file = segment.log.location.open()
     if manifest is None or manifest.is_plain:
@@ -35,6 +44,93 @@ def open_log(segment: RemoteSegment, path: str, keys: KeyPairs) -> File:
         file.close()
         raise UnreadableError("", str(error)) from error  # the same for all that lack this key
     return RemoteFile(path, ChunkFile(path, file, manifest, decrypt, segment.size), segment.size, None)
+
+
+class CopiedLog:
+    """The log of a segment that a bucket has more than once, for :class:`RemoteFile`: with ``seek``, ``read`` and
+    ``close``. Each range is compared with that of the other copies; where they differ, the first one that is intact is
+    read from there on, and a finding names the damaged one."""
+
+    def __init__(self, segment: RemoteSegment, path: str, keys: KeyPairs) -> None:
+        """Raises :class:`UnreadableError` where none of them can be opened."""
+        self._segment, self._position = segment, 0
+        self._open: list[tuple[RemoteSegment, File]] = []
+        self._findings: list[Finding] = []
+        errors: list[UnreadableError] = []
+        for each in (segment, *segment.copies):
+            try:
+                self._open.append((each, _open_one(each, path, keys)))
+            except UnreadableError as error:
+                errors.append(error)
+        if not self._open:
+            raise errors[0]
+        if self._open[0][0] is not segment:
+            self._report(errors[0].reason_for(segment.log.path))
+
+    def seek(self, position: int) -> None:
+        self._position = position
+
+    def read(self, length: int) -> bytes:
+        """At most so many bytes from the position on. Raises :class:`UnreadableError` where the storage fails."""
+        if len(self._open) > 1 and len({self._read(file, length) for _, file in self._open}) > 1:
+            self._choose()
+        data = self._open[0][1].read(self._position, length).tobytes()
+        self._position += len(data)
+        return data
+
+    def _read(self, file: File, length: int) -> bytes | None:
+        try:
+            return file.read(self._position, length).tobytes()
+        except UnreadableError:
+            return None
+
+    def _choose(self) -> None:
+        """Leaves one of the copies open, the first one that is intact."""
+        at = next((at for at, (each, file) in enumerate(self._open) if _is_intact(each, file)), 0)
+        chosen = self._open.pop(at)
+        self.close()
+        self._open = [chosen]
+        if chosen[0] is not self._segment:
+            chosen[1].take_findings()
+            self._report("its batches are not what was written")
+
+    def _report(self, reason: str) -> None:
+        text = f"this remote segment is damaged ({reason}); its copy {self._open[0][0].segment_id} is read"
+        place = self._segment.log.path, None, self._segment.start_offset
+        self._findings.append(Finding("error", Kind.REMOTE_SEGMENT_DAMAGED, *place, text))
+
+    def take_findings(self) -> list[Finding]:
+        """As of a file; what is wrong with copies that are not read is not among them."""
+        taken, self._findings = self._findings, []
+        return [*taken, *self._open[0][1].take_findings()]
+
+    def close(self) -> None:
+        for _, file in self._open:
+            file.close()
+
+
+def _is_intact(segment: RemoteSegment, file: File) -> bool:
+    try:
+        return _has_only_intact_batches(segment, file)
+    except UnreadableError:
+        return False
+
+
+def _has_only_intact_batches(segment: RemoteSegment, file: File) -> bool:
+    at, window, before = 0, _WINDOW, segment.start_offset - 1
+    while at < file.size:
+        buffer = file.read(at, window)
+        batches = read_headers(buffer, scan_batches(buffer).positions)
+        if not len(batches):
+            if len(buffer) < window or window >= _LONGEST_TAIL:
+                return False
+            window *= 2
+            continue
+        lasts = np.concatenate([[before], batches.last_offset])
+        if not checksums_match(buffer, batches).all() or (batches.entry_offset <= lasts[:-1]).any():
+            return False
+        before, at = int(lasts[-1]), at + int(batches.ends.max())
+    return segment.end_offset in (None, before) and not file.take_findings()
 
 
 def read_index(segment: RemoteSegment, name: IndexName, keys: KeyPairs) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from brokerless.findings import Finding, Kind, Severity
 from brokerless.log.storage.location import DirectoryEntry
@@ -12,17 +12,19 @@ from brokerless.log.tiered.chunk_file import readable_size
 from brokerless.log.tiered.lineage import Epochs, is_within_lineage
 from brokerless.log.tiered.manifest import Manifest
 from brokerless.log.tiered.object_names import ObjectKind
+from brokerless.offset_spans import Span, union, without
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteSegment:
     """A segment by its objects. ``manifest``: None in a layout without; then its last offset and its leader epochs are
-    not known."""
+    not known. ``copies``: others of the same bytes, for where this one is damaged."""
 
     start_offset: int
     segment_id: str
     objects: Mapping[ObjectKind, DirectoryEntry]
     manifest: Manifest | None = None
+    copies: tuple[RemoteSegment, ...] = ()
 
     @property
     def log(self) -> DirectoryEntry:
@@ -182,9 +184,33 @@ def check_objects(segment: RemoteSegment) -> Iterator[Finding]:
             yield Finding("error", Kind.REMOTE_OBJECT_SIZE, *place, text, f"{size} bytes", f"{entry.size} bytes")
 
 
-def graded_unfinished(finding: Finding, log_start: int, start: int | None) -> Finding:
-    """An unfinished upload is a warning where no other segment has its offsets, from the log start offset on and before
-    the first segment that is read (``start``): records are missing then."""
-    if finding.kind != Kind.REMOTE_SEGMENT_UNFINISHED or finding.offset is None or finding.offset < log_start:
+def have_same_log(one: RemoteSegment, other: RemoteSegment) -> bool:
+    """Whether two segments are whole copies of one, by their offsets and sizes."""
+    places = [(each.start_offset, each.end_offset, each.size) for each in (one, other)]
+    return one.segment_id != other.segment_id and one.is_whole and other.is_whole and places[0] == places[1]
+
+
+def spans_of(segments: Sequence[RemoteSegment]) -> list[Span]:
+    """The offsets of segments in order; one whose end is not known goes on to the next."""
+    return union(
+        (each.start_offset, each.start_offset + 1 if following is None else following.start_offset)
+        if each.end_offset is None
+        else (each.start_offset, each.end_offset + 1)
+        for each, following in zip_longest(segments, segments[1:])
+        if each is not None
+    )
+
+
+_LEFT_OUT = (Kind.REMOTE_SEGMENT_UNFINISHED, Kind.REMOTE_SEGMENT_REPEATED, Kind.REMOTE_SEGMENT_DELETED)
+"""Segments that are not read, as others have their offsets."""
+
+
+def graded_left_out(finding: Finding, log_start: int, read: Sequence[Span]) -> Finding:
+    """A segment that is not read is a warning where nothing else has its offsets, from the log start offset on: records
+    are missing then. ``read``: the offsets of what is read, in order. Of deleted segments only if the log begins before
+    them: brokers delete the first ones, and write their checkpoint of log start offsets later."""
+    start = finding.offset
+    if finding.kind not in _LEFT_OUT or start is None or start < log_start:
         return finding
-    return finding if start is not None and finding.offset >= start else replace(finding, severity="warning")
+    is_first = finding.kind == Kind.REMOTE_SEGMENT_DELETED and not any(first < start for first, _ in read)
+    return finding if is_first or not without([(start, start + 1)], read) else replace(finding, severity="warning")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from brokerless.findings import Finding, Severity, describe_kinds
+from brokerless.jobs.audit.advice import advice_at
 from brokerless.log.storage import paths
 from brokerless.text import readable
 from brokerless.views.monitoring.checked_run import CheckedRun
@@ -31,16 +33,18 @@ def sarif(run: CheckedRun, version: str) -> str:
     }
     if notes:
         invocation["toolExecutionNotifications"] = notes
-    rules = [_rule(kind) for kind in kinds]
+    rules = [_rule(kind, [finding for _, finding in run.findings if finding.kind == kind]) for kind in kinds]
     results = [_result(run, path, finding, kinds) for path, finding in run.findings]
     driver = {"name": "brokerless", "version": version, "rules": rules}
     own = {"tool": {"driver": driver}, "invocations": [invocation], "results": results}
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [own]}, indent=1) + "\n"
 
 
-def _rule(kind: str) -> dict[str, Any]:
-    described = describe_kinds()[kind]
-    return {"id": kind, "shortDescription": {"text": described.sentence}, "help": {"text": described.advice}}
+def _rule(kind: str, findings: Sequence[Finding]) -> dict[str, Any]:
+    """The advice is that for the places of the findings: on a broker's disk, in a bucket, or in both."""
+    advice = dict.fromkeys(each for finding in findings if (each := advice_at(finding)) is not None)
+    sentence = describe_kinds()[kind].sentence
+    return {"id": kind, "shortDescription": {"text": sentence}, "help": {"text": "; or else: ".join(advice)}}
 
 
 def _result(run: CheckedRun, path: str, finding: Finding, kinds: list[str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Source: ``TierStateMachine.buildRemoteLogAuxState`` (4.4.0), by which an empty r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -64,13 +64,13 @@ class BucketPartition:
         return self.segments[0].start_offset if self.segments else 0
 
 
-def read_partitions(bucket: Bucket) -> list[BucketPartition]:
-    """All partitions with objects in a bucket.
+def read_partitions(bucket: Bucket, is_chosen: Callable[[str], bool] = lambda _: True) -> list[BucketPartition]:
+    """The partitions of chosen topics with objects in a bucket.
 
     Raises :class:`UnreadableError`, also for a partition whose leader epochs cannot be read for want of a key: a start
     without them would delete its objects.
     """
-    return [_read(bucket, each) for each in bucket.folders().values()]
+    return [_read(bucket, each) for each in bucket.folders().values() if is_chosen(each.name.topic)]
 
 
 def _read(bucket: Bucket, folder: Folder) -> BucketPartition:

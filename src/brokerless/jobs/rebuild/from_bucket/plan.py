@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from brokerless.errors import UsageError
@@ -34,22 +35,26 @@ Report = Callable[[Finding], None]
 @dataclass(frozen=True, slots=True)
 class BucketOptions:
     """``location``: the bucket, with its options. ``log_starts``: first offsets that consumers get, by topic and
-    partition. ``abort_open``: end transactions that are open at its end."""
+    partition. ``abort_open``: end transactions that are open at its end. ``topics``: names or patterns of those that
+    are rebuilt, where all else of the cluster stays; all of the bucket without any."""
 
     location: Location
     log_starts: Mapping[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     abort_open: bool = False
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Bucketed:
-    """What a bucket has: partitions by topic ID, and what their rows in an old cluster's metadata were."""
+    """What a bucket has: partitions by topic ID, and what their rows in an old cluster's metadata were.
+    ``has_metadata``: whether the cluster goes on with its own metadata of remote segments."""
 
     options: BucketOptions
     partitions: tuple[BucketPartition, ...]
     topics: Mapping[str, str]
     rows: Mapping[tuple[str, int], Mapping[str, Any]]
     starts: Mapping[tuple[str, int], int]
+    has_metadata: bool
 
 
 def read_bucket(options: BucketOptions) -> list[BucketPartition]:
@@ -58,7 +63,10 @@ def read_bucket(options: BucketOptions) -> list[BucketPartition]:
     if not is_tiered(location):
         raise UsageError(f"{options.location}: these are no remote segments; give the bucket of tiered topics")
     file_system, _ = location.file_system()
-    found = read_partitions(file_system.bucket)
+    found = read_partitions(file_system.bucket, lambda topic: _is_chosen(topic, options.topics))
+    if not found and options.topics:
+        there = ", ".join(sorted({each.name.topic for each in file_system.bucket.folders().values()})[:8])
+        raise UsageError(f"{options.location}: there is no topic {', '.join(options.topics)} (there are {there})")
     unnamed = next((each for each in found if not each.topic_id), None)
     if unnamed is not None:
         raise UsageError(f"{unnamed.name}: these are copies of segments, which no broker reads; use convert")
@@ -70,6 +78,10 @@ def read_bucket(options: BucketOptions) -> list[BucketPartition]:
         if options.log_starts[topic, partition] > each.end_offset:
             raise UsageError(f"log start: {each.name} ends at offset {each.end_offset}")
     return found
+
+
+def _is_chosen(topic: str, patterns: Sequence[str]) -> bool:
+    return not patterns or any(fnmatchcase(topic, each) for each in patterns)
 
 
 def take_out(
@@ -86,13 +98,20 @@ def take_out(
     topics = {each.topic_id: each.topic for each in partitions}
     ids = {name: topic_id for topic_id, name in cluster.topics.items()}
     for topic_id, topic in topics.items():
-        if ids.get(topic, topic_id) != topic_id:
+        if ids.get(topic, topic_id) != topic_id and not options.topics:
             text = f"the bucket has it with ID {topic_id}, and the metadata with {ids[topic]}"
-            raise UsageError(f"{topic}: {text}; give another directory, or --without-metadata")
-    taken = {*topics.values(), REMOTE_LOG_METADATA}
+            raise UsageError(
+                f"{topic}: {text}; with --topic, that of the bucket takes its place; else give another directory, or "
+                "--without-metadata"
+            )
+    has_metadata = bool(options.topics) and REMOTE_LOG_METADATA in ids
+    taken = {*topics.values(), *(() if has_metadata else (REMOTE_LOG_METADATA,))}
     rows: dict[tuple[str, int], Mapping[str, Any]] = {}
     for topic_id in [each for each, name in cluster.topics.items() if name in taken]:
         rows |= {(topic_id, number): row for number, row in cluster.partitions.pop(topic_id, {}).items()}
+        if topic_id not in topics and cluster.topics[topic_id] != REMOTE_LOG_METADATA:
+            name = cluster.topics.pop(topic_id)
+            lost.append(f"topic {name} with ID {topic_id}: the one in the bucket takes its place")
     ends = {(each.topic, each.partition): each for each in partitions}
     starts: dict[tuple[str, int], int] = {}
     kept: list[Disk] = []
@@ -101,6 +120,9 @@ def take_out(
         kept.append(replace(disk, replicas=tuple(each for each in disk.replicas if each.topic not in taken)))
         for each in own:
             place = each.topic, each.partition
+            if each.topic_id is not None and each.topic in topics.values() and each.topic_id not in topics:
+                lost.append(f"records in {each.paths.path}, which are of that topic")
+                continue
             start = recorded_offset(each.paths.location, *place, names.LOG_START_OFFSET_CHECKPOINT)
             if start is not None:
                 starts[place] = max(start, starts.get(place, 0))
@@ -108,7 +130,7 @@ def take_out(
             if there is not None and (each.end_offset or 0) > there.end_offset:
                 span = f"{there.end_offset}..{(each.end_offset or 0) - 1}"
                 lost.append(f"offsets {span} of {there.name}, which {each.paths.path} has and the bucket has not")
-    return Bucketed(options, tuple(partitions), topics, rows, starts), kept
+    return Bucketed(options, tuple(partitions), topics, rows, starts, has_metadata), kept
 
 
 def put_in(
@@ -139,7 +161,7 @@ def put_in(
                 lost.append(f"records of {each.name} from offset {each.end_offset} on, as far as there were any")
         _set_settings(cluster, topic, url, report)
     metadata_id, nodes = _put_metadata(bucket, cluster, directory_ids)
-    return FromBucket(url, tuple(stand_ins), metadata_id, nodes)
+    return FromBucket(url, tuple(stand_ins), metadata_id, nodes, has_metadata=bucket.has_metadata)
 
 
 def _set_settings(cluster: Cluster, topic: str, url: str, report: Report) -> None:
@@ -189,6 +211,9 @@ def _open_transactions(each: BucketPartition) -> list[OpenTransaction]:
 def _put_metadata(bucket: Bucketed, cluster: Cluster, directory_ids: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
     """Puts the topic of remote segments' metadata into a state; returns its ID, and each partition's node."""
     metadata_id = next((each for each, name in cluster.topics.items() if name == REMOTE_LOG_METADATA), random_id())
+    if bucket.has_metadata:
+        own = sorted(cluster.partitions[metadata_id].items())
+        return metadata_id, tuple(row["isr"][0] for _, row in own)
     rows = {number: row for (topic_id, number), row in bucket.rows.items() if topic_id == metadata_id}
     count, brokers = len(rows) or _METADATA_PARTITIONS, sorted(directory_ids)
     nodes = tuple(brokers[number % len(brokers)] for number in range(count))

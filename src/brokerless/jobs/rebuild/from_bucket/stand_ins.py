@@ -59,12 +59,21 @@ class StandIn:
 @dataclass(frozen=True, slots=True)
 class FromBucket:
     """What is taken of a bucket. ``metadata_nodes``: the node of each partition of ``__remote_log_metadata``, whose ID
-    is ``metadata_id``."""
+    is ``metadata_id``; ``has_metadata``: the cluster has that topic, and the events are appended to it."""
 
     url: str
     stand_ins: tuple[StandIn, ...]
     metadata_id: str
     metadata_nodes: tuple[int, ...]
+    has_metadata: bool = False
+
+    @property
+    def limits(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """Where consumers begin and end, by topic ID and partition."""
+        return {
+            (each.partition.topic_id, each.partition.partition): (each.log_start, each.partition.end_offset)
+            for each in self.stand_ins
+        }
 
     @property
     def largest_producer_id(self) -> int:
@@ -82,11 +91,11 @@ def write_stand_ins(found: FromBucket, node_id: int, directory: Path, now_ms: in
         place = each.partition.topic, each.partition.partition
         end = _write_partition(each, directory / names.partition_directory(*place), now_ms)
         ends[place] = PartitionOffsets(end, each.log_start, end)
-    events = _events(found)
-    for number, node in enumerate(found.metadata_nodes):
+    events = {} if found.has_metadata else events_in(found)
+    for number, node in enumerate(() if found.has_metadata else found.metadata_nodes):
         if node == node_id:
             place = REMOTE_LOG_METADATA, number
-            end = _write_events(directory, place, found.metadata_id, events.get(number, ()), now_ms)
+            end = append_events(directory, place, found.metadata_id, events.get(number, ()), now_ms)
             ends[place] = PartitionOffsets(end, 0, end)
     write_checkpoints(directory, ends)
 
@@ -112,7 +121,7 @@ def _write_partition(stand_in: StandIn, path: Path, now_ms: int) -> int:
     return end
 
 
-def _events(found: FromBucket) -> Mapping[int, Sequence[tuple[int, bytes]]]:
+def events_in(found: FromBucket) -> Mapping[int, Sequence[tuple[int, bytes]]]:
     """The values of events, each with its time, by partition of the metadata."""
     events: dict[int, list[tuple[int, bytes]]] = {}
     for each in (stand_in.partition for stand_in in found.stand_ins):
@@ -122,17 +131,18 @@ def _events(found: FromBucket) -> Mapping[int, Sequence[tuple[int, bytes]]]:
     return events
 
 
-def _write_events(
+def append_events(
     directory: Path, place: tuple[str, int], topic_id: str, events: Sequence[tuple[int, bytes]], now_ms: int
 ) -> int:
-    """Writes a partition of the metadata's topic; returns its end."""
+    """Writes a partition of the metadata's topic, or appends to the one that is there; returns its end."""
     with open_log(directory, *place, topic_id=topic_id, at_ms=now_ms) as log:
+        epoch = log.leader_epochs[-1][0] if log.leader_epochs else 0
         builder = None
         for timestamp, value in events:
             if builder is None or not builder.has_room_for(timestamp, None, value):
                 if builder is not None:
                     log.append(np.frombuffer(builder.close(), np.uint8))
-                attributes = BatchAttributes(base_offset=log.log_end_offset, partition_leader_epoch=0)
+                attributes = BatchAttributes(base_offset=log.log_end_offset, partition_leader_epoch=epoch)
                 builder = BatchBuilder(_BATCH_SIZE, attributes=attributes)
             builder.append(timestamp, None, value)
         if builder is not None:

@@ -12,23 +12,31 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from brokerless.findings import Finding, Kind
-from brokerless.log.checkpoint.leader_epochs import LeaderEpochs
+from brokerless.internals.remote.leader_epochs import check_remote_epochs
+from brokerless.log.checkpoint.leader_epochs import LeaderEpochs, load_leader_epochs
+from brokerless.log.directory import PartitionPath
 from brokerless.log.segment import Chunk
+
+Change = tuple[int, int, str, int]
+"""A batch of another epoch than the one before it: its epoch, offset, path and position."""
 
 
 @dataclass(slots=True)
 class LeaderEpochCheck:
-    """Follows a partition's intact batches, and keeps where each epoch begins: (epoch, offset, path, position)."""
+    """Follows a partition's intact batches, and keeps where each epoch begins. ``has_legacy``: whether messages v0 or
+    v1 were among them."""
 
     _last: int = -1
-    _changes: list[tuple[int, int, str, int]] = field(default_factory=list[tuple[int, int, str, int]])
+    changes: list[Change] = field(default_factory=list[Change])
+    has_legacy: bool = False
 
     def follow(self, chunk: Chunk, path: str) -> Iterator[Finding]:
         batches = chunk.batches
         stamped = batches.partition_leader_epoch.astype(np.int64)
         if batches.is_legacy.any():
             # Messages v0 and v1 have no epoch, and make the log forget those before.
-            self._changes.clear()
+            self.changes.clear()
+            self.has_legacy = True
         for row in np.flatnonzero(stamped != np.concatenate([[self._last], stamped[:-1]])).tolist():
             epoch = int(stamped[row])
             if epoch < 0:
@@ -40,22 +48,35 @@ class LeaderEpochCheck:
                 )
                 expected, found = f"epoch {self._last} or more", f"epoch {epoch}"
                 yield Finding("warning", Kind.LEADER_EPOCH_ORDER, path, position, offset, text, expected, found)
-            self._changes.append((epoch, offset, path, position))
+            self.changes.append((epoch, offset, path, position))
             self._last = epoch
+
+    def watch(self, chunk: Chunk, path: str) -> tuple[Finding, ...]:
+        """Follows without findings about the order of epochs."""
+        for _ in self.follow(chunk, path):
+            pass
+        return ()
+
+    def add(self, following: LeaderEpochCheck) -> None:
+        """Goes on with the batches of the next segment, which were followed by themselves."""
+        if following.has_legacy:
+            self.changes.clear()
+            self.has_legacy = True
+        self.changes += following.changes
 
     def findings(self, checkpoint: LeaderEpochs | None, end_offset: int, is_partition: bool) -> Iterator[Finding]:
         """The checkpoint against the batches, when all were followed. ``end_offset`` of the log; ``is_partition``: this
         is a partition's directory, in which a broker keeps a checkpoint."""
         if checkpoint is None:
-            if self._changes and is_partition:
-                epoch, offset, path, position = self._changes[0]
+            if self.changes and is_partition:
+                epoch, offset, path, position = self.changes[0]
                 text = "batches have a leader epoch, but there is no leader-epoch-checkpoint beside them"
                 yield Finding("info", Kind.LEADER_EPOCH_CHECKPOINT_MISSING, path, position, offset, text)
             return
         if checkpoint.findings:
             return
         starts, epochs = checkpoint.start_offsets, checkpoint.epochs
-        for epoch, offset, path, position in self._changes:
+        for epoch, offset, path, position in self.changes:
             at = int(np.searchsorted(starts, offset, side="right")) - 1
             if at < 0 and len(epochs) and epoch <= int(epochs[0]):
                 continue  # records before it were deleted, and with them their epochs
@@ -69,3 +90,21 @@ class LeaderEpochCheck:
             expected, found = f"at most offset {end_offset}", f"epoch {epochs[-1]} from offset {starts[-1]}"
             kind = Kind.LEADER_EPOCH_BEYOND_END
             yield Finding("warning", kind, checkpoint.file, None, int(starts[-1]), text, expected, found)
+
+
+def check_epochs(
+    partition: PartitionPath, check: LeaderEpochCheck, end_offset: int, is_partition: bool
+) -> Iterator[Finding]:
+    """A partition's checkpoint against its batches, when all were followed: what contradicts them, or that a start
+    deletes its remote segments. As :meth:`LeaderEpochCheck.findings`."""
+    entry = partition.leader_epoch_checkpoint
+    checkpoint = None if entry is None else load_leader_epochs(entry.location)
+    wrong = list(check.findings(checkpoint, end_offset, is_partition))
+    if any(each.kind in _DEADLY for each in wrong) and (lost := check_remote_epochs(partition)) is not None:
+        is_known = checkpoint is None or not len(checkpoint.epochs)  # by check_leader_epochs
+        wrong = [] if is_known else [lost]
+    yield from wrong
+
+
+_DEADLY = (Kind.LEADER_EPOCH_MISMATCH, Kind.LEADER_EPOCH_CHECKPOINT_MISSING)
+"""Where a partition is tiered."""

@@ -17,7 +17,6 @@ else:
 TESTED_IN = {
     "schemas": "api/test_log.py",
     "writing": "log/write/test_leader_append.py",
-    "cli/filters": "cli/commands/test_cat.py",
     "typed/avro/json_encoding": "typed/test_framing.py",
     "dataset/table_dataset": "dataset/test_tables.py",
     "cli/sql_shell": "cli/commands/test_sql.py",

@@ -59,7 +59,7 @@ SETTINGS = "a name of its **options, which are the settings of a pipeline"
 
 ANYWHERE = {
     **dict.fromkeys(("topic", "partition", "exclude_internal", "include", "all_below"), SELECTION),
-    **dict.fromkeys(("json", "wide", "quiet", "min_severity", "all", "redact"), SHOWN),
+    **dict.fromkeys(("json", "wide", "no_pager", "quiet", "min_severity", "all", "redact"), SHOWN),
     "paths": "the log is opened, or it is the first parameter",
     **dict.fromkeys(("key_pair", "layout", "remote"), "brokerless.open takes key_pairs, layout and remote"),
     "jobs": PROCESSES,

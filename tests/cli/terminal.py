@@ -82,15 +82,17 @@ def on_terminal(
     waits: bool = True,
     delay: float = 0.0,
     columns: int = 100,
+    lines: int = 40,
     then: Callable[[int, str], object] = lambda process, sent: None,
     stdin: int | None = None,
+    typed: Callable[[str], str] | None = None,
     is_new: bool = False,
 ) -> Session:
     """Runs a command line with stderr (and stdout) as a terminal, in a copy of this process, which has loaded what a
     new one (``is_new``) loads for a second. ``then`` is called with its ID and what came so far, whenever more has
-    come."""
+    come. ``typed``: what is typed by then; with it, stdin is the terminal as well, and its keys send signals."""
     mine, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     read_out, write_out = os.pipe()
     code = _DRIVER.format(delay=delay, waits=waits)
     own = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
@@ -99,6 +101,10 @@ def on_terminal(
     command = [sys.executable, "-c", code, *map(str, arguments)]
     if (process := os.fork()) == 0:
         nothing = os.open(os.devnull, os.O_RDONLY)
+        if typed is not None:
+            stdin = theirs
+            os.setsid()
+            fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
         _run(
             command,
             settings,
@@ -122,6 +128,8 @@ def on_terminal(
             if piece:
                 parts[file] += piece
                 then(process, parts[mine].decode(errors="replace"))
+                if typed is not None and file == mine:
+                    os.write(mine, typed(parts[mine].decode(errors="replace")).encode())
             else:
                 open_files.unregister(file)
     if open_files.get_map():

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import os
-import pydoc
 import re
-import shutil
-import sys
-from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
+from tests.cli.terminal import on_terminal
 
 from brokerless.cli import HELP
 from brokerless.cli.commands import COMMANDS, GROUPS
@@ -62,38 +58,23 @@ def test_the_words_that_people_look_for_are_in_the_first_help(word: str) -> None
     assert word in HELP
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], tuple[Terminal, list[str]]]:
-    def make(columns: int, lines: int) -> tuple[Terminal, list[str]]:
-        paged: list[str] = []
-        stdout = Terminal()
-        monkeypatch.setattr(sys, "stdout", stdout)
-        monkeypatch.setattr(sys, "stdin", Terminal())
-        monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((columns, lines)))
-        monkeypatch.setattr(pydoc, "pager", paged.append)
-        monkeypatch.setenv("TERM", "xterm")
-        return stdout, paged
-
-    return make
-
-
-def test_a_page_longer_than_the_terminal_goes_through_a_pager(
-    terminal: Callable[[int, int], tuple[Terminal, list[str]]],
-) -> None:
-    stdout, paged = terminal(80, 24)
-    print_help(HELP)
-    assert (stdout.getvalue(), paged) == ("", [wrap(HELP, 80)])
-
-
-def test_a_page_that_fits_is_printed(terminal: Callable[[int, int], tuple[Terminal, list[str]]]) -> None:
-    stdout, paged = terminal(80, 200)
-    print_help(HELP)
-    assert (stdout.getvalue(), paged) == (wrap(HELP, 80), [])
+@pytest.mark.parametrize(("lines", "is_paged"), [(24, True), (300, False)])
+def test_a_page_longer_than_the_terminal_goes_through_a_pager(lines: int, is_paged: bool, tmp_path: Path) -> None:
+    session = on_terminal(
+        "--help",
+        stdout_too=True,
+        typed=lambda _: "",
+        columns=80,
+        lines=lines,
+        environment={"PAGER": f"sh -c 'cat > {tmp_path}/paged'"},
+    )
+    wrapped = wrap(HELP, 80)
+    assert session.exit_code == 0
+    if is_paged:
+        assert session.screen == []
+        assert (tmp_path / "paged").read_text() == wrapped
+    else:
+        assert "\n".join([*session.screen, ""]) == wrapped
 
 
 def test_without_a_terminal_nothing_is_wrapped(capsys: pytest.CaptureFixture[str]) -> None:

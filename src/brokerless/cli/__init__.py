@@ -19,6 +19,7 @@ from typing import TextIO
 from brokerless.cli.commands import COMMANDS, GROUPS
 from brokerless.cli.help_pages import print_help
 from brokerless.cli.output import CLEAN, INTERRUPTED, TERMINATED, UNUSABLE, abandon_stdout, complain, screen
+from brokerless.cli.pager import no_pager, paged
 from brokerless.cli.parser import load_command, parse
 from brokerless.cli.progress import shown
 from brokerless.cli.selection import paths_below
@@ -46,8 +47,9 @@ examples:
   brokerless cat /var/lib/kafka/orders-0 --tail 10
   brokerless verify /var/lib/kafka
 
---json of any command prints JSON Lines for programs. NO_COLOR=1 turns colours and escape codes off. The path - is a log
-from stdin: zcat x.log.gz | brokerless cat -. brokerless --version -v prints what a bug report needs.
+--json of any command prints JSON Lines for programs. NO_COLOR=1 turns colours and escape codes off. What is longer than
+the terminal goes through BROKERLESS_PAGER, PAGER or less; not with --no-pager. The path - is a log from stdin: zcat
+x.log.gz | brokerless cat -. brokerless --version -v prints what a bug report needs.
 
 exit codes:
   0  clean
@@ -118,6 +120,9 @@ def _ending_in_order() -> Generator[None]:
 
 
 def _run(arguments: list[str], is_own_process: bool) -> int:
+    if arguments[:1] == ["--no-pager"]:
+        with no_pager():
+            return _run(arguments[1:], is_own_process)
     name = arguments[0] if arguments else "--help"
     if name == "help" and "--man" in arguments:
         return _print_man_page([each for each in arguments[1:] if each != "--man"])
@@ -159,8 +164,10 @@ def _run(arguments: list[str], is_own_process: bool) -> int:
     with shown_on(screen(is_wide=getattr(options, "wide", True))):
         if getattr(options, "all_below", False):
             options.paths = paths_below(options.paths)
-        with _working_at_once(options):
-            return command.run(options)
+        exit_code = CLEAN  # of a pager that was quit before the end
+        with _working_at_once(options), paged(name, options):
+            exit_code = command.run(options)
+        return exit_code
 
 
 def _print_man_page(names: Sequence[str]) -> int:
@@ -168,7 +175,8 @@ def _print_man_page(names: Sequence[str]) -> int:
     if len(names) > 1 or not {*names} <= {*COMMANDS}:
         complain(f"brokerless help --man: {_unknown(names[0]) if len(names) == 1 else 'give one command, or none'}")
         return UNUSABLE
-    sys.stdout.write(man_page_of(*names))
+    with paged("help"):
+        sys.stdout.write(man_page_of(*names))
     return CLEAN
 
 
@@ -209,7 +217,7 @@ def _explain_kind(name: str) -> int:
         hint = did_you_mean(name, [*COMMANDS, *kinds])
         complain(f"brokerless: {name!r} is neither a command nor a kind of finding{'; ' + hint if hint else ''}")
         return UNUSABLE
-    with shown_on(screen(is_wide=False)):
+    with shown_on(screen(is_wide=False)), paged("help"):
         for line in explain_kind(name):
             print("\n".join(hang(line)))
     return CLEAN

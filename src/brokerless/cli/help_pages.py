@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
+
+from brokerless.cli.pager import paged
 
 _ITEM = re.compile(r"( *\S+(?: \S+)*  +)\S|( +)\S")
 """What begins a line of a list: a name and two spaces, or just spaces."""
@@ -52,20 +53,12 @@ def _items(paragraph: str) -> Iterator[str]:
 
 
 def print_help(text: str) -> None:
-    """Prints help on stdout; with a pager (``$PAGER``, or ``less``) where stdin and stdout are a terminal that is too
-    small for it."""
+    """Prints help on stdout; wrapped, and page by page if it is too long, where that is a terminal."""
     if not sys.stdout.isatty():
         sys.stdout.write(text)
         return
-    size = shutil.get_terminal_size()
-    text = wrap(text, size.columns)
-    if text.count("\n") < size.lines or not sys.stdin.isatty() or os.environ.get("TERM", "dumb") == "dumb":
-        sys.stdout.write(text)
-        return
-    import pydoc
-
-    os.environ.setdefault("LESS", "-FRX")  # what fits is printed, and stays on the terminal afterwards
-    pydoc.pager(text)
+    with paged("help"):
+        sys.stdout.write(wrap(text, shutil.get_terminal_size().columns))
 
 
 def man_page(name: str, summary: str, text: str, version: str) -> str:

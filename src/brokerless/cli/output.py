@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
+from brokerless.cli.pager import to_pager
 from brokerless.cli.progress import above_bar, progress
 from brokerless.cli.selection import select
 from brokerless.errors import UnreadableError
@@ -229,9 +230,12 @@ def screen(*, is_wide: bool) -> Screen:
 def complain(text: str) -> None:
     """A line on stderr, if there is one (``2>&-``)."""
     stderr: TextIO | None = sys.stderr
-    if stderr is not None:
+    if stderr is None:
+        return
+    text = show_name(hide_credentials(text))
+    if not to_pager(text):
         with above_bar():
-            print(show_name(hide_credentials(text)), file=stderr, flush=True)
+            print(text, file=stderr, flush=True)
 
 
 def first_line(error: UnreadableError) -> str:

@@ -72,6 +72,7 @@ class Parser(ArgumentParser):
             self.add_argument(
                 "--wide", action="store_true", help="all columns, and lines unwrapped, in a narrow terminal too"
             )
+        self.add_argument("--no-pager", action="store_true", help="no pager for what is longer than the terminal")
         command.add_options(self)
         self._old_names = old_names(self.prog.rpartition(" ")[2])
         for old, new in self._old_names.items():

@@ -96,6 +96,12 @@ class _Bar:
                 self._is_given_up = True
                 self._erase()
 
+    def give_up(self) -> None:
+        """Takes the line away for good."""
+        with self._screen:
+            self._is_given_up = True
+            self._erase()
+
     def close(self) -> None:
         self._is_over.set()
         self._thread.join(_PATIENCE_S)
@@ -216,6 +222,12 @@ def above_bar(data: bytes | memoryview | None = None, *, to_terminal: bool = Tru
         return
     with _bar.above(data, to_terminal=to_terminal):
         yield
+
+
+def end_bar() -> None:
+    """Shows no bar from now on, as something else has the terminal."""
+    if _bar is not None:
+        _bar.give_up()
 
 
 def _is_terminal(stream: TextIO) -> bool:

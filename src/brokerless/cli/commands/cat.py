@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from brokerless import clock
-from brokerless.cli.filters import add_filters, filter_of
 from brokerless.cli.options import (
     add_decode,
     add_isolation,
@@ -82,7 +81,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--until", dest="end", metavar="TIME", help="before this time")
     add("-n", "--limit", type=count, metavar="N", help="the first N records of each partition")
     add("--tail", type=count, metavar="N", help="the last N records of each partition")
-    add_filters(parser)
+    _add_filters(parser)
     add_isolation(parser)
     add("--control", action="store_true", help="also control records, decoded")
     add_redact(parser, "keys, values and header values")
@@ -103,7 +102,7 @@ def run(options: Namespace) -> int:
     if options.redact and decoding(options) is not None:
         raise UsageError("--redact and --decode exclude each other; use one of them")
     output = Output()
-    selection = filter_of(options)
+    selection = _filter_of(options)
     within, printed = (selection, None) if decoding(options) is None else _of_printed(selection)
     run = _Run(options, within, clock.now(), output.is_terminal, secrets.token_bytes(32), printed)
     for check in (_view, _range):  # what is wrong with options is reported before anything is read
@@ -369,3 +368,27 @@ def _read(
     for finding in findings:
         report(finding)
     done(partition.paths.size)
+
+
+def _add_filters(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--key", action="append", metavar="KEY", help="only records with this key; can be repeated for any of several")
+    add("--key-regex", metavar="REGEX", help="only records in whose key this is found (RE2's syntax)")
+    add("--grep", metavar="TEXT", help="only records with this text in key, value, or a header's name or value")
+    add("--header", metavar="NAME=VALUE", help="only records with this header")
+    help_of_where = (
+        "only records for which this condition of DuckDB's SQL holds, on the columns offset, timestamp, key, value, "
+        "headers, key_text, value_text, key_json, value_json ... (needs the extra sql)"
+    )
+    add("--where", metavar="SQL", help=help_of_where)
+
+
+def _filter_of(options: Namespace) -> RecordFilter | None:
+    """None without any of the options; all that are given must hold. Raises :class:`UsageError`."""
+    given = (options.key, options.key_regex, options.grep, options.header, options.where)
+    if all(each is None for each in given):
+        return None
+    from brokerless.tables.record_filter import RecordFilter, parse_header
+
+    header = None if options.header is None else parse_header(options.header)
+    return RecordFilter(options.key, options.key_regex, options.grep, header, options.where)

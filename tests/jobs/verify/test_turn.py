@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +108,7 @@ def test_what_has_changed_is_verified_before_what_has_not(logs: Path, tmp_path: 
     assert turn is not None
     assert (turn.chosen, turn.oldest) == ({str(changed)}, None)
     assert turn.verified_bytes == turn.total - changed.stat().st_size
+    turn.end()
     assert verify(logs, state, 1)[1] == {str(changed)}
 
 
@@ -178,3 +182,39 @@ def test_the_command_line_says_how_far_it_has_come(logs: Path, tmp_path: Path, r
     done = run("verify", logs, "--budget", "1TB", "--state", tmp_path / "state.json")
     assert "all was verified since 2" in done.lines[-1]
     assert json.loads((tmp_path / "state.json").read_text())["verifyState"] == 1
+
+
+def test_two_runs_at_once_do_not_have_one_state(logs: Path, tmp_path: Path, run: Run) -> None:
+    """The second is refused in one sentence, and the state is that of the first; another state is free."""
+    state, options = tmp_path / "state.json", ("--budget", "20kB", "--state")
+    with closing(brokerless.open(logs).verify(budget=1 << 40, state=state)) as first:
+        (logs / "copy-1" / sorted(each.name for each in (logs / "copy-1").glob("*.log"))[2]).write_bytes(b"x" * 100)
+        next(first)
+        refused = run("verify", logs, *options, state)
+        sentence = f"{state}: another run of verify has this state; wait for its end, or name another file"
+        assert (refused.exit_code, refused.out, refused.err) == (2, b"", f"brokerless: {sentence}\n")
+        with pytest.raises(UsageError, match="another run"):
+            list(brokerless.open(logs).verify(budget=1, state=state))
+        assert run("verify", logs, *options, tmp_path / "other.json").exit_code in (0, 1)
+        list(first)
+    assert {*load_state(str(state))} == {*all_logs(logs)}
+    assert run("verify", logs, *options, state).exit_code == 1
+
+
+def test_a_killed_run_locks_nothing(logs: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    code = (
+        "import os, sys, brokerless\n"
+        "from brokerless.jobs.verify.turn import begin_turn\n"
+        "turn = begin_turn([each.paths for each in brokerless.open(sys.argv[1]).partitions], 1, sys.argv[2])\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(logs), str(state)], check=False).returncode == -9
+    assert list(brokerless.open(logs).verify(budget=1 << 40, state=state)) == []
+    assert {*load_state(str(state))} == {*all_logs(logs)}
+
+
+def test_a_state_that_cannot_be_written_is_refused_at_once(logs: Path, tmp_path: Path, run: Run) -> None:
+    done = run("verify", logs, "--budget", "20kB", "--state", tmp_path / "nowhere" / "state.json")
+    assert (done.exit_code, done.out) == (2, b"")
+    assert "nowhere" in done.err

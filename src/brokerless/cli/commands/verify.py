@@ -35,7 +35,8 @@ node_exporter's textfile collector), CI servers and code scanning read. A file i
 On a disk that is too large for one night, --budget 50GB verifies so much in a run, what was verified longest ago first,
 and --state names the file that keeps which segments were. A segment with errors is verified in every run. The file is
 outside of the log directory; it is replaced during the run and at its end, so that a run that was killed is gone on
-with. With --json, the last line says how far all runs together have come.
+with. Of two runs at once with one such file, the second is refused. With --json, the last line says how far all runs
+together have come.
 
 The exit code is 0 if there is no error, 1 if there is one, and 2 for a path that cannot be opened.
 """

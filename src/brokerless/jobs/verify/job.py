@@ -93,7 +93,7 @@ def verify(
         yield from _verify(partitions, max_batch_bytes, (spark, done, say, processes), turn)
     finally:
         if turn is not None:
-            turn.save()
+            turn.end()
 
 
 def _verify(

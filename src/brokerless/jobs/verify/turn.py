@@ -2,12 +2,14 @@
 
 A file of JSON, never in a log directory, lists which segments were verified, when, and how large they were and how old
 their last change was. It is written beside and renamed, some times during a run and at its end: a run that is killed
-has done what it recorded.
+has done what it recorded. One run at a time has it: as it is replaced, an empty file beside it is locked.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -18,6 +20,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.directory_lock import file_lock
 from brokerless.log.storage.paths import full_path, is_remote, local
 from brokerless.log.storage.write_errors import refuse_directory, unwritable
 from brokerless.values import Int64, Value, WrongJsonError, from_json, to_json
@@ -59,6 +62,7 @@ class Turn:
     chosen: frozenset[str]
     bytes: int = 0
     _saved: float = field(default_factory=monotonic)
+    _lock: ExitStack = field(default_factory=ExitStack)
 
     @property
     def total(self) -> int:
@@ -106,6 +110,11 @@ class Turn:
             write_file(self.path, to_json(_State(1, dict(sorted(self.state.items()))), indent=1))
         self._saved = monotonic()
 
+    def end(self) -> None:
+        """Writes the state, and lets others have it. Raises :class:`UnwritableError`."""
+        with self._lock:
+            self.save()
+
     def _is_verified(self, path: str) -> bool:
         known = self.state.get(full_path(path))
         return known is not None and known.is_of(self.segments[path])
@@ -116,7 +125,8 @@ def begin_turn(partitions: Sequence[PartitionPath], budget: int | None, path: st
     segments in which there were errors, then those that were never verified or have changed (but the last one of a
     partition, which changes all the time), then those that were verified longest ago.
 
-    Raises :class:`UsageError`, and :class:`UnreadableError` for a state that is none.
+    Until :meth:`Turn.end`, no other run has this state. Raises :class:`UsageError`, also while another run has it,
+    :class:`UnreadableError` for a state that is none, and :class:`UnwritableError`.
     """
     if budget is None and path is None:
         return None
@@ -127,6 +137,7 @@ def begin_turn(partitions: Sequence[PartitionPath], budget: int | None, path: st
     _refuse_log_directory(partitions, path)
     segments = {each.log.path: each for partition in partitions for each in partition.segments}
     growing = {partition.segments[-1].log.path for partition in partitions if partition.segments}
+    lock = _lock(path)
     state = _without_removed(load_state(path), partitions, segments)
 
     def order(path: str) -> tuple[int, int]:
@@ -144,7 +155,18 @@ def begin_turn(partitions: Sequence[PartitionPath], budget: int | None, path: st
             break
         chosen.append(each)
         left -= segments[each].size
-    return Turn(path, state, segments, frozenset(chosen))
+    return Turn(path, state, segments, frozenset(chosen), _lock=lock)
+
+
+def _lock(path: str) -> ExitStack:
+    """Keeps other runs from a state until it is closed, or dropped. Raises :class:`UsageError` while one has it, and
+    :class:`UnwritableError`."""
+    busy = f"{path}: another run of verify has this state; wait for its end, or name another file"
+    lock = ExitStack()
+    with unwritable(path):
+        descriptor = os.open(f"{local(path)}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        lock.enter_context(file_lock(descriptor, busy))
+    return lock
 
 
 def load_state(path: str) -> dict[str, VerifiedSegment]:

@@ -29,6 +29,7 @@ from benchmarks import (
     reading,
     serving,
     spark,
+    tiered,
     writing,
 )
 from benchmarks.data import RECORDS, events
@@ -48,6 +49,7 @@ FAMILIES = (
     decoding,
     asking,
     serving,
+    tiered,
 )
 
 

@@ -11,6 +11,7 @@ log, if there is one: only what predicts or repeats what a broker does follows t
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +29,7 @@ from brokerless.log.names import parse_segment_file
 from brokerless.log.storage.files import File, LocalFile
 from brokerless.log.storage.header_reader import header_reader, without_cut_header
 from brokerless.log.storage.paths import directory_name
+from brokerless.log.storage.read_ahead import RemoteWindows
 
 if TYPE_CHECKING:  # it imports kernels, which headers do without
     from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
@@ -136,7 +138,7 @@ def scan(
     breaks, as a broker does.
 
     Raises :class:`UnreadableError` where the system does not read."""
-    return _scan(file, report, start, end, _Walk(step, windows or _growing_windows(file), chain_only))
+    return _scan_by_windows(file, report, start, end, _Walk(step, windows, chain_only))
 
 
 def scan_headers(
@@ -174,15 +176,15 @@ def scan_headers(
                 at = broken.resume_at
         else:
             return
-    yield from _scan(file, report, at, end, _Walk(step, _growing_windows(file), chain_only, WINDOW))
+    yield from _scan_by_windows(file, report, at, end, _Walk(step, None, chain_only, WINDOW))
 
 
-def _growing_windows(file: File) -> Windows:
-    usual = min(FIRST_WINDOW, WINDOW) if file.is_local else WINDOW  # to fetch less would hardly take less time
+def _growing_windows(file: LocalFile) -> Windows:
+    usual = min(FIRST_WINDOW, WINDOW)
 
     def read(position: int, useful: int, needed: int) -> tuple[NDArray[np.uint8], int]:
         nonlocal usual
-        window = max(needed, min(usual, max(useful, LEAST_WINDOW)) if file.is_local else usual)
+        window = max(needed, min(usual, max(useful, LEAST_WINDOW)))
         usual = min(8 * usual, WINDOW)
         return file.read(position, window), window
 
@@ -190,17 +192,27 @@ def _growing_windows(file: File) -> Windows:
 
 
 class _Walk(NamedTuple):
-    """How a file is walked. ``step``: bytes of a chunk. ``zeros``: how many of those at the end are read, None for
-    all."""
+    """How a file is walked. ``step``: bytes of a chunk. ``windows``: None for those that fit the file. ``zeros``: how
+    many bytes of those at the end are read, None for all."""
 
     step: int
-    windows: Windows
+    windows: Windows | None
     chain_only: bool
     zeros: int | None = None
 
 
-def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk) -> Generator[Chunk]:
-    step, windows, chain_only, zeros = walk
+def _scan_by_windows(file: File, report: Report, start: int, end: int | None, walk: _Walk) -> Generator[Chunk]:
+    if walk.windows is not None:
+        yield from _scan(file, report, start, end, walk, walk.windows)
+    elif isinstance(file, LocalFile):
+        yield from _scan(file, report, start, end, walk, _growing_windows(file))
+    else:
+        with closing(RemoteWindows(file, file.size if end is None else min(end, file.size), WINDOW)) as ahead:
+            yield from _scan(file, report, start, end, walk, ahead.read)
+
+
+def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, windows: Windows) -> Generator[Chunk]:
+    step, _, chain_only, zeros = walk
     at, end = start, file.size if end is None else min(end, file.size)
     needed, before = 0, _NO_BATCHES
     while at < end:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,9 @@ class Counted:
         self.requests.append((position, length))
         return self._file.read(position, length)
 
+    def expect_windows(self, count: int) -> None:
+        self._file.expect_windows(count)
+
     def close(self) -> None:
         self._file.close()
 
@@ -48,9 +52,14 @@ def open_segment(name: str) -> tuple[ChunkFile, Counted, Manifest, bytes]:
         return ChunkFile("segment", counted, manifest, decrypt, manifest.chunks.size), counted  # type: ignore[arg-type]
 
     whole, _ = file()
-    data = whole.read(manifest.chunks.size + 1)
+    data = read(whole, 0, manifest.chunks.size + 1)
     whole.close()
     return *file(), manifest, data
+
+
+def read(file: ChunkFile, position: int, length: int) -> bytes:
+    memory = bytearray(length)
+    return bytes(memory[: file.read_into(position, memoryview(memory))])
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -60,8 +69,7 @@ def test_any_range(name: str) -> None:
     randomness = random.Random(1)
     for _ in range(300):
         position, length = randomness.randrange(len(data) + 10), randomness.randrange(len(data))
-        file.seek(position)
-        assert bytes(file.read(length)) == data[position : position + length]
+        assert read(file, position, length) == data[position : position + length]
     assert file.take_findings() == []
     file.close()
 
@@ -71,17 +79,29 @@ def test_what_is_requested(name: str) -> None:
     file, counted, manifest, data = open_segment(name)
     chunks, size = manifest.chunks, manifest.chunks.chunk_size
     assert chunks.count >= 3
-    file.seek(size + 5)
-    assert file.read(10) == data[size + 5 : size + 15]
+    assert read(file, size + 5, 10) == data[size + 5 : size + 15]
     start, end = chunks.range(1, 1)
     assert counted.requests == [(start, end - start)]
-    file.read(10)
+    read(file, size + 15, 10)
     assert len(counted.requests) == 1
-    file.seek(0)
-    file.read(len(data))
+    read(file, 0, len(data))
     start, end = chunks.range(2, chunks.count - 1)
     first = chunks.range(0, 0)[1]
     assert counted.requests[1:] == [(0, first), (start, end - start)]
+    file.close()
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_any_threads_read_any_ranges(name: str) -> None:
+    file, _, _, data = open_segment(name)
+
+    def is_right(number: int) -> bool:
+        randomness = random.Random(number)
+        position, length = randomness.randrange(len(data)), randomness.randrange(len(data))
+        return read(file, position, length) == data[position : position + length]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(is_right, range(400)))
     file.close()
 
 
@@ -101,8 +121,7 @@ def test_a_damaged_chunk_is_reported_once(tmp_path: Path) -> None:
     )
     size = manifest.chunks.chunk_size
     for _ in range(2):
-        damaged.seek(0)
-        assert damaged.read(len(data)) == data[:size] + bytes(2 * size) + data[3 * size :]
+        assert read(damaged, 0, len(data)) == data[:size] + bytes(2 * size) + data[3 * size :]
     (finding,) = damaged.take_findings()
     assert (finding.file, finding.position) == ("segment", size)
     assert f"chunks 1 to 2 (bytes {start} to {end - 1} of {path})" in finding.message

@@ -10,7 +10,8 @@ import errno
 import os
 import threading
 import weakref
-from collections.abc import Generator
+from collections import deque
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,6 +30,9 @@ _ROOMS = 2
 """While one window is read, what was made of the one before may still refer to that. Threads need more."""
 _EXTENTS = 64
 """Extents of a file with holes that are searched for where its data ends."""
+_BEFORE, _NEAR, _KEPT = 1 << 16, 1 << 18, 16
+"""Bytes before a small range and in all that are requested with it of an object store, and how many of these are kept:
+batches that an index knows are read one after the other."""
 _PAGE = 4096
 """Bytes of a page. What is read lies in its pages as in those of the file: to 16 bytes further on, where large arrays
 begin, a processor copies at half the speed, as it compares the lowest twelve bits of addresses to see overlaps."""
@@ -49,9 +53,7 @@ class LocalFile:
         self.size = status.st_size
         self.modified: int | None = status.st_mtime_ns // 1_000_000
         self.identity: int | str | None = status.st_ino
-        self._lock = threading.Lock()
-        self._most_rooms = _ROOMS
-        self._rooms: list[tuple[memoryview, weakref.ref[NDArray[np.uint8]]]] = []
+        self._memory = _Memory()
 
     @property
     def is_local(self) -> bool:
@@ -79,7 +81,7 @@ class LocalFile:
         """
         _check_range(self.path, position, length)
         length = max(0, min(length, self.size - position))
-        room, buffer = self._room(space + length, position - space)
+        room, buffer = self._memory.take(space + length, position - space)
         done = 0
         with unreadable(self.path, OSError):
             while done < length and (
@@ -88,29 +90,9 @@ class LocalFile:
                 done += got
         return room, buffer[: space + done]
 
-    def _room(self, length: int, position: int) -> tuple[memoryview, NDArray[np.uint8]]:
-        """Memory for a read, and the array that is handed out: all that refers to any of it keeps that array alive."""
-        import numpy as np
-
-        if length > _LARGE:
-            return _placed(np.empty(length + _PAGE, np.uint8).data, position, length)
-        with self._lock:
-            # By their places: memory that is compared is compared byte by byte.
-            free = [place for place, (_, user) in enumerate(self._rooms) if user() is None]
-            fitting = [place for place in free if len(self._rooms[place][0]) >= length + _PAGE]
-            if fitting:
-                room, _ = self._rooms.pop(fitting[-1])  # used last, so that it may be in a cache still
-            else:
-                if len(self._rooms) >= self._most_rooms:
-                    self._rooms.pop(free[0] if free else 0)
-                room = np.empty(length + _PAGE, np.uint8).data
-            placed, buffer = _placed(room, position, length)
-            self._rooms.append((room, weakref.ref(buffer)))
-            return placed, buffer
-
     def expect_windows(self, count: int) -> None:
         """So many will be referred to at a time; the memory of that many is used again."""
-        self._most_rooms = max(self._most_rooms, count)
+        self._memory.most = max(self._memory.most, count)
 
     def size_now(self) -> int:
         """Bytes; less than :attr:`size` if the file became shorter after it was opened."""
@@ -145,14 +127,13 @@ class LocalFile:
 
     def release(self) -> None:
         """Gives back the memory of its windows; the next read takes some again."""
-        with self._lock:
-            self._rooms.clear()
+        self._memory.clear()
 
     def close(self) -> None:
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
-        self._rooms.clear()
+        self._memory.clear()
         self.size = 0
 
     def __enter__(self) -> Self:
@@ -162,9 +143,45 @@ class LocalFile:
         self.close()
 
 
+class _Memory:
+    """Memory of windows, used again when nobody refers to them any more. ``most``: how many are referred to at a
+    time."""
+
+    def __init__(self) -> None:
+        self.most = _ROOMS
+        self._lock = threading.Lock()
+        self._rooms: list[tuple[memoryview, weakref.ref[NDArray[np.uint8]]]] = []
+
+    def take(self, length: int, position: int) -> tuple[memoryview, NDArray[np.uint8]]:
+        """Memory for a read, and the array that is handed out: all that refers to any of it keeps that array alive."""
+        import numpy as np
+
+        if length > _LARGE:
+            return _placed(np.empty(length + _PAGE, np.uint8).data, position, length)
+        with self._lock:
+            # By their places: memory that is compared is compared byte by byte.
+            free = [place for place, (_, user) in enumerate(self._rooms) if user() is None]
+            fitting = [place for place in free if len(self._rooms[place][0]) >= length + _PAGE]
+            if fitting:
+                room, _ = self._rooms.pop(fitting[-1])  # used last, so that it may be in a cache still
+            else:
+                if len(self._rooms) >= self.most:
+                    self._rooms.pop(free[0] if free else 0)
+                room = np.empty(length + _PAGE, np.uint8).data
+            placed, buffer = _placed(room, position, length)
+            self._rooms.append((room, weakref.ref(buffer)))
+            return placed, buffer
+
+    def clear(self) -> None:
+        with self._lock:
+            self._rooms.clear()
+
+
 class RemoteFile:
-    """A file of an fsspec file system, read by ranges and not cached. ``size`` (bytes) and ``identity`` (an object's
-    ETag) are those at opening."""
+    """A file of an fsspec file system, read by ranges, or one that is made of another. ``size`` (bytes) and
+    ``identity`` (an object's ETag) are those at opening.
+
+    Where a range is a request to an object store, a small one is requested with what is near, and that is kept."""
 
     def __init__(self, path: str, handle: Any, size: int, file_system: Any, identity: int | str | None = None) -> None:
         self.path = path
@@ -173,11 +190,32 @@ class RemoteFile:
         self.identity = identity
         self._handle = handle
         self._file_system = file_system  # an archive's one closes the archive when nobody needs it any more
+        self._request = _ranges_of(handle, file_system)
+        self._read_into = getattr(handle, "read_into", None)
         self._lock = threading.Lock()
+        self._memory = _Memory()
+        self._near: deque[tuple[int, bytes]] = deque(maxlen=_KEPT)
+        self._read_until = 0
+        self._findings: list[Finding] = []
 
     @property
     def is_local(self) -> bool:
         return False
+
+    @property
+    def is_far(self) -> bool:
+        """Whether several ranges are requested at a time: of an object store, each takes time, however small it is."""
+        return self._request is not None or getattr(self._handle, "is_far", False)
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether it is made of another file, which takes a processor's time, in any thread."""
+        return self._read_into is not None
+
+    @property
+    def block(self) -> int:
+        """Bytes of the parts of which each is read as a whole, and begins at a multiple; 1 where there are none."""
+        return 1 if self._read_into is None else self._handle.chunk_size
 
     def read(self, position: int, length: int) -> NDArray[np.uint8]:
         """At most ``length`` bytes from ``position`` on, read-only; shorter at the end of the file, also where that is
@@ -189,7 +227,64 @@ class RemoteFile:
         length = min(length, self.size - position)
         if length <= 0:
             return _array(b"")
-        with unreadable(self.path, Exception), self._lock:
+        self.count_as_read(position + length)
+        with unreadable(self.path, Exception):
+            if self._request is None:
+                return self._read(position, length)
+            near = self._near_to(position, length)
+            if near is None and length > _SMALL:
+                return self._read(position, length)
+            if near is None:
+                start = max(0, position - _BEFORE)
+                near = start, self._request(start, min(self.size, start + _NEAR))
+                self._near.append(near)
+            start, data = near
+            return _array(data)[position - start : position - start + length]
+
+    def read_after_space(self, position: int, length: int, space: int) -> tuple[memoryview, NDArray[np.uint8]]:
+        """As of a local file; :meth:`take_findings` has what is found meanwhile once :meth:`count_as_read` is called.
+
+        Raises :class:`UnreadableError` where the storage fails.
+        """
+        _check_range(self.path, position, length)
+        length = max(0, min(length, self.size - position))
+        room, array = self._memory.take(space + length, position - space)
+        with unreadable(self.path, Exception):
+            if self._read_into is not None:
+                done = self._read_into(position, room[space:])
+            else:
+                read = self._read(position, length)
+                done = len(read)
+                room[space : space + done] = read.data
+        return room, array[: space + done]
+
+    def expect_windows(self, count: int) -> None:
+        """As of a local file."""
+        self._memory.most = max(self._memory.most, count)
+
+    def kept_after(self, position: int) -> int:
+        """Bytes from a position on that can be read without a request."""
+        near = self._near_to(position, 1)
+        return 0 if near is None else near[0] + len(near[1]) - position
+
+    def _near_to(self, position: int, length: int) -> tuple[int, bytes] | None:
+        """A range that was requested before, with these bytes in it."""
+        for start, data in reversed(tuple(self._near)):  # other threads add to it
+            if start <= position and position + length <= start + len(data):
+                return start, data
+        return None
+
+    def count_as_read(self, end: int) -> None:
+        """All up to a position (bytes) is of interest, and so is what is found of it."""
+        self._read_until = max(self._read_until, end)
+
+    def _read(self, position: int, length: int) -> NDArray[np.uint8]:
+        if self._read_into is not None:
+            room, array = self._memory.take(length, position)
+            return array[: self._read_into(position, room)]
+        if self._request is not None:
+            return _array(self._request(position, position + length))
+        with self._lock:
             self._handle.seek(position)
             parts: list[bytes] = []
             while length > 0 and (part := self._handle.read(length)):
@@ -210,7 +305,9 @@ class RemoteFile:
 
     def take_findings(self) -> list[Finding]:
         """What of the bytes read since the last call is not what was stored, and was read as zeros."""
-        return getattr(self._handle, "take_findings", list[Finding])()
+        found = self._findings + getattr(self._handle, "take_findings", list[Finding])()
+        self._findings = [each for each in found if (each.position or 0) >= self._read_until]
+        return [each for each in found if (each.position or 0) < self._read_until]
 
     def close(self) -> None:
         with suppress(Exception):
@@ -224,6 +321,12 @@ class RemoteFile:
 
 
 File = LocalFile | RemoteFile
+
+
+def _ranges_of(handle: Any, file_system: Any) -> Callable[[int, int], bytes] | None:
+    """What requests a range of an object by its start and end (bytes), in any thread; None where one handle is read by
+    one thread. File systems that fsspec calls asynchronous run all requests in a thread of their own."""
+    return getattr(handle, "_fetch_range", None) if getattr(file_system, "async_impl", False) else None
 
 
 def _array(read: bytes) -> NDArray[np.uint8]:

@@ -279,6 +279,15 @@ class DirectoryEntry:
     def path(self) -> str:
         return self.location.path
 
+    def read(self, position: int, length: int) -> bytes:
+        """A part of a file; of an object, by one request. Raises :class:`UnreadableError`."""
+        if not self.location.is_remote:
+            with self.location.open() as file:
+                return file.read(position, length).tobytes()
+        with unreadable(self.path, Exception):
+            fs, inner = self.location.file_system()
+            return bytes(fs.cat_file(inner, start=position, end=position + length))
+
 
 def _open_remote(fs: Any, inner: Any) -> tuple[Any, Any]:
     """A handle, and what the storage says of the file. Object stores are queried for that when it is opened, and once

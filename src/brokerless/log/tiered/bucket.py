@@ -16,7 +16,6 @@ from typing import Any
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.log import names
-from brokerless.log.storage.files import unreadable
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered import object_names
@@ -304,9 +303,7 @@ def _read(entry: DirectoryEntry) -> bytes:
     """An object by one request: its size is known."""
     if not entry.location.is_remote or entry.size is None or entry.size > LIMIT:
         return entry.location.read(LIMIT)
-    with unreadable(entry.path, Exception):
-        fs, inner = entry.location.file_system()
-        return bytes(fs.cat_file(inner))
+    return entry.read(0, entry.size)
 
 
 def _named_by_manifest(folder: Folder) -> Folder:

@@ -7,25 +7,24 @@ among the findings, with its place in the object.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from threading import Lock, local
 
 import zstandard
 
 from brokerless.findings import Finding, Kind
-from brokerless.log.storage.files import File
-from brokerless.log.tiered.decryption import Decrypt, DecryptionError
-from brokerless.log.tiered.manifest import Manifest
+from brokerless.log.storage.files import File, RemoteFile
+from brokerless.log.tiered.decryption import DecryptionError, Decryptor
+from brokerless.log.tiered.manifest import ENCRYPTED, Manifest
 
 _CACHED = 24 << 20
-"""Bytes of chunks that are kept, besides those of the last read: a batch may begin in one and end in the next."""
+"""Bytes of chunks that are kept, of which a part was read: what is next to it may be read as well."""
 _FETCHED = 32 << 20
 """Bytes of an object that are requested at once."""
-_THREADS = 4
-_PARALLEL_FROM = 1 << 20
-"""Bytes of chunks for which threads pay off."""
+_WINDOWS = 6
+"""Threads that may decode at a time, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,62 +34,56 @@ class _Damage:
 
 
 class ChunkFile:
-    """A segment by its chunks, for :class:`RemoteFile`: with ``seek``, ``read`` and ``close``. ``size``: bytes that can
-    be read, fewer than the segment has where the object is cut. ``path``: where the segment is found, for findings."""
+    """A segment by its chunks, for :class:`RemoteFile`, read by any threads. ``size``: bytes that can be read, fewer
+    than the segment has where the object is cut. ``path``: where the segment is found, for findings."""
 
-    def __init__(self, path: str, file: File, manifest: Manifest, decrypt: Decrypt | None, size: int) -> None:
+    def __init__(self, path: str, file: File, manifest: Manifest, decrypt: Decryptor | None, size: int) -> None:
         self._path, self._file, self._manifest, self._decrypt, self.size = path, file, manifest, decrypt, size
-        self._position = 0
-        self._chunks: OrderedDict[int, bytes] = OrderedDict()
+        self._lock, self._own = Lock(), local()
+        self._chunks: OrderedDict[int, memoryview] = OrderedDict()
+        file.expect_windows(_WINDOWS)
         self._findings: list[Finding] = []
         self._reported: set[int] = set()
 
-    def seek(self, position: int) -> None:
-        self._position = position
+    @property
+    def is_far(self) -> bool:
+        """Whether its object is in a store."""
+        return isinstance(self._file, RemoteFile) and self._file.is_far
 
-    def read(self, length: int) -> bytes:
-        """At most so many bytes from the position on. Raises :class:`UnreadableError` where the storage fails."""
-        length = min(length, self.size - self._position)
+    @property
+    def chunk_size(self) -> int:
+        """Bytes of a chunk but the last."""
+        return self._manifest.chunks.chunk_size
+
+    def read_into(self, position: int, memory: memoryview) -> int:
+        """Reads the bytes from a position on into memory; returns how many they were. Raises :class:`UnreadableError`
+        where the storage fails."""
+        length = min(len(memory), self.size - position)
         if length <= 0:
-            return b""
-        size = self._manifest.chunks.chunk_size
-        first, last = self._position // size, (self._position + length - 1) // size
-        chunks = self._load(first, last)
-        start = self._position - first * size
-        self._position += length
-        if first == last:
-            return chunks[0][start : start + length]
-        chunks[-1] = memoryview(chunks[-1])[: start + length - (last - first) * size]  # type: ignore[assignment]
-        chunks[0] = memoryview(chunks[0])[start:]  # type: ignore[assignment]
-        return b"".join(chunks)
+            return 0
+        size, parts = self.chunk_size, dict[int, tuple[memoryview, int]]()
+        for chunk in range(position // size, (position + length - 1) // size + 1):
+            begin, end = max(position, chunk * size), min(position + length, (chunk + 1) * size)
+            parts[chunk] = memory[begin - position : end - position], begin - chunk * size
+        with self._lock:
+            known = {chunk: self._chunks[chunk] for chunk in parts if chunk in self._chunks}
+        for chunk, data in known.items():
+            part, start = parts[chunk]
+            part[:] = data[start : start + len(part)]
+        for first, last in self._runs([chunk for chunk in parts if chunk not in known]):
+            self._load(first, last, parts)
+        return length
 
     def take_findings(self) -> list[Finding]:
         """Chunks that could not be decoded since the last call."""
-        taken, self._findings = self._findings, []
-        return taken
+        with self._lock:
+            taken, self._findings = self._findings, []
+            return taken
 
     def close(self) -> None:
-        self._chunks.clear()
+        with self._lock:
+            self._chunks.clear()
         self._file.close()
-
-    def _load(self, first: int, last: int) -> list[bytes]:
-        found = {chunk: self._chunks[chunk] for chunk in range(first, last + 1) if chunk in self._chunks}
-        missing = [chunk for chunk in range(first, last + 1) if chunk not in found]
-        damaged: list[_Damage] = []
-        for start, end in self._runs(missing):
-            for chunk, result in zip(range(start, end + 1), self._decoded(start, end), strict=True):
-                if isinstance(result, _Damage):
-                    damaged.append(result)
-                    result = bytes(self._manifest.chunks.size_of(chunk))
-                found[chunk] = result
-        self._report(damaged)
-        for chunk in range(first, last + 1):
-            self._chunks[chunk] = found[chunk]
-            self._chunks.move_to_end(chunk)
-        held = sum(map(len, self._chunks.values()))
-        while held > _CACHED and len(self._chunks) > 2:
-            held -= len(self._chunks.popitem(last=False)[1])
-        return [found[chunk] for chunk in range(first, last + 1)]
 
     def _runs(self, missing: list[int]) -> Iterator[tuple[int, int]]:
         """The first and last of chunks that are requested at once."""
@@ -103,40 +96,54 @@ class ChunkFile:
                 yield first, chunk
                 first = None
 
-    def _decoded(self, first: int, last: int) -> list[bytes | _Damage]:
+    def _load(self, first: int, last: int, parts: Mapping[int, tuple[memoryview, int]]) -> None:
+        """Requests chunks that follow one another, and decodes each into its part of memory; one of which a part is
+        needed alone is kept. What two threads need at a time is requested twice."""
         index = self._manifest.chunks
         start, end = index.range(first, last)
-        data = self._file.read(start, end - start).data
-
-        def decode(chunk: int) -> bytes | _Damage:
+        stored, damaged = self._file.read(start, end - start).data, list[_Damage]()
+        for chunk in range(first, last + 1):
             begin, stop = index.range(chunk, chunk)
-            return self._decode(chunk, data[begin - start : stop - start], stop - begin)
+            part, offset = parts[chunk]
+            is_whole = len(part) == index.size_of(chunk)
+            memory = part if is_whole else memoryview(bytearray(index.size_of(chunk)))
+            reason = self._decode(stored[begin - start : stop - start], stop - begin, memory)
+            if reason is not None:
+                damaged.append(_Damage(chunk, reason))
+                memory[:] = bytes(len(memory))
+            if not is_whole:
+                part[:] = memory[offset : offset + len(part)]
+                self._keep(chunk, memory)
+        with self._lock:
+            self._report(damaged)
 
-        chunks = range(first, last + 1)
-        if first == last or end - start < _PARALLEL_FROM:
-            return [decode(chunk) for chunk in chunks]
-        with ThreadPoolExecutor(_THREADS) as pool:
-            return list(pool.map(decode, chunks))
+    def _keep(self, chunk: int, data: memoryview) -> None:
+        with self._lock:
+            self._chunks[chunk] = data
+            held = sum(map(len, self._chunks.values()))
+            while held > _CACHED and len(self._chunks) > 2:
+                held -= len(self._chunks.popitem(last=False)[1])
 
-    def _decode(self, chunk: int, stored: memoryview, expected: int) -> bytes | _Damage:
-        size = self._manifest.chunks.size_of(chunk)
-        data: memoryview | bytes = stored
+    def _decode(self, stored: memoryview, expected: int, memory: memoryview) -> str | None:
+        """Decodes a chunk, which has as many bytes as ``memory``; returns why it cannot be decoded."""
+        if len(stored) < expected:
+            return "the object ends before it does"
         try:
-            if len(stored) < expected:
-                return _Damage(chunk, "the object ends before it does")
-            if self._decrypt is not None:
-                data = self._decrypt(data)
-            if self._manifest.is_compressed:
-                if zstandard.frame_content_size(data) != size:
-                    return _Damage(chunk, f"it is no zstd frame of {size} bytes")
-                data = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompress(data, max_output_size=size)
+            if self._decrypt is None:
+                return _decompress(stored, memory)
+            if not self._manifest.is_compressed:
+                return _wrong_size(len(stored) - ENCRYPTED, memory) or self._decrypt.into(stored, memory)
+            plain = self._scratch(max(0, len(stored) - ENCRYPTED))
+            return self._decrypt.into(stored, plain) or _decompress(plain, memory)
         except DecryptionError as error:
-            return _Damage(chunk, str(error))
-        except zstandard.ZstdError as error:
-            return _Damage(chunk, f"it cannot be decompressed: {error}")
-        if len(data) != size:
-            return _Damage(chunk, f"it has {len(data)} bytes, and not the {size} of its place")
-        return bytes(data)
+            return str(error)
+
+    def _scratch(self, size: int) -> memoryview:
+        """Memory of this thread, used again for each chunk: new memory costs more than decryption."""
+        room: bytearray = getattr(self._own, "room", bytearray())
+        if len(room) < size:
+            room = self._own.room = bytearray(size)
+        return memoryview(room)[:size]
 
     def _report(self, damaged: list[_Damage]) -> None:
         new = [each for each in damaged if each.chunk not in self._reported]
@@ -150,6 +157,27 @@ class ChunkFile:
             text = f"{named} (bytes {start} to {end - 1} of {self._file.path}) cannot be read: {run[0].reason}"
             position = first * self._manifest.chunks.chunk_size
             self._findings.append(Finding("error", Kind.REMOTE_CHUNK_INVALID, self._path, position, None, text))
+
+
+def _decompress(stored: memoryview, memory: memoryview) -> str | None:
+    """Decompresses a frame into memory of its size; returns why that cannot be done."""
+    size, done = len(memory), 0
+    try:
+        if zstandard.frame_content_size(stored) != size:
+            return f"it is no zstd frame of {size} bytes"
+        # Of a whole frame and memory for all of it, libzstd makes one call, as it does to decompress at once.
+        with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(stored, len(stored) or 1) as reader:
+            while done < size and (more := reader.readinto(memory[done:])):
+                done += more
+            done += len(reader.read(1))
+    except zstandard.ZstdError as error:
+        return f"it cannot be decompressed: {error}"
+    return _wrong_size(done, memory)
+
+
+def _wrong_size(found: int, memory: memoryview) -> str | None:
+    size = len(memory)
+    return None if found == size else f"it has {found} bytes, and not the {size} of its place"
 
 
 def readable_size(manifest: Manifest, stored: int) -> int:

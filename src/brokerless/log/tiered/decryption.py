@@ -11,10 +11,10 @@ import hashlib
 import hmac
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from brokerless.errors import UsageError, missing_libraries
-from brokerless.log.tiered.manifest import IV_SIZE, TAG_SIZE, Encryption
+from brokerless.log.tiered.manifest import ENCRYPTED, IV_SIZE, Encryption
 
 _HASH = hashlib.sha3_512
 _KEY_SIZE = 32
@@ -44,7 +44,36 @@ class KeyPairs(Mapping[str, bytes]):
         return f"KeyPairs({', '.join(self._keys)})"
 
 
-Decrypt = Callable[[bytes | memoryview], bytes]
+class Decryptor:
+    """Decrypts the chunks and indexes of a segment by its data key: an IV, what was encrypted, and a tag each."""
+
+    def __init__(self, key: bytes, aad: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        self._cipher: Any = AESGCM(key)
+        self._aad = aad
+        self._is_direct = hasattr(self._cipher, "decrypt_into")  # since 47 of cryptography
+
+    def __call__(self, data: bytes | memoryview) -> bytes:
+        """What was encrypted. Raises :class:`DecryptionError`."""
+        return self._decrypted(self._cipher.decrypt, data)
+
+    def into(self, data: bytes | memoryview, memory: memoryview) -> None:
+        """The same, to memory that has its size. Raises :class:`DecryptionError`."""
+        if self._is_direct:
+            self._decrypted(self._cipher.decrypt_into, data, memory)
+        else:
+            memory[:] = self(data)
+
+    def _decrypted(self, decrypt: Callable[..., Any], data: bytes | memoryview, *memory: memoryview) -> Any:
+        from cryptography.exceptions import InvalidTag
+
+        if len(data) < ENCRYPTED:
+            raise DecryptionError("it is shorter than what encryption adds")
+        try:
+            return decrypt(data[:IV_SIZE], data[IV_SIZE:], self._aad, *memory)
+        except InvalidTag:
+            raise DecryptionError("it is not what was encrypted: its tag is wrong") from None
 
 
 def check_private_key(name: str, pem: bytes) -> None:
@@ -55,7 +84,7 @@ def check_private_key(name: str, pem: bytes) -> None:
         raise UsageError(f"key pair {name}: {error}") from None
 
 
-def decryptor(encryption: Encryption, keys: Mapping[str, bytes]) -> Decrypt:
+def decryptor(encryption: Encryption, keys: Mapping[str, bytes]) -> Decryptor:
     """What decrypts a chunk, or an index, of a segment. Raises :class:`DecryptionError` without its key."""
     if encryption.key_id not in keys:
         text = f"it is encrypted with key pair {encryption.key_id}, which was not given (--key-pair"
@@ -64,20 +93,7 @@ def decryptor(encryption: Encryption, keys: Mapping[str, bytes]) -> Decrypt:
         key = _unwrap(encryption.data_key, keys[encryption.key_id])
     except DecryptionError as error:
         raise DecryptionError(f"key pair {encryption.key_id}: {error}") from None
-    from cryptography.exceptions import InvalidTag
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-    cipher, aad = AESGCM(key), encryption.aad
-
-    def decrypt(data: bytes | memoryview) -> bytes:
-        if len(data) < IV_SIZE + TAG_SIZE:
-            raise DecryptionError("it is shorter than what encryption adds")
-        try:
-            return cipher.decrypt(bytes(data[:IV_SIZE]), bytes(data[IV_SIZE:]), aad)
-        except InvalidTag:
-            raise DecryptionError("it is not what was encrypted: its tag is wrong") from None
-
-    return decrypt
+    return Decryptor(key, encryption.aad)
 
 
 @lru_cache(maxsize=64)

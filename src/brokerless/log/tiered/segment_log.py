@@ -141,8 +141,7 @@ def read_index(segment: RemoteSegment, name: IndexName, keys: KeyPairs) -> bytes
     position, size = manifest.indexes[name]
     if not size:
         return b""
-    with entry.location.open() as file:
-        data = file.read(position, size).tobytes()
+    data = entry.read(position, size)
     if len(data) < size:
         raise UnreadableError(entry.path, f"the object ends before its {name} index does")
     if manifest.encryption is None:

@@ -164,7 +164,8 @@ def check_state(partition: PartitionPath) -> Iterator[Finding]:
         text = "what brokerless was writing here is not finished: a job is going on, or was killed"
         yield Finding("info", Kind.UNFINISHED_DIRECTORY, partition.path, None, None, text)
     elif partition.state != "live":
-        yield Finding(*_STATES[partition.state][:2], partition.path, None, None, _STATES[partition.state][2])
+        severity, kind, text = _STATES[partition.state]
+        yield Finding(severity, kind, partition.path, position=None, offset=None, message=text)
 
 
 _STATES: Mapping[str, tuple[Severity, Kind, str]] = {

@@ -30,7 +30,8 @@ from brokerless.log.index.readers import load_offset_index, load_time_index, loa
 from brokerless.log.live_segments import PAUSE_S, TRIES, OpenSegment, has_changed, is_unchanged, segment_now
 from brokerless.log.offset_checks import FileOverlaps, not_above, report_past_last
 from brokerless.log.partition import damage_finding
-from brokerless.log.segment import Chunk, all_decoded, check_checksums, is_zero, scan
+from brokerless.log.segment import Chunk, all_decoded, check_checksums, scan
+from brokerless.log.segment_end import is_zero
 from brokerless.log.storage.files import File
 from brokerless.log.storage.paths import is_remote
 
@@ -72,8 +73,18 @@ def _verify_chunk(
     report_past_last(chunk.take(valid), path, findings.append)
     for row in np.flatnonzero(intact.magic > layouts.MAGIC_V2).tolist():
         text = "a batch of a format that no Kafka has: its file reader takes it for v2, but a consumer throws there"
-        place = path, chunk.base + int(intact.positions[row]), int(intact.entry_offset[row])
-        findings.append(Finding("error", Kind.MAGIC_UNKNOWN, *place, text, "at most 2", str(int(intact.magic[row]))))
+        findings.append(
+            Finding(
+                "error",
+                Kind.MAGIC_UNKNOWN,
+                path,
+                position=chunk.base + int(intact.positions[row]),
+                offset=int(intact.entry_offset[row]),
+                message=text,
+                expected="at most 2",
+                found=str(int(intact.magic[row])),
+            )
+        )
     for decoded in all_decoded(decoder, chunk, intact):
         findings.extend(damage_finding(path, damage) for damage in decoded.damages)
         findings.extend(overlaps.rows(decoded)[1])

@@ -392,8 +392,18 @@ def report_past_last(chunk: Chunk, path: str, report: Report) -> None:
         first, last, end = (
             int(each[row]) for each in (batches.entry_offset, batches.last_offset, batches.end_of_records)
         )
-        place = path, int(chunk.positions[row]), first
-        report(Finding("warning", Kind.RECORDS_PAST_LAST_OFFSET, *place, text, f"a last offset of {end}", str(last)))
+        report(
+            Finding(
+                "warning",
+                Kind.RECORDS_PAST_LAST_OFFSET,
+                path,
+                position=int(chunk.positions[row]),
+                offset=first,
+                message=text,
+                expected=f"a last offset of {end}",
+                found=str(last),
+            )
+        )
 
 
 def repeated_records(file: File, start_offset: int = 0) -> Iterator[tuple[Finding, int]]:

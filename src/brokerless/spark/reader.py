@@ -253,7 +253,7 @@ def _ends_in(batches: Batches, offsets: Range) -> NDArray[np.bool_]:
 
 
 def _segments(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:
-    from brokerless.log.segment_summary import summarize
+    from brokerless.tables.segment_summary import summarize
 
     assert split.segment is not None
     segment = split.segment

@@ -199,8 +199,8 @@ class PartitionReader:
         from brokerless.log.offset_checks import SeenOffsets
         from brokerless.log.offset_gaps import check_end, check_following, check_head, is_followed
         from brokerless.log.seek import from_reported_start
-        from brokerless.log.segment_summary import summarize
         from brokerless.tables.record_batches import RowSource, segment_row
+        from brokerless.tables.segment_summary import summarize
 
         report = on_damage or raise_errors
 

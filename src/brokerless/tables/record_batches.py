@@ -37,8 +37,8 @@ from brokerless.format.columns import HUGE, RecordColumns, empty_columns, releas
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.segment import Chunk, Report, report_damages
-from brokerless.log.segment_summary import SegmentSummary
 from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPES, TRANSACTIONS
+from brokerless.tables.segment_summary import SegmentSummary
 from brokerless.text import java_text, readable
 
 if TYPE_CHECKING:  # these import kernels, which the tables of headers do without

@@ -74,11 +74,19 @@ def _transactions(
 
 
 def _transaction(place: Place, opened: OpenTransaction, row: dict[str, Any] | None) -> Finding:
-    where = opened.file, None, opened.first_offset
     of_producer = f"the transaction of producer {opened.producer_id} that is open from offset {opened.first_offset} on"
     if row is None:
         text = f"{of_producer} is of no transactional id that is known: nobody will end it"
-        return Finding("warning", Kind.TRANSACTION_ORPHANED, *where, text, "a transactional id", "none")
+        return Finding(
+            "warning",
+            Kind.TRANSACTION_ORPHANED,
+            opened.file,
+            position=None,
+            offset=opened.first_offset,
+            message=text,
+            expected="a transactional id",
+            found="none",
+        )
     name, state = row["transactionalId"], row["state"]
     takes_part = any(
         each["topic"] == place[0] and place[1] in each["partitionIds"] for each in row["transactionPartitions"]
@@ -86,14 +94,32 @@ def _transaction(place: Place, opened: OpenTransaction, row: dict[str, Any] | No
     if takes_part and state == "Ongoing":
         text = f"{of_producer} is that of transactional id {name!r}: its coordinator aborts it, "
         text += f"{row['transactionTimeoutMs']} ms after it began, unless its producer ends it"
-        return Finding("info", Kind.TRANSACTION_ONGOING, *where, text)
+        return Finding(
+            "info", Kind.TRANSACTION_ONGOING, opened.file, position=None, offset=opened.first_offset, message=text
+        )
     if takes_part and state in ("PrepareCommit", "PrepareAbort"):
         end = state.removeprefix("Prepare").lower()
         text = f"{of_producer} is that of transactional id {name!r}, and it is decided: its coordinator writes the "
-        return Finding("info", Kind.TRANSACTION_DECIDED, *where, f"{text}{end} marker when it runs again")
+        return Finding(
+            "info",
+            Kind.TRANSACTION_DECIDED,
+            opened.file,
+            position=None,
+            offset=opened.first_offset,
+            message=f"{text}{end} marker when it runs again",
+        )
     text = f"{of_producer} is that of transactional id {name!r}, whose coordinator has done with it: nobody will end it"
     found = state if takes_part or state != "Ongoing" else "Ongoing, without this partition"
-    return Finding("warning", Kind.TRANSACTION_ORPHANED, *where, text, "Ongoing", found)
+    return Finding(
+        "warning",
+        Kind.TRANSACTION_ORPHANED,
+        opened.file,
+        position=None,
+        offset=opened.first_offset,
+        message=text,
+        expected="Ongoing",
+        found=found,
+    )
 
 
 def _directories(
@@ -154,18 +180,35 @@ def _groups(tables: Mapping[str, Rows], replicas: Mapping[Place, LivePartition])
         if replica is None:
             continue
         group, offset = row["group"], row["offset"]
-        where = replica.path, None, offset
         if offset > replica.end_offset:
             text = f"group {group!r} has read beyond the end of the log: what it has read is not there"
             expected = f"at most {replica.end_offset}, where the log ends"
             # A tool may commit any offset; a consumer records the leader epoch of what it has read.
             severity = "warning" if row["leaderEpoch"] >= 0 else "info"
-            yield Finding(severity, Kind.GROUP_OFFSET_BEYOND_END, *where, text, expected, f"offset {offset}")
+            yield Finding(
+                severity,
+                Kind.GROUP_OFFSET_BEYOND_END,
+                replica.path,
+                position=None,
+                offset=offset,
+                message=text,
+                expected=expected,
+                found=f"offset {offset}",
+            )
         elif offset < replica.start_offset:
             lost = replica.start_offset - offset
             text = f"group {group!r} had not read the {lost} offsets before the log's first one"
             expected = f"{replica.start_offset} or more, where the log begins"
-            yield Finding("info", Kind.GROUP_OFFSET_BEFORE_START, *where, text, expected, f"offset {offset}")
+            yield Finding(
+                "info",
+                Kind.GROUP_OFFSET_BEFORE_START,
+                replica.path,
+                position=None,
+                offset=offset,
+                message=text,
+                expected=expected,
+                found=f"offset {offset}",
+            )
         if replica.end_offset > offset:
             lag = replica.end_offset - max(offset, replica.start_offset)
             partition_lags.setdefault((group, row["topic"]), {})[row["partition"]] = lag

@@ -48,10 +48,10 @@ from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_gaps import missing_head, missing_logs, missing_offsets, missing_segment
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Chunk, graded_within_log
-from brokerless.log.segment_summary import SegmentSummary, add_chunk
 from brokerless.log.storage.paths import is_remote
 from brokerless.log.tiered.detection import is_joined, is_tiered
 from brokerless.tables.partition_reader import PartitionReader
+from brokerless.tables.segment_summary import SegmentSummary, add_chunk
 from brokerless.text import short_html, short_repr
 
 MOST_OF_A_KIND = 1000

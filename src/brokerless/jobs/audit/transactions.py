@@ -95,8 +95,16 @@ class TransactionCheck:
             kind = (
                 Kind.OUTSIDE_OF_TRANSACTION if refused.exception == "InvalidTxnStateException" else Kind.MARKER_BROKEN
             )
-            facts = refused.message, refused.expected, refused.found
-            yield Finding("error", kind, path, position, refused.offset, *facts)
+            yield Finding(
+                "error",
+                kind,
+                path,
+                position=position,
+                offset=refused.offset,
+                message=refused.message,
+                expected=refused.expected,
+                found=refused.found,
+            )
             followed = followed.take(slice(refused.row + 1, len(followed)))
 
     def _count(self, batches: Batches, completed: list[CompletedTransaction], buffer: NDArray[np.uint8]) -> None:

@@ -120,13 +120,31 @@ def _intact_batches(reader: PartitionReader, damage: list[Finding]) -> Iterator[
         for row in arrow.rows(batch):
             if not row["isValid"]:
                 text = "the checksum of the batch does not match, so that nothing from here on counts"
-                at = row["file"], row["position"], row["baseOffset"]
-                damage.append(Finding("error", Kind.CHECKSUM_MISMATCH, *at, text))
+                damage.append(
+                    Finding(
+                        "error",
+                        Kind.CHECKSUM_MISMATCH,
+                        row["file"],
+                        position=row["position"],
+                        offset=row["baseOffset"],
+                        message=text,
+                    )
+                )
                 return
             if following is not None and row["baseOffset"] != following:
                 text = "metadata is missing before this batch, so that nothing from here on counts"
-                at = row["file"], row["position"], row["baseOffset"]
-                damage.append(Finding("error", Kind.METADATA_GAP, *at, text, str(following), str(row["baseOffset"])))
+                damage.append(
+                    Finding(
+                        "error",
+                        Kind.METADATA_GAP,
+                        row["file"],
+                        position=row["position"],
+                        offset=row["baseOffset"],
+                        message=text,
+                        expected=str(following),
+                        found=str(row["baseOffset"]),
+                    )
+                )
                 return
             following = row["lastOffset"] + 1
             time = -1 if row["maxTimestamp"] is None else row["maxTimestamp"]

@@ -109,8 +109,16 @@ def report_batches(
 ) -> None:
     for row in rows:
         each = replica.batches[row]
-        place = paths[int(each["file"])], int(each["position"]), int(each["first"])
-        report(Finding("warning", kind, *place, text))
+        report(
+            Finding(
+                "warning",
+                kind,
+                paths[int(each["file"])],
+                position=int(each["position"]),
+                offset=int(each["first"]),
+                message=text,
+            )
+        )
 
 
 def _recorded(files: PartitionFiles, report: Report) -> Epochs:

@@ -141,7 +141,7 @@ def _kind(name: str) -> str | None:
 
 
 def _finding(kind: Kind, path: str, text: str, offset: int | None = None, **more: str) -> Finding:
-    return Finding("error", kind, path, None, offset, text, **more)
+    return Finding("error", kind, path, position=None, offset=offset, message=text, **more)
 
 
 def check_directory(

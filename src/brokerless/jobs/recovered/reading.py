@@ -293,8 +293,16 @@ def _report(files: PartitionFiles, intact: NDArray[np.void], choice: BatchSelect
     ):
         for row in rows.tolist():
             each = intact[row]
-            place = files.files[int(each["file"])].path, int(each["position"]), int(each["first"])
-            report(Finding("warning", kind, *place, text))
+            report(
+                Finding(
+                    "warning",
+                    kind,
+                    files.files[int(each["file"])].path,
+                    position=int(each["position"]),
+                    offset=int(each["first"]),
+                    message=text,
+                )
+            )
 
 
 def _indexed_end(files: PartitionFiles) -> int:

@@ -85,16 +85,33 @@ def write_batches(
             output.append(buffers[0] if len(buffers) == 1 else np.concatenate(buffers))
         except (RefusedError, _ShrunkError):
             for row in range(start, end):
-                place = files.path(int(saved["file"][row])), int(saved["position"][row]), int(saved["first"][row])
                 try:
                     output.append(np.concatenate(list(_intact_bytes(saved[row : row + 1], files, max_batch_bytes))))
                 except RefusedError as error:
                     taken[row] = False
-                    report(Finding("error", Kind.BATCH_REFUSED, *place, f"a log does not take this batch: {error}"))
+                    report(
+                        Finding(
+                            "error",
+                            Kind.BATCH_REFUSED,
+                            files.path(int(saved["file"][row])),
+                            position=int(saved["position"][row]),
+                            offset=int(saved["first"][row]),
+                            message=f"a log does not take this batch: {error}",
+                        )
+                    )
                 except _ShrunkError:
                     taken[row] = False
                     text = "the file became shorter after this batch was found; it was not read"
-                    report(Finding("error", Kind.FILE_SHRUNK, *place, text))
+                    report(
+                        Finding(
+                            "error",
+                            Kind.FILE_SHRUNK,
+                            files.path(int(saved["file"][row])),
+                            position=int(saved["position"][row]),
+                            offset=int(saved["first"][row]),
+                            message=text,
+                        )
+                    )
         buffers = []
         done(int(group["size"].sum()))
     return taken

@@ -107,8 +107,16 @@ def _check_properties(properties: MetaProperties) -> Iterator[Finding]:
         yield Finding("error", Kind.META_PROPERTIES_INCOMPLETE, properties.file, None, None, text, expected)
     if properties.directory_id is not None and is_reserved(properties.directory_id):
         text = "the directory.id is one that Kafka reserves"
-        place = properties.file, None, None
-        yield Finding("error", Kind.DIRECTORY_ID_RESERVED, *place, text, "a random ID", properties.directory_id)
+        yield Finding(
+            "error",
+            Kind.DIRECTORY_ID_RESERVED,
+            properties.file,
+            position=None,
+            offset=None,
+            message=text,
+            expected="a random ID",
+            found=properties.directory_id,
+        )
 
 
 def is_reserved(directory_id: str) -> bool:

@@ -41,9 +41,17 @@ def unloadable(partition: PartitionPath, max_batch_bytes: int | None = None) -> 
     for segment in partition.segments:
         if segment.size > MAX_INT32:  # FileRecords
             text = "the segment is larger than Kafka opens; brokerless convert divides it"
-            place = segment.log.path, None, segment.base_offset
             expected, found = f"at most {MAX_INT32} bytes", f"{segment.size} bytes"
-            yield Finding("error", Kind.SEGMENT_OVERSIZED, *place, text, expected, found)
+            yield Finding(
+                "error",
+                Kind.SEGMENT_OVERSIZED,
+                segment.log.path,
+                position=None,
+                offset=segment.base_offset,
+                message=text,
+                expected=expected,
+                found=found,
+            )
     checkpoint, metadata = partition.leader_epoch_checkpoint, partition.partition_metadata
     if checkpoint is not None and any(_errors(load_leader_epochs(checkpoint.location).findings)):
         yield from _errors(tuple(check_leader_epochs(partition)))

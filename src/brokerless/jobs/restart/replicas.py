@@ -96,22 +96,46 @@ def stray(each: LoadedDirectory, state: ClusterState | None, node: BrokerNode) -
         return None
     path = f"{each.path.rstrip('/')}/{names.PARTITION_METADATA}"
     topic_id = each.topic_id
-    where = path, None, None
     if topic_id is None:
-        return Finding("error", Kind.PARTITION_METADATA_MISSING, *where, "there is no partition.metadata")
+        return Finding(
+            "error",
+            Kind.PARTITION_METADATA_MISSING,
+            path,
+            position=None,
+            offset=None,
+            message="there is no partition.metadata",
+        )
     if state is None:
         return None
     if topic_id not in state.topics:
         text = "the cluster's metadata has no topic with this ID"
         expected = next((known for known, topic in state.topics.items() if topic == each.topic), None)
-        return Finding("error", Kind.TOPIC_UNKNOWN, *where, text, expected, topic_id)
+        return Finding(
+            "error",
+            Kind.TOPIC_UNKNOWN,
+            path,
+            position=None,
+            offset=None,
+            message=text,
+            expected=expected,
+            found=topic_id,
+        )
     row = state.partitions.get((topic_id, each.partition))
     if row is None:
         text = f"the cluster's metadata has no partition {each.partition} of the topic with this ID"
-        return Finding("error", Kind.PARTITION_UNKNOWN, *where, text, None, topic_id)
+        return Finding("error", Kind.PARTITION_UNKNOWN, path, position=None, offset=None, message=text, found=topic_id)
     if node.node_id is not None and node.node_id not in row["replicas"]:
         text = "the cluster's metadata has no replica of this partition on this node"
-        return Finding("error", Kind.REPLICA_ELSEWHERE, *where, text, f"one of {row['replicas']}", str(node.node_id))
+        return Finding(
+            "error",
+            Kind.REPLICA_ELSEWHERE,
+            path,
+            position=None,
+            offset=None,
+            message=text,
+            expected=f"one of {row['replicas']}",
+            found=str(node.node_id),
+        )
     return None
 
 

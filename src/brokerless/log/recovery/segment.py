@@ -185,9 +185,17 @@ def _valid_part(chunk: Chunk, base_offset: int | None, path: str, stops: list[Fi
         text = (
             "an offset that is too far from the segment's base offset for its indexes; Kafka refuses to load this log"
         )
-        place = path, int(intact.positions[row]), offset
         expected = f"{base_offset} to {base_offset + MAX_INT32}"
-        finding = Finding("error", Kind.OFFSET_OVERFLOW, *place, text, expected, str(offset))
+        finding = Finding(
+            "error",
+            Kind.OFFSET_OVERFLOW,
+            path,
+            position=int(intact.positions[row]),
+            offset=offset,
+            message=text,
+            expected=expected,
+            found=str(offset),
+        )
         if relative[row] < 0:
             raise UnreadableError("", str(finding))
         error = OffsetOverflowError("", str(finding))

@@ -168,9 +168,19 @@ def check_ends(segments: list[RemoteSegment], keys: KeyPairs) -> tuple[list[Remo
         if end is not None and end != before.end_offset:
             ends[before.segment_id] = end
             text = "the manifest's endOffset is not the last one of the segment"
-            place = before.objects["rsm-manifest"].path, None, before.start_offset
             found = str(before.end_offset)
-            findings.append(Finding("error", Kind.REMOTE_MANIFEST_INVALID, *place, text, f"endOffset {end}", found))
+            findings.append(
+                Finding(
+                    "error",
+                    Kind.REMOTE_MANIFEST_INVALID,
+                    before.objects["rsm-manifest"].path,
+                    position=None,
+                    offset=before.start_offset,
+                    message=text,
+                    expected=f"endOffset {end}",
+                    found=found,
+                )
+            )
     return [_with_end(each, ends.get(each.segment_id)) for each in segments], findings
 
 

@@ -180,8 +180,16 @@ def check_objects(segment: RemoteSegment) -> Iterator[Finding]:
                 yield Finding("error", Kind.REMOTE_OBJECT_MISSING, path, None, segment.start_offset, text)
         elif entry.size is not None and entry.size != size:
             text = "an object of a remote segment has another size than its manifest says"
-            place = entry.path, None, segment.start_offset
-            yield Finding("error", Kind.REMOTE_OBJECT_SIZE, *place, text, f"{size} bytes", f"{entry.size} bytes")
+            yield Finding(
+                "error",
+                Kind.REMOTE_OBJECT_SIZE,
+                entry.path,
+                position=None,
+                offset=segment.start_offset,
+                message=text,
+                expected=f"{size} bytes",
+                found=f"{entry.size} bytes",
+            )
 
 
 def have_same_log(one: RemoteSegment, other: RemoteSegment) -> bool:

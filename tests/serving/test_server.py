@@ -19,7 +19,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.log.storage.files import LocalFile
 from brokerless.serving.server import is_loopback, parse_address, shown_address
 from tests.format.twin import write_batch, write_record
-from tests.log.tiered import golden
+from tests.log.tiered import cases, golden
 from tests.s3 import S3
 
 DEMO = Path(__file__).parents[2] / "demo" / "data"
@@ -337,6 +337,16 @@ def test_a_bucket_is_served_as_a_directory(s3: S3) -> None:
         (committed,) = consumer.committed([TopicPartition("orders", 2)], timeout=30)
         assert committed.offset == 500
         consumer.close()
+
+
+def test_local_and_remote_segments_are_served_as_one_log() -> None:
+    pairs = {name: golden() / "keys" / f"{name}.pem" for name in ("key1", "key2")}
+    case = next(each for each in cases() if each.set == "encrypted" and each.topic == "trimmed")
+    with brokerless.serve(case.data, remote=[case.bucket], key_pairs=pairs) as server:
+        offsets, error = consumed(server.bootstrap_servers, case.topic, case.log_start)
+    assert error is None
+    assert offsets[0] == case.log_start < case.local_start
+    assert len(offsets) == case.expected["read_uncommitted"]["all"]["records"]
 
 
 def test_remote_segments_without_their_key_pair_are_reported_at_the_start() -> None:

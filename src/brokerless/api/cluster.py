@@ -225,6 +225,9 @@ def serve(
     allow_everyone_if_no_acl_found: bool = False,
     include: Collection[Include] | Include = (),
     storage_options: StorageOptions | None = None,
+    key_pairs: Mapping[str, str | os.PathLike[str]] | None = None,
+    layout: str | None = None,
+    remote: Paths | None = None,
     on_damage: OnDamage | None = None,
 ) -> Server:
     """Serve log directories to every Kafka client, read-only, as ``brokerless serve``.
@@ -254,7 +257,7 @@ def serve(
         Users of the cluster who may read everything.
     allow_everyone_if_no_acl_found : bool
         Whether what no ACL is about is for all users of the cluster, and not for super users alone.
-    include, storage_options
+    include, storage_options, key_pairs, layout, remote
         As :func:`brokerless.open` takes them.
     on_damage : callable, optional
         Called with each :class:`Finding`, once, in a thread of the server. Without it they are logged
@@ -281,9 +284,12 @@ def serve(
     from brokerless.serving.server import ServeOptions, Server, parse_address
     from brokerless.serving.source.topics import only
 
-    directories = [
-        open_directory(Location(path, storage_options), include) for path in list_paths(paths, "give at least one path")
-    ]
+    own = [Location(path, storage_options) for path in list_paths(paths, "give at least one path")]
+    if key_pairs or layout is not None or remote is not None:
+        from brokerless.log.tiered.options import with_tiered_options
+
+        own = [with_tiered_options(each, key_pairs, layout, remote) for each in own]
+    directories = [open_directory(each, include) for each in own]
     readers = [PartitionReader(each) for log in directories for each in log.partitions]
     chosen = {each.paths.path for each in select_topics(readers, topics)}
     hidden: frozenset[str] = frozenset()

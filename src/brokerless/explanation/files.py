@@ -144,7 +144,10 @@ def explain(
     if name in FILES:
         return Explanation(path, name, explain_text_file(_whole(location), name, chosen, budget))
     if name.endswith(f".{MANIFEST}"):
-        return Explanation(path, MANIFEST, explain_manifest(_whole(location), chosen, budget))
+        data = _whole(location)
+        if not data:
+            raise UnreadableError(path, "this is the manifest of a remote segment, and it is empty")
+        return Explanation(path, MANIFEST, explain_manifest(data, chosen, budget))
     if known is not None and known.kind == "producer-snapshot":
         fields = explain_producer_snapshot(_whole(location), chosen, budget)
         return Explanation(path, known.kind, fields)

@@ -79,3 +79,33 @@ def test_damaged_manifests_are_explained_as_far_as_they_make_sense() -> None:
     assert fields[0].expected == "a manifest: Invalid enum value '2' - at `$.version`"
     for bomb in (b'{"a":' * 1000, b"{" + b'"a":1,' * 100_000, b" " * (LIMIT + 1), b"[" * 10_000, b""):
         assert sum(each.length for each in explain_manifest(bomb, chosen, Budget())) == len(bomb)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "position", "text"),
+    [
+        (f"{0:020}-{'A' * 22}", b"{", 0, "it ends within the JSON, at byte 1"),
+        ("cut", b'{"version":"1","chunkIndex":{"type":"fi', 29, "it ends within the JSON, at byte 39"),
+        ("cut", b'{"version":"1",', 15, "it ends within the JSON, at byte 15"),
+        ("list", b"[]", 0, "an object in JSON"),
+        ("wrong", b'{"version":x}', 1, "a value in JSON"),
+    ],
+)
+def test_what_is_called_a_manifest_is_explained_as_one(
+    name: str, content: bytes, position: int, text: str, tmp_path: Path
+) -> None:
+    """And where its JSON stops is a problem."""
+    path = tmp_path / f"{name}.rsm-manifest"
+    path.write_bytes(content)
+    explained = brokerless.explain(path)
+    assert (explained.kind, explained.size) == ("rsm-manifest", len(content))
+    ((_, problem),) = explained.problems()
+    assert text in str(problem.expected)
+    assert problem.position == min(position, len(content) - 1)
+    assert ("cut off" in str(problem.expected)) == ("at byte" in text)
+
+
+def test_an_empty_manifest_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.rsm-manifest").touch()
+    with pytest.raises(brokerless.UnreadableError, match="it is empty"):
+        brokerless.explain(tmp_path / "empty.rsm-manifest")

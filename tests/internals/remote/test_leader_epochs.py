@@ -12,12 +12,16 @@ import pytest
 from tests.golden import broker_data
 from tests.internals.remote.metadata import broker_directory
 
+import brokerless
 from brokerless.cli import main
 from brokerless.findings import Finding
+from brokerless.internals.remote import unread_segments
 from brokerless.internals.remote.leader_epochs import check_leader_epochs, check_remote_epochs
+from brokerless.internals.remote.segment_metadata import RemoteMetadata
 from brokerless.jobs.restart.job import plan_directories
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.storage.location import Location
+from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 PLACE = "epochs-0"
 DELETES = "deletes its 2 remote segments from the bucket"
@@ -123,3 +127,25 @@ def test_audit_names_what_a_start_deletes_for_a_lost_directory(data: Path, capsy
     (start,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("start ")]
     assert "it deletes " in start
     assert "1 partition begun empty" not in start
+
+
+def test_the_metadata_is_read_once_for_all_partitions(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for directory in [each for each in data.iterdir() if (each / "leader-epoch-checkpoint").exists()]:
+        if not directory.name.startswith("__"):
+            (directory / "leader-epoch-checkpoint").write_bytes(b"0\n1\n99 0\n")
+    read: list[int] = []
+    original = unread_segments.read_remote_metadata
+
+    def counted(partitions: list[PartitionReader], on_damage: OnDamage) -> RemoteMetadata:
+        read.append(len(partitions))
+        return original(partitions, on_damage)
+
+    monkeypatch.setattr(unread_segments, "_loaded", {})
+    monkeypatch.setattr(unread_segments, "read_remote_metadata", counted)
+    found = [each for each in brokerless.open(data).verify() if each.kind == "remote-epochs-lost"]
+    assert len(found) > 3
+    assert len(read) == 1
+    log = next(each for each in data.glob("__remote_log_metadata-*/*.log") if each.stat().st_size)
+    log.write_bytes(log.read_bytes()[:-1])
+    check_remote_epochs(partition(data / PLACE))
+    assert len(read) == 2

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
+from tests.internals.remote.metadata import broker_directory
+
+import brokerless
 from brokerless.internals.remote.storage import RemoteSegment, RemoteStorage
 from brokerless.jobs.restart.remote_log_starts import LoadedLog, RemoteLogStart, log_start_line, remote_log_starts
 
@@ -34,3 +39,22 @@ def test_a_log_begins_with_the_first_remote_segment_of_its_first_epoch() -> None
 
 def test_nothing_is_said_where_another_node_has_the_events() -> None:
     assert moved(LoadedLog(0, 655, ((0, 0),)), metadata_on=2) == []
+
+
+def test_a_tiered_log_begins_in_remote_storage_after_a_start(tmp_path: Path) -> None:
+    """And where its remote segments are not known any more, on the disk."""
+    data = broker_directory("plain", tmp_path / "data")
+    expected = {"epochs": (0, 349), "trimmed": (212, 700), "append-time": (0, 420)}
+
+    def limits() -> dict[str | None, tuple[int, int]]:
+        restarts = brokerless.open(data).restart().partitions
+        return {each.topic: (each.log_start_offset, each.log_end_offset) for each in restarts if each.topic in expected}
+
+    assert limits() == expected
+    alone = brokerless.open(data / "epochs-0").restart()
+    assert [each.log_start_offset for each in alone.partitions] == [0]
+    for each in data.glob("__remote_log_metadata-*"):
+        shutil.rmtree(each)
+        each.mkdir()
+        (each / f"{0:020}.log").touch()
+    assert limits()["epochs"] == (324, 349)

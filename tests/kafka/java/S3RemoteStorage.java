@@ -12,7 +12,7 @@ import java.nio.file.Path;
 import java.util.Map;
 
 /**
- * The same in a bucket of an S3 server that asks for no signature ({@code rsm.config.url}, with the bucket). An object
+ * The same in a bucket of an S3 server that takes any signature ({@code rsm.config.url}, with the bucket). An object
  * is there as a whole or not at all: while there is a file {@code rsm.config.hold}, a copy stops after the log, and says
  * so by that name with ".held" after it.
  */
@@ -52,7 +52,7 @@ public class S3RemoteStorage extends DirectoryRemoteStorage {
     }
 
     private HttpRequest.Builder request(String name) {
-        return HttpRequest.newBuilder(URI.create(url + "/" + name));
+        return HttpRequest.newBuilder(URI.create(url + "/" + name)).header("Authorization", "AWS key:signature");
     }
 
     private byte[] send(String name, HttpRequest.Builder request) throws IOException, InterruptedException {

@@ -314,3 +314,13 @@ def unread_objects_of(directory: Path, **options: Any) -> list[tuple[str | None,
     log = brokerless.open(directory, **options)
     of_kind = Kind.REMOTE_OBJECTS_UNREAD
     return [(each.topic, one) for each in log for one in each.paths.findings if one.kind == of_kind]
+
+
+def test_a_segment_that_a_bucket_lacks_is_looked_for_in_the_bucket(tmp_path: Path) -> None:
+    bucket = copy_of("plain", tmp_path / "bucket")
+    logs = next(found for each in sorted(bucket.glob("*/*")) if len(found := sorted(each.glob("*.log"))) > 2)
+    for path in logs[1].parent.glob(f"{logs[1].stem}.*"):
+        path.unlink()
+    (found,) = [each for each in brokerless.open(bucket).verify() if each.kind == Kind.MISSING_SEGMENT]
+    assert "look for an earlier version of its objects in the bucket" in found.message
+    assert "replica" not in found.message

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from sarif_pydantic import Sarif
 
@@ -41,3 +43,20 @@ def test_findings_are_results(monkeypatch: pytest.MonkeyPatch) -> None:
     text = sarif(run, "1.2.3")
     assert "1 more findings are left out" in text
     assert "nowhere" in text
+
+
+def test_advice_is_for_the_places_of_the_findings() -> None:
+    """On a broker's disk, in a bucket, or in both."""
+    kind, disk, bucket = Kind.MISSING_SEGMENT, "/kafka/orders-0/1.log", "tiered://orders-0::s3://bucket/1.log"
+
+    def advice(*files: str) -> str:
+        run = CheckedRun(0, {})
+        for file in files:
+            run.add(Finding("error", kind, file, None, 1, "missing"))
+        (rule,) = json.loads(sarif(run, "1"))["runs"][0]["tool"]["driver"]["rules"]
+        return str(rule["help"]["text"])
+
+    assert "replicated again" in advice(disk)
+    assert "earlier version of the segment's objects in the bucket" in advice(bucket)
+    assert "replicated again" not in advice(bucket)
+    assert advice(disk, bucket) == f"{advice(disk)}; or else: {advice(bucket)}"

@@ -66,11 +66,23 @@ def explain_manifest(data: bytes, chosen: RecordRange, budget: Budget) -> tuple[
         with builder.group("manifest") as group:
             if manifest is not None:
                 group.note = _summary(manifest)
-            _Members(builder, data.decode("latin-1"), chosen, manifest).take_object("", 0)
+            _Members(builder, data.decode("latin-1"), chosen, manifest, _cut_off(data)).take_object("", 0)
             builder.take_rest("after the end of the object", "nothing")
             group.expected = problem and f"a manifest: {problem}"
 
     return build(data, 0, fill, budget)
+
+
+def _cut_off(data: bytes) -> str:
+    """That the file ends within the JSON, if it does."""
+    try:
+        json.loads(data)
+    except json.JSONDecodeError as error:
+        if error.pos >= len(data.rstrip()) or error.msg.startswith("Unterminated"):
+            return f"; the file is cut off: it ends within the JSON, at byte {len(data)}"
+    except (ValueError, RecursionError):
+        pass
+    return ""
 
 
 def _summary(manifest: Manifest) -> str:
@@ -97,17 +109,18 @@ class _Members:
     text: str
     chosen: RecordRange
     manifest: Manifest | None
+    cut_off: str
 
     def take_object(self, path: str, depth: int) -> None:
         begin = _BEGIN.match(self.text, self.builder.at)
         if begin is None or depth > _DEPTH:
-            self.builder.expect("an object in JSON")
+            self.builder.expect(f"an object in JSON{self.cut_off}")
         self.builder.take("begin", begin.end() - self.builder.at)
         while (name := _NAME.match(self.text, self.builder.at)) is not None:
             self._take_member(path, name, depth)
         end = _END.match(self.text, self.builder.at)
         if end is None:
-            self.builder.expect("a member, or the end of an object, in JSON")
+            self.builder.expect(f"a member, or the end of an object, in JSON{self.cut_off}")
         self.builder.take("end", end.end() - self.builder.at)
 
     def _take_member(self, path: str, name: re.Match[str], depth: int) -> None:
@@ -124,7 +137,7 @@ class _Members:
             _, end = json.JSONDecoder().raw_decode(self.text, name.end())
             value = json.loads(self.builder.data[name.end() : end])
         except (ValueError, RecursionError):
-            self.builder.expect("a value in JSON")
+            self.builder.expect(f"a value in JSON{self.cut_off}")
         shown = value if isinstance(value, int | float | str | bool | None) else json.dumps(value)
         inflated = self._unfolded(value) if own == "chunkIndex.transformedChunks" and isinstance(value, str) else None
         self.builder.take(name[1] or "member", end - self.builder.at, shown, Said(_note(own)), inflated)

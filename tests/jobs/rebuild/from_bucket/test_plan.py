@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.internals.remote.metadata import broker_directory
 from tests.log.tiered import golden
+from tests.s3 import ENVIRONMENT, S3
 
 import brokerless
 from brokerless import UsageError
@@ -90,3 +91,45 @@ def test_what_is_of_a_bucket_needs_one(tmp_path: Path) -> None:
         brokerless.rebuild(tmp_path / "old", tmp_path / "to", from_bucket=BUCKET, data="in-place")
     with pytest.raises(UsageError, match="which is read"):
         brokerless.rebuild([], BUCKET / "to", from_bucket=BUCKET)
+
+
+@pytest.mark.xdist_group("s3")
+def test_from_s3_with_storage_options(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = s3.upload(BUCKET, "rebuilt")
+    for name in (*ENVIRONMENT, "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name)
+    rebuilt = brokerless.rebuild([], tmp_path / "to", from_bucket=url, storage_options=s3.storage_options, apply=True)
+    assert rebuilt.from_bucket is not None
+    local = brokerless.rebuild([], tmp_path / "local", from_bucket=BUCKET).from_bucket
+    assert local is not None
+    names = [[each.partition.name for each in found.stand_ins] for found in (rebuilt.from_bucket, local)]
+    assert names[0] == names[1]
+    joined = brokerless.open(tmp_path / "to" / "node-1", remote=url, storage_options=s3.storage_options)
+    for each in brokerless.open(BUCKET):
+        records = sum(batch.num_rows for batch in each.records())
+        own = joined.partition(each.topic or "", each.partition or 0)
+        assert sum(batch.num_rows for batch in own.records()) == records > 0
+
+
+def test_one_topic_of_a_bucket_takes_the_place_of_that_on_the_disks(tmp_path: Path) -> None:
+    """All else stays, with its local segments, and with the metadata of its remote ones."""
+    old = broker_directory("plain", tmp_path / "old")
+    before = load_remote_storage(Location(str(old)))
+    for topics in (["trimmed"], "trim*"):
+        planned = brokerless.rebuild(old, tmp_path / "to", from_bucket=BUCKET, topics=topics)
+        assert planned.from_bucket is not None
+        assert {each.partition.topic for each in planned.from_bucket.stand_ins} == {"trimmed"}
+        assert {each.partition(" of ")[2].partition(",")[0] for each in planned.lost if "has not" in each} == {
+            "trimmed-0"
+        }
+    brokerless.rebuild(old, tmp_path / "to", from_bucket=BUCKET, topics="trimmed", apply=True)
+    node = tmp_path / "to" / "node-1"
+    after = load_remote_storage(Location(str(node)))
+    ids = {key: {each.segment_id for each in segments} for key, segments in before.segments.items()}
+    assert {key: {each.segment_id for each in segments} for key, segments in after.segments.items()} == ids
+    local = brokerless.open(node).partition("both", 0)
+    assert sum(batch.num_rows for batch in local.records()) == 280
+    with pytest.raises(UsageError, match=r"there is no topic none \(there are append-time, both"):
+        brokerless.rebuild(old, tmp_path / "other", from_bucket=BUCKET, topics="none")
+    with pytest.raises(UsageError, match="need from_bucket"):
+        brokerless.rebuild(old, tmp_path / "other", topics="trimmed")

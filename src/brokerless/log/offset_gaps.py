@@ -109,16 +109,19 @@ def missing_segment(partition: PartitionPath, segment: SegmentPaths, file: File)
         return None
     text = (
         f"offsets {missing.start} to {missing.stop - 1} are missing before this segment, and nothing says that "
-        f"compaction took them: a segment is missing, or the one before was not copied to its end; {_remedy(following)}"
+        "compaction took them: a segment is missing, or the one before was not copied to its end; "
     )
+    text += _remedy(partition, following)
     return _finding(following, missing.start, text)
 
 
-def _remedy(following: SegmentPaths) -> str:
+def _remedy(partition: PartitionPath, following: SegmentPaths) -> str:
     """Where a segment may be that is missing before another one."""
+    in_bucket = "look for an earlier version of its objects in the bucket, and for a copy of the bucket"
     if is_tiered(following.log.location):
-        return "look for an earlier version of its objects in the bucket, and for a copy of the bucket"
-    return "look for it on another replica"
+        return in_bucket
+    is_joined = any(is_tiered(each.log.location) for each in partition.segments)
+    return f"{in_bucket}, or for it on another replica" if is_joined else "look for it on another replica"
 
 
 def missing_head(partition: PartitionPath) -> Finding | None:
@@ -142,7 +145,7 @@ def missing_head(partition: PartitionPath) -> Finding | None:
         return None
     text = (
         f"offsets {start} to {first.base_offset - 1} are missing: the log begins at offset {start} by its log start "
-        f"offset, and this is its first segment; {_remedy(first)}"
+        f"offset, and this is its first segment; {_remedy(partition, first)}"
     )
     return _finding(first, start, text)
 

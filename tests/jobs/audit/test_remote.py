@@ -299,3 +299,16 @@ def test_a_dangling_segment_has_its_bytes_and_cost(tmp_path: Path) -> None:
         size = sum(path.stat().st_size for path in files)
         assert (each.objects, each.size, each.monthly_cost) == (len(files), size, pytest.approx(size * 2.0 / 1e9))
         assert f"{len(files)} objects" in each.finding.message
+
+
+def test_the_intact_copy_of_a_damaged_segment_is_no_orphan(tmp_path: Path) -> None:
+    bucket = copy_of("killed", tmp_path / "bucket")
+    unfinished, finished = ids_of(4071)
+    path = next(each for each in objects_of(bucket, finished) if each.suffix == ".log")
+    content = bytearray(path.read_bytes())
+    content[600_000] ^= 1
+    path.write_bytes(content)
+    remote = audited(broker_directory("killed", tmp_path / "data"), bucket)
+    assert unfinished not in {each.segment_id for each in remote.orphans}
+    (kept,) = [each for each in remote.findings if each.segment_id == unfinished]
+    assert (kept.finding.kind, kept.finding.severity) == (Kind.REMOTE_SEGMENT_NEEDED, "warning")

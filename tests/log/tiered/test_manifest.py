@@ -5,6 +5,9 @@ import tracemalloc
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples, some_quick
 from tests.log.tiered import golden
 from tests.log.tiered.fuzz_manifests import run
 
@@ -72,15 +75,22 @@ def test_chunks_that_are_too_large_to_be_held() -> None:
         parse_manifest(json.dumps(found).encode())
 
 
-def test_mutated_manifests() -> None:
+@pytest.mark.parametrize(("count", "seed"), some_quick([(1000, 7), (20_000, 8)]))
+def test_mutated_manifests(count: int, seed: int) -> None:
     """``python -m tests.log.tiered.fuzz_manifests`` does any number of them."""
     tracemalloc.start()
-    parsed, refused = run(1000, 7)
+    parsed, refused = run(count, seed)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert parsed > 20
-    assert refused > 500
+    assert parsed > count // 50
+    assert refused > count // 2
     assert peak < 200 << 20
+
+
+@examples(10)
+@given(st.integers(0, 2**32 - 1))
+def test_manifests_that_any_seed_mutates(seed: int) -> None:
+    assert sum(run(200, seed)) == 200
 
 
 @pytest.mark.parametrize("text", ["[{}" + ",{}" * 900_000 + "]", '{"a":0' + ',"a":0' * 300_000 + "}", "[" * LIMIT])

@@ -50,6 +50,7 @@ from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Chunk, graded_within_log
 from brokerless.log.storage.paths import is_remote
 from brokerless.log.tiered.detection import is_joined, is_tiered
+from brokerless.log.tiered.segments import DAMAGED_SEGMENT
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.tables.segment_summary import SegmentSummary, add_chunk
 from brokerless.text import short_html, short_repr
@@ -177,9 +178,11 @@ def audit_partitions(
 
 def errors_of(audits: Iterable[PartitionAudit]) -> dict[tuple[str, int], int]:
     """How many errors were found and offsets are missing in each partition that is served, by topic and partition; 1 or
-    more where that is not known."""
+    more where that is not known. Damaged remote segments that have an intact copy count as well: that one is needed."""
     return {
-        (each.topic, each.partition or 0): sum(one.severity == "error" for one in each.findings)
+        (each.topic, each.partition or 0): sum(
+            one.severity == "error" or one.kind in DAMAGED_SEGMENT for one in each.findings
+        )
         + (1 if each.missing_offsets is None else each.missing_offsets)
         for each in audits
         if each.topic is not None and each.state == "live"

@@ -32,6 +32,7 @@ from brokerless.log.tiered.segments import (
     SegmentObjects,
     check_objects,
     choose,
+    graded_damage,
     have_same_log,
     needs_lineage,
     newest,
@@ -155,7 +156,7 @@ class Bucket:
                     continue
                 found = folder.manifests[entry]
                 if isinstance(found, Finding):
-                    findings.append(found)
+                    findings.append(replace(found, offset=start_offset))
                     continue
                 wrong = _mismatch(found, folder.name, start_offset, segment_id)
                 if wrong is not None:
@@ -172,7 +173,8 @@ class Bucket:
         findings += wrong_ends
         log = choose(str(folder.location), segments, lineage or self._lineage(segments))
         chosen = _with_copies(folder, log.segments, self._unread)
-        return replace(log, segments=chosen, findings=(*findings, *log.findings))
+        graded = graded_damage(findings, chosen)
+        return replace(log, segments=chosen, findings=(*graded, *log.findings))
 
     def _lineage(self, segments: Sequence[RemoteSegment]) -> Epochs:
         """The leader epochs of the log, where segments contradict one another; else nothing."""

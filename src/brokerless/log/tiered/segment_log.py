@@ -97,7 +97,7 @@ class CopiedLog:
     def _report(self, reason: str) -> None:
         text = f"this remote segment is damaged ({reason}); its copy {self._open[0][0].segment_id} is read"
         place = self._segment.log.path, None, self._segment.start_offset
-        self._findings.append(Finding("error", Kind.REMOTE_SEGMENT_DAMAGED, *place, text))
+        self._findings.append(Finding("warning", Kind.REMOTE_SEGMENT_DAMAGED, *place, text))
 
     def take_findings(self) -> list[Finding]:
         """As of a file; what is wrong with copies that are not read is not among them."""

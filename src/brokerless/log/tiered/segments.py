@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, zip_longest
 
@@ -209,6 +209,22 @@ def spans_of(segments: Sequence[RemoteSegment]) -> list[Span]:
     )
 
 
+def graded_damage(findings: Iterable[Finding], read: Iterable[RemoteSegment]) -> Iterator[Finding]:
+    """What is wrong with a segment is a warning where a whole copy of it is read, and nothing is missing."""
+    by_start = {each.start_offset: each for each in read if each.is_whole}
+    for each in findings:
+        instead = None if each.offset is None or each.kind not in DAMAGED_SEGMENT else by_start.get(each.offset)
+        is_harmless = instead is not None and instead.segment_id not in each.file
+        yield replace(each, severity="warning") if is_harmless and each.severity == "error" else each
+
+
+DAMAGED_SEGMENT = (
+    Kind.REMOTE_OBJECT_MISSING,
+    Kind.REMOTE_OBJECT_SIZE,
+    Kind.REMOTE_MANIFEST_INVALID,
+    Kind.REMOTE_SEGMENT_DAMAGED,
+)
+"""What is wrong with a segment, where an intact copy may be read."""
 _LEFT_OUT = (Kind.REMOTE_SEGMENT_UNFINISHED, Kind.REMOTE_SEGMENT_REPEATED, Kind.REMOTE_SEGMENT_DELETED)
 """Segments that are not read, as others have their offsets."""
 

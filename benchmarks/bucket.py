@@ -22,7 +22,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from brokerless.format import layouts
+from brokerless.log.checkpoint.leader_epochs import leader_epoch_checkpoint
 from brokerless.log.checkpoint.producer_snapshot import producer_snapshot
+from brokerless.log.tiered.lineage import Epochs, parse_lineage
 
 CHUNK = 4 << 20
 """Bytes of a chunk, as the plugin's documentation has it (``chunk.size``)."""
@@ -55,6 +57,8 @@ def write_bucket(partition: Path, bucket: Path, form: Form, chunk_size: int = CH
     target = bucket / f"{topic}-{topic_id}" / number
     target.mkdir(parents=True)
     logs = sorted(partition.glob("*.log"))
+    checkpoint = partition / "leader-epoch-checkpoint"
+    epochs = parse_lineage(checkpoint.read_bytes()) if checkpoint.exists() else [(0, int(logs[0].stem))]
     for log, following in pairwise([*logs, None]):
         assert log is not None
         start_offset = int(log.stem)
@@ -65,7 +69,8 @@ def write_bucket(partition: Path, bucket: Path, form: Form, chunk_size: int = CH
         encryption, encrypt = _encryption(form.key)
         sizes = _write_chunks(log, stem.with_suffix(".log"), form, encrypt, chunk_size)
         manifest["chunkIndex"] = _chunk_index(log.stat().st_size, chunk_size, sizes, form.is_compressed)
-        indexes, data = _indexes(log, following, f"0\n1\n0 {int(logs[0].stem)}\n", encrypt)
+        known = [each for each in epochs if each[1] <= end_offset]
+        indexes, data = _indexes(log, following, leader_epoch_checkpoint(known), encrypt)
         stem.with_suffix(".indexes").write_bytes(data)
         manifest |= {"segmentIndexes": indexes, "compression": form.is_compressed}
         if encryption is not None:
@@ -78,9 +83,16 @@ def write_bucket(partition: Path, bucket: Path, form: Form, chunk_size: int = CH
             "maxTimestampMs": 1,
             "brokerId": 1,
             "eventTimestampMs": 1,
-            "segmentLeaderEpochs": {"0": start_offset},
+            "segmentLeaderEpochs": _within(known, start_offset),
         }
         stem.with_suffix(".rsm-manifest").write_text(json.dumps(manifest))
+
+
+def _within(epochs: Epochs, start_offset: int) -> dict[str, int]:
+    """The epochs of a segment, of those up to its end, each with its first offset there."""
+    before = [epoch for epoch, offset in epochs if offset <= start_offset][-1:]
+    later = {epoch: offset for epoch, offset in epochs if offset > start_offset}
+    return {str(epoch): offset for epoch, offset in {**dict.fromkeys(before, start_offset), **later}.items()}
 
 
 def last_offset(log: Path) -> int:
@@ -125,7 +137,7 @@ def encode_sizes(sizes: Sequence[int]) -> str:
     return base64.b64encode(zstandard.ZstdCompressor().compress(packed)).decode()
 
 
-def _indexes(log: Path, following: Path | None, epochs: str, encrypt: Transform) -> tuple[dict[str, Any], bytes]:
+def _indexes(log: Path, following: Path | None, epochs: bytes, encrypt: Transform) -> tuple[dict[str, Any], bytes]:
     """Where each index lies in the object of all, and that object. A snapshot of producers is that at the end."""
     found: dict[str, Any] = {}
     data = b""
@@ -134,7 +146,7 @@ def _indexes(log: Path, following: Path | None, epochs: str, encrypt: Transform)
     snapshot = None if following is None else following.with_suffix(".snapshot")
     is_there = snapshot is not None and snapshot.exists()
     producers = snapshot.read_bytes() if is_there and snapshot is not None else producer_snapshot(_NO_PRODUCERS)
-    parts[2:2] = [("producerSnapshot", bytes(producers)), ("leaderEpoch", epochs.encode())]
+    parts[2:2] = [("producerSnapshot", bytes(producers)), ("leaderEpoch", epochs)]
     for name, plain in parts:
         stored = encrypt(plain) if plain else b""
         found[name] = None if name == "transaction" and not plain else {"position": len(data), "size": len(stored)}

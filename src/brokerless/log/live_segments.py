@@ -26,6 +26,7 @@ from brokerless.log.segment import Report, ignore
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.paths import is_remote
+from brokerless.log.tiered.detection import refreshed
 
 TRIES, PAUSE_S = 20, 0.05
 """How often a partition is listed again, and how long after the last time, while its files change."""
@@ -171,7 +172,7 @@ def segment_now(segment: SegmentPaths) -> tuple[SegmentPaths | None, tuple[Direc
 def list_again(partition: PartitionPath, report: Report) -> PartitionPath | None:
     """What is in a partition's directory now; None if that is gone, or cannot be listed."""
     try:
-        found = resolve(partition.location).partitions
+        found = resolve(refreshed(partition.location)).partitions
     except UnreadableError:
         return None
     if len(found) != 1 or not found[0].segments:

@@ -152,6 +152,7 @@ class FileReader:
 
     def read(self, start: int, end: int | None) -> Iterator[DecodedRows]:
         """One chunk after the other."""
+        is_requested = isinstance(self.file, LocalFile)  # of others, a few rows wait for no further request
         for chunk in scan(self.file, self.findings.append, start, end):
             if self._is_past(chunk):
                 break
@@ -159,7 +160,9 @@ class FileReader:
             # Checked before anything is left out by its header: a flipped bit would hide records without a word.
             valid = check_checksums(chunk, self.file.path, self.findings.append)
             batches, _ = self._new_batches(chunk, valid)
-            yield from self._decode(chunk, batches, is_last=self.match is not None)  # or the first waits for the last
+            # With a match, the first would wait for the last.
+            yield from self._decode(chunk, batches, is_last=self.match is not None or not is_requested)
+            is_requested = True
             if self._is_last(chunk, batches):
                 break
         if (rest := self.decoder.flush()) is not None:

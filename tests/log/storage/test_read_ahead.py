@@ -9,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.object_server import ObjectServer, serving
 from numpy.typing import NDArray
 from tests.format import twin
 
 from brokerless.findings import Finding
+from brokerless.log import segment
 from brokerless.log.segment import Windows, scan
 from brokerless.log.storage import read_ahead
-from brokerless.log.storage.files import LocalFile
+from brokerless.log.storage.files import LocalFile, RemoteFile
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.read_ahead import ReadAhead
 
@@ -38,7 +40,9 @@ def open_local(path: Path) -> LocalFile:
     return file
 
 
-def scanned(file: LocalFile, windows: Windows | None, start: int = 0) -> tuple[list[tuple[int, bytes]], list[Finding]]:
+def scanned(
+    file: LocalFile | RemoteFile, windows: Windows | None, start: int = 0
+) -> tuple[list[tuple[int, bytes]], list[Finding]]:
     """Each batch's position and bytes, copied while its chunk is the newest, and what was found."""
     findings: list[Finding] = []
     batches: list[tuple[int, bytes]] = []
@@ -144,3 +148,54 @@ def test_a_window_that_could_not_be_fetched_is_read_again(log: Path) -> None:
         for window in windows[1:]:
             ahead.fetch(window)
         assert scanned(file, ahead.read) == expected
+
+
+@pytest.fixture
+def remote(log: Path) -> Iterator[tuple[ObjectServer, RemoteFile]]:
+    """The log in a store that counts requests."""
+    with serving(log.parent, 0) as server:
+        opened = Location(f"{server.url}/{log.name}", server.options).open()
+        assert isinstance(opened, RemoteFile)
+        server.requests()
+        with opened:
+            yield server, opened
+
+
+def test_a_remote_file_gives_what_a_local_one_gives_and_each_byte_is_requested_once(
+    log: Path, remote: tuple[ObjectServer, RemoteFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment, "WINDOW", 20_000)
+    server, file = remote
+    with open_local(log) as local:
+        expected = scanned(local, None)
+        assert scanned(file, None) == expected
+        seen = server.requests()
+        assert seen == {"GetObject": -(-local.size // 20_000), "bytes": local.size}
+        start = expected[0][200][0]
+        assert scanned(file, None, start) == scanned(local, None, start)
+
+
+def test_small_ranges_that_are_near_are_one_request(log: Path, remote: tuple[ObjectServer, RemoteFile]) -> None:
+    server, file = remote
+    data = log.read_bytes()
+    assert len(data) > 100_000
+    for position in (90_000, 90_100, 80_000, 30_000):
+        assert file.read(position, 61).tobytes() == data[position : position + 61]
+    assert server.requests()["GetObject"] == 1
+    assert file.kept_after(30_000) > 100_000
+    with open_local(log) as local:
+        start = next(at for at, _ in scanned(local, None)[0] if at > 80_000)
+    assert sum(len(each.batches) for each in scan(file, pytest.fail, start, start + 50_000)) > 5
+    assert server.requests() == {}
+
+
+def test_reading_that_ends_early_requests_few_windows(
+    remote: tuple[ObjectServer, RemoteFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment, "WINDOW", 4000)
+    server, file = remote
+    chunks = scan(file, pytest.fail)
+    next(chunks)
+    assert server.requests() == {"GetObject": 1, "bytes": 4000}
+    chunks.close()
+    assert server.requests() == {}

@@ -264,6 +264,8 @@ class RemoteFile:
 
     def kept_after(self, position: int) -> int:
         """Bytes from a position on that can be read without a request."""
+        if self._read_into is not None:
+            return self._handle.kept_after(position)
         near = self._near_to(position, 1)
         return 0 if near is None else near[0] + len(near[1]) - position
 

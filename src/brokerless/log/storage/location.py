@@ -25,6 +25,7 @@ from typing import IO, Any, NoReturn
 from brokerless.errors import UnreadableError
 from brokerless.log.storage import paths
 from brokerless.log.storage.files import File, LocalFile, RemoteFile, unreadable
+from brokerless.log.storage.side_by_side import REQUESTS
 
 StorageOptions = Mapping[str, Any]
 """What fsspec's file system is made with."""
@@ -259,6 +260,9 @@ class Location:
             fsspec.register_implementation("tiered", _TIERED, clobber=True)
         else:
             options.pop("tiered", None)
+            if self.path.startswith(("s3://", "s3a://")):  # botocore has 10 connections otherwise
+                own = {"max_pool_connections": REQUESTS, **(options.get("config_kwargs") or {})}
+                options["config_kwargs"] = own
         return core.url_to_fs(self.path, **options)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-REQUESTS = 10
-"""At once; as many connections as botocore has unless it is configured otherwise (``max_pool_connections``)."""
+REQUESTS = 32
+"""At once; of S3, as many connections are opened as that (``max_pool_connections``), unless a user says how many."""
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")

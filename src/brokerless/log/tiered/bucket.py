@@ -43,7 +43,8 @@ from brokerless.offset_spans import without
 from brokerless.values import WrongJsonError
 
 FRESH_S = 0.5
-"""How many seconds a listing is kept for the next request."""
+"""How many seconds a listing is kept for the next request, and so many times as long as it took."""
+_TIMES_KEPT = 4
 DEPTH = 3
 """Levels of directories below a path in which partitions are looked for."""
 _MOST_LISTED = 100
@@ -84,7 +85,7 @@ class Bucket:
     ) -> None:
         self.root, self._places, self._layout, self.keys, self._unread = places[0][0], places, layout, keys, unread
         self._folders: dict[str, Folder] | None = None
-        self._listed_at = 0.0
+        self._listed_at = self._took_s = 0.0
         self._seen: list[str] = []
         self._listed: list[Folder] = []
         self._lock = RLock()
@@ -92,15 +93,16 @@ class Bucket:
     def refresh(self, kept_s: float = 0) -> None:
         """Lists again at the next call, unless that was done within so many seconds."""
         with self._lock:
-            if time.monotonic() - self._listed_at >= kept_s:
+            if time.monotonic() - self._listed_at >= (kept_s and kept_s + _TIMES_KEPT * self._took_s):
                 self._folders = None
 
     def folders(self) -> Mapping[str, Folder]:
         """The partitions, by the name that their directories have in a log directory."""
         with self._lock:
             if self._folders is None:
+                began, known = time.monotonic(), self._known()
                 if self._layout is None:
-                    found = _merged(each for place in self._places for each in _list(*place))
+                    found = _merged(each for place in self._places for each in _list(*place, known))
                 else:
                     found = self._list_copies(self._layout)
                 if self._layout is not None and not found:
@@ -110,7 +112,25 @@ class Bucket:
                 for each in self._folders.values() if self._unread else ():
                     _leave_out(each, self._unread)
                 self._listed_at = time.monotonic()
+                self._took_s = self._listed_at - began
             return self._folders
+
+    def load_all(self) -> None:
+        """Reads the manifests of all partitions together, before each of them needs its own."""
+        with self._lock:
+            began, folders = time.monotonic(), self.folders().values()
+            missing = [(each, entry) for each in folders if each.log is None for entry in _manifests_of(each)]
+            missing = [(each, entry) for each, entry in missing if entry not in each.manifests]
+            loaded = side_by_side(lambda each: _load_manifest(each[1]), missing, self.root.is_remote)
+            for (folder, entry), manifest in zip(missing, loaded, strict=True):
+                folder.manifests[entry] = manifest
+            self._took_s += time.monotonic() - began
+            self._listed_at = time.monotonic()
+
+    def _known(self) -> dict[DirectoryEntry, Manifest | Finding]:
+        """Manifests of the last listing: what has the same name and ETag is the same."""
+        of_all = (each.manifests for each in self._listed)
+        return {entry: each for of_one in of_all for entry, each in of_one.items() if isinstance(each, Manifest)}
 
     def log(self, folder: Folder) -> RemoteLog:
         """The segments of a partition. What is wrong with their objects is in the findings."""
@@ -210,8 +230,8 @@ class Bucket:
         return list(found.values())
 
 
-def _list(root: Location, start: str) -> list[Folder]:
-    """The partitions below a directory. ``start``: what names in it begin with."""
+def _list(root: Location, start: str, known: Mapping[DirectoryEntry, Manifest | Finding]) -> list[Folder]:
+    """The partitions below a directory. ``start``: what names in it begin with. ``known``: manifests that were read."""
     found: list[Folder] = []
     listed = 0
     level = [("", root, True)]
@@ -235,6 +255,8 @@ def _list(root: Location, start: str) -> list[Folder]:
                 if each.is_directory and (is_named or (depth < DEPTH and listed <= _MOST_LISTED)):
                     following.append((name, each.location, False))
         level = following
+    for folder in found:
+        folder.manifests.update((each, known[each]) for each in _manifests_of(folder) if each in known)
     side = side_by_side(_named_by_manifest, found, root.is_remote)
     return list(side)
 
@@ -283,6 +305,10 @@ def _mismatch(
             f"partition {manifest.partition} of topic ID {manifest.topic_id}",
         )
     return None
+
+
+def _manifests_of(folder: Folder) -> list[DirectoryEntry]:
+    return [each["rsm-manifest"] for each in folder.objects.values() if "rsm-manifest" in each]
 
 
 def load_manifests(folder: Folder, entries: Sequence[DirectoryEntry]) -> None:
@@ -381,7 +407,7 @@ def _needed_copies(folder: Folder, unread: Mapping[str, str]) -> set[str]:
     copies = [key for key in folder.objects if unread.get(key[1]) in _COPIES]
     if not copies:
         return set()
-    load_manifests(folder, [each["rsm-manifest"] for each in folder.objects.values() if "rsm-manifest" in each])
+    load_manifests(folder, _manifests_of(folder))
     read = [each for key in folder.objects if key[1] not in unread and (each := _whole(folder, key)) is not None]
     spans, starts = spans_of(sorted(read, key=place_of)), {each.start_offset for each in read}
     needed: set[str] = set()

@@ -74,6 +74,13 @@ class ChunkFile:
             self._load(first, last, parts)
         return length
 
+    def kept_after(self, position: int) -> int:
+        """Bytes from a position on in a chunk that is kept."""
+        chunk = position // self.chunk_size
+        with self._lock:
+            data = self._chunks.get(chunk)
+        return 0 if data is None else max(0, chunk * self.chunk_size + len(data) - position)
+
     def take_findings(self) -> list[Finding]:
         """Chunks that could not be decoded since the last call."""
         with self._lock:

@@ -59,8 +59,8 @@ def as_log_directory(location: Location, start: str = "", others: Sequence[Place
 
 
 def refreshed(location: Location) -> Location:
-    """A log directory of objects, which are listed again when it is read next."""
-    if location.path.startswith(f"{paths.TIERED}::"):
+    """What is in a log directory of objects, which are listed again when it is read next."""
+    if is_tiered(location) and "::" in location.path:
         file_system, _ = location.file_system()
         file_system.refresh()
     return location

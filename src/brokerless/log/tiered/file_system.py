@@ -18,7 +18,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.log import names
 from brokerless.log.names import SegmentFileKind
 from brokerless.log.storage.files import File, RemoteFile
-from brokerless.log.storage.location import Location
+from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered.bucket import FRESH_S, Bucket, Folder
 from brokerless.log.tiered.decryption import KeyPairs
 from brokerless.log.tiered.detection import Place
@@ -30,6 +30,8 @@ from brokerless.log.tiered.segment_log import open_log, read_index
 from brokerless.log.tiered.segments import RemoteLog, RemoteSegment, SegmentObjects
 
 _MOST_BUCKETS = 8
+_MOST_INDEXES, _LARGEST_KEPT = 8, 4 << 20
+"""Indexes that are kept, and bytes of one."""
 _INDEXES: tuple[tuple[IndexName, ObjectKind, SegmentFileKind], ...] = (
     ("offset", "index", "offset-index"),
     ("timestamp", "timeindex", "time-index"),
@@ -68,6 +70,7 @@ class TieredFileSystem(AbstractFileSystem):
         unread: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
+        self._indexes: dict[tuple[DirectoryEntry, IndexName], bytes] = {}
         if not fo:
             raise ValueError("the bucket is missing, as in tiered://orders-0::s3://bucket")
         url = fo if target_protocol in (None, "file", "local") else f"{target_protocol}://{fo}"
@@ -80,6 +83,7 @@ class TieredFileSystem(AbstractFileSystem):
         directory, _, name = _stripped(path).partition("/")
         found: list[dict[str, Any]]
         if not directory:
+            self._bucket.load_all()
             found = [self._info(each, "directory") for each in self._bucket.folders()]
         else:
             members = self._members(directory)
@@ -239,7 +243,19 @@ class TieredFileSystem(AbstractFileSystem):
         size = manifest.indexes[index][1]
         size = max(0, size - ENCRYPTED) if manifest.encryption is not None else size
         keys = self._bucket.keys
-        return _Member(size, lambda path: _file_of(path, read_index(segment, index, keys)))
+        return _Member(size, lambda path: _file_of(path, self._read_index(segment, index, keys)))
+
+    def _read_index(self, segment: RemoteSegment, index: IndexName, keys: KeyPairs) -> bytes:
+        """An index, of which the last few are kept: a look-up needs it more than once."""
+        key = segment.objects["indexes"], index
+        if key not in self._indexes:
+            data = read_index(segment, index, keys)
+            if len(data) > _LARGEST_KEPT:
+                return data
+            while len(self._indexes) >= _MOST_INDEXES:
+                self._indexes.pop(next(iter(self._indexes)), None)
+            self._indexes[key] = data
+        return self._indexes[key]
 
 
 def _stripped(path: str) -> str:

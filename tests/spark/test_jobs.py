@@ -307,3 +307,19 @@ def is_there(process_group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_runs_with_a_budget_verify_the_same_segments_as_one_process(spark: SparkSession, tmp_path: Path) -> None:
+    """What was verified is recorded by the driver, whoever read it."""
+    log = brokerless.open(broker_data("clean") / "segments-0")
+    verified: list[list[set[str]]] = []
+    for place in (spark, "none"):
+        state, runs = tmp_path / f"{len(verified)}.json", list[set[str]]()
+        for _ in range(2):
+            assert [
+                each for each in log.verify(budget=20_000, state=state, spark=place) if each.severity != "info"
+            ] == []
+            runs.append({*json.loads(state.read_text())["segments"]})
+        verified.append(runs)
+    assert verified[0] == verified[1]
+    assert verified[0][0] < verified[0][1]

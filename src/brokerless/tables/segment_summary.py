@@ -134,8 +134,8 @@ def add_chunk(
     """Adds a chunk of the file ``path`` that has at least one batch."""
     summary.valid_bytes = chunk.base + int(chunk.batches.ends[-1])
     summary.batches += len(chunk.batches)
-    summary.magics.update(np.unique(chunk.batches.magic).tolist())
-    codecs = [codec for codec in np.unique(chunk.batches.codec).tolist() if codec < len(layouts.CODECS)]
+    summary.magics.update(chunk.batches.magic.tolist())  # np.unique would import masked arrays, a tenth of `ls`
+    codecs = [codec for codec in {*chunk.batches.codec.tolist()} if codec < len(layouts.CODECS)]
     summary.compressions.update(layouts.CODECS[codec] for codec in codecs)
     if start_offset and bool((chunk.batches.end_of_records < start_offset).any()):
         chunk = chunk.take(chunk.batches.end_of_records >= start_offset)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
+from tests.internals.remote.metadata import broker_directory
 from tests.log.tiered import cases, golden, key_pairs, rows_of, summary_of
+from tests.log.tiered.test_bucket import split
 from tests.s3 import S3
 
 import brokerless
@@ -92,3 +94,30 @@ def test_a_key_on_the_command_line_is_in_no_message(run: Run, text: str) -> None
     assert result.exit_code == 2
     assert "write ID=FILE with the file that has it" in result.err
     assert "secret" not in result.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["cat", "-f", "%o %k\\n"], ["audit", "--json"], ["ls", "--json"], ["verify", "--json"]]
+)
+def test_local_and_remote_segments_on_s3_as_in_a_directory(
+    arguments: list[str], run: Run, s3: S3, tmp_path: Path
+) -> None:
+    """With the states of uploads that brokers did not end."""
+    url, path = s3.upload(golden() / "killed" / "bucket", "tiered/killed"), golden() / "killed" / "bucket"
+    data = broker_directory("killed", tmp_path / "data")
+    local, remote = (run(*arguments, data, "-t", "killed", "--remote", each) for each in (path, url))
+    assert local.exit_code == remote.exit_code
+    assert local.out
+    assert remote.out.replace(url.encode(), b"BUCKET") == local.out.replace(f"{path}".encode(), b"BUCKET").replace(
+        b"file://BUCKET", b"BUCKET"
+    )
+
+
+def test_several_buckets_on_s3(run: Run, s3: S3, tmp_path: Path) -> None:
+    urls = [s3.upload(each, f"halves/{each.name}") for each in split("plain", tmp_path)]
+    data = golden() / "plain" / "data"
+    for case in (each for each in cases() if each.set == "plain"):
+        chosen = ("-t", case.topic, "-p", str(case.partition), "-f", "%o\\n")
+        result = run("cat", data, *chosen, *(text for url in urls for text in ("--remote", url)))
+        assert result.exit_code == 0
+        assert len(result.out.splitlines()) == case.expected["read_uncommitted"]["all"]["records"]

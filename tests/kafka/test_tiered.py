@@ -12,6 +12,7 @@ from typing import Any
 import fsspec
 import pytest
 
+import brokerless
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.live import some_records
 from tests.kafka.producers import consume, produce_confluent
@@ -100,7 +101,7 @@ def test_what_is_read_after_records_expired_is_what_a_consumer_gets(tiered: Tier
     assert 0 < tiered.check("expired", 0) < before
 
 
-def test_what_a_kill_in_the_middle_of_a_copy_leaves_is_read(tiered: Tiered) -> None:
+def test_what_a_kill_in_the_middle_of_a_copy_leaves_is_read(tiered: Tiered, tmp_path: Path) -> None:
     """The object of the segment is cut then; a broker that starts again copies the segment again."""
     broker, hold = tiered.broker, tiered.hold
     held = hold.with_name("bucket.held") if tiered.file_system.protocol[0] == "file" else Path(f"{hold}.held")
@@ -121,3 +122,19 @@ def test_what_a_kill_in_the_middle_of_a_copy_leaves_is_read(tiered: Tiered) -> N
     assert tiered.file_system.exists(f"{tiered.bucket}/{cut}")  # for ever
     assert [consume(broker, "killed", isolation=each) for each in ISOLATIONS] == known
     assert tiered.check("killed", 0) == len(known[0])
+    left_by_the_kill = cut.rpartition("/")[2][21:43]
+    assert {each.segment_id for each in orphans(tiered)} == {left_by_the_kill}
+    rebuilt = brokerless.rebuild([], tmp_path / "to", from_bucket=tiered.bucket, apply=True)
+    assert rebuilt.from_bucket is not None
+    (own,) = [each.partition for each in rebuilt.from_bucket.stand_ins if each.partition.topic == "killed"]
+    assert left_by_the_kill not in {each.segment_id for each in own.segments}
+    again = rows_of(tmp_path / "to" / "node-1", "killed", 0, "read_uncommitted", remote=tiered.bucket)
+    assert again == known[0][: len(again)]
+    assert own.end_offset == known[0][len(again) - 1].offset + 1
+
+
+def orphans(tiered: Tiered) -> list[Any]:
+    """By all that brokers and the bucket have; the directory is that of a running broker."""
+    remote = brokerless.open(tiered.broker.log_dir, remote=tiered.bucket).audit().remote
+    assert remote is not None
+    return [each for each in remote.orphans if each.topic == "killed"]

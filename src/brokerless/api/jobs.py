@@ -200,10 +200,13 @@ def verify(
     state: str | os.PathLike[str] | None = None,
 ) -> Generator[Finding]:
     from brokerless.jobs.verify.job import verify
-    from brokerless.jobs.verify.turn import begin_turn
 
     partitions, bytes_ = directory.partitions, bound(max_batch_bytes)
-    turn = begin_turn(partitions, budget, None if state is None else os.fspath(state))
+    turn = None
+    if budget is not None or state is not None:
+        from brokerless.jobs.verify.turn import begin_turn
+
+        turn = begin_turn(partitions, budget, None if state is None else os.fspath(state))
     for finding in verify(partitions, bytes_, spark=spark, processes=1, turn=turn):
         if isinstance(finding, UnreadableError):
             raise finding

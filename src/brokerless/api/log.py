@@ -16,7 +16,6 @@ from brokerless.api import erasing, exporting, jobs
 from brokerless.api.jobs import LogAudit, LogRestart, Paths
 from brokerless.api.log_tables import LogTables
 from brokerless.api.partition import Partition
-from brokerless.api.topic import Topic
 from brokerless.api.topic_names import check_name, hint
 from brokerless.clock import Time, milliseconds
 from brokerless.errors import UnreadableError, UsageError
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from brokerless.api.erasing import ErasedLogs
     from brokerless.api.exporting import Catalog, ExportedPartition, ExportForm
     from brokerless.api.jobs import CompactResult, ConvertResult, SalvageResult, TopicSize, Trim
+    from brokerless.api.topic import Topic
     from brokerless.jobs.report.plots import Plots
     from brokerless.jobs.run.types import Spark
     from brokerless.typed.topic_type import Decoding
@@ -159,6 +159,8 @@ class Log(LogTables):
         >>> brokerless.open("demo/data").topic("orders")
         Topic(orders, 3 partitions, ...)
         """
+        from brokerless.api.topic import Topic
+
         check_name(name)
         if name not in self._topic_names:
             raise UsageError(f"there is no topic {name}{hint(name, self._topic_names)}")

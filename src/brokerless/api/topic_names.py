@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
@@ -45,6 +44,8 @@ def check_name(topic: object) -> None:
 
 def hint(name: str, known: Sequence[str]) -> str:
     """Return ``; did you mean orders?``, or some of the names that there are, to be written after a message."""
+    from difflib import get_close_matches  # which no right name needs
+
     near = get_close_matches(name, known, 1) or [each for each in known if each.lower() == name.lower()]
     if near:
         return f"; did you mean {near[0]}?"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -90,6 +89,8 @@ def _hint(pattern: str, topics: Sequence[str]) -> str:
     if "," in pattern:
         return f"repeat the option for each of several: {' '.join(f'-t {each.strip()}' for each in pattern.split(','))}"
     by_lower = {topic.lower(): topic for topic in reversed(topics)}
+    from difflib import get_close_matches  # which no right name needs
+
     near = [by_lower[name] for name in get_close_matches(pattern.strip("*").lower(), by_lower, 3)]
     if near:
         return f"did you mean {' or '.join(near)}?"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """``did you mean --limit?``, or an empty string if no name is like it. What was abbreviated comes first."""
+    from difflib import get_close_matches  # which no right name needs
+
     names = list(names)
     near = [each for each in names if len(name.strip("-")) > 1 and each.startswith(name)]
     near = near or get_close_matches(name.lower(), names, 1)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from brokerless.findings import Finding, Kind
-from brokerless.internals.remote.leader_epochs import check_remote_epochs
 from brokerless.log.checkpoint.leader_epochs import LeaderEpochs, load_leader_epochs
 from brokerless.log.directory import PartitionPath
 from brokerless.log.segment import Chunk
@@ -100,9 +99,12 @@ def check_epochs(
     entry = partition.leader_epoch_checkpoint
     checkpoint = None if entry is None else load_leader_epochs(entry.location)
     wrong = list(check.findings(checkpoint, end_offset, is_partition))
-    if any(each.kind in _DEADLY for each in wrong) and (lost := check_remote_epochs(partition)) is not None:
-        is_known = checkpoint is None or not len(checkpoint.epochs)  # by check_leader_epochs
-        wrong = [] if is_known else [lost]
+    if any(each.kind in _DEADLY for each in wrong):
+        from brokerless.internals.remote.leader_epochs import check_remote_epochs
+
+        if (lost := check_remote_epochs(partition)) is not None:
+            is_known = checkpoint is None or not len(checkpoint.epochs)  # by check_leader_epochs
+            wrong = [] if is_known else [lost]
     yield from wrong
 
 

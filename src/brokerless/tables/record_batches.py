@@ -38,7 +38,6 @@ from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.segment import Chunk, Report, report_damages
 from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPES, TRANSACTIONS
-from brokerless.tables.segment_summary import SegmentSummary
 from brokerless.text import java_text, readable
 
 if TYPE_CHECKING:  # these import kernels, which the tables of headers do without
@@ -46,6 +45,7 @@ if TYPE_CHECKING:  # these import kernels, which the tables of headers do withou
     from brokerless.format.read.wrappers import WrapperContents
     from brokerless.log.partition import DecodedRows
     from brokerless.log.producer.transactions import Transactions
+    from brokerless.tables.segment_summary import SegmentSummary
 
 _BINARY = pa.binary()
 _HEADER: pa.StructType = HEADERS.value_type

@@ -6,16 +6,19 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from brokerless.findings import SEVERITIES, Finding, Severity, describe_kinds, harm_of
 from brokerless.jobs.audit.advice import abort_command, advice_at
-from brokerless.jobs.verify.turn import Turn
 from brokerless.log import names
 from brokerless.text import format_bytes, show_name
 from brokerless.views import screen
 from brokerless.views.screen import colored, wrapped
 from brokerless.views.table import count_of
 from brokerless.views.text import format_times
+
+if TYPE_CHECKING:
+    from brokerless.jobs.verify.turn import Turn
 
 SHOWN = 5
 """Findings of one kind that are shown, if they do not say the same."""

@@ -69,7 +69,6 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.verify.job import verify
-    from brokerless.jobs.verify.turn import begin_turn
     from brokerless.views.findings import FindingGroups, damaged_places, is_at_least, summary_line, turn_line
     from brokerless.views.monitoring.checked_run import begin_run
 
@@ -78,7 +77,11 @@ def run(options: Namespace) -> int:
         refuse_directory(each, "a file in it, such as verify.prom")
     output, counted, shown = Output(), FindingGroups(), FindingGroups(all_of_them=options.all)
     partitions = [each.paths for each in output.partitions(options)]
-    turn = begin_turn(partitions, options.budget, options.state)
+    turn = None
+    if options.budget is not None or options.state is not None:
+        from brokerless.jobs.verify.turn import begin_turn
+
+        turn = begin_turn(partitions, options.budget, options.state)
     total = sum(each.size for each in partitions) if turn is None else turn.chosen_bytes
     checked = begin_run(partitions, clock.now())
     max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
@@ -19,8 +20,10 @@ from brokerless.jobs.run.job import in_order, run, started
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.segment_checks import SegmentScan
 from brokerless.jobs.verify.partition import check_directory, verify_epochs, verify_rest, verify_segment
-from brokerless.jobs.verify.turn import Turn
 from brokerless.log.directory import PartitionPath, SegmentPaths
+
+if TYPE_CHECKING:
+    from brokerless.jobs.verify.turn import Turn
 
 MOST = 1000
 """Findings of one segment that a task keeps; where there are more, the driver reads it again and gives them one by

@@ -19,6 +19,7 @@ from benchmarks import data, loading, measure, page
 from tests.kafka import jars
 from tests.require import require
 
+pytestmark = pytest.mark.xdist_group("benchmarks")  # with one data set for all
 RECORDS = 1000
 
 
@@ -38,14 +39,19 @@ def workload(ours: Side, theirs: Side, unit: Literal["records/s", "s"] = "record
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A data set of its own, and no time to warm up."""
+def small(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A small data set, the same for all tests, no time to warm up, and a little for each run."""
     try:
         jars.jars()
     except jars.KafkaUnavailableError as error:
         require(False, str(error))
-    monkeypatch.setattr(data, "CACHE", tmp_path)
+
+    def measure_shortly(workload: Workload, runs: int | None, clock: measure.Clock) -> Result:
+        return measure.measure(replace(workload, seconds=0.02), runs, clock)
+
+    monkeypatch.setattr(data, "CACHE", tmp_path_factory.getbasetemp() / "benchmarks")
     monkeypatch.setattr(measure, "warm_up", lambda side, _: side())  # type: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr(program, "measure", measure_shortly)
 
 
 @pytest.mark.parametrize(

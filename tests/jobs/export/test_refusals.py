@@ -112,7 +112,9 @@ def limited() -> Iterator[None]:
 @pytest.mark.parametrize("command", ["export", "pipeline"])
 def test_a_disk_that_is_full_for_one_topic(form: str, command: str, tmp_path: Path, run: Run) -> None:  # noqa: F811
     source, to = logs(tmp_path, a=b"1", t=random.Random(1).randbytes(10 * LIMIT), zz=b"3"), tmp_path / "to"
-    arguments = [command, source, "--to", to, "--as", form, *(["--no-report"] if command == "pipeline" else [])]
+    arguments = [command, source, "--as", form, *(["--no-report"] if command == "pipeline" else []), "--to"]
+    assert run(*arguments, tmp_path / "before").exit_code == 0  # what is compiled is kept in files as well
+    arguments.append(to)
     with limited():
         done = run(*arguments)
     assert (done.exit_code, topics(to)) == (1, {"a", "zz"}), done.err

@@ -14,6 +14,13 @@ from brokerless.jobs.export import tasks as planning
 from brokerless.table_formats.catalog import TableFormat
 
 SOURCE = broker_data("clean") / "segments-0"
+SIMPLY = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.files.openCostInBytes": "0",
+}
+"""Eighteen queries for a few rows: to compile and to plan each of them takes longer than to find those."""
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -60,9 +67,12 @@ def test_spark_finds_the_same_with_and_without_statistics(
         f"SELECT {at} AS at, count(*) AS n FROM filtered WHERE {each}" for at, each in enumerate(conditions)
     )
     found: list[dict[int, int]] = []
+    for name, value in SIMPLY.items():
+        spark.conf.set(name, value)
     for pushes in ("true", "false"):
         spark.conf.set("spark.sql.parquet.filterPushdown", pushes)
         found.append({row.at: row.n for row in spark.sql(query).collect()})
-    spark.conf.unset("spark.sql.parquet.filterPushdown")
+    for name in (*SIMPLY, "spark.sql.parquet.filterPushdown"):
+        spark.conf.unset(name)
     assert {conditions[at] for at in found[0] if found[0][at] != found[1][at]} == set()
     assert len(found[0]) == len(conditions)

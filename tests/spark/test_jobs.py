@@ -94,31 +94,36 @@ def test_a_worker_that_dies_on_one_machine_ends_the_job(spark: SparkSession) -> 
         list(run(kill_itself, [Task(1), Task(2)], spark=spark))
 
 
-@pytest.mark.parametrize(
-    ("script", "reason"),
-    [
-        ("exit 3", "EOFException occurred while reading the port number"),
-        ("echo hello; exec sleep 1", "Bad data in pyspark.daemon's standard output"),
-        (f"exec {sys.executable} -S -I -c 'raise SystemExit(1)'", "EOFException"),
-        (None, "Cannot run program"),
-    ],
-    ids=["ends", "talks", "fails", "missing"],
-)
-def test_a_worker_that_cannot_start_is_named_with_the_reason(
-    script: str | None, reason: str, quick_spark: str, tmp_path: Path
-) -> None:
-    python = tmp_path / "python"
-    if script is not None:
-        python.write_text(f"#!/bin/sh\n{script}\n")
-        python.chmod(0o755)
-    command = [sys.executable, "-m", "brokerless", "verify", str(broker_data("clean")), "--spark", "local[1,1]"]
-    ran = subprocess.run(
-        command, env={**os.environ, "PYSPARK_PYTHON": str(python)}, capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 2
-    (line,) = ran.stderr.splitlines()
-    assert line.startswith(f"brokerless: Spark gave up: {reason}")
-    assert line.endswith(f"executors run PYSPARK_PYTHON ({python}), which has to be a Python with brokerless in it")
+EACH_PYTHON = """
+import os, sys
+from brokerless.cli import main
+
+for python in sys.argv[2:]:
+    os.environ["PYSPARK_PYTHON"] = python
+    print(main(["verify", sys.argv[1], "--spark", "local[1,1]"]), file=sys.stderr)
+"""
+"""Sessions one after the other, with one Java process: that takes most of the time to start."""
+PYTHONS: dict[str, tuple[str | None, str]] = {
+    "ends": ("exit 3", "EOFException occurred while reading the port number"),
+    "talks": ("echo hello; exec sleep 1", "Bad data in pyspark.daemon's standard output"),
+    "fails": (f"exec {sys.executable} -S -I -c 'raise SystemExit(1)'", "EOFException"),
+    "missing": (None, "Cannot run program"),
+}
+
+
+def test_a_worker_that_cannot_start_is_named_with_the_reason(quick_spark: str, tmp_path: Path) -> None:
+    for name, (script, _) in PYTHONS.items():
+        if script is not None:
+            (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+            (tmp_path / name).chmod(0o755)
+    pythons = [tmp_path / name for name in PYTHONS]
+    command = [sys.executable, "-c", EACH_PYTHON, str(broker_data("clean")), *map(str, pythons)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = ran.stderr.splitlines()
+    assert lines[1::2] == ["2"] * len(pythons)
+    for python, (_, reason), line in zip(pythons, PYTHONS.values(), lines[::2], strict=True):
+        assert line.startswith(f"brokerless: Spark gave up: {reason}")
+        assert line.endswith(f"executors run PYSPARK_PYTHON ({python}), which has to be a Python with brokerless in it")
 
 
 def test_what_is_left_is_cancelled(spark: SparkSession, tmp_path: Path) -> None:

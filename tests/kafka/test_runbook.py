@@ -22,7 +22,7 @@ from brokerless.log import names
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.jars import OLD_FORMATS, command, jars
 from tests.kafka.producers import Consumed, Record, consume, produce_confluent, produce_java
-from tests.test_docs import RUNBOOK, blocks, commands, matches
+from tests.test_docs import RUNBOOK, blocks, commands, matches, run
 
 pytestmark = pytest.mark.xdist_group("runbook")
 
@@ -75,7 +75,11 @@ class Machine:
         if line == "kafka-server-stop.sh":
             self.running.pop().stop()
             return 0, ""
-        assert first_words(line) <= SHELL | TOOLS.keys(), line
+        words = first_words(line)
+        assert words <= SHELL | TOOLS.keys(), line
+        if "brokerless" in words:
+            code, output = run(self.here(line), self.root)
+            return code, self.there(output)
         path = os.pathsep.join((str(self.root / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]))
         done = subprocess.run(
             ["sh", "-c", self.here(line)], cwd=self.root, env=os.environ | {"PATH": path, "TZ": "UTC"}, text=True,

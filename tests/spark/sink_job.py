@@ -19,11 +19,13 @@ from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = "topic string, partition int, value string"
+ROWS, SIZE = 9000, 4000
+"""Of each of three tasks, more than the 8 MiB that are written at once; ``SIZE``: bytes of a value."""
 
 
-def rows(spark: SparkSession, count: int = 36_000) -> DataFrame:
+def rows(spark: SparkSession, count: int = ROWS) -> DataFrame:
     return spark.range(count, numPartitions=3).selectExpr(
-        "'t' as topic", "cast(id % 8 as int) as partition", "rpad(concat(id, ' '), 1000, 'x') as value"
+        "'t' as topic", "cast(id % 8 as int) as partition", f"rpad(concat(id, ' '), {SIZE}, 'x') as value"
     )
 
 

@@ -19,6 +19,7 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from tests.golden import broker_data
 from tests.kafka.oracle import read_logs
+from tests.spark.sink_job import ROWS, SIZE
 
 import brokerless
 from brokerless.errors import UsageError
@@ -390,13 +391,9 @@ def test_a_failed_attempt_leaves_nothing_and_a_job_that_fails_neither(quick_spar
     assert job.returncode == 0
     assert b"failed attempts left something: True" in out  # there was something to remove
     assert b"failed for good" in out
-    assert values(tmp_path / "once") == Counter(range_values(36_000))
+    assert values(tmp_path / "once") == Counter((b"%d " % number).ljust(SIZE, b"x") for number in range(ROWS))
     assert leftovers(tmp_path / "once") == errors(tmp_path / "once") == []
     assert not (tmp_path / "never").exists()
-
-
-def range_values(count: int) -> dict[bytes, int]:
-    return {(b"%d " % number).ljust(1000, b"x"): 1 for number in range(count)}
 
 
 def test_a_killed_driver_leaves_nothing_that_is_seen_and_the_job_can_run_again(

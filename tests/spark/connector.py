@@ -29,6 +29,8 @@ def session(ivy: str, connector: str) -> SparkSession:
         .config("spark.jars.excludes", IN_PYSPARK)
         .config("spark.jars.ivy", ivy)
         .config("spark.log.level", "OFF")
+        .config("spark.sql.codegen.wholeStage", "false")  # which takes longer than to read so few rows
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .getOrCreate()
     )
 

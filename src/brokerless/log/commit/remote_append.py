@@ -16,6 +16,12 @@ from typing import TYPE_CHECKING
 
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import GrowingPartition, Journal, remove_journal, write_journal
+from brokerless.log.checkpoint.leader_epochs import (
+    epochs_of,
+    leader_epoch_checkpoint,
+    load_leader_epochs,
+    truncate_from_end,
+)
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, read_checkpoints, write_checkpoints
 from brokerless.log.commit.staged_append import append_staged
 from brokerless.log.config import LogConfig
@@ -65,10 +71,22 @@ def undo_remote(at: Destination, journal: Journal) -> None:
                 at.write(path, b"")
             else:
                 at.remove(path)
+        _forget_epochs(at, directory, each.end_offset)
         recorded = read_checkpoints(at, each.topic, each.partition)
         lines = PartitionOffsets(each.end_offset, recorded.log_start_offset, each.end_offset)
         write_checkpoints(at, {(each.topic, each.partition): lines})
     remove_journal(at)
+
+
+def _forget_epochs(at: Destination, directory: str, end_offset: int) -> None:
+    """Takes leader epochs that begin where the log ends, or later, out of a partition's checkpoint."""
+    path = f"{directory}/{names.LEADER_EPOCH_CHECKPOINT}"
+    if not at.exists(path):
+        return
+    epochs = epochs_of(load_leader_epochs(at.location / directory / names.LEADER_EPOCH_CHECKPOINT))
+    kept = truncate_from_end(epochs, end_offset)
+    if kept != epochs:
+        at.write(path, leader_epoch_checkpoint(kept))
 
 
 def _grow(
@@ -92,7 +110,7 @@ def _grow(
         end = log.log_end_offset
     after = _contents(local, last)
     changed = [name for name, content in after.items() if before.get(name) != content]
-    sent = [name for name in changed if _is_of(name, begun.base_offset)]
+    sent = [name for name in changed if _is_of(name, begun.base_offset) or name == names.LEADER_EPOCH_CHECKPOINT]
     # What recovery has changed comes first, as for every writer: what readers see does not depend on it.
     for name in before.keys() - after.keys():
         at.remove(f"{directory}/{name}")

@@ -78,3 +78,15 @@ def test_of_a_run_with_a_budget_nothing_is_compared(local: Path, tmp_path: Path)
 def test_what_brokers_wrote_is_right() -> None:
     for directory in [broker_data("clean"), *(each for each in golden_tiered().glob("*/data"))]:
         assert not of_epochs(list(brokerless.open(directory).verify())), directory
+
+
+def test_a_log_that_a_broker_goes_on_with_is_not_compared_at_its_end(local: Path) -> None:
+    """Between reading the log and the checkpoint, a leader of a later epoch has appended."""
+    log = brokerless.open(local)
+    last = max(local.glob("*.log"))
+    assert int(last.stem) > 0
+    (local / "leader-epoch-checkpoint").write_text(checkpoint((1, 0), (2, 140), (4, 224), (6, 5000)))
+    findings = log.verify()
+    with last.open("ab") as file:
+        file.write(b"\0")
+    assert of_epochs(list(findings)) == [(Kind.LEADER_EPOCH_MISMATCH, 0)]

@@ -79,10 +79,13 @@ def test_a_start_deletes_the_remote_segments_that_the_dry_run_predicts(
     )
     if version == NEWEST:
         broker = rebuilt(broker, tmp_path, before)
+    left = (0, 2) if version == NEWEST else (0,)  # what is rebuilt has the leader epochs of the remote segments
+    expected = [count if each in left else 0 for each, count in enumerate(before)]
+    remaining = {f"tiered-{each}": stored[f"tiered-{each}"] for each in left}
     with broker:
-        after = wait_for_counts(broker.log_dir, [before[0], 0, 0, 0], before)
-        wait_for(lambda: objects(bucket) == {"tiered-0": stored["tiered-0"]}, "the others' objects are deleted")
-    assert after == [before[0], 0, 0, 0]
+        after = wait_for_counts(broker.log_dir, expected, before)
+        wait_for(lambda: objects(bucket) == remaining, "the others' objects are deleted")
+    assert after == expected
     check_moved_log_start(broker, bucket)
 
 
@@ -112,7 +115,7 @@ def rebuilt(killed: KafkaBroker, root: Path, before: list[int]) -> RebuiltNode:
     plan = brokerless.rebuild(killed.log_dir, root / "to", apply=True)
     first, *others = plan.findings
     assert first.kind == "remote-segments-deleted"
-    assert f"this start would delete {sum(before[1:])} remote segments of tiered topics" in first.message
+    assert f"this start would delete {before[1] + before[3]} remote segments of tiered topics" in first.message
     assert "remote-storage-settings" in {each.kind for each in others}
     node = RebuiltNode(root, plan, 1)
     printed = plan.server_properties(1)

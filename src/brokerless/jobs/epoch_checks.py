@@ -13,8 +13,10 @@ import numpy as np
 
 from brokerless.findings import Finding, Kind
 from brokerless.log.checkpoint.leader_epochs import LeaderEpochs, load_leader_epochs
-from brokerless.log.directory import PartitionPath
+from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.live_segments import has_changed, segment_now
 from brokerless.log.segment import Chunk
+from brokerless.log.storage.paths import is_remote
 
 Change = tuple[int, int, str, int]
 """A batch of another epoch than the one before it: its epoch, offset, path and position."""
@@ -99,6 +101,9 @@ def check_epochs(
     entry = partition.leader_epoch_checkpoint
     checkpoint = None if entry is None else load_leader_epochs(entry.location)
     wrong = list(check.findings(checkpoint, end_offset, is_partition))
+    last = partition.segments[-1] if wrong and partition.segments else None
+    if last is not None and _has_changed(last):  # a broker appends to it, or truncates it, and writes its checkpoint
+        wrong = [each for each in wrong if each.offset is not None and each.offset < last.base_offset]
     if any(each.kind in _DEADLY for each in wrong):
         from brokerless.internals.remote.leader_epochs import check_remote_epochs
 
@@ -106,6 +111,14 @@ def check_epochs(
             is_known = checkpoint is None or not len(checkpoint.epochs)  # by check_leader_epochs
             wrong = [] if is_known else [lost]
     yield from wrong
+
+
+def _has_changed(segment: SegmentPaths) -> bool:
+    """Whether a log on this machine is not what was listed any more."""
+    if is_remote(segment.log.path):
+        return False
+    now, _ = segment_now(segment)
+    return now is None or has_changed(now.log, segment.log)
 
 
 _DEADLY = (Kind.LEADER_EPOCH_MISMATCH, Kind.LEADER_EPOCH_CHECKPOINT_MISSING)

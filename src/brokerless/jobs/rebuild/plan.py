@@ -222,7 +222,7 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     epochs = {} if options.data == "in-place" else remote_epochs(remote)
     findings += broken_epochs(held, cluster, epochs, in_place=options.data == "in-place")
     from_bucket = _put_in(bucket, cluster, nodes, directories, findings, lost)
-    findings[:0] = remote_findings(cluster, nodes, held, to, remote, epochs)
+    findings[:0] = remote_findings(cluster, nodes, held, to, remote, epochs, from_bucket)
     limits = {} if from_bucket is None else from_bucket.limits
     positions = tuple(positions_past_end(cluster, held, limits, options.max_batch_bytes))
     findings += (_position_finding(*each, options.reset_to) for each in positions)

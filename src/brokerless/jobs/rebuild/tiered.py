@@ -14,6 +14,7 @@ from brokerless.internals.cluster import Cluster
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_metadata import RemoteMetadata, read_remote_metadata
 from brokerless.internals.remote.storage import remote_storage, topic_settings
+from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket
 from brokerless.jobs.rebuild.nodes import Node
 from brokerless.jobs.rebuild.replicas import HeldReplica, Place
 from brokerless.jobs.restart.remote_deletions import deletion_line, remote_deletions
@@ -106,6 +107,7 @@ def remote_findings(
     place: str,
     metadata: RemoteMetadata,
     remote: Mapping[Place, Epochs],
+    from_bucket: FromBucket | None,
 ) -> Iterator[Finding]:
     """Yield what a start of the rebuilt cluster deletes from the bucket, before all else, and which settings are in no
     metadata. ``place``: what findings name; ``remote``: as of :func:`epochs_after`."""
@@ -128,9 +130,12 @@ def remote_findings(
             rows,
             node.node_id,
             {
-                (each.replica.topic, each.replica.partition): epochs_after(each, remote)
-                for each in replicas
-                if each.node == node.node_id and each.replica.topic in tiered
+                **_stand_in_epochs(from_bucket, node.node_id),
+                **{
+                    (each.replica.topic, each.replica.partition): epochs_after(each, remote)
+                    for each in replicas
+                    if each.node == node.node_id and each.replica.topic in tiered
+                },
             },
             (),
         )
@@ -141,6 +146,12 @@ def remote_findings(
     text += "(rsm.config.*), are in no metadata; take them from server.properties of the old brokers, without which a "
     text += "broker serves nothing of these topics"
     yield Finding("warning", Kind.REMOTE_STORAGE_SETTINGS, place, None, None, text)
+
+
+def _stand_in_epochs(found: FromBucket | None, node_id: int) -> dict[tuple[str, int], Epochs]:
+    """The leader epochs of what a node has of a bucket."""
+    own = [] if found is None else [each.partition for each in found.stand_ins if each.node_id == node_id]
+    return {(each.topic, each.partition): each.epochs for each in own}
 
 
 def _tiered(cluster: Cluster) -> list[str]:

@@ -86,7 +86,7 @@ def test_a_start_deletes_the_remote_segments_that_the_dry_run_predicts(
         after = wait_for_counts(broker.log_dir, expected, before)
         wait_for(lambda: objects(bucket) == remaining, "the others' objects are deleted")
     assert after == expected
-    check_moved_log_start(broker, bucket)
+    check_moved_log_start(broker, bucket, left)
 
 
 def planned_start(broker: KafkaBroker, bucket: Path) -> DirectoryRestart:
@@ -95,19 +95,29 @@ def planned_start(broker: KafkaBroker, bucket: Path) -> DirectoryRestart:
     return planned
 
 
-def check_moved_log_start(broker: KafkaBroker, bucket: Path) -> None:
-    """Without the metadata of remote segments, the log begins with what is local."""
+def check_moved_log_start(broker: KafkaBroker, bucket: Path, left: tuple[int, ...]) -> None:
+    """Without the metadata of remote segments, the log begins with what is local. ``left``: partitions that have
+    some."""
     for each in broker.log_dir.glob("__remote_log_metadata-*"):
         shutil.rmtree(each)
     planned = planned_start(broker, bucket)
     assert planned.remote_deletions == ()
-    (moved,) = planned.remote_log_starts
-    assert (moved.partition, moved.before, moved.objects) == (0, 0, objects(bucket)["tiered-0"])
-    local_start = int(broker.logs("tiered", 0)[0].stem)
-    assert moved.after == local_start > 0
+    all_moved = planned.remote_log_starts
+    assert [each.partition for each in all_moved] == list(left)
+    for each in all_moved:
+        assert (each.before, each.objects) == (0, objects(bucket)[f"tiered-{each.partition}"])
+        assert each.after == int(broker.logs("tiered", each.partition)[0].stem) > 0
+    expected = {each.partition: each.after for each in all_moved}
     with broker:
-        wait_for(lambda: broker.watermarks("tiered")[0][0] == moved.after, "the log start is moved")
-        wait_for(lambda: checkpointed(broker, "tiered", 0) == moved.after, "it is in the checkpoint")
+        wait_for(lambda: log_starts(broker, left) == expected, "the log starts are moved")
+        wait_for(
+            lambda: {each: checkpointed(broker, "tiered", each) for each in left} == expected,
+            "they are in the checkpoint",
+        )
+
+
+def log_starts(broker: KafkaBroker, partitions: tuple[int, ...]) -> dict[int, int]:
+    return {each: offsets[0] for each, offsets in broker.watermarks("tiered", list(partitions)).items()}
 
 
 def rebuilt(killed: KafkaBroker, root: Path, before: list[int]) -> RebuiltNode:

@@ -92,6 +92,27 @@ PARAMETERS = {"api": 24}
 """How many functions of a package have more. The numbers may only fall, but for ``api``, whose methods have the options
 of commands, by name."""
 
+CODE_GENERATION = ("intrinsics", "c_calls")
+"""Modules that emit code for kernels, whose functions have the signatures that Numba gives them."""
+MAX_POSITIONAL = 4
+"""More than so many values are handed over by name; to kernels, which take no names, as they are."""
+POSITIONAL = {
+    "api": 13,
+    "cli": 3,
+    "explanation": 6,
+    "format": 2,
+    "interchange": 1,
+    "jobs": 19,
+    "log": 7,
+    "serving": 3,
+    "spark": 1,
+    "sql": 1,
+    "table_formats": 5,
+    "typed": 1,
+}
+"""How many calls of a package hand over more by position, but for those with a tuple that is spread. The numbers may
+only fall."""
+
 KNOWN = """
 """
 """Violations of today, one a line. The list may only shrink: an entry without its violation is an error too."""
@@ -394,6 +415,40 @@ def check_parameters(modules: Mapping[str, Module], root: str) -> Iterator[Viola
             yield Violation(f"parameters {module.name}.{node.name}", module.path, node.lineno, message)
 
 
+def count_long_calls(modules: Mapping[str, Module], root: str) -> dict[str, int]:
+    """Return how many calls of each package hand over more than :data:`MAX_POSITIONAL` values by position."""
+    return dict(Counter(module.name.split(".")[1] for module, _ in _long_calls(modules, root)))
+
+
+def _long_calls(modules: Mapping[str, Module], root: str) -> Iterator[tuple[Module, ast.Call]]:
+    kernels = {
+        node.name
+        for module in modules.values()
+        for node in module.tree.body
+        if isinstance(node, ast.FunctionDef) and ("kernel" in module.path.stem or is_kernel(node))
+    }
+    for module in modules.values():
+        if module.name == root or "kernel" in module.path.stem or module.path.stem in CODE_GENERATION:
+            continue
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Call) and len(node.args) > MAX_POSITIONAL:
+                name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                is_spread = any(isinstance(each, ast.Starred) for each in node.args)
+                if name not in kernels and not is_spread:
+                    yield module, node
+
+
+def check_long_calls(modules: Mapping[str, Module], root: str) -> Iterator[Violation]:
+    """What is handed over has a name."""
+    counts = count_long_calls(modules, root)
+    for module, node in _long_calls(modules, root):
+        package = module.name.split(".")[1]
+        allowed = POSITIONAL.get(package, 0)
+        if counts[package] > allowed:
+            message = f"{len(node.args)} values by position: at most {allowed} calls of {package} have so many"
+            yield Violation(f"positional {module.name}:{node.lineno}", module.path, node.lineno, message)
+
+
 def is_opening(node: ast.Call, has_own_open: bool = False) -> bool:
     """Whether a call opens a file, or reads one by its path. ``has_own_open``: ``open`` is not the built-in one."""
     if isinstance(node.func, ast.Name):
@@ -419,6 +474,7 @@ def find_violations(source: Path, root: str = "brokerless") -> list[Violation]:
         *check_values(modules, root),
         *check_storage_options(modules, root),
         *check_parameters(modules, root),
+        *check_long_calls(modules, root),
     ]
 
 

@@ -15,12 +15,21 @@ import brokerless
 from brokerless.errors import DamageError, RefusedError, install_command, missing_libraries, raise_errors, renamed
 from brokerless.findings import Finding
 
-FOUND = Finding("error", "checksum-mismatch", "a.log", 61, 7, "the checksum does not match", "1", "2")
+FOUND = Finding(
+    "error",
+    "checksum-mismatch",
+    "a.log",
+    position=61,
+    offset=7,
+    message="the checksum does not match",
+    expected="1",
+    found="2",
+)
 
 
 def test_a_finding_is_one_line_with_its_place_and_what_was_expected() -> None:
     assert str(FOUND) == "a.log, position 61: the checksum does not match (expected 1, found 2)"
-    assert str(Finding("info", "kind", "a.log", None, None, "a message")) == "a.log: a message"
+    assert str(Finding("info", "kind", "a.log", message="a message")) == "a.log: a message"
     assert Finding(**FOUND.as_dict()) == FOUND
 
 
@@ -32,7 +41,7 @@ def test_errors_survive_a_pickle() -> None:
 
 
 def test_by_default_only_errors_are_raised() -> None:
-    raise_errors(Finding("warning", "kind", "a.log", None, None, "a message"))
+    raise_errors(Finding("warning", "kind", "a.log", message="a message"))
     with pytest.raises(DamageError, match="checksum"):
         raise_errors(FOUND)
 

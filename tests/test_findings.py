@@ -94,13 +94,13 @@ def test_a_kind_is_its_text_wherever_it_goes() -> None:
     )  # fmt: skip
     assert {"offset-gap": 1}[kind] == 1
     assert pa.array([kind], pa.string()).to_pylist() == ["offset-gap"]
-    finding = Finding("warning", kind, "f", None, 1, "text")
+    finding = Finding("warning", kind, "f", offset=1, message="text")
     assert pickle.loads(pickle.dumps(finding)) == finding
     assert "kind='offset-gap'" in repr(finding)
 
 
 def test_findings_are_shown_in_notebooks() -> None:
-    html = Finding("error", Kind.CHECKSUM_MISMATCH, "a.log", 61, 7, "<text>")._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    html = Finding("error", Kind.CHECKSUM_MISMATCH, "a.log", position=61, offset=7, message="<text>")._repr_html_()  # pyright: ignore[reportPrivateUsage]
     assert "error: checksum-mismatch" in html
     assert "&lt;text&gt;" in html
 
@@ -157,7 +157,7 @@ def test_each_kind_that_a_dry_run_reports_has_a_remedy() -> None:
 
 
 def test_a_remedy_is_a_sentence_for_a_kind_or_a_finding() -> None:
-    finding = Finding("error", Kind.PARTITION_REPEATED, "orders-0", None, None, "it is there twice")
+    finding = Finding("error", Kind.PARTITION_REPEATED, "orders-0", message="it is there twice")
     assert remedy_of(finding) == remedy_of("partition-repeated") == describe_kinds()[Kind.PARTITION_REPEATED].remedy
     assert "keep the one that the metadata names" in remedy_of(finding)
     with pytest.raises(KeyError):

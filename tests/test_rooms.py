@@ -179,3 +179,12 @@ def test_no_more_functions_than_before_have_many_parameters(tmp_path: Path):
     assert violations(tmp_path, format__layouts=many.format("")) == []
     modules = check_rooms.load_modules(REPOSITORY / "src")
     assert check_rooms.count_long_signatures(modules, "brokerless") == check_rooms.PARAMETERS
+
+
+def test_no_more_calls_than_before_hand_over_many_values_by_position(tmp_path: Path):
+    many = "from brokerless.format.layouts import read\n\n\ndef run(a):\n    read(a, 1, 2, 3{})\n"
+    assert violations(tmp_path, internals__rows=many.format(", 4")) == ["positional brokerless.internals.rows:5"]
+    assert violations(tmp_path, internals__rows=many.format(", e=4")) == []
+    assert violations(tmp_path, internals__rows=many.format(", *a")) == []
+    modules = check_rooms.load_modules(REPOSITORY / "src")
+    assert check_rooms.count_long_calls(modules, "brokerless") == check_rooms.POSITIONAL

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from enum import StrEnum
 from importlib import resources
 from typing import Any, Literal
@@ -297,9 +297,9 @@ def describe_kinds() -> Mapping[str, KindDescription]:
             tuple(each["severity"]),
             each["page"],
             each["sentence"],
-            each["advice"],
-            each.get("remedy"),
-            each.get("concerns"),
+            advice=each["advice"],
+            remedy=each.get("remedy"),
+            concerns=each.get("concerns"),
         )
         for name, each in texts.items()
     }
@@ -343,8 +343,9 @@ class Finding:
     severity: Severity
     kind: Kind
     file: str
-    position: int | None
-    offset: int | None
+    _: KW_ONLY
+    position: int | None = None
+    offset: int | None = None
     message: str
     expected: str | None = None
     found: str | None = None

@@ -419,7 +419,7 @@ def test_notebooks_show_logs_partitions_and_findings_as_tables():
         assert f">{partition.topic}<" in html
         assert f">{partition.paths.size:,}<" in html
         assert f">{partition.segment_paths[-1].base_offset:,}<" in partition._repr_html_()
-    finding = brokerless.Finding("error", "checksum-mismatch", "<a>/0.log", 7, None, "<script>")
+    finding = brokerless.Finding("error", "checksum-mismatch", "<a>/0.log", position=7, message="<script>")
     assert "<script>" not in finding._repr_html_()
     assert "&lt;script&gt;" in finding._repr_html_()
 

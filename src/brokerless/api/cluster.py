@@ -309,7 +309,9 @@ def serve(
         super_users=tuple(super_users),
         allows_unless_listed=allow_everyone_if_no_acl_found,
     )
-    return Server(directories, options, on_damage or _log, hidden, lambda topic, _: is_chosen(topic, topics))
+    return Server(
+        directories, options, on_damage or _log, hidden=hidden, is_wanted=lambda topic, _: is_chosen(topic, topics)
+    )
 
 
 def _log(finding: Finding) -> None:

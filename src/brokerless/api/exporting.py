@@ -50,8 +50,17 @@ def export(
     parquet_bytes, typed = file_bytes or FILE_BYTES, decoding_of(decode)
     own_catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog)
     settings = Export(
-        by_date, isolation, compression, parquet_bytes, bytes_, dry_run, allow_removed, typed, as_, own_catalog
-    )  # fmt: skip
+        by_date,
+        isolation,
+        compression,
+        file_bytes=parquet_bytes,
+        max_batch_bytes=bytes_,
+        dry_run=dry_run,
+        allow_removed=allow_removed,
+        decoding=typed,
+        form=as_,
+        catalog=own_catalog,
+    )
     is_whole = directory.kind == "log-directory"
     partitions = [each for each in directory.partitions if not (is_whole and is_internal(each.topic))]
     paths = [directory.path]
@@ -59,5 +68,5 @@ def export(
     if on_damage is None:
         planned = plan(partitions, paths, target, settings)
     else:
-        planned = plan_topics(partitions, paths, target, settings, on_damage)
+        planned = plan_topics(partitions, paths, target, export=settings, report=on_damage)
     return ShownList(export(planned, on_damage or raise_errors, spark=spark, processes=1))

@@ -245,7 +245,7 @@ def restart(
     from brokerless.jobs.restart.job import plan_directories, plan_partition
 
     state = load_directory_state(directory)
-    start = next(iter(plan_directories([directory], None, max_batch_bytes, kafka, remote)), None)
+    start = next(iter(plan_directories([directory], None, max_batch_bytes, version=kafka, bucket=remote)), None)
     restarts = (plan_partition(each, state, start, max_batch_bytes) for each in directory.partitions)
     return LogRestart(tuple(restarts), start)
 
@@ -274,7 +274,9 @@ def salvage_settings(
 ) -> Salvage:
     from brokerless.jobs.salvage.job import Salvage
 
-    return Salvage(log_config(segment_bytes), bound(max_batch_bytes), dry_run, partial, as_ == "parquet")
+    return Salvage(
+        log_config(segment_bytes), bound(max_batch_bytes), dry_run, partial=partial, parquet=as_ == "parquet"
+    )
 
 
 def convert(

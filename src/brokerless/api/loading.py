@@ -111,7 +111,9 @@ class PartitionOutput(partition_writer.PartitionOutput):
         Raises :class:`UsageError` if there is such a partition, if a broker runs on the directory, or for an impossible
         name; UnwritableError where the disk fails.
         """
-        place = partition_writer.NewPartition(directory, topic, partition, config, topic_id, owner, is_append)
+        place = partition_writer.NewPartition(
+            directory, topic, partition, config=config, topic_id=topic_id, owner=owner, may_exist=is_append
+        )
         super().__init__(
             place, start_offset=start_offset, has_offsets=has_offsets, base_offsets=base_offsets, producers=producers
         )

@@ -411,9 +411,13 @@ class Log(LogTables):
         []
         """
         return jobs.salvage(
-            self._with(others), Location.of(to, storage_options),
-            jobs.salvage_settings(as_, segment_bytes, partial, dry_run, max_batch_bytes), include, on_damage, spark,
-        )  # fmt: skip
+            self._with(others),
+            Location.of(to, storage_options),
+            jobs.salvage_settings(as_, segment_bytes, partial, dry_run=dry_run, max_batch_bytes=max_batch_bytes),
+            include,
+            on_damage,
+            spark,
+        )
 
     def convert(
         self,
@@ -499,7 +503,7 @@ class Log(LogTables):
 
         conversion = Conversion(
             ConversionTarget(message_format, codec, level, batch_size), jobs.log_config(segment_bytes), isolation,
-            jobs.bound(max_batch_bytes), dry_run,
+            max_batch_bytes=jobs.bound(max_batch_bytes), dry_run=dry_run,
         )  # fmt: skip
         return jobs.convert(
             self._with(others), Location.of(to, storage_options), conversion, manifest, on_damage, spark
@@ -736,10 +740,18 @@ class Log(LogTables):
 
         is_dry = dry_run or what_if or to is None
         options = CompactOptions(
-            milliseconds(now), delete_retention_ms, min_compaction_lag_ms, segment_bytes, keep_active, from_start,
-            kafka, jobs.bound(max_batch_bytes), is_dry, top if is_dry else 0,
-            KEY_BYTES if key_memory is None else key_memory,
-        )  # fmt: skip
+            milliseconds(now),
+            delete_retention_ms,
+            min_compaction_lag_ms,
+            segment_bytes=segment_bytes,
+            keep_active=keep_active,
+            from_start=from_start,
+            kafka=kafka,
+            max_batch_bytes=jobs.bound(max_batch_bytes),
+            dry_run=is_dry,
+            top_keys=top if is_dry else 0,
+            key_bytes=KEY_BYTES if key_memory is None else key_memory,
+        )
         return jobs.compact(
             self._with(others),
             None if to is None else Location.of(to, storage_options),
@@ -809,7 +821,11 @@ class Log(LogTables):
         from brokerless.jobs.size.choices import choices_of
 
         choices = choices_of(
-            tuple(message_formats), tuple(codecs), tuple(levels), tuple(batch_records), tuple(batch_sizes)
+            tuple(message_formats),
+            tuple(codecs),
+            tuple(levels),
+            batch_records=tuple(batch_records),
+            batch_bytes=tuple(batch_sizes),
         )
         return jobs.size(self._source, choices, sample, full, max_batch_bytes, spark)
 

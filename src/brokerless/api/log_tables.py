@@ -159,7 +159,9 @@ class LogTables:
         >>> brokerless.open("demo/data").batches(["compression"], topics="users").read_all().num_rows > 1
         True
         """
-        return read_batches(select_topics(self.partitions, topics), columns, max_batch_bytes, on_damage, done)
+        return read_batches(
+            select_topics(self.partitions, topics), columns, max_batch_bytes, on_damage=on_damage, done=done
+        )
 
     def segments(self, *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None) -> pa.Table:
         """Return a row for each segment of all partitions, from its batch headers.
@@ -334,5 +336,5 @@ class LogTables:
         >>> log.sql("SELECT count(*) AS records FROM records WHERE topic = 'orders'").read_all().column_names
         ['records']
         """
-        options = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage, schemas)
+        options = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage=on_damage, schemas=schemas)
         return jobs.sql(self._source, self.partitions, query, options, memory_limit)

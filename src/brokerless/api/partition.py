@@ -288,9 +288,13 @@ class Partition(PartitionReader):
             As :meth:`Log.salvage` raises them.
         """
         (result,) = jobs.salvage(
-            [self._source], Location.of(to, storage_options),
-            jobs.salvage_settings(as_, segment_bytes, partial, dry_run, max_batch_bytes), include, on_damage, spark,
-        )  # fmt: skip
+            [self._source],
+            Location.of(to, storage_options),
+            jobs.salvage_settings(as_, segment_bytes, partial, dry_run=dry_run, max_batch_bytes=max_batch_bytes),
+            include,
+            on_damage,
+            spark,
+        )
         return result
 
     def convert(
@@ -333,7 +337,7 @@ class Partition(PartitionReader):
 
         conversion = Conversion(
             ConversionTarget(message_format, codec, level, batch_size), jobs.log_config(segment_bytes), isolation,
-            jobs.bound(max_batch_bytes), dry_run,
+            max_batch_bytes=jobs.bound(max_batch_bytes), dry_run=dry_run,
         )  # fmt: skip
         (result,) = jobs.convert([self._source], Location.of(to, storage_options), conversion, None, on_damage, spark)
         return result
@@ -428,10 +432,18 @@ class Partition(PartitionReader):
 
         is_dry = dry_run or what_if or to is None
         options = CompactOptions(
-            milliseconds(now), delete_retention_ms, min_compaction_lag_ms, segment_bytes, keep_active, from_start,
-            kafka, jobs.bound(max_batch_bytes), is_dry, top if is_dry else 0,
-            KEY_BYTES if key_memory is None else key_memory,
-        )  # fmt: skip
+            milliseconds(now),
+            delete_retention_ms,
+            min_compaction_lag_ms,
+            segment_bytes=segment_bytes,
+            keep_active=keep_active,
+            from_start=from_start,
+            kafka=kafka,
+            max_batch_bytes=jobs.bound(max_batch_bytes),
+            dry_run=is_dry,
+            top_keys=top if is_dry else 0,
+            key_bytes=KEY_BYTES if key_memory is None else key_memory,
+        )
         (result,) = jobs.compact(
             [self._source],
             None if to is None else Location.of(to, storage_options),
@@ -477,7 +489,11 @@ class Partition(PartitionReader):
         from brokerless.jobs.size.choices import choices_of
 
         choices = choices_of(
-            tuple(message_formats), tuple(codecs), tuple(levels), tuple(batch_records), tuple(batch_sizes)
+            tuple(message_formats),
+            tuple(codecs),
+            tuple(levels),
+            batch_records=tuple(batch_records),
+            batch_bytes=tuple(batch_sizes),
         )
         (result,) = jobs.size(self._source, choices, sample, full, max_batch_bytes, spark)
         return result

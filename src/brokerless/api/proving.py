@@ -83,10 +83,10 @@ def prove(
         Location.of(path, storage_options),
         None if erased is None else Location.of(erased, storage_options),
         None if source is None else Location.of(source, storage_options),
-        None if public_key is None else os.fspath(public_key),
-        _selection(selection, keys, where, header),
-        only,
-        bound(max_batch_bytes),
+        public_key=None if public_key is None else os.fspath(public_key),
+        selection=_selection(selection, keys, where, header),
+        only=only,
+        max_batch_bytes=bound(max_batch_bytes),
     )
     return prove_all(proving, report or ignore, done, spark=spark)
 

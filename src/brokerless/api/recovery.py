@@ -154,7 +154,14 @@ def carve(
     files = list_paths(paths, _NO_PATHS)
     directory, config, is_parquet = output_directory(Location.of(to), files), _config(segment_bytes), as_ == "parquet"
     carvings = [
-        Carving(Location(path, storage_options), directory, config, bound(max_batch_bytes), dry_run, is_parquet)
+        Carving(
+            Location(path, storage_options),
+            directory,
+            config,
+            max_batch_bytes=bound(max_batch_bytes),
+            dry_run=dry_run,
+            parquet=is_parquet,
+        )
         for path in files
     ]
     for each in carvings:

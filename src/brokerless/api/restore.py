@@ -126,15 +126,15 @@ def restore(
             settle_disks(targets)
         cluster = None if metadata is None else os.fspath(metadata)
         how = DiskSettings(milliseconds(until), replace, cluster, max_batch_bytes)
-        disks = plan_disks(selected, targets, how, report, done)
+        disks = plan_disks(selected, targets, how, on_damage=report, done=done)
         return apply_disks(disks, how, report, done) if apply else disks
     live = LiveSettings(
         Reading(isolation, milliseconds(until), max_batch_bytes),
         None if offset_map is None else Path(offset_map),
         rate,
-        groups,
-        append,
-        None if offsets is None else os.fspath(offsets),
+        groups=groups,
+        append=append,
+        offsets=None if offsets is None else os.fspath(offsets),
     )
-    planned = plan_restore(selected, Connection(bootstrap_servers, settings), live, report, done)
+    planned = plan_restore(selected, Connection(bootstrap_servers, settings), live, on_damage=report, done=done)
     return apply_restore(planned, report, done) if apply else planned.plan

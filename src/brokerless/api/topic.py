@@ -123,7 +123,7 @@ class Topic:
             Schema :data:`schemas.BATCHES`.
         """
         bound, on_damage, done = (options.get(name) for name in ("max_batch_bytes", "on_damage", "done"))
-        return read_batches(self.partitions, columns, bound, on_damage, done or ignore)
+        return read_batches(self.partitions, columns, bound, on_damage=on_damage, done=done or ignore)
 
     def transactions(self, *, on_damage: OnDamage | None = None) -> pa.Table:
         """Return a row for each transaction, as :meth:`Log.transactions`.

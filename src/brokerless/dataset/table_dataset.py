@@ -78,7 +78,7 @@ class TableDataset(_ArrowDataset):
         condition = both(self._filter, filter)
         needed = self._needed(columns, condition)
         selected = columns if isinstance(columns, Mapping) else list(self.schema.names if columns is None else columns)
-        return TableScanner(self.rows, needed, condition, selected, batch_size)
+        return TableScanner(self.rows, needed, condition, columns=selected, batch_size=batch_size)
 
     def _needed(self, columns: Columns, condition: Expression | None) -> list[str]:
         expressions = [] if condition is None else [condition]

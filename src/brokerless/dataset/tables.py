@@ -125,7 +125,7 @@ class TableRows:
         match self.table:
             case "records":
                 chosen = _selected(partitions, filter, schema)
-                yield from _records(tables, chosen, columns, filter, schema, report)
+                yield from _records(tables, chosen, columns, filter=filter, schema=schema, report=report)
             case "batches":
                 chosen = _selected(partitions, filter, schema)
                 yield from _batches(tables, chosen, columns, report)
@@ -276,7 +276,7 @@ def _batches(
     tables: Tables, partitions: Sequence[PartitionReader], columns: Sequence[str], report: OnDamage
 ) -> Iterator[pa.RecordBatch]:
     def read(partition: PartitionReader) -> Iterator[pa.RecordBatch]:
-        return iter(read_batches([partition], columns, tables.max_batch_bytes, report, lambda _: None))
+        return iter(read_batches([partition], columns, tables.max_batch_bytes, on_damage=report, done=lambda _: None))
 
     reads_all = "isValid" in columns
     is_much = reads_all and sum(each.paths.size for each in partitions) >= _MANY_BYTES

@@ -59,13 +59,13 @@ def _take_batch(builder: FieldBuilder, settings: Settings) -> None:
     is_control = bool(values["attributes"] & layouts.CONTROL_BIT)
     contents = Contents(is_control, settings.topic)
     header = RecordsHeader(
-        values["count"], values["base_offset"], values["base_timestamp"], values["max_timestamp"],
-        bool(values["attributes"] & layouts.TIMESTAMP_TYPE_BIT), values["base_sequence"],
+        values["count"], values["base_offset"], values["base_timestamp"], max_timestamp=values["max_timestamp"],
+        is_append_time=bool(values["attributes"] & layouts.TIMESTAMP_TYPE_BIT), base_sequence=values["base_sequence"],
     )  # fmt: skip
     if not values["attributes"] & layouts.CODEC_MASK:
         take_records(builder, header, contents, settings.records)
     else:
-        _take_payload(builder, values["attributes"], header, contents, settings)
+        _take_payload(builder, values["attributes"], header, contents=contents, settings=settings)
 
 
 def _take_payload(

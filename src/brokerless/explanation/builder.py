@@ -148,12 +148,12 @@ class FieldBuilder:
     def take_varint(self, name: str, describe: Callable[[int], str], bits: int = 32) -> int:
         """Takes a ZigZag varint; ``describe`` says what its value means."""
         found = self._read_varint(name, bits)
-        return self._take_varint(name, found, found.value, found.derivation, describe)
+        return self._take_varint(name, found, found.value, derivation=found.derivation, describe=describe)
 
     def take_unsigned(self, name: str, describe: Callable[[int], str]) -> int:
         """Takes an unsigned varint of 32 bits."""
         found = self._read_varint(name, 32)
-        return self._take_varint(name, found, found.raw, found.unsigned_derivation, describe)
+        return self._take_varint(name, found, found.raw, derivation=found.unsigned_derivation, describe=describe)
 
     def _read_varint(self, name: str, bits: int) -> Varint:
         found = read_varint(self.data, self.at, len(self.data), bits)

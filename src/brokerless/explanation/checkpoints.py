@@ -98,7 +98,7 @@ def _take_partition_metadata(builder: FieldBuilder) -> None:
         if match is None:
             builder.expect(f"{name}, a colon, a space and a value")
         builder.take(f"{name}_name", len(match[1]), _decode(match[1]), Said("a name, a colon and a space"))
-        _take_text(builder, name, match[2], parse, "KIP-516: in base64" if name == "topic_id" else "")
+        _take_text(builder, name, match[2], parse=parse, note="KIP-516: in base64" if name == "topic_id" else "")
     builder.take_rest("Kafka's reader ignores it")
 
 
@@ -115,7 +115,7 @@ def _take_properties(builder: FieldBuilder) -> None:
         name = _unescape(_decode(match[1]).rstrip(":= \t\f"))
         with builder.group(name or "property"):
             builder.take("name", len(match[1]), name)
-            _take_text(builder, "value", match[2], partial(_parse_property, name), "")
+            _take_text(builder, "value", match[2], parse=partial(_parse_property, name), note="")
 
 
 def _parse_property(name: str, text: str) -> Value:
@@ -141,7 +141,7 @@ def _take_json(builder: FieldBuilder) -> None:
 
 
 def _take_word(builder: FieldBuilder, name: str, parse: _Parse, note: str) -> Value:
-    return _take_text(builder, name, _match(_WORD, builder), parse, note)
+    return _take_text(builder, name, _match(_WORD, builder), parse=parse, note=note)
 
 
 def _take_text(builder: FieldBuilder, name: str, data: bytes, parse: _Parse, note: str) -> Value:

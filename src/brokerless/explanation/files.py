@@ -153,12 +153,12 @@ def explain(
         return Explanation(path, known.kind, fields)
     if known is not None and known.kind in LAYOUTS:
         data = _whole(location)
-        fields = explain_index(data, known.kind, known.offset, chosen, budget, position or 0)
+        fields = explain_index(data, known.kind, known.offset, chosen=chosen, budget=budget, start=position or 0)
         return Explanation(path, known.kind, fields)
     settings = Settings(chosen, topic_of_file(path), max_batch_bytes or DEFAULT_MAX_BATCH_BYTES)
     with location.open() as file:
         start = _start(file, location, offset, position)
-        return Explanation(path, LOG, tuple(_entries(file, start, settings, records or 1, budget)))
+        return Explanation(path, LOG, tuple(_entries(file, start, settings, most=records or 1, budget=budget)))
 
 
 def explain_built(data: bytes, codec_limit: int = DEFAULT_MAX_BATCH_BYTES) -> Explanation:

@@ -57,7 +57,7 @@ def take_message(builder: FieldBuilder, topic: str | None, chosen: RecordRange, 
             builder.expect("a wrapper's value, which is not null")
         if (expected := expected_codec(values["attributes"], values["magic"])) is not None:
             builder.expect(expected)
-        _take_wrapped(builder, length, values, contents, chosen, inflater)
+        _take_wrapped(builder, length, values, contents=contents, chosen=chosen, inflater=inflater)
         builder.take_rest("after the value; Kafka's reader ignores it")
 
 
@@ -157,7 +157,7 @@ def _take_inner(builder: FieldBuilder, values: dict[str, int], contents: Content
             builder.take("messages", ends[-1] - builder.at, None, said)
             break
         shown += 1
-        _take_one_inner(builder, index, end - builder.at, offset, wrapper, contents)
+        _take_one_inner(builder, index, end - builder.at, offset=offset, wrapper=wrapper, contents=contents)
     if builder.left:
         builder.take_rest("a message that is cut off; Kafka's reader ignores it")
 

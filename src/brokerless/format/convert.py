@@ -169,12 +169,14 @@ class Converter:
         retained for the next call or :meth:`flush`. ``base``: the position of the buffer's first byte in its file."""
         magic, codec = self._targets(batches)
         passed, dropped = self._unchanged(batches, magic, codec), _dropped(batches, magic)
-        self._count(buffer, batches, magic, passed, dropped)
+        self._count(buffer, batches, magic, passed=passed, dropped=dropped)
         if self._fetched is None and (damages := self._check(buffer, batches.take(passed), base)):
             yield ConvertedBatches(_NOTHING, damages)
         unconverted = _Unconverted(buffer, batches, np.flatnonzero(passed))
         rows = np.flatnonzero(~passed & ~dropped)
-        for group, damages, ordinals in decode_groups(self._decoder, buffer, batches, rows, magic, codec, base):
+        for group, damages, ordinals in decode_groups(
+            self._decoder, buffer, batches, rows=rows, magic=magic, codec=codec, base=base
+        ):
             if damages:
                 yield ConvertedBatches(_NOTHING, damages)
                 continue
@@ -324,7 +326,7 @@ class Converter:
                 starts = cut_by_count(run.columns, records or 1, breaks, at)
             else:
                 estimate, most = (float(ratio.estimate), _ROUND) if codec else (None, None)
-                starts = cut_batches(run.columns, size, estimate, breaks, magic, at, most)
+                starts = cut_batches(run.columns, size, estimate, breaks=breaks, magic=magic, first=at, most=most)
             at = int(starts[-1])
             if is_open and at == rows and not alone:
                 starts = starts[:-1]

@@ -133,7 +133,11 @@ class BatchFilter:
         ranges.put(np.flatnonzero(unchanged), whole.buffer, batches.positions[unchanged], batches.ends[unchanged])
         for chosen, magic, codec in _kinds(batches, rebuilt & (kept > 0), upgrade):
             encoder = self._encoder(magic, codec)
-            ranges.put(*_rebuild(whole, columns or whole.columns, chosen, keep, kept, horizons, encoder))
+            ranges.put(
+                *_rebuild(
+                    whole, columns or whole.columns, chosen, keep=keep, kept=kept, horizons=horizons, encoder=encoder
+                )
+            )
         emptied = np.flatnonzero(rebuilt & (kept == 0))
         if len(emptied):
             ranges.put(emptied, *_header_alone(batches.take(emptied), self._encoder(layouts.MAGIC_V2, 0)))
@@ -174,12 +178,14 @@ def read_whole_batches(
         joined = concat_columns(waiting)
         ready = int(counts[first:last].sum())
         waiting = [slice_rows(joined, ready, joined.rows)] if ready < joined.rows else []
-        yield _whole(buffer, batches, first, last, slice_rows(joined, 0, ready), counts, damages)
+        yield _whole(
+            buffer, batches, first, last=last, columns=slice_rows(joined, 0, ready), counts=counts, damages=damages
+        )
         del joined
         first, damages = last, []
     if first < len(batches) or damages:
         rest = concat_columns(waiting) if waiting else empty_columns()
-        yield _whole(buffer, batches, first, len(batches), rest, counts, damages)
+        yield _whole(buffer, batches, first, last=len(batches), columns=rest, counts=counts, damages=damages)
 
 
 def _flushed(decoder: Decoder) -> Iterator[DecodedRecords]:
@@ -199,7 +205,7 @@ def _whole(
 ) -> WholeBatches:
     starts = np.zeros(last - first + 1, np.int64)
     np.cumsum(counts[first:last], out=starts[1:])
-    return WholeBatches(buffer, batches.take(slice(first, last)), columns, starts, damages)
+    return WholeBatches(buffer, batches.take(slice(first, last)), columns, starts=starts, damages=damages)
 
 
 def _kinds(batches: Batches, rows: Bools, upgrade: bool) -> Iterator[tuple[Int64s, int, int]]:
@@ -226,7 +232,7 @@ def _rebuild(
     rows = filter_rows(columns, keep & np.repeat(among, whole.counts))
     starts = np.zeros(len(chosen) + 1, np.int64)
     np.cumsum(kept[chosen], out=starts[1:])
-    headers = _headers(whole.batches.take(chosen), rows, starts, horizons[chosen], encoder.magic)
+    headers = _headers(whole.batches.take(chosen), rows, starts, horizons=horizons[chosen], magic=encoder.magic)
     buffer = encoder.encode(rows, starts, headers)
     positions = scan_batches(buffer).positions
     if len(positions) != len(chosen):  # messages without a codec: each row is an entry

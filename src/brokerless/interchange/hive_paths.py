@@ -49,7 +49,7 @@ def find_sources(path: str, suffixes: tuple[str, ...]) -> list[InputSource]:
     there are no files.
     """
     topic, partition = _columns_of(paths.full_path(path))
-    found = list(_find(path, suffixes, InputSource(path, (), (), topic, partition)))
+    found = list(_find(path, suffixes, InputSource(path, (), (), topic=topic, partition=partition)))
     if not found:
         raise UnreadableError(path, f"no file in it ends with {', '.join(suffixes)}")
     return sorted(found, key=_place)
@@ -115,7 +115,9 @@ def _find(
     for each in entries:
         if not each.is_directory:
             if each.name.endswith(suffixes):
-                yield InputSource(each.path, (each.path,), (), parent.topic, parent.partition, each.size)
+                yield InputSource(
+                    each.path, (each.path,), (), topic=parent.topic, partition=parent.partition, size=each.size
+                )
         elif (column := _column(each.name)) is None:
             raise UsageError(f"{path} has directories in it ({each.name}); give those that are to be loaded, or files")
         elif column[0] in columns:  # a link may lead back, and two of them to more places than anybody can visit
@@ -168,7 +170,9 @@ def _joined(own: list[InputSource]) -> InputSource:
     name = f"{files[0]} and {len(files) - 1} more files of {own[0].topic}-{_place(own[0])[1]}"
     sizes = [each.size for each in own]
     size = None if None in sizes else sum(each or 0 for each in sizes)
-    return InputSource(name, files, tuple(_place(each)[2] for each in own), own[0].topic, own[0].partition, size)
+    return InputSource(
+        name, files, tuple(_place(each)[2] for each in own), topic=own[0].topic, partition=own[0].partition, size=size
+    )
 
 
 def _advance(current: list[tuple[Iterator[pa.RecordBatch], pa.RecordBatch]], rest: Iterator[pa.RecordBatch]) -> None:

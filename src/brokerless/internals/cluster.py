@@ -77,15 +77,27 @@ def read_cluster(
     snapshot, start_offset = _newest_snapshot(partition, on_damage, max_batch_bytes)
     cluster = Cluster()
     if snapshot is not None:
-        _replay(cluster, snapshot, None, on_damage, None, max_batch_bytes)
+        _replay(cluster, snapshot, None, on_damage=on_damage, end_offset=None, max_batch_bytes=max_batch_bytes)
     first = partition.start_offset
     if partition.topic is not None and first is not None and first > (start_offset or 0):
         text = "records before the log's first one are missing, and no snapshot has them"
         found = partition.segment_paths[0].log.path
-        on_damage(Finding("warning", Kind.METADATA_GAP, found, None, first, text, str(start_offset or 0), str(first)))
+        on_damage(
+            Finding(
+                "warning",
+                Kind.METADATA_GAP,
+                found,
+                offset=first,
+                message=text,
+                expected=str(start_offset or 0),
+                found=str(first),
+            )
+        )
         report = on_damage
         on_damage = lambda finding: report(finding) if finding.kind != Kind.RECORD_INAPPLICABLE else None  # noqa: E731
-    _replay(cluster, partition, start_offset, on_damage, end_offset, max_batch_bytes)
+    _replay(
+        cluster, partition, start_offset, on_damage=on_damage, end_offset=end_offset, max_batch_bytes=max_batch_bytes
+    )
     return cluster
 
 
@@ -118,7 +130,7 @@ def is_complete_snapshot(snapshot: PartitionReader, max_batch_bytes: int | None 
 
 def _incomplete(file: File) -> Finding:
     text = "a snapshot that is damaged, or ends before its footer; an older one or the log is read in its place"
-    return Finding("warning", Kind.SNAPSHOT_NOT_WHOLE, file.path, None, None, text)
+    return Finding("warning", Kind.SNAPSHOT_NOT_WHOLE, file.path, message=text)
 
 
 def _replay(
@@ -130,7 +142,14 @@ def _replay(
     max_batch_bytes: int | None,
 ) -> None:
     undecided: list[tuple[RawRecord, InternalRecord]] | None = None
-    for entry in read_entries(partition, CLUSTER_METADATA, on_damage, start_offset, end_offset, max_batch_bytes):
+    for entry in read_entries(
+        partition,
+        CLUSTER_METADATA,
+        on_damage,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        max_batch_bytes=max_batch_bytes,
+    ):
         record = decode_entry(entry, CLUSTER_METADATA, on_damage)
         match record.type:
             case "BEGIN_TRANSACTION_RECORD":
@@ -160,7 +179,9 @@ def _apply_checked(cluster: Cluster, entry: RawRecord, record: InternalRecord, o
 
 def _inapplicable(entry: RawRecord, record: InternalRecord, reason: str) -> Finding:
     text = f"this {record.type} cannot be applied: {reason}; a controller that comes to it ends"
-    return Finding("warning", Kind.RECORD_INAPPLICABLE, entry.file, entry.position, entry.offset, text)
+    return Finding(
+        "warning", Kind.RECORD_INAPPLICABLE, entry.file, position=entry.position, offset=entry.offset, message=text
+    )
 
 
 def apply(cluster: Cluster, record: InternalRecord) -> None:

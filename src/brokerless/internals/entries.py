@@ -86,7 +86,9 @@ def read_entries(
         keys, values = arrow.values(batch.column("key")), arrow.values(batch.column("value"))
         numbers = (integers(batch.column(name)) for name in ("offset", "timestamp", "batchPosition"))
         for key, value, offset, timestamp, position in zip(keys, values, *numbers, strict=True):
-            yield RawRecord(offset, timestamp, key, value, of_file.get(position), file, position)
+            yield RawRecord(
+                offset, timestamp, key, value=value, transaction=of_file.get(position), file=file, position=position
+            )
 
 
 def decode_entry(
@@ -101,7 +103,7 @@ def decode_entry(
         record = decode_connect_record(table, entry.key, entry.value)
     if record.problem is not None:
         kind, message = record.problem
-        on_damage(Finding("warning", kind, entry.file, entry.position, entry.offset, message))
+        on_damage(Finding("warning", kind, entry.file, position=entry.position, offset=entry.offset, message=message))
     return record
 
 
@@ -115,7 +117,9 @@ def last_by_key(
     """For each key the last record that counts, in the order of the log; keys whose last one is a tombstone are left
     out. ``end_offset``: of those before it."""
     last: dict[bytes | None, RawRecord] = {}
-    for entry in read_entries(partition, topic, on_damage, None, end_offset, max_batch_bytes):
+    for entry in read_entries(
+        partition, topic, on_damage, start_offset=None, end_offset=end_offset, max_batch_bytes=max_batch_bytes
+    ):
         if entry.transaction in ("aborted", "open"):
             continue
         last.pop(entry.key, None)

@@ -35,7 +35,7 @@ def encode(message: Message, version: int, data: dict[str, Any]) -> bytes:
         known = f"{message.versions[0]} to {message.versions[-1]}"
         raise UsageError(f"{message.name} of version {version} cannot be written; known are {known}")
     out = bytearray()
-    _write_struct(out, message.fields, version, version in message.flexible, data, message.name)
+    _write_struct(out, message.fields, version, flexible=version in message.flexible, data=data, place=message.name)
     return bytes(out)
 
 
@@ -67,10 +67,10 @@ def _write_struct(
         elif version not in field.tagged:
             if field.name not in values:
                 raise UsageError(f"{at} is missing")
-            _write(out, field, version, flexible, values[field.name], at)
+            _write(out, field, version, flexible=flexible, value=values[field.name], place=at)
         elif field.name in values and values[field.name] != field.default:
             inner = bytearray()
-            _write(inner, field, version, True, values[field.name], at)
+            _write(inner, field, version, flexible=True, value=values[field.name], place=at)
             tagged.append((field.tag or 0, bytes(inner)))
     if flexible:
         out += unsigned_varint(len(tagged))
@@ -87,7 +87,7 @@ def _write(out: bytearray, field: Field, version: int, flexible: bool, value: An
             is_tagged = version in field.tagged
             out += (b"\0" if is_tagged else b"\xff") if value is None else b"\1"
         if value is not None:
-            _write_struct(out, field.fields, version, flexible, value, place)
+            _write_struct(out, field.fields, version, flexible=flexible, data=value, place=place)
     elif field.type.startswith("[]"):
         if value is not None and not isinstance(value, list):
             raise UsageError(f"{place} is an array, not {_shown(value)}")
@@ -96,11 +96,11 @@ def _write(out: bytearray, field: Field, version: int, flexible: bool, value: An
         for number, element in enumerate(elements or ()):
             at = f"{place}[{number}]"
             if field.type == "[]struct":
-                _write_struct(out, field.fields, version, flexible, element, at)
+                _write_struct(out, field.fields, version, flexible=flexible, data=element, place=at)
             else:
-                _write_plain(out, field.type[2:], flexible, element, at)
+                _write_plain(out, field.type[2:], flexible, value=element, place=at)
     else:
-        _write_plain(out, field.type, flexible, value, place)
+        _write_plain(out, field.type, flexible, value=value, place=place)
 
 
 def _write_plain(out: bytearray, type_: str, flexible: bool, value: Any, place: str) -> None:

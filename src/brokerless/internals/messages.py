@@ -156,7 +156,7 @@ def message_of(facts: dict[str, Any]) -> Message:
     """Return the message of a line of ``messages.json``, or of another file of the same form."""
     fields = tuple(map(_field, facts["fields"]))
     known, flexible = _range(facts["validVersions"]), _range(facts["flexibleVersions"])
-    return Message(facts["name"], facts["apiKey"], known, flexible, fields)
+    return Message(facts["name"], facts["apiKey"], known, flexible=flexible, fields=fields)
 
 
 def _field(facts: dict[str, Any]) -> Field:
@@ -164,7 +164,14 @@ def _field(facts: dict[str, Any]) -> Field:
     fields = tuple(map(_field, facts.get("fields", ())))
     default = facts["default"] if "default" in facts else _default(facts["type"], fields)
     return Field(
-        facts["name"], facts["type"], _range(facts["versions"]), nullable, tagged, facts.get("tag"), default, fields
+        facts["name"],
+        facts["type"],
+        _range(facts["versions"]),
+        nullable=nullable,
+        tagged=tagged,
+        tag=facts.get("tag"),
+        default=default,
+        fields=fields,
     )
 
 

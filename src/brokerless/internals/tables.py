@@ -81,7 +81,7 @@ def state(
     """
     _check_tables(tables)
     _check_given(topics)
-    rows = state_rows(partitions, tables, on_damage or raise_errors, max_batch_bytes, topics)
+    rows = state_rows(partitions, tables, on_damage or raise_errors, max_batch_bytes=max_batch_bytes, given=topics)
     return {name: _table(of_table, STATE[name]) for name, of_table in rows.items()}
 
 
@@ -131,7 +131,9 @@ def state_rows(
     """The rows of :func:`state`, timestamps in ms. Topics that no table is made of are not read."""
     rows: dict[str, list[Row]] = {name: [] for name in STATE if name in tables}
     for partition in partitions:
-        for name, found in _partition_rows(partition, rows.keys(), on_damage, max_batch_bytes, given).items():
+        for name, found in _partition_rows(
+            partition, rows.keys(), on_damage, max_batch_bytes=max_batch_bytes, given=given
+        ).items():
             if name in rows:
                 rows[name] += ({column: row.get(column) for column in STATE[name].names} for row in found)
     for name in rows.keys() & _SORTED.keys():
@@ -169,7 +171,7 @@ def _partition_rows(
         return cluster_rows(read_cluster(partition, on_damage, max_batch_bytes=max_batch_bytes))
     table = None if topic in TOPICS else table_of_topic(topic, given)
     if topic is not None and table is not None and table in tables:
-        records = _last_records(partition, topic, on_damage, max_batch_bytes, given)
+        records = _last_records(partition, topic, on_damage, max_batch_bytes=max_batch_bytes, given=given)
         found = ((entry.offset, entry.timestamp, record) for entry, record in records)
         return {table: connect.connect_rows(table, topic, found)}
     return {}

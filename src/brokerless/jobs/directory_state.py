@@ -80,12 +80,12 @@ def check_lines(lines: Lines, start_offset: int, end_offset: int) -> Iterator[Fi
         path, offset = lines.get(name, ("", 0))
         if offset > end_offset:
             expected, found = f"at most {end_offset}, where the log ends", f"offset {offset}"
-            yield Finding(severity, kind, path, None, offset, text, expected, found)
+            yield Finding(severity, kind, path, offset=offset, message=text, expected=expected, found=found)
     for name, kind, text in _BEFORE_START:
         path, offset = lines.get(name, ("", start_offset))
         if offset < start_offset:
             expected, found = f"{start_offset} or more, where the log begins", f"offset {offset}"
-            yield Finding("info", kind, path, None, offset, text, expected, found)
+            yield Finding("info", kind, path, offset=offset, message=text, expected=expected, found=found)
 
 
 _BEYOND_END: tuple[tuple[str, Kind, Severity, str], ...] = (
@@ -137,35 +137,43 @@ def check_directory(directory: LogDirectory, state: DirectoryState, is_running: 
         yield from load_meta_properties(state.files[names.META_PROPERTIES].location).findings
     elif state.files:
         text = "there is no meta.properties: a broker would not start on this directory"
-        yield Finding("info", Kind.META_PROPERTIES_MISSING, directory.path, None, None, text)
+        yield Finding("info", Kind.META_PROPERTIES_MISSING, directory.path, message=text)
     if is_running:
         text = "a broker is running on this directory: what is said here is of a moment of its work"
-        yield Finding("info", Kind.BROKER_RUNNING, directory.path, None, None, text)
+        yield Finding("info", Kind.BROKER_RUNNING, directory.path, message=text)
     elif state.files and not state.was_clean:
         text = "there is no clean-shutdown file: a broker was killed here, or this is a copy of a running one's"
-        yield Finding("info", Kind.UNCLEAN_STOP, directory.path, None, None, text)
+        yield Finding("info", Kind.UNCLEAN_STOP, directory.path, message=text)
     for partition in directory.others:
         yield from partition.findings if partition.state == "live" else check_state(partition)
     for entry in directory.foreign:
         text = "not Kafka's: neither a partition's directory nor one of a log directory's files"
-        yield Finding("info", Kind.FOREIGN_FILE, entry.path, None, None, text)
+        yield Finding("info", Kind.FOREIGN_FILE, entry.path, message=text)
     there = {(each.topic, each.partition) for each in (*directory.partitions, *directory.others)}
     for place, offset in state.offsets.get(names.RECOVERY_POINT_CHECKPOINT, {}).items():
         if place not in there:
             text = f"there is a recovery point for {place[0]}-{place[1]}, but no such directory"
             path = state.files[names.RECOVERY_POINT_CHECKPOINT].path
             found = f"flushed up to offset {offset}"
-            yield Finding("warning", Kind.PARTITION_MISSING, path, None, offset, text, "a directory", found)
+            yield Finding(
+                "warning",
+                Kind.PARTITION_MISSING,
+                path,
+                offset=offset,
+                message=text,
+                expected="a directory",
+                found=found,
+            )
 
 
 def check_state(partition: PartitionPath) -> Iterator[Finding]:
     """What the name of a partition's directory says of its state, if it is not a live one."""
     if partition.is_unfinished:
         text = "what brokerless was writing here is not finished: a job is going on, or was killed"
-        yield Finding("info", Kind.UNFINISHED_DIRECTORY, partition.path, None, None, text)
+        yield Finding("info", Kind.UNFINISHED_DIRECTORY, partition.path, message=text)
     elif partition.state != "live":
         severity, kind, text = _STATES[partition.state]
-        yield Finding(severity, kind, partition.path, position=None, offset=None, message=text)
+        yield Finding(severity, kind, partition.path, message=text)
 
 
 _STATES: Mapping[str, tuple[Severity, Kind, str]] = {
@@ -181,4 +189,4 @@ def compare_topic_ids(topic_ids: Iterable[tuple[str, str, str]]) -> Iterator[Fin
     for topic, topic_id, path in topic_ids:
         if first.setdefault(topic, topic_id) != topic_id:
             text = f"the topic ID is another one than that of {topic}'s other partitions: they are of two topics"
-            yield Finding("error", Kind.TOPIC_ID_MISMATCH, path, None, None, text, first[topic], topic_id)
+            yield Finding("error", Kind.TOPIC_ID_MISMATCH, path, message=text, expected=first[topic], found=topic_id)

@@ -48,7 +48,16 @@ class LeaderEpochCheck:
                     "a leader epoch before that of the batches before it: two logs were mixed, or a header was changed"
                 )
                 expected, found = f"epoch {self._last} or more", f"epoch {epoch}"
-                yield Finding("warning", Kind.LEADER_EPOCH_ORDER, path, position, offset, text, expected, found)
+                yield Finding(
+                    "warning",
+                    Kind.LEADER_EPOCH_ORDER,
+                    path,
+                    position=position,
+                    offset=offset,
+                    message=text,
+                    expected=expected,
+                    found=found,
+                )
             self.changes.append((epoch, offset, path, position))
             self._last = epoch
 
@@ -72,7 +81,9 @@ class LeaderEpochCheck:
             if self.changes and is_partition:
                 epoch, offset, path, position = self.changes[0]
                 text = "batches have a leader epoch, but there is no leader-epoch-checkpoint beside them"
-                yield Finding("info", Kind.LEADER_EPOCH_CHECKPOINT_MISSING, path, position, offset, text)
+                yield Finding(
+                    "info", Kind.LEADER_EPOCH_CHECKPOINT_MISSING, path, position=position, offset=offset, message=text
+                )
             return
         if checkpoint.findings:
             return
@@ -85,12 +96,23 @@ class LeaderEpochCheck:
                 text = f"this batch has another leader epoch than {checkpoint.file} says"
                 expected = "no epoch" if at < 0 else f"epoch {epochs[at]} from offset {starts[at]}"
                 found = f"epoch {epoch}"
-                yield Finding("warning", Kind.LEADER_EPOCH_MISMATCH, path, position, offset, text, expected, found)
+                yield Finding(
+                    "warning",
+                    Kind.LEADER_EPOCH_MISMATCH,
+                    path,
+                    position=position,
+                    offset=offset,
+                    message=text,
+                    expected=expected,
+                    found=found,
+                )
         if len(starts) and int(starts[-1]) > end_offset:
             text = "the last leader epoch begins after the end of the log: what was written in it is not there"
             expected, found = f"at most offset {end_offset}", f"epoch {epochs[-1]} from offset {starts[-1]}"
             kind = Kind.LEADER_EPOCH_BEYOND_END
-            yield Finding("warning", kind, checkpoint.file, None, int(starts[-1]), text, expected, found)
+            yield Finding(
+                "warning", kind, checkpoint.file, offset=int(starts[-1]), message=text, expected=expected, found=found
+            )
 
 
 def check_epochs(

@@ -126,7 +126,7 @@ def entry_of(location: Location) -> DirectoryEntry:
     """A file by its path. Raises :class:`UnreadableError`."""
     with location.open() as file:
         modified = None if is_remote(location.path) else Path(local(location.path)).stat().st_mtime_ns // 1_000_000
-        return DirectoryEntry(location.path.rpartition("/")[2], location, False, file.size, modified)
+        return DirectoryEntry(location.path.rpartition("/")[2], location, False, size=file.size, modified=modified)
 
 
 class _Head(LenientValue, frozen=True):

@@ -54,7 +54,7 @@ def verify_file(
     for chunk in scan(file, findings.append, start):
         yield from findings
         findings.clear()
-        yield from _verify_chunk(chunk, file.path, decoder, overlaps, seen)
+        yield from _verify_chunk(chunk, file.path, decoder, overlaps=overlaps, seen=seen)
         done(int(chunk.batches.ends[-1]))
     kinds = {each.kind for each in findings}
     yield from findings
@@ -232,7 +232,9 @@ class SegmentScan:
         for row in np.flatnonzero(firsts <= before).tolist():
             is_below = firsts[row] < self.base_offset
             text = "a batch begins below the offset that its file is named after" if is_below else None
-            yield not_above(path, int(intact.positions[row]) + base, int(firsts[row]), int(before[row]), text)
+            yield not_above(
+                path, int(intact.positions[row]) + base, int(firsts[row]), highest=int(before[row]), text=text
+            )
         self.last_offset = int(max(before[-1], lasts[-1]))
         lowest = int(firsts.min())
         self.first_offset = lowest if self.first_offset is None else min(self.first_offset, lowest)
@@ -243,4 +245,6 @@ class SegmentScan:
             np.concatenate, zip(*(self._chunks or [nothing]), strict=True)
         )
         size = self._end if self.ends_in_zeros or is_zero(file, self._end) else file.size
-        return SegmentBatches(positions, last_offsets, max_timestamps, is_legacy, valid, self._end, size)
+        return SegmentBatches(
+            positions, last_offsets, max_timestamps, is_legacy=is_legacy, valid=valid, end=self._end, size=size
+        )

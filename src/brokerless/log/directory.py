@@ -346,9 +346,9 @@ def describe_partition(location: Location, entries: Sequence[DirectoryEntry]) ->
             offset,
             logs[offset],
             live.get("offset-index", {}).get(offset),
-            live.get("time-index", {}).get(offset),
-            live.get("transaction-index", {}).get(offset),
-            producer_snapshots.get(offset),
+            time_index=live.get("time-index", {}).get(offset),
+            transaction_index=live.get("transaction-index", {}).get(offset),
+            producer_snapshot=producer_snapshots.get(offset),
         )
         for offset in sorted(logs)
     )
@@ -387,18 +387,18 @@ def check_names(partition: PartitionPath) -> Iterator[Finding]:
     for entry, file in zip(partition.orphaned_files, files, strict=True):
         if file is not None and file.state == "swap" and (unfinished is None or file.offset < unfinished):
             text = "a compaction's finished output; a broker puts it in its place at its next start"
-            yield Finding("warning", Kind.SWAP_FILE, entry.path, None, file.offset, text)
+            yield Finding("warning", Kind.SWAP_FILE, entry.path, offset=file.offset, message=text)
         elif file is not None and file.state == "live":
             text = "an index without its log; a broker deletes it at its next start"
-            yield Finding("warning", Kind.ORPHAN_INDEX, entry.path, None, file.offset, text)
+            yield Finding("warning", Kind.ORPHAN_INDEX, entry.path, offset=file.offset, message=text)
         else:
             is_deleted = file is not None and file.state == "deleted"
             text = "waits for its deletion" if is_deleted else "remains of work that a stop interrupted"
             text += "; a broker deletes it at its next start"
-            yield Finding("info", Kind.LEFTOVER_FILE, entry.path, None, None if file is None else file.offset, text)
+            yield Finding("info", Kind.LEFTOVER_FILE, entry.path, offset=file and file.offset, message=text)
     for entry in partition.foreign:
         text = "a name that Kafka does not give; it was not read"
-        yield Finding("info", Kind.FOREIGN_FILE, entry.path, None, None, text)
+        yield Finding("info", Kind.FOREIGN_FILE, entry.path, message=text)
 
 
 def _lone_file(location: Location) -> PartitionPath:
@@ -429,7 +429,8 @@ def _hide(partition: PartitionPath, hidden: Mapping[str, int]) -> PartitionPath:
         "not read: a commit to this log directory is going on, or was cut short; then the next one, or whoever opens "
         f"one of its partitions for writing, completes or undoes it ({names.COMMIT_JOURNAL} says which)"
     )
-    finding = Finding("info", Kind.UNCOMMITTED, partition.path, None, None if hidden[name] < 0 else hidden[name], text)
+    begins = hidden[name] if hidden[name] >= 0 else None
+    finding = Finding("info", Kind.UNCOMMITTED, partition.path, offset=begins, message=text)
     return replace(partition, segments=kept, findings=(*partition.findings, finding))
 
 
@@ -449,8 +450,7 @@ def _subdirectory(entry: DirectoryEntry) -> PartitionPath:
     except UnreadableError as error:
         named = names.parse_partition_directory(entry.name)
         assert named is not None
-        reason = error.reason_for(entry.path)
-        finding = Finding("error", Kind.UNREADABLE_DIRECTORY, entry.path, None, None, reason)
+        finding = Finding("error", Kind.UNREADABLE_DIRECTORY, entry.path, message=error.reason_for(entry.path))
         return PartitionPath(named.topic, named.partition, entry.location, named.state, findings=(finding,))
     return _with_remote_segments(describe_partition(entry.location, entries))
 

@@ -98,13 +98,13 @@ def open_segments(partition: PartitionPath, report: Report, selected: Range = EV
             if path == partition.path:
                 raise
             reason = error.reason_for(path)
-            report(Finding("error", Kind.UNREADABLE_FILE, path, None, segment.base_offset, reason))
+            report(Finding("error", Kind.UNREADABLE_FILE, path, offset=segment.base_offset, message=reason))
         else:
             with file:
                 start = _start(file, segment, next_offset)
                 is_merged = next_offset > segment.base_offset or segment.overlaps
                 try:
-                    yield OpenSegment(partition, segment, file, is_last, start, is_merged)
+                    yield OpenSegment(partition, segment, file, is_last=is_last, start=start, is_merged=is_merged)
                 finally:
                     for finding in file.take_findings():
                         report(finding)
@@ -227,10 +227,9 @@ def _report_deleted(partition: PartitionPath, segments: list[SegmentPaths], next
                 "warning",
                 Kind.DELETED_MEANWHILE,
                 partition.path,
-                None,
-                next_offset,
-                text,
-                f"offset {next_offset}",
-                found,
+                offset=next_offset,
+                message=text,
+                expected=f"offset {next_offset}",
+                found=found,
             )
         )

@@ -27,14 +27,32 @@ def not_above(path: str, position: int, first: int, highest: int, text: str | No
     same."""
     text = text or "offsets do not go up: a batch begins at or below an offset that was there before"
     expected = f"an offset above {highest}"
-    return Finding("warning", Kind.OFFSET_ORDER, path, position, first, text, expected, str(first))
+    return Finding(
+        "warning",
+        Kind.OFFSET_ORDER,
+        path,
+        position=position,
+        offset=first,
+        message=text,
+        expected=expected,
+        found=str(first),
+    )
 
 
 def misplaced(path: str, position: int, first: int, last: int, start: int, end: int) -> Finding:
     """A batch whose offsets, which no checksum covers, are outside of ``[start, end)``, those that can be here."""
     text = "left out: the offsets of this batch cannot be here (brokerless salvage may find where they belong)"
     expected = f"offsets from {start} to {end - 1}"
-    return Finding("error", Kind.OFFSET_ORDER, path, position, first, text, expected, f"{first} to {last}")
+    return Finding(
+        "error",
+        Kind.OFFSET_ORDER,
+        path,
+        position=position,
+        offset=first,
+        message=text,
+        expected=expected,
+        found=f"{first} to {last}",
+    )
 
 
 def all_misplaced(path: str, chunk: Chunk, valid: NDArray[np.bool_], span: Span) -> Iterator[Finding]:
@@ -49,7 +67,7 @@ def all_misplaced(path: str, chunk: Chunk, valid: NDArray[np.bool_], span: Span)
         known = int(passed[-1]) + 1 if len(passed) else 0
     for row in known + np.flatnonzero((valid & ~is_within)[known:]):
         position, first, last = chunk.positions[row], batches.entry_offset[row], batches.last_offset[row]
-        yield misplaced(path, int(position), int(first), int(last), span.start_offset, span.end_offset)
+        yield misplaced(path, int(position), int(first), last=int(last), start=span.start_offset, end=span.end_offset)
 
 
 def overlap(
@@ -58,7 +76,16 @@ def overlap(
     """A batch that is passed over. A broker refuses a segment that begins below its base offset."""
     text = f"passed over: from this batch on, offsets are repeated that {whose}"
     severity = "error" if first < base_offset else "warning"
-    return Finding(severity, Kind.OFFSET_OVERLAP, path, position, first, text, expected, str(first))
+    return Finding(
+        severity,
+        Kind.OFFSET_OVERLAP,
+        path,
+        position=position,
+        offset=first,
+        message=text,
+        expected=expected,
+        found=str(first),
+    )
 
 
 class RepeatedOffsets(Protocol):
@@ -167,7 +194,7 @@ class SeenOffsets:
         if self._is_reported:
             return None
         self._is_reported = True
-        return overlap(path, position, first, self._base_offset, f"an offset above {self.highest}")
+        return overlap(path, position, first, base_offset=self._base_offset, expected=f"an offset above {self.highest}")
 
 
 class FileOverlaps:
@@ -273,7 +300,15 @@ def overlaps(path: str, position: int, first: int, last: int) -> Finding:
         f"overlaps batches before it: its records at offsets {first} to {last} were left out, as a consumer gets those "
         "before them"
     )
-    return Finding("warning", Kind.OFFSET_OVERLAP, path, position, first, text, "offsets that no batch before has")
+    return Finding(
+        "warning",
+        Kind.OFFSET_OVERLAP,
+        path,
+        position=position,
+        offset=first,
+        message=text,
+        expected="offsets that no batch before has",
+    )
 
 
 def is_first_at_offset(offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -290,14 +325,25 @@ def repeats_within(path: str, position: int, offsets: NDArray[np.int64]) -> Find
         f"records of this batch have the same offset: those at offsets {first} to {last} that follow another one were "
         "left out, as a consumer gets the first of each"
     )
-    return Finding("warning", Kind.OFFSET_OVERLAP, path, position, first, text, "each offset once")
+    return Finding(
+        "warning", Kind.OFFSET_OVERLAP, path, position=position, offset=first, message=text, expected="each offset once"
+    )
 
 
 def falls_within(path: str, position: int, before: int, offset: int) -> Finding:
     """A batch with a record at ``offset`` after one at a higher one, ``before``."""
     text = "offsets of this batch's records go back: a consumer passes over those that do"
     expected = f"an offset above {before}"
-    return Finding("warning", Kind.OFFSET_ORDER, path, position, offset, text, expected, str(offset))
+    return Finding(
+        "warning",
+        Kind.OFFSET_ORDER,
+        path,
+        position=position,
+        offset=offset,
+        message=text,
+        expected=expected,
+        found=str(offset),
+    )
 
 
 def repeated_offsets(file: File, earlier: Sequence[Offsets] = ()) -> dict[int, list[Offsets]]:

@@ -178,7 +178,9 @@ def missing_logs(partition: PartitionPath) -> Iterator[tuple[range, Finding]]:
             text = f"the log of this segment is missing, although {entry.name} has entries up to offset {last}"
             text += "; look for it on another replica"
             expected = f"offsets {base} to {last}"
-            finding = Finding("error", Kind.MISSING_LOG, log.path, None, base, text, expected, "no such file")
+            finding = Finding(
+                "error", Kind.MISSING_LOG, log.path, offset=base, message=text, expected=expected, found="no such file"
+            )
             yield range(max(base, partition.log_start_offset), last + 1), finding
 
 
@@ -205,12 +207,23 @@ def missing_end(partition: PartitionPath) -> Finding | None:
         "missing; look for it on another replica"
     )
     path, base = last.log.path, last.base_offset
-    return Finding("error", Kind.MISSING_LOG_END, path, 0, base, text, f"offset {base}", "an empty file")
+    return Finding(
+        "error",
+        Kind.MISSING_LOG_END,
+        path,
+        position=0,
+        offset=base,
+        message=text,
+        expected=f"offset {base}",
+        found="an empty file",
+    )
 
 
 def _finding(segment: SegmentPaths, start: int, text: str) -> Finding:
     expected, found = f"offset {start}", f"a segment that begins at {segment.base_offset}"
-    return Finding("error", Kind.MISSING_SEGMENT, segment.log.path, None, start, text, expected, found)
+    return Finding(
+        "error", Kind.MISSING_SEGMENT, segment.log.path, offset=start, message=text, expected=expected, found=found
+    )
 
 
 def missing_offsets(finding: Finding) -> range:

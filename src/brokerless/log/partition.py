@@ -114,7 +114,7 @@ def read_partition(partition: PartitionPath, reading: Reading, report: Report) -
         highest = highest_before(each.file, each.segment, start)
         yield from read_file(each.file, reading, graded, start, seen=seen, highest=highest)
         seen.end(each.file, each.next_base_offset)
-        check_following(each.partition, each.segment, each.file, report, requested)
+        check_following(each.partition, each.segment, each.file, report=report, requested=requested)
     check_end(partition, report, requested)
 
 
@@ -131,7 +131,7 @@ def read_file(
     ``seen`` passes over. ``highest``: the highest offset of the batches before ``start``.
 
     What is damaged is reported after the records before it were given."""
-    reader = FileReader(file, reading, report, seen, highest)
+    reader = FileReader(file, reading, report, seen=seen, highest=highest)
     if reading.threads > 1 and file.size - start > THREADS_FROM:
         yield from reader.read_side_by_side(start, end)
     else:
@@ -215,7 +215,7 @@ class FileReader:
             prepared = None
             if self.reading.prepare is not None and decoded.columns.rows and (rows is None or rows.any()):
                 prepared = self.reading.prepare(DecodedRows(self.file.path, decoded, rows))
-            yield _Decoded(chunk, valid, findings, decoded, rows, prepared)
+            yield _Decoded(chunk, valid, findings, decoded=decoded, rows=rows, prepared=prepared)
             del decoded
 
     def _rows(self, decoded: DecodedRecords, match: Match | None) -> NDArray[np.bool_] | None:
@@ -306,9 +306,9 @@ class _Chunks:
             most = min(segment.WINDOW, _WINDOW_OF_THREADS)
             until = file.size if end is None else min(end, file.size)
             file.expect_windows(threads + 4)
-            self._ahead = ReadAhead(file, start, until, segment.FIRST_WINDOW, most)
+            self._ahead = ReadAhead(file, start, until, first=segment.FIRST_WINDOW, most=most)
             windows, step = self._ahead.read, most + SPACE
-        self._chunks = scan(file, self._findings.append, start, end, step, windows)
+        self._chunks = scan(file, self._findings.append, start, end=end, step=step, windows=windows)
 
     def tasks(self) -> Iterator[tuple[Turn, Window | None]]:
         """Without end: those after the last chunk find nothing."""
@@ -374,7 +374,15 @@ def is_followed(file: File, chunk: Chunk) -> bool:
 
 
 def damage_finding(path: str, damage: Damage) -> Finding:
-    return Finding("error", damage.kind, path, damage.position, damage.base_offset, damage.message, None, damage.found)
+    return Finding(
+        "error",
+        damage.kind,
+        path,
+        position=damage.position,
+        offset=damage.base_offset,
+        message=damage.message,
+        found=damage.found,
+    )
 
 
 def _chosen(batches: Batches, reading: Reading, requested: Range) -> NDArray[np.bool_]:

@@ -76,7 +76,9 @@ def log_start_after_end(partition: PartitionPath) -> Finding | None:
         "(deleted records can be included)"
     )
     expected, found = f"at least {partition.log_start_offset}, the log start offset", f"{end}, where the log ends"
-    return Finding("error", Kind.LOG_START_BEYOND_END, last.log.path, None, end, text, expected, found)
+    return Finding(
+        "error", Kind.LOG_START_BEYOND_END, last.log.path, offset=end, message=text, expected=expected, found=found
+    )
 
 
 def from_reported_start(partition: PartitionPath, report: Report) -> Range:
@@ -104,7 +106,7 @@ def offset_for_timestamp(
         start = max(each.start, position_of_timestamp(file, segment, timestamp))
         if segment.base_offset < first:
             start = max(start, position_of_offset(file, segment, first))
-        found = _first_since(file, start, timestamp, first, max_batch_bytes)
+        found = _first_since(file, start, timestamp, first_offset=first, max_batch_bytes=max_batch_bytes)
         if found is not None:
             return found
         if segment.base_offset < first and _has_timestamp(file, timestamp):

@@ -134,7 +134,7 @@ def scan(
     breaks, as a broker does.
 
     Raises :class:`UnreadableError` where the system does not read."""
-    return _scan_by_windows(file, report, start, end, _Walk(step, windows, chain_only))
+    return _scan_by_windows(file, report, start, end=end, walk=_Walk(step, windows, chain_only))
 
 
 def scan_headers(
@@ -160,7 +160,9 @@ def scan_headers(
                 walked = BatchScan(batches.positions, int(batches.ends.max(initial=0)), ScanStop.END)
             stop, broken = at + walked.stopped_at, None
             if walked.stop != ScanStop.LIMIT:
-                broken = _break(file, _last_of(before, batches, at, file.size), stop, WINDOW, chain_only)
+                broken = _break(
+                    file, _last_of(before, batches, at, file.size), stop, zeros=WINDOW, chain_only=chain_only
+                )
             if len(batches):
                 yield Chunk(_EMPTY, at, batches, file)
                 before, at = _last_of(before, batches, at, file.size), stop
@@ -172,7 +174,7 @@ def scan_headers(
                 at = broken.resume_at
         else:
             return
-    yield from _scan_by_windows(file, report, at, end, _Walk(step, None, chain_only, WINDOW))
+    yield from _scan_by_windows(file, report, at, end=end, walk=_Walk(step, None, chain_only, WINDOW))
 
 
 def _growing_windows(file: LocalFile) -> Windows:
@@ -199,12 +201,12 @@ class _Walk(NamedTuple):
 
 def _scan_by_windows(file: File, report: Report, start: int, end: int | None, walk: _Walk) -> Generator[Chunk]:
     if walk.windows is not None:
-        yield from _scan(file, report, start, end, walk, walk.windows)
+        yield from _scan(file, report, start, end=end, walk=walk, windows=walk.windows)
     elif isinstance(file, LocalFile):
-        yield from _scan(file, report, start, end, walk, _growing_windows(file))
+        yield from _scan(file, report, start, end=end, walk=walk, windows=_growing_windows(file))
     else:
         with closing(RemoteWindows(file, file.size if end is None else min(end, file.size), WINDOW)) as ahead:
-            yield from _scan(file, report, start, end, walk, ahead.read)
+            yield from _scan(file, report, start, end=end, walk=walk, windows=ahead.read)
 
 
 def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, windows: Windows) -> Generator[Chunk]:
@@ -227,14 +229,20 @@ def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, 
             is_cut = fits or len(walked.positions) > 0
             needed = size + layouts.BATCH_V2_SIZE if fits and size <= LARGEST_WINDOW else 0
         batches, stop, broken = read_headers(buffer, walked.positions), at + walked.stopped_at, None
-        if not chain_only and zeros is None and (passed := _passed_over(file, before, batches, buffer, at)) is not None:
+        if (
+            not chain_only
+            and zeros is None
+            and (passed := _passed_over(file, before, batches, buffer=buffer, base=at)) is not None
+        ):
             batches, broken = batches.take(slice(0, passed[0])), passed[1]
             walked, is_cut = BatchScan(batches.positions, walked.stopped_at, ScanStop.LIMIT), False
         if walked.stop == ScanStop.SIZE_TOO_SMALL or (walked.stop == ScanStop.END and not is_cut):
             if is_short:
                 broken = _Break((describe_shrinking(file, stop, ended),))
             else:
-                broken = _break(file, _last_of(before, batches, at, file.size), stop, zeros, chain_only)
+                broken = _break(
+                    file, _last_of(before, batches, at, file.size), stop, zeros=zeros, chain_only=chain_only
+                )
         if len(batches):
             yield Chunk(buffer, at, batches)
             before, at = _last_of(before, batches, at, file.size), stop
@@ -304,7 +312,9 @@ def _break(file: File, before: Batches, stop: int, zeros: int | None, chain_only
         return _Break(() if finding is None else (finding,))
     name = parse_segment_file(directory_name(file.path))
     base_offset = 0 if name is None else name.offset
-    found = find_continuation(file.read, file.size, before, stop, base_offset, LARGEST_WINDOW, file.next_data)
+    found = find_continuation(
+        file.read, file.size, before, stop=stop, base_offset=base_offset, largest=LARGEST_WINDOW, skip=file.next_data
+    )
     if found is None:
         return _Break((finding,))
     resumes = _resumes(file, found)
@@ -323,7 +333,16 @@ def _break(file: File, before: Batches, stop: int, zeros: int | None, chain_only
 def _resumes(file: File, found: Continuation) -> Finding:
     text = f"{found.position - found.broken_at} bytes before this were skipped; batches go on here"
     expected, offset = f"offset {found.after}", f"offset {found.first}"
-    return Finding("info", Kind.BATCHES_RESUME, file.path, found.position, found.first, text, expected, offset)
+    return Finding(
+        "info",
+        Kind.BATCHES_RESUME,
+        file.path,
+        position=found.position,
+        offset=found.first,
+        message=text,
+        expected=expected,
+        found=offset,
+    )
 
 
 def _size_at(buffer: NDArray[np.uint8], position: int) -> int:
@@ -337,7 +356,9 @@ def _size_at(buffer: NDArray[np.uint8], position: int) -> int:
 def _too_large(file: File, position: int, size: int) -> Finding:
     text = "a batch larger than what is read at once; it was passed over"
     found, limit = f"{size} bytes", f"at most {LARGEST_WINDOW} bytes"
-    return Finding("error", Kind.LIMIT_EXCEEDED, file.path, position, None, text, limit, found)
+    return Finding(
+        "error", Kind.LIMIT_EXCEEDED, file.path, position=position, message=text, expected=limit, found=found
+    )
 
 
 def graded_within_log(finding: Finding) -> Finding:
@@ -360,11 +381,29 @@ def check(chunk: Chunk, valid: NDArray[np.bool_], computed: NDArray[np.int64], p
             text = "a batch whose size is less than its own header takes; its records were not read"
             expected = f"at least {layouts.BATCH_V2_SIZE} bytes"
             found = f"{int(batches.sizes[row])} bytes"
-            yield Finding("error", Kind.BATCH_SIZE_INVALID, path, position, offset, text, expected, found)
+            yield Finding(
+                "error",
+                Kind.BATCH_SIZE_INVALID,
+                path,
+                position=position,
+                offset=offset,
+                message=text,
+                expected=expected,
+                found=found,
+            )
         else:
             text = "the checksum of the batch does not match; its records were not read"
             expected, found = f"{int(computed[row]):#010x}", f"{int(batches.checksum[row]):#010x}"
-            yield Finding("error", Kind.CHECKSUM_MISMATCH, path, position, offset, text, expected, found)
+            yield Finding(
+                "error",
+                Kind.CHECKSUM_MISMATCH,
+                path,
+                position=position,
+                offset=offset,
+                message=text,
+                expected=expected,
+                found=found,
+            )
 
 
 def check_checksums(chunk: Chunk, path: str, report: Report) -> NDArray[np.bool_]:
@@ -393,4 +432,8 @@ def ignore(finding: Finding) -> None:
 def report_damages(wrappers: Iterable[Damage], path: str, base: int, report: Report) -> None:
     """Reports what is wrong inside wrapper messages of a chunk, which begins at ``base`` (bytes)."""
     for each in wrappers:
-        report(Finding("error", each.kind, path, base + each.position, each.base_offset, each.message))
+        report(
+            Finding(
+                "error", each.kind, path, position=base + each.position, offset=each.base_offset, message=each.message
+            )
+        )

@@ -35,12 +35,26 @@ def describe_end(file: File, position: int, zeros: int | None = None) -> Finding
     if left <= layouts.HEADER_SIZE_UP_TO_MAGIC:
         if not head.any():
             text = "zero bytes at the end, too few for a batch; Kafka's reader takes no notice of them"
-            return Finding("info", Kind.TRAILING_ZEROS, file.path, position, None, text, "the end", f"{left} bytes")
+            return Finding(
+                "info",
+                Kind.TRAILING_ZEROS,
+                file.path,
+                position=position,
+                message=text,
+                expected="the end",
+                found=f"{left} bytes",
+            )
         if not _may_begin_a_batch(head, file.path):
             return _no_batches(file, position, left)
         text = "the file ends within the header of a batch: it was not written to its end, or was cut off"
         return Finding(
-            "warning", Kind.TRUNCATED_BATCH, file.path, position, None, text, "a whole batch", f"{left} bytes"
+            "warning",
+            Kind.TRUNCATED_BATCH,
+            file.path,
+            position=position,
+            message=text,
+            expected="a whole batch",
+            found=f"{left} bytes",
         )
     size = int.from_bytes(head[8:12].tobytes(), "big", signed=True)
     if size < layouts.MESSAGE_V0_OVERHEAD:
@@ -52,7 +66,16 @@ def describe_end(file: File, position: int, zeros: int | None = None) -> Finding
         return describe_shrinking(file, position, position)
     text = "the file ends within a batch: it was not written to its end, or its size is wrong"
     found = f"{left} bytes"
-    return Finding("warning", Kind.TRUNCATED_BATCH, file.path, position, offset, text, f"{whole} bytes", found)
+    return Finding(
+        "warning",
+        Kind.TRUNCATED_BATCH,
+        file.path,
+        position=position,
+        offset=offset,
+        message=text,
+        expected=f"{whole} bytes",
+        found=found,
+    )
 
 
 def _zeros(file: File, position: int, zeros: int | None) -> Finding | None:
@@ -64,7 +87,7 @@ def _zeros(file: File, position: int, zeros: int | None) -> Finding | None:
     if zeros is not None and file.next_data(position + zeros) < file.size:
         text, found = f"nothing but zeros in the {zeros >> 20} MiB from here on", f"{left} bytes"
     text += ": a preallocated file whose end was not trimmed, or lost pages; Kafka's reader refuses them"
-    return Finding("error", Kind.ZERO_TAIL, file.path, position, None, text, "a batch", found)
+    return Finding("error", Kind.ZERO_TAIL, file.path, position=position, message=text, expected="a batch", found=found)
 
 
 def _no_size(file: File, position: int, offset: int | None, size: int) -> Finding:
@@ -72,7 +95,16 @@ def _no_size(file: File, position: int, offset: int | None, size: int) -> Findin
     if position == 0 and (named := named_contents(file)) is not None:
         text = f"nothing here reads as a batch: {named}"
     expected = f"a size of at least {layouts.MESSAGE_V0_OVERHEAD}"
-    return Finding("error", Kind.BATCH_SIZE_INVALID, file.path, position, offset, text, expected, str(size))
+    return Finding(
+        "error",
+        Kind.BATCH_SIZE_INVALID,
+        file.path,
+        position=position,
+        offset=offset,
+        message=text,
+        expected=expected,
+        found=str(size),
+    )
 
 
 def describe_shrinking(file: File, position: int, end: int) -> Finding:
@@ -80,7 +112,15 @@ def describe_shrinking(file: File, position: int, end: int) -> Finding:
     ``position`` on was read."""
     text = "the file became shorter while it was read: what was from here on was not read; read it again"
     found = min(end, file.size_now())
-    return Finding("error", Kind.FILE_SHRUNK, file.path, position, None, text, f"{file.size} bytes", f"{found} bytes")
+    return Finding(
+        "error",
+        Kind.FILE_SHRUNK,
+        file.path,
+        position=position,
+        message=text,
+        expected=f"{file.size} bytes",
+        found=f"{found} bytes",
+    )
 
 
 def _may_begin_a_batch(head: NDArray[uint8], path: str) -> bool:
@@ -109,7 +149,9 @@ def _no_batches(file: File, position: int, left: int) -> Finding:
     text = f"nothing here reads as a batch: {named or 'this is not a Kafka log, or its beginning is lost'}"
     if position:
         text = "nothing from here on reads as a batch: the end of the log is lost, overwritten by something else"
-    return Finding("error", Kind.NO_BATCHES, file.path, position, None, text, "a batch", f"{left} bytes")
+    return Finding(
+        "error", Kind.NO_BATCHES, file.path, position=position, message=text, expected="a batch", found=f"{left} bytes"
+    )
 
 
 def is_zero(file: File, position: int, until: int | None = None) -> bool:

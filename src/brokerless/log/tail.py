@@ -136,4 +136,4 @@ def _end(file: File, start: Tail, active: SegmentPaths) -> Tail:
                 end_offset, position = int(batch.last_offset[0]) + 1, at + int(batch.sizes[0])
                 last = (at, file.read(at, layouts.BATCH_V2_SIZE).tobytes())
                 break
-    return Tail(active.base_offset, end_offset, position, last, file.size, active.log.modified)
+    return Tail(active.base_offset, end_offset, position, last=last, size=file.size, modified=active.log.modified)

@@ -107,7 +107,7 @@ class Serving:
             await self.in_thread(self.topics.load_cluster)
             self.groups.take(await self.in_thread(self.groups.offsets.load, self.topics), ServedTopics(self.topics))
         except UnreadableError as error:
-            self.report(Finding("error", Kind.UNREADABLE_FILE, error.path, None, None, error.reason))
+            self.report(Finding("error", Kind.UNREADABLE_FILE, error.path, message=error.reason))
 
     async def _survey(self) -> None:
         await self.loaded()

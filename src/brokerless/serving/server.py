@@ -242,7 +242,15 @@ class Server:
             Coordinator(CommittedOffsets(self._report, path)),
             NewPartitions.since(self.directories, self.is_wanted),
         )
-        serving = Serving(topics, groups, self._report, users, access, new, options.skips_damage)
+        serving = Serving(
+            topics,
+            groups,
+            self._report,
+            users=users,
+            access=access,
+            new_partitions=new,
+            skips_damage=options.skips_damage,
+        )
         budget = Budget()
 
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -57,7 +57,7 @@ def _is_log_or_directory(location: Location) -> bool:
 def _unreadable(location: Location, reason: str) -> Partition:
     """A partition of which nothing is known but why it cannot be read."""
     named = parse_partition_directory(location.name)
-    finding = Finding("error", Kind.UNREADABLE_FILE, location.path, None, None, reason)
+    finding = Finding("error", Kind.UNREADABLE_FILE, location.path, message=reason)
     topic, partition = (None, None) if named is None else (named.topic, named.partition)
     return Partition(PartitionPath(topic, partition, location, findings=(finding,)))
 

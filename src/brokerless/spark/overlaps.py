@@ -76,7 +76,9 @@ class OverlappingSegments:
             return None
         self._is_reported = True
         expected = f"an offset from {self.base_offset} on" + ("" if self.end_offset is None else f", below {self._end}")
-        return overlap(path, position, first, self.base_offset, expected, "another segment has")
+        return overlap(
+            path, position, first, base_offset=self.base_offset, expected=expected, whose="another segment has"
+        )
 
     @property
     def _end(self) -> int:

@@ -76,7 +76,9 @@ def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]
         listed = {each.path: each.paths for each in found}
 
         def cut_one(each: Partition) -> tuple[list[Split], list[Split]]:
-            return _current_splits(each, pairs[each.path][1], options, pushed, size, listed[each.path])
+            return _current_splits(
+                each, pairs[each.path][1], options, pushed=pushed, size=size, listed=listed[each.path]
+            )
 
         splits: list[Split] = []
         for found_splits, reported_here in side_by_side(cut_one, [each for each, _ in pairs.values()], is_far):
@@ -139,7 +141,9 @@ def _leave_out_unreadable(partition: Partition, options: Options, report: Callab
                 if segment.log.path == paths.path:
                     raise
                 path, reason = segment.log.path, error.reason_for(segment.log.path)
-                findings.append(Finding("error", Kind.UNREADABLE_FILE, path, None, segment.base_offset, reason))
+                findings.append(
+                    Finding("error", Kind.UNREADABLE_FILE, path, offset=segment.base_offset, message=reason)
+                )
             else:
                 there.append(segment)
         for finding in findings:
@@ -232,7 +236,11 @@ def _current_splits(
     def work(paths: PartitionPath) -> tuple[list[Split], list[Split]]:
         now, reported = Partition(paths), list[Split]()
         whole = listed if paths is partition.paths else paths
-        return list(_splits(now, requested, options, pushed, size, reporter(now, options, reported), whole)), reported
+        return list(
+            _splits(
+                now, requested, options, pushed=pushed, size=size, report=reporter(now, options, reported), listed=whole
+            )
+        ), reported
 
     return with_current_listing(partition.paths, work)
 

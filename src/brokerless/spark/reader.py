@@ -221,7 +221,9 @@ def _batches(split: Split, options: Options, names: list[str], report: Report) -
             from brokerless.format.read.batch_headers import checksums_match
 
             valid = checksums_match(chunk.buffer, chunk.batches)
-        yield from chunk_batches(chunk, source, schema, valid, report, options.max_batch_bytes)
+        yield from chunk_batches(
+            chunk, source, schema, is_valid=valid, report=report, max_batch_bytes=options.max_batch_bytes
+        )
 
 
 def _chunks(split: Split, options: Options, report: Report, scan: Callable[..., Iterator[Chunk]]) -> Iterator[Chunk]:
@@ -243,7 +245,7 @@ def _check_following(split: Split, file: File, report: Report) -> None:
     from brokerless.log.offset_gaps import check_following
 
     if split.following is not None and split.segment is not None and split.end is None:
-        check_following(split.following, split.segment, file, report, split.bounds)
+        check_following(split.following, split.segment, file, report=report, requested=split.bounds)
 
 
 def _ends_in(batches: Batches, offsets: Range) -> NDArray[np.bool_]:
@@ -269,7 +271,9 @@ def _segments(split: Split, options: Options, names: list[str], report: Report) 
         source = RowSource(file.path, split.topic, split.partition)
         seen = _overlapping(split)
         graded, is_last = _graded(split, report), not split.is_followed
-        summary = summarize(file, graded, split.start_offset, options.max_batch_bytes, seen, is_last=is_last)
+        summary = summarize(
+            file, graded, split.start_offset, max_batch_bytes=options.max_batch_bytes, seen=seen, is_last=is_last
+        )
         row = segment_row(segment, source, summary)
         _check_following(split, file, report)
     yield pa.RecordBatch.from_pylist([row], SEGMENTS).select(names)

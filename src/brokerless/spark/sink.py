@@ -158,7 +158,7 @@ def commit_written(
     try:
         if staged:
             query = None if batch is None else (job, batch)
-            commit_staged(directory, staged, options.config, query, _HINT)
+            commit_staged(directory, staged, options.config, query=query, hint=_HINT)
         return bool(staged)
     finally:
         remove_staged_of(directory, owner_of(job))

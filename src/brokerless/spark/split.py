@@ -98,7 +98,7 @@ def cut(whole: Split, size: int, max_records: int | None) -> Iterator[Split]:
     with open_listed(whole.segment, not whole.is_followed) as file:
         start = start_of(file, whole)
         end = file.size if whole.end is None else min(whole.end, file.size)
-        ranges = _byte_ranges(file, whole.segment, start, end, size)
+        ranges = _byte_ranges(file, whole.segment, start, end=end, size=size)
         if not ranges:
             return
         firsts = [whole.offsets.start_offset, *(_first_at(file, first) for first, _ in ranges[1:])]

@@ -128,7 +128,7 @@ class Session(AbstractContextManager["Session"]):
         names = dataset.schema.names
         if first is not None:
             names = [first, *(each for each in names if each != first)]
-        watched = Watched(dataset, names, self._errors, name, self._tables.on_damage or raise_errors)
+        watched = Watched(dataset, names, self._errors, name=name, report=self._tables.on_damage or raise_errors)
         self._connection.register(source, watched)
         columns = ", ".join(name_of(each) for each in dataset.schema.names)
         created = f"CREATE OR REPLACE VIEW {schema}.{name_of(name)} AS SELECT {columns} FROM {name_of(source)}"
@@ -286,7 +286,7 @@ class Watched(TableDataset):
     def __init__(
         self, dataset: TableDataset, names: list[str], errors: list[BrokerlessError], name: str, report: OnDamage
     ) -> None:
-        super().__init__(_Rows(dataset, names, errors, name, report))
+        super().__init__(_Rows(dataset, names, errors, name=name, report=report))
 
 
 class _Rows:
@@ -317,7 +317,7 @@ class _Rows:
                 fixed = arrow.column_of_numbers(column.type, np.where(null, 0, own), null)
                 batch = batch.set_column(number, batch.schema.field(number), fixed)
                 text = f"some values of {name} are more than {_MOST_MS:,} ms away from 1970; they are null in SQL"
-                self._report(Finding("warning", Kind.TIMESTAMP_OUT_OF_RANGE, self._name, None, None, text))
+                self._report(Finding("warning", Kind.TIMESTAMP_OUT_OF_RANGE, self._name, message=text))
         return batch
 
 

@@ -143,7 +143,7 @@ class DeltaTables:
                     table.alter.set_table_properties(properties, raise_if_not_exists=False)
                 _evolve(table, schema)
             self._check_partitions(table, state.topic)
-            return DataTarget("delta", state.topic, self._path(name), schema, self._options)
+            return DataTarget("delta", state.topic, self._path(name), schema=schema, settings=self._options)
 
     def renew(self, topic: str) -> None:
         """Gives a topic's table of an earlier version what it lacks."""
@@ -160,7 +160,7 @@ class DeltaTables:
             if table is None:
                 return []
             if paths.is_remote(path):
-                target = DataTarget("delta", topic, path, _columns(table), self._options)
+                target = DataTarget("delta", topic, path, schema=_columns(table), settings=self._options)
                 return missing_remote(target, table.file_uris())
             return [each for each in table.file_uris() if not Path(paths.local(each)).exists()]
 

@@ -96,7 +96,7 @@ class _Partition(Value, frozen=True, omit_defaults=True):
 
     def exported(self) -> Exported:
         missing, filling = (tuple((first, last + 1) for first, last in pairs) for pairs in (self.missing, self.filling))
-        return Exported(self.next_offset, self.until, self.left_out, self.files, missing, filling)
+        return Exported(self.next_offset, self.until, self.left_out, files=self.files, missing=missing, filling=filling)
 
 
 class _Document(Value, frozen=True, omit_defaults=True):

@@ -130,7 +130,9 @@ class IcebergTables:
             directory = _data_directory(table)
             if paths.is_remote(directory):
                 settings = {name: str(value) for name, value in table.io.properties.items()}
-                return missing_remote(DataTarget("iceberg", topic, directory, _columns(table), settings), files)
+                return missing_remote(
+                    DataTarget("iceberg", topic, directory, schema=_columns(table), settings=settings), files
+                )
             return [each for each in files if not Path(each).exists()]
 
     def commit(self, target: DataTarget, files: Sequence[ParquetFile], before: ExportState, after: ExportState) -> None:
@@ -145,7 +147,11 @@ class IcebergTables:
             properties = {EXPORT: export_state.dump(after), COMMIT: uuid4().hex}
             entries = [
                 data_file(
-                    table, _url(paths.join(target.directory, each.name)), each.footer, each.size, Record(each.day)
+                    table,
+                    _url(paths.join(target.directory, each.name)),
+                    each.footer,
+                    size=each.size,
+                    partition=Record(each.day),
                 )
                 for each in files
             ]
@@ -271,7 +277,7 @@ class IcebergTables:
         fields = _fields(table, include_ids=True)
         own = pa.schema([fields[each.name] for each in schema])
         settings = {name: str(value) for name, value in table.io.properties.items()}
-        return DataTarget("iceberg", topic, _local(_data_directory(table)), own, settings)
+        return DataTarget("iceberg", topic, _local(_data_directory(table)), schema=own, settings=settings)
 
     def _load_catalog(self) -> Any:
         if self._opened is None:

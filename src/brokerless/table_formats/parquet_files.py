@@ -207,7 +207,16 @@ class _OpenParquetFile:
         unfinished = None if self._file is None else self._file.unfinished
         footer = self._footer[0] if self._footer else None
         records, first, last = self._records, self._first_offset, self._last_offset
-        return ParquetFile(self.name, unfinished, records, size, first, last, self._day, footer)
+        return ParquetFile(
+            self.name,
+            unfinished,
+            records,
+            size=size,
+            first_offset=first,
+            last_offset=last,
+            day=self._day,
+            footer=footer,
+        )
 
     def abandon(self) -> None:
         with suppress(Exception):

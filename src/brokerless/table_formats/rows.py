@@ -62,7 +62,7 @@ def cut_findings(cut: Cut, path: str) -> Iterator[Finding]:
     for side, (count, first) in sorted(cut.items()):
         what = f"{count} {side}s have" if count > 1 else f"a {side} has"
         text = f"{what} {FINER}; the bytes are kept ({'the first at ' if count > 1 else ''}offset {first})"
-        yield Finding("warning", NOT_DECODED[side], path, None, first, text)
+        yield Finding("warning", NOT_DECODED[side], path, offset=first, message=text)
 
 
 @dataclass(slots=True)

@@ -223,7 +223,15 @@ class Batcher:
                 estimate, most = None, max(_AT_ONCE, _BYTES_AT_ONCE // max(1, settings.batch_size))
             else:
                 estimate, most = float(self.ratio.estimate), _AT_ONCE
-            starts = cut_batches(columns, settings.batch_size, estimate, breaks, settings.message_format, first, most)
+            starts = cut_batches(
+                columns,
+                settings.batch_size,
+                estimate,
+                breaks=breaks,
+                magic=settings.message_format,
+                first=first,
+                most=most,
+            )
             if not is_last and starts[-1] == batch.num_rows:
                 starts = starts[:-1]  # the last one may not be full
             if len(starts) < 2:

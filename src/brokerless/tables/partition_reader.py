@@ -117,7 +117,7 @@ class PartitionReader:
         >>> partition.batches(["baseOffset", "lastOffset"]).read_all().num_rows > 1
         True
         """
-        return read_batches([self], columns, max_batch_bytes, on_damage, done)
+        return read_batches([self], columns, max_batch_bytes, on_damage=on_damage, done=done)
 
     def _batches(
         self, schema: pa.Schema, max_batch_bytes: int | None, on_damage: OnDamage | None, done: Done
@@ -139,7 +139,9 @@ class PartitionReader:
             for chunk in (scan if check else scan_headers)(each.file, graded, each.start):
                 wrong: list[Finding] = []
                 valid = check_checksums(chunk, each.file.path, wrong.append) if check else None
-                yield from chunk_batches(chunk, source, schema, valid, report, max_batch_bytes)
+                yield from chunk_batches(
+                    chunk, source, schema, is_valid=valid, report=report, max_batch_bytes=max_batch_bytes
+                )
                 if on_damage is not None:
                     report_past_last(chunk if valid is None else chunk.take(valid), each.file.path, on_damage)
                 if on_damage is not None:
@@ -208,7 +210,7 @@ class PartitionReader:
             if on_unreadable is not None:
                 on_unreadable(error)
             elif on_damage is not None:
-                on_damage(Finding("error", Kind.UNREADABLE_FILE, path, None, None, error.reason_for(path)))
+                on_damage(Finding("error", Kind.UNREADABLE_FILE, path, message=error.reason_for(path)))
             else:
                 raise error
 
@@ -226,7 +228,15 @@ class PartitionReader:
                 source = RowSource(each.file.path, self.topic, self.partition)
                 try:
                     seen.begin(each.segment.base_offset, is_merged=each.is_merged)
-                    summary = summarize(each.file, report, start, max_batch_bytes, seen, watch, is_last=each.is_last)
+                    summary = summarize(
+                        each.file,
+                        report,
+                        start,
+                        max_batch_bytes=max_batch_bytes,
+                        seen=seen,
+                        watch=watch,
+                        is_last=each.is_last,
+                    )
                     seen.end(each.file, each.next_base_offset)
                     row = segment_row(each.segment, source, summary)
                     if not is_followed(each.partition, each.segment, summary.last_offset):

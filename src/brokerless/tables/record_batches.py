@@ -207,7 +207,7 @@ def chunk_batches(
         from brokerless.format.read.wrappers import inspect_wrappers
 
         wrappers = inspect_wrappers(chunk.buffer, chunk.batches, max_batch_bytes)
-    yield from headers_batches(chunk.batches, source, chunk.base, schema, wrappers, is_valid)
+    yield from headers_batches(chunk.batches, source, chunk.base, schema=schema, wrappers=wrappers, is_valid=is_valid)
     if wrappers is not None:
         report_damages(wrappers.damages, source.file, chunk.base, report)
 
@@ -329,7 +329,7 @@ def _headers(columns: RecordColumns, rows: int) -> Column:
 def _header_keys(columns: RecordColumns, count: int) -> Column:
     """Header keys are UTF-8; what is not is replaced, as Java's ``String`` does when Kafka's reader makes one."""
     ends, data = columns.header_key_ends, columns.header_key_data
-    keys = _binary(ends, data, None, count, pa.string())
+    keys = _binary(ends, data, None, count=count, type_=pa.string())
     if count and bool((data[: ends[count]] >= 0x80).any()):
         try:
             keys.validate(full=True)

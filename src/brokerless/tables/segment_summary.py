@@ -71,17 +71,28 @@ def summarize(
         if watch is not None:
             watch(chunk)
         report_past_last(chunk, file.path, report)
-        add_chunk(summary, chunk, file.path, report, start_offset, max_batch_bytes)
+        add_chunk(summary, chunk, file.path, report=report, start_offset=start_offset, max_batch_bytes=max_batch_bytes)
         repeated = None if seen is None else seen.repeated(chunk.batches)
         if seen is None:
             continue
         if repeated is not None:
             passed = SegmentSummary(file.size)
-            add_chunk(passed, chunk.take(repeated), file.path, ignore, start_offset, max_batch_bytes)
+            add_chunk(
+                passed,
+                chunk.take(repeated),
+                file.path,
+                report=ignore,
+                start_offset=start_offset,
+                max_batch_bytes=max_batch_bytes,
+            )
             summary.records -= passed.records
             at = int(np.argmax(repeated))
-            _report_repeated(seen, file.path, int(chunk.positions[at]), int(chunk.batches.entry_offset[at]), report)
-        summary.records -= _repeated_in_part(chunk, seen, repeated, file.path, report, start_offset)
+            _report_repeated(
+                seen, file.path, int(chunk.positions[at]), first=int(chunk.batches.entry_offset[at]), report=report
+            )
+        summary.records -= _repeated_in_part(
+            chunk, seen, repeated, path=file.path, report=report, start_offset=start_offset
+        )
     for finding, records in repeated_records(file, start_offset) if summary.goes_back else ():
         report(finding)
         summary.records -= records
@@ -117,7 +128,9 @@ def _repeated_in_part(
             left_out = [] if is_new is None else np.flatnonzero(~is_new & (offsets >= start_offset)).tolist()
             if left_out:
                 row = int(np.searchsorted(np.cumsum(decoded.given), left_out[0], "right"))
-                _report_repeated(seen, path, int(decoded.positions[row]), int(offsets[left_out[0]]), report)
+                _report_repeated(
+                    seen, path, int(decoded.positions[row]), first=int(offsets[left_out[0]]), report=report
+                )
             count += len(left_out)
             del decoded, offsets
     return count

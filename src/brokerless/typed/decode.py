@@ -181,7 +181,7 @@ def _unframed(column: Column) -> Frames:
     codes = (
         np.where(arrow.is_valid(column), np.int32(UNFRAMED), np.int32(NULL)) if len(column) else np.empty(0, np.int32)
     )
-    return Frames([], codes, arrow.data(column), bounds[:-1], bounds[1:])
+    return Frames([], codes, arrow.data(column), starts=bounds[:-1], ends=bounds[1:])
 
 
 def _joined(payloads: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:

@@ -68,12 +68,12 @@ def find_frames(column: Column, side: str, headers: Column | None = None) -> Fra
         if len(zero):
             numbers = _big_endian(data, starts[zero] + 1, 4)
             narrow = zero[numbers != 0]  # no registry gives the id 0: a whole number of 8 bytes, say
-            _add(known, codes, narrow, numbers[numbers != 0], CONFLUENT)
+            _add(known, codes, narrow, ids=numbers[numbers != 0], name=CONFLUENT)
             starts[narrow] += 5
             wide = zero[(numbers == 0) & (lengths[zero] >= 9)]
             numbers = _big_endian(data, starts[wide] + 1, 8)
             wide, numbers = wide[numbers != 0], numbers[numbers != 0]
-            _add(known, codes, wide, numbers, APICURIO)
+            _add(known, codes, wide, ids=numbers, name=APICURIO)
             starts[wide] += 9
         three = np.flatnonzero((first == 3) & (lengths >= 18))
         if len(three):
@@ -86,10 +86,10 @@ def find_frames(column: Column, side: str, headers: Column | None = None) -> Fra
                 known += [Frame(name, str(UUID(bytes=each.tobytes()))) for each in distinct]
                 starts[chosen] += 18
     if headers is not None and rows:
-        _from_headers(known, codes, starts, bounds, side, headers)
+        _from_headers(known, codes, starts, bounds=bounds, side=side, headers=headers)
     if column.null_count:
         codes[~arrow.is_valid(column)] = NULL
-    return Frames(known, codes, data, starts, ends)
+    return Frames(known, codes, data, starts=starts, ends=ends)
 
 
 def _big_endian(data: NDArray[np.uint8], at: NDArray[np.int64], width: int) -> NDArray[np.int64]:

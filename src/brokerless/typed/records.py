@@ -179,7 +179,7 @@ class Failures:
             part = " in full" if LEFT_OUT in reason else ""
             where = "" if first is None else f" ({'the first at ' if count > 1 else ''}offset {first})"
             text = f"{what} not decoded{part}: {reason}; the bytes are kept{where}{advice if UNFIT in reason else ''}"
-            yield Finding("warning", NOT_DECODED[side], path, None, first, text)
+            yield Finding("warning", NOT_DECODED[side], path, offset=first, message=text)
         yield from _of_shared(self.shared, path)
 
 
@@ -203,4 +203,4 @@ def shared_ids(topic_type: TopicType, path: str) -> Iterator[Finding]:
 
 def _of_shared(texts: Iterable[str], path: str) -> Iterator[Finding]:
     for text in sorted(texts):
-        yield Finding("warning", Kind.SCHEMA_ID_SHARED, path, None, None, text)
+        yield Finding("warning", Kind.SCHEMA_ID_SHARED, path, message=text)

@@ -234,9 +234,9 @@ def _schema(subject: str, version: int, value: Mapping[str, Any]) -> Schema:
         raise ValueError(f"schemaType {kind!r}")
     guid = value.get("guid")
     return Schema(
-        subject, version, _number(value, "id"), kind, _text(value, "schema"),
-        tuple(_references(value.get("references") or ())), value.get("deleted") is True,
-        guid.lower() if isinstance(guid, str) else None,
+        subject, version, _number(value, "id"), type=kind, text=_text(value, "schema"),
+        references=tuple(_references(value.get("references") or ())), is_deleted=value.get("deleted") is True,
+        guid=guid.lower() if isinstance(guid, str) else None,
     )  # fmt: skip
 
 

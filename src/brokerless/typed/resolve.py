@@ -50,7 +50,7 @@ def resolve_topic(
     and ``value`` have already; JSON that is none of these (an array among objects) adds nothing to them, and a field of
     Avro that they have under one of its aliases has that name."""
     sides = {
-        name: SideScan(name, format_, registry, topic, None if known is None else known[name])
+        name: SideScan(name, format_, registry, topic=topic, known=None if known is None else known[name])
         for name, format_ in _formats(decoding)
     }
     needs = [each for each in sides.values() if each.needs_scan(decoding)]
@@ -266,7 +266,7 @@ class SideScan:
         others = [] if schema is None else self.registry.others(schema)
         named = tuple(sorted(f"{each.subject} {each.version}" for each in others))
         messages = tuple(sorted(self.messages.get((framing_, id_), ())))
-        return UsedSchema(id_, framing_, count, schema, messages, others=named)
+        return UsedSchema(id_, framing_, count, schema=schema, messages=messages, others=named)
 
     def _typed(self, used: list[UsedSchema]) -> SideType:
         from brokerless.typed.schema_types import type_of_schemas
@@ -277,7 +277,9 @@ class SideScan:
             named = [None if each.schema is None else with_names_of(each.schema, self.known) for each in used]
             used = [replace(each, schema=schema) for each, schema in zip(used, named, strict=True)]
         type_, kept = type_of_schemas(used)
-        return SideType(SCHEMA, type_, tuple(kept), tuple(sorted(self.counts.items())), self.is_partial)
+        return SideType(
+            SCHEMA, type_, tuple(kept), counts=tuple(sorted(self.counts.items())), is_partial=self.is_partial
+        )
 
     def _unframed(self, used: list[UsedSchema]) -> SideType:
         counts = tuple(sorted(self.counts.items()))

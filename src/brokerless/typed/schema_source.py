@@ -122,12 +122,17 @@ def _from_files(location: Location, names: Sequence[str]) -> Registry:
         version = _VERSION.fullmatch(stem)
         subject, number = (stem, 1) if version is None else (version["subject"], int(version["version"]))
         own_id: int | str = int(stem) if stem.isdecimal() and len(stem) < 20 else stem.lower()
-        found[name] = Schema(subject, number, own_id, _SUFFIXES[f".{suffix}"], text)
+        found[name] = Schema(subject, number, own_id, type=_SUFFIXES[f".{suffix}"], text=text)
     for name, schema in found.items():
         # What a file imports, it names by the file; those are in the same directory.
         imports = tuple(Reference(other, each.subject, each.version) for other, each in found.items() if other != name)
         whole = Schema(
-            schema.subject, schema.version, schema.id, schema.type, schema.text, _needed(schema, imports, found)
+            schema.subject,
+            schema.version,
+            schema.id,
+            type=schema.type,
+            text=schema.text,
+            references=_needed(schema, imports, found),
         )
         registry.versions[whole.subject, whole.version] = whole
         if isinstance(whole.id, int) or _UUID.fullmatch(whole.id):

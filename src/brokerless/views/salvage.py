@@ -37,7 +37,7 @@ def row(result: SalvageResult) -> dict[str, Any]:
         "topic": task.topic,
         "partition": task.partition,
         "sources": [each.path for each in task.paths],
-        **_written(task.salvage.dry_run, task.salvage.parquet, task.directory, task.name, result.files),
+        **_written(task.salvage.dry_run, task.salvage.parquet, task.directory, name=task.name, files=result.files),
         "startOffset": result.start_offset,
         "endOffset": result.end_offset,
         "batches": result.batches,
@@ -80,7 +80,9 @@ def carved_row(carved: Carved) -> dict[str, Any]:
         "topic": TOPIC,
         "partition": carved.partition,
         "source": carving.path,
-        **_written(carving.dry_run, carving.parquet, carving.directory, f"{TOPIC}-{carved.partition}", carved.files),
+        **_written(
+            carving.dry_run, carving.parquet, carving.directory, name=f"{TOPIC}-{carved.partition}", files=carved.files
+        ),
         "firstOffset": carved.first_offset,
         "lastOffset": carved.last_offset,
         "leaderEpoch": carved.leader_epoch,

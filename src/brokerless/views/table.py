@@ -39,7 +39,7 @@ def table(
     widths = [min(WIDEST, max(map(len, column))) for column in zip(names, *rows, strict=True)]
     width = screen.width()
     times = [name for name, *cells in zip(names, *rows, strict=True) if all(map(_TIME.fullmatch, cells))]
-    shown, widths = _fit(names, widths, (*right, *times), None if width is None else width - margin, needed)
+    shown, widths = _fit(names, widths, (*right, *times), most=None if width is None else width - margin, needed=needed)
     for row in (names, *rows):
         cells = [(names[at], _shorten(row[at], widths[at]), widths[at]) for at in shown]
         yield "  ".join(

@@ -22,7 +22,7 @@ from brokerless.jobs.restore.results import (
 from brokerless.views.restore.live import plan_lines, result_lines, rows
 
 FOUND = SourcePartition("t", 0, 5, 10, records=4, size=2000, first_timestamp=0, last_timestamp=1000)
-WARNING = Finding("warning", "retention-deletes", "b:1", None, None, "records go", None, "retention.ms=1")
+WARNING = Finding("warning", "retention-deletes", "b:1", message="records go", found="retention.ms=1")
 PLAN = Restore(
     "b:1", (TopicRestore("t", (FOUND,), 1, {}, {}, False),), (WARNING,), (GroupRestore("g", "t", 0, 7, None),)
 )
@@ -38,7 +38,7 @@ def test_a_dry_run_shows_what_is_there_and_what_is_to_be_known() -> None:
 
 
 def test_a_dry_run_with_errors_says_that_nothing_would_be_restored() -> None:
-    error = Finding("error", "topic-has-records", "b:1", None, None, "t has records")
+    error = Finding("error", "topic-has-records", "b:1", message="t has records")
     (line,) = result_lines(replace(PLAN, findings=(WARNING, error)))
     assert line == "nothing would be restored to b:1: 1 error"
 

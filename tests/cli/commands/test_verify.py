@@ -179,7 +179,9 @@ def test_of_a_kind_that_says_something_else_each_time_the_first_few_are_shown(ru
 
     groups = FindingGroups()
     for number in range(8):
-        groups.add(Finding("warning", Kind.OFFSET_GAP, "a-0/x.log", number, number, f"text {number}"))
+        groups.add(
+            Finding("warning", Kind.OFFSET_GAP, "a-0/x.log", position=number, offset=number, message=f"text {number}")
+        )
     lines = list(groups.lines("a-0/"))
     assert len(lines) == 6
     assert lines[0] == "warning  x.log, position 0: text 0"

@@ -7,7 +7,7 @@ from brokerless.jobs.audit.advice import abort_command, advice_at, advice_for
 
 
 def finding(kind: Kind, file: str, offset: int | None = 1420) -> Finding:
-    return Finding("warning", kind, file, None, offset, "text")
+    return Finding("warning", kind, file, offset=offset, message="text")
 
 
 def test_the_advice_about_a_transaction_that_nobody_ends_has_the_command() -> None:

@@ -14,7 +14,7 @@ from brokerless.log.storage.location import Location
 
 
 def entry(path: str, version: str = "1/2/3", run: str = "r1", kind: str = "segment") -> Checked:
-    finding = Finding("error", "checksum-mismatch", path, 5, 7, "a text", None, "0x1")
+    finding = Finding("error", "checksum-mismatch", path, position=5, offset=7, message="a text", found="0x1")
     return Checked(
         kind, path, version, run, "t", 0, 1, 9, True, (finding,), (DamagedRange(path, 5, 10, 7, None, "k", "m"),)
     )

@@ -424,7 +424,7 @@ def test_a_headline_is_green_only_where_nothing_is_to_be_said(
 ) -> None:
     proof = brokerless.prove(proved / "proof.json")
     proof.signature = signature
-    proof.findings[:] = [Finding(each, Kind.NOT_SIGNED, "f", None, None, "text") for each in severities]
+    proof.findings[:] = [Finding(each, Kind.NOT_SIGNED, "f", message="text") for each in severities]
     assert headline(proof) == expected
     assert f'<h1 class="{expected[1]}">{expected[0]}</h1>' in proof_page(proof)
 

@@ -84,8 +84,8 @@ def test_of_very_many_findings_the_rest_is_counted(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(damaged_regions, "MOST_LISTED", 3)
     told = FindingCollector()
     for number in range(10):
-        told(Finding("warning", "odd", "f", number, None, "odd"))
-    told(Finding("error", "bad", "f", 0, None, "bad"))
+        told(Finding("warning", "odd", "f", position=number, message="odd"))
+    told(Finding("error", "bad", "f", position=0, message="bad"))
     *first, last = told.findings("t-0")
     assert [each.position for each in first] == [0, 1, 2, 0]
     assert (last.severity, last.kind, last.file) == ("warning", "odd", "t-0")

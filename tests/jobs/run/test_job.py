@@ -106,7 +106,7 @@ def test_when_a_job_is_stopped_no_process_stays(stop: signal.Signals, tmp_path: 
     "error",
     [
         RefusedError("OffsetsOutOfOrderException", "offset 5 comes after 7"),
-        DamageError(Finding("error", "zero-tail", "a.log", 1, None, "nothing but zeros")),
+        DamageError(Finding("error", "zero-tail", "a.log", position=1, message="nothing but zeros")),
         RowError(7, "offset", "is null"),
     ],
     ids=lambda error: type(error).__name__,

@@ -16,7 +16,7 @@ def demo() -> CheckedRun:
 
 
 def finding(file: str) -> Finding:
-    return Finding("error", Kind.CHECKSUM_MISMATCH, file, 7, 3, "wrong")
+    return Finding("error", Kind.CHECKSUM_MISMATCH, file, position=7, offset=3, message="wrong")
 
 
 def test_findings_are_of_the_partition_whose_file_they_name() -> None:

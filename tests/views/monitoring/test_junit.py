@@ -13,9 +13,18 @@ def test_partitions_are_test_cases() -> None:
     places = {f"d/{name}-0": Place(f"d/{name}-0", name, 0, 1) for name in ("sound", "hurt", "odd\x00\ud800<&")}
     run = CheckedRun(1_000, places, 1_250, 1)
     run.unread = ["nowhere: there is no such file or directory"]
-    run.add(Finding("error", Kind.CHECKSUM_MISMATCH, "d/hurt-0/0.log", 5, 6, "the checksum \x1b[31m differs"))
-    run.add(Finding("error", Kind.ZERO_TAIL, "d/hurt-0/0.log", 9, None, "zeros"))
-    run.add(Finding("warning", Kind.TRUNCATED_BATCH, "d/odd\x00\ud800<&-0/0.log", 5, 6, "cut"))
+    run.add(
+        Finding(
+            "error",
+            Kind.CHECKSUM_MISMATCH,
+            "d/hurt-0/0.log",
+            position=5,
+            offset=6,
+            message="the checksum \x1b[31m differs",
+        )
+    )
+    run.add(Finding("error", Kind.ZERO_TAIL, "d/hurt-0/0.log", position=9, message="zeros"))
+    run.add(Finding("warning", Kind.TRUNCATED_BATCH, "d/odd\x00\ud800<&-0/0.log", position=5, offset=6, message="cut"))
     (suite,) = list(JUnitXml.fromstring(junit(run)))
     assert (suite.tests, suite.failures, suite.errors, suite.time) == (4, 1, 1, 0.25)
     cases = {each.classname: each for each in suite}

@@ -15,8 +15,8 @@ def test_the_parser_gets_every_sample() -> None:
     run = CheckedRun(1_000, {ODD: Place(ODD, 'a"b\\c\nd', 0, 42), "x-1": Place("x-1", "x", 1, 7)}, 3_500, 1)
     run.unread = ["nowhere: there is no such file or directory"]
     for kind in (Kind.CHECKSUM_MISMATCH, Kind.CHECKSUM_MISMATCH, Kind.ZERO_TAIL):
-        run.add(Finding("error", kind, f"{ODD}/0.log", 1, 2, "m"))
-    run.add(Finding("warning", Kind.TRUNCATED_BATCH, "elsewhere", 1, 2, "m"))
+        run.add(Finding("error", kind, f"{ODD}/0.log", position=1, offset=2, message="m"))
+    run.add(Finding("warning", Kind.TRUNCATED_BATCH, "elsewhere", position=1, offset=2, message="m"))
     samples = {
         (each.name.removeprefix("brokerless_verify_"), *sorted(each.labels.items())): each.value
         for family in text_string_to_metric_families(metrics(run))

@@ -17,10 +17,19 @@ def test_findings_are_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checked_run, "MOST", 3)
     run = CheckedRun(1_000, {"/d/o ö-0": Place("/d/o ö-0", "o ö", 0, 1)}, 1_250, 2)
     run.unread = ["nowhere: there is no such file or directory"]
-    found = Finding("error", Kind.CHECKSUM_MISMATCH, "/d/o ö-0/0.log", 5, 6, "differs \ud800", "0x1", "0x2")
+    found = Finding(
+        "error",
+        Kind.CHECKSUM_MISMATCH,
+        "/d/o ö-0/0.log",
+        position=5,
+        offset=6,
+        message="differs \ud800",
+        expected="0x1",
+        found="0x2",
+    )
     run.add(found)
-    run.add(Finding("warning", Kind.TRUNCATED_BATCH, "s3://bucket/o-0/0.log", None, None, "cut"))
-    run.add(Finding("info", Kind.TRAILING_ZEROS, "/d/o ö-0/0.log", 0, None, "zeros"))
+    run.add(Finding("warning", Kind.TRUNCATED_BATCH, "s3://bucket/o-0/0.log", message="cut"))
+    run.add(Finding("info", Kind.TRAILING_ZEROS, "/d/o ö-0/0.log", position=0, message="zeros"))
     run.add(found)
     (own,) = Sarif.model_validate_json(sarif(run, "1.2.3")).runs
     driver = own.tool.driver
@@ -52,7 +61,7 @@ def test_advice_is_for_the_places_of_the_findings() -> None:
     def advice(*files: str) -> str:
         run = CheckedRun(0, {})
         for file in files:
-            run.add(Finding("error", kind, file, None, 1, "missing"))
+            run.add(Finding("error", kind, file, offset=1, message="missing"))
         (rule,) = json.loads(sarif(run, "1"))["runs"][0]["tool"]["driver"]["rules"]
         return str(rule["help"]["text"])
 

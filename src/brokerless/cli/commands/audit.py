@@ -71,7 +71,7 @@ def run(options: Namespace) -> int:
             continue
         if number and not options.json:
             output.prose("")
-        is_found |= _audit(log, chosen, starts, options, output)
+        is_found |= _audit(log, chosen, starts, options=options, output=output)
     if is_found:
         output.exit_code = max(output.exit_code, FINDINGS)
     return output.end()
@@ -142,7 +142,7 @@ def _audit(
         report(each.finding, partial(remote_row, each))
     if not options.json:
         is_whole = not is_narrowed(options)
-        for line in summary_lines(audits, found, starts.get(log.path), log.path, remote, is_whole=is_whole):
+        for line in summary_lines(audits, found, starts.get(log.path), path=log.path, remote=remote, is_whole=is_whole):
             output.prose(line)
         for line in () if remote is None else remote_lines(remote):
             output.prose(line)

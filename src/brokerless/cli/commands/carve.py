@@ -56,7 +56,8 @@ def run(options: Namespace) -> int:
     max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     to = output_directory(Location.of(options.to), options.paths)
     carvings = [
-        Carving(Location(path), to, config, max_batch_bytes, options.dry_run, parquet=parquet) for path in options.paths
+        Carving(Location(path), to, config, max_batch_bytes=max_batch_bytes, dry_run=options.dry_run, parquet=parquet)
+        for path in options.paths
     ]
     total = 0
     for each in carvings:

@@ -104,7 +104,9 @@ def run(options: Namespace) -> int:
     output = Output()
     selection = _filter_of(options)
     within, printed = (selection, None) if decoding(options) is None else _of_printed(selection)
-    run = _Run(options, within, clock.now(), output.is_terminal, secrets.token_bytes(32), printed)
+    run = _Run(
+        options, within, clock.now(), to_terminal=output.is_terminal, key=secrets.token_bytes(32), printed=printed
+    )
     for check in (_view, _range):  # what is wrong with options is reported before anything is read
         check(run)
     partitions = output.partitions(options)
@@ -185,7 +187,7 @@ def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
 
     in_threads = prepare if task.topic_type is None else None
     try:
-        for batch, text in _read(task, partition, columns, damages.append, done, in_threads):
+        for batch, text in _read(task, partition, columns, report=damages.append, done=done, prepare=in_threads):
             yield from damages
             damages.clear()
             shown = batch if left is None else batch.slice(0, left)
@@ -300,7 +302,7 @@ def _types(run: _Run, partitions: Sequence[Partition]) -> dict[str | None, Topic
         for each in own:
             with suppress(UnreadableError):  # which is reported when it is printed
                 task = _PrintTask(run, each.paths, None, run.options.jobs)
-                read = _read(task, cast("Partition", each), list(names), lambda _: None, lambda _: None)
+                read = _read(task, cast("Partition", each), list(names), report=lambda _: None, done=lambda _: None)
                 batches = (batch for batch, _ in read)
                 limit = None if run.printed else run.options.limit
                 yield from batches if limit is None else first_rows(batches, limit)
@@ -391,4 +393,4 @@ def _filter_of(options: Namespace) -> RecordFilter | None:
     from brokerless.tables.record_filter import RecordFilter, parse_header
 
     header = None if options.header is None else parse_header(options.header)
-    return RecordFilter(options.key, options.key_regex, options.grep, header, options.where)
+    return RecordFilter(options.key, options.key_regex, options.grep, header=header, where=options.where)

@@ -117,14 +117,14 @@ def _options(options: Namespace) -> CompactOptions:
         None if options.now is None else parse_time(options.now, clock.now()),
         options.delete_retention_ms,
         options.min_compaction_lag_ms,
-        segment_bytes,
-        options.keep_active,
-        options.from_start,
-        options.kafka,
-        options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
-        options.dry_run,
-        options.top if options.dry_run else 0,
-        KEY_BYTES if options.key_memory is None else options.key_memory,
+        segment_bytes=segment_bytes,
+        keep_active=options.keep_active,
+        from_start=options.from_start,
+        kafka=options.kafka,
+        max_batch_bytes=options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
+        dry_run=options.dry_run,
+        top_keys=options.top if options.dry_run else 0,
+        key_bytes=KEY_BYTES if options.key_memory is None else options.key_memory,
     )
 
 

@@ -84,7 +84,7 @@ def run(options: Namespace) -> int:
     target = ConversionTarget(magic, options.codec, options.level, options.batch_size)
     config = None if options.segment_bytes is None else log_config(options)
     max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
-    conversion = Conversion(target, config, options.isolation, max_batch_bytes, options.dry_run)
+    conversion = Conversion(target, config, options.isolation, max_batch_bytes=max_batch_bytes, dry_run=options.dry_run)
     output = Output()
     sources = output.sources(options)
     if output.exit_code == UNUSABLE:

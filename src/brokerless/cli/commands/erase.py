@@ -99,7 +99,11 @@ def run(options: Namespace) -> int:
     erasure = _erasure(options, partitions)
     path = options.manifest or f"{options.to.rstrip('/')}.erasure.json"
     request = ErasureRequest(
-        sources, Location(options.to), erasure, named_topics(partitions, options), ManifestFile(path, options.sign_key)
+        sources,
+        Location(options.to),
+        erasure,
+        named=named_topics(partitions, options),
+        manifest=ManifestFile(path, options.sign_key),
     )
     results = erase_logs(request, output.damage, progress, spark=options.spark, say=output.say)
     fields, copies, replicas = results.fields, results.copies, results.replicas
@@ -111,7 +115,7 @@ def run(options: Namespace) -> int:
         output.objects([{"copy": each.as_dict()} for each in copies])
         output.objects([{"replica": each.as_dict()} for each in replicas])
     else:
-        _show(output, results, fields, copies, options, None if erasure.dry_run else path)
+        _show(output, results, fields, copies=copies, options=options, manifest=None if erasure.dry_run else path)
     if not any(each.totals.selected or each.damages for each in results) and not results.finished:
         output.say(
             "no record has any of these keys" if erasure.selection.keys is not None else "no record was selected"

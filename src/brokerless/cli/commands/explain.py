@@ -101,7 +101,14 @@ def run(options: Namespace) -> int:
         text = f"{path}, at {field.position} of the inflated bytes" if inside else path
         place = None if inside else field.position
         output.damage(
-            Finding("error", Kind.FIELD_UNEXPECTED, explanation.file or "built", place, None, text, field.expected)
+            Finding(
+                "error",
+                Kind.FIELD_UNEXPECTED,
+                explanation.file or "built",
+                position=place,
+                message=text,
+                expected=field.expected,
+            )
         )
     return output.end()
 

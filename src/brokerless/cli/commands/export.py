@@ -97,13 +97,13 @@ def run(options: Namespace) -> int:
         options.by_date,
         options.isolation,
         options.compression,
-        options.file_bytes or FILE_BYTES,
-        options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
-        options.dry_run,
-        options.allow_removed,
-        decoding(options),
-        options.form,
-        catalog(options, options.form) or Catalog(),
+        file_bytes=options.file_bytes or FILE_BYTES,
+        max_batch_bytes=options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
+        dry_run=options.dry_run,
+        allow_removed=options.allow_removed,
+        decoding=decoding(options),
+        form=options.form,
+        catalog=catalog(options, options.form) or Catalog(),
     )
     output = Output()
     partitions = [each.paths for each in output.partitions(options)]
@@ -116,7 +116,7 @@ def run(options: Namespace) -> int:
         output.say(f"left out Kafka's own topics; name them with --topic to export them: {', '.join(internal)}")
         partitions = [each for each in partitions if each.topic not in internal]
     target = None if options.to is None else Location(options.to)
-    planned = plan_topics(partitions, options.paths, target, requested, output.damage)
+    planned = plan_topics(partitions, options.paths, target, export=requested, report=output.damage)
     exported: list[ExportedPartition] = []
     for (topic, partition), spans in planned.left_out.items():
         for first, after in spans:

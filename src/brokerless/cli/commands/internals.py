@@ -120,7 +120,7 @@ def run(options: Namespace) -> int:
                 elif has_others:
                     _state(_counted(partitions, done), given, options, output)
             if has_open:
-                _open_transactions(log, chosen, options, output, "\n" if has_others else "")
+                _open_transactions(log, chosen, options, output=output, above="\n" if has_others else "")
         except UnreadableError as error:
             output.unreadable(error)
     return output.end()
@@ -160,7 +160,7 @@ def _state(partitions: Iterable[Partition], given: Mapping[str, str], options: N
 
     above = ""
     tables = [each for each in options.table if each != OPEN_TRANSACTIONS] or TABLES
-    rows_of = state_rows(partitions, tables, output.damage, options.max_batch_bytes, given)
+    rows_of = state_rows(partitions, tables, output.damage, max_batch_bytes=options.max_batch_bytes, given=given)
     for name, rows in rows_of.items():
         if options.json:
             output.objects({"table": name, **row} for row in rows)

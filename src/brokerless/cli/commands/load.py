@@ -125,16 +125,16 @@ def run(options: Namespace) -> int:
         options.codec,
         options.level,
         BATCH_SIZE if options.batch_size is None else options.batch_size,
-        FORMATS.index(options.format),
-        options.timestamp_type,
+        message_format=FORMATS.index(options.format),
+        message_timestamp_type=options.timestamp_type,
     )
     placement = Routing(
         options.topic,
         options.partition,
         options.partitions,
-        options.start_offset,
-        options.timestamp,
-        options.topic_id,
+        start_offset=options.start_offset,
+        timestamp=options.timestamp,
+        topic_id=options.topic_id,
     )
     stdin = cast("BufferedReader | None", getattr(sys.stdin, "buffer", None))
     inputs = InputFiles(options.paths, options.bytes, stdin, options.max_line_bytes)

@@ -71,9 +71,14 @@ def run(options: Namespace) -> int:
     output = Output()
     erased, source = (None if each is None else Location(each) for each in (options.erased, options.source))
     proving = Proving(
-        Location(options.manifest), erased, source, options.public_key, selection_of(options), options.only,
-        options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
-    )  # fmt: skip
+        Location(options.manifest),
+        erased,
+        source,
+        public_key=options.public_key,
+        selection=selection_of(options),
+        only=options.only,
+        max_batch_bytes=options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
+    )
     with progress("checking") as done:
         proof = prove(proving, done=done, spark=options.spark, say=output.say, processes=None)
     if options.html is not None:

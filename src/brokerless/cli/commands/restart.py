@@ -98,7 +98,9 @@ def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bo
         if number and not options.json:
             output.prose("")
         directory = directories.get(log.path)
-        changed, total, ends = _show_partitions(chosen, directory, load_directory_state(log.directory), options, output)
+        changed, total, ends = _show_partitions(
+            chosen, directory, load_directory_state(log.directory), options=options, output=output
+        )
         is_changed |= changed > 0
         if directory is not None:
             is_changed |= bool(directory.refused) if not is_whole else not directory.is_harmless

@@ -162,15 +162,15 @@ def _into_disks(
         output.say("a restore that had been cut short was completed")
     size = sum(each.size for each in selected.partitions)
     with progress("reading", size) as done:
-        planned = plan_disks(selected, options.to, settings, on_damage, done)
+        planned = plan_disks(selected, options.to, settings, on_damage=on_damage, done=done)
     return _Job(
         planned,
         2 * size,
         lambda done: apply_disks(planned, settings, on_damage, done),
-        lambda result: any(each.lost for each in result.partitions),
-        disk_lines,
-        disk_result_lines,
-        disk_rows,
+        is_incomplete=lambda result: any(each.lost for each in result.partitions),
+        plan_lines=disk_lines,
+        result_lines=disk_result_lines,
+        rows=disk_rows,
     )
 
 
@@ -185,10 +185,10 @@ def _into_cluster(options: Namespace, selected: SelectedPartitions, on_damage: O
         planned.plan,
         sum(each.paths.size for readers in planned.readers.values() for each in readers),
         lambda done: apply(planned, on_damage, done),
-        lambda result: any(each.reason for each in result.groups),
-        plan_lines,
-        result_lines,
-        rows,
+        is_incomplete=lambda result: any(each.reason for each in result.groups),
+        plan_lines=plan_lines,
+        result_lines=result_lines,
+        rows=rows,
     )
 
 
@@ -205,7 +205,9 @@ def _plan(options: Namespace, selected: SelectedPartitions, on_damage: OnDamage)
     settings = LiveSettings(
         Reading(options.isolation, until, options.max_batch_bytes),
         None if options.offset_map is None else Path(options.offset_map),
-        options.rate, options.groups, options.append, options.offsets,
+        options.rate, groups=options.groups, append=options.append, offsets=options.offsets,
     )  # fmt: skip
     with progress("reading", sum(each.size for each in selected.partitions)) as done:
-        return plan_restore(selected, Connection(options.bootstrap_servers, config), settings, on_damage, done)
+        return plan_restore(
+            selected, Connection(options.bootstrap_servers, config), settings, on_damage=on_damage, done=done
+        )

@@ -74,7 +74,13 @@ def run(options: Namespace) -> int:
         return output.end()
 
     config = None if options.segment_bytes is None else log_config(options)
-    how = Salvage(config, options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES, options.dry_run, options.partial, parquet)
+    how = Salvage(
+        config,
+        options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
+        options.dry_run,
+        partial=options.partial,
+        parquet=parquet,
+    )
     planned = plan(sources, options.to, how, options.include)
     results: list[SalvageResult] = []
     total = planned.size * (1 if options.dry_run else 2)

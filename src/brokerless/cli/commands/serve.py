@@ -95,7 +95,7 @@ def run(options: Namespace) -> int:
     if output.exit_code == UNUSABLE:
         output.say("nothing is served")
         return output.end()
-    server = Server(directories, serve, output.damage, hidden, partial(is_selected, options))
+    server = Server(directories, serve, output.damage, hidden=hidden, is_wanted=partial(is_selected, options))
     asyncio.run(_serve(server, output, as_json=options.json))
     return output.end()
 

@@ -114,7 +114,9 @@ def _settings(options: Namespace) -> SizeSettings:
     if options.full and options.sample is not None:
         raise UsageError("--full and --sample exclude each other; use one of them")
     magics = [FORMATS.index(each) for each in options.format]
-    choices = choices_of(magics, options.codec, options.level, options.batch_records, options.batch_size)
+    choices = choices_of(
+        magics, options.codec, options.level, batch_records=options.batch_records, batch_bytes=options.batch_size
+    )
     if not choices:
         ranges = ", ".join(f"{codec} {low} to {high}" for codec, (low, high, _) in LEVELS.items())
         raise UsageError(f"nothing to compare: v0 and v1 have no zstd, and levels are {ranges}")

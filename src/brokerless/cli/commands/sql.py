@@ -105,7 +105,11 @@ def run(options: Namespace) -> int:
         if output.exit_code == UNUSABLE:
             continue
         how = jobs.TableOptions(
-            options.isolation, options.control, options.max_batch_bytes, output.damage, options.schemas
+            options.isolation,
+            options.control,
+            options.max_batch_bytes,
+            on_damage=output.damage,
+            schemas=options.schemas,
         )
         with Session(jobs.tables(log.directory, chosen, how), options.memory_limit) as session:
             if options.query is not None and options.output is not None:
@@ -171,7 +175,7 @@ def _show_all(session: Session, text: str, options: Namespace, output: Output, f
         if command == ".read":
             if not argument or argument in files:
                 raise UsageError(f"{argument}: this file reads itself" if argument else "write a file: .read FILE")
-            _show_all(session, _read(argument), options, output, (*files, argument))
+            _show_all(session, _read(argument), options, output=output, files=(*files, argument))
             continue
         if block.startswith("."):
             for line in answer(session, block):

@@ -66,7 +66,9 @@ def explain_manifest(data: bytes, chosen: RecordRange, budget: Budget) -> tuple[
         with builder.group("manifest") as group:
             if manifest is not None:
                 group.note = _summary(manifest)
-            _Members(builder, data.decode("latin-1"), chosen, manifest, _cut_off(data)).take_object("", 0)
+            _Members(builder, data.decode("latin-1"), chosen, manifest=manifest, cut_off=_cut_off(data)).take_object(
+                "", 0
+            )
             builder.take_rest("after the end of the object", "nothing")
             group.expected = problem and f"a manifest: {problem}"
 

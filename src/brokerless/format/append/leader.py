@@ -49,8 +49,23 @@ def append(
     if broken is not None:
         return broken
     if not len(batches):
-        return AppendResult(np.empty(0, np.uint8), first_offset, first_offset, layouts.NO_TIMESTAMP, True, 0)
-    appended = validate(buffer, config, first_offset, partition_leader_epoch, now_ms, origin, max_batch_bytes)
+        return AppendResult(
+            np.empty(0, np.uint8),
+            first_offset,
+            first_offset,
+            max_timestamp=layouts.NO_TIMESTAMP,
+            in_place=True,
+            records_converted=0,
+        )
+    appended = validate(
+        buffer,
+        config,
+        first_offset,
+        partition_leader_epoch=partition_leader_epoch,
+        now_ms=now_ms,
+        origin=origin,
+        max_batch_bytes=max_batch_bytes,
+    )
     if isinstance(appended, AppendResult) and not appended.in_place:
         written, _ = find_batches(appended.buffer)
         wrong = np.where(written.sizes > config.max_message_bytes, _TOO_LARGE, np.int8(0))

@@ -43,7 +43,9 @@ def assign_batch(buffer: NDArray[np.uint8], batch: Batches, timestamps: Int64s, 
         checksum = np.empty(1, np.uint32)
         crc32c_ranges(changed, np.array([at + layouts.BATCH_CRC_START]), np.array([end]), checksum)
         header["crc"] = checksum[0]
-    return AppendResult(changed, context.first_offset, next_offset, timestamp, True, 0)
+    return AppendResult(
+        changed, context.first_offset, next_offset, max_timestamp=timestamp, in_place=True, records_converted=0
+    )
 
 
 def assign_batches(
@@ -81,8 +83,12 @@ def assign_wrapper(
     """Sets the header of one v1 wrapper message, whose inner messages have these timestamps."""
     next_offset = context.first_offset + len(timestamps)
     timestamp = context.max_timestamp(timestamps)
-    changed = _set_messages(buffer, wrapper, np.array([next_offset - 1]), np.array([timestamp]), context)
-    return AppendResult(changed, context.first_offset, next_offset, timestamp, True, 0)
+    changed = _set_messages(
+        buffer, wrapper, np.array([next_offset - 1]), timestamps=np.array([timestamp]), context=context
+    )
+    return AppendResult(
+        changed, context.first_offset, next_offset, max_timestamp=timestamp, in_place=True, records_converted=0
+    )
 
 
 def assign_messages(buffer: NDArray[np.uint8], messages: Batches, context: AppendContext) -> AppendResult:
@@ -91,8 +97,17 @@ def assign_messages(buffer: NDArray[np.uint8], messages: Batches, context: Appen
     timestamps = np.maximum(messages.max_timestamp, layouts.NO_TIMESTAMP)
     if context.is_append_time and context.to_magic > layouts.MAGIC_V0:
         timestamps = np.full(count, context.now_ms)
-    changed = _set_messages(buffer, messages, context.first_offset + np.arange(count), timestamps, context)
-    return AppendResult(changed, context.first_offset, context.first_offset + count, int(timestamps.max()), True, 0)
+    changed = _set_messages(
+        buffer, messages, context.first_offset + np.arange(count), timestamps=timestamps, context=context
+    )
+    return AppendResult(
+        changed,
+        context.first_offset,
+        context.first_offset + count,
+        max_timestamp=int(timestamps.max()),
+        in_place=True,
+        records_converted=0,
+    )
 
 
 def _set_messages(
@@ -145,7 +160,14 @@ def rewrite_records(columns: RecordColumns, first: Batches, codec: int, context:
     if count == 0:
         if context.is_append_time and (codec or to_magic == layouts.MAGIC_V2):
             refuse("NullPointerException", "there is no record to rewrite, which Kafka does not expect")
-        return AppendResult(np.empty(0, np.uint8), first_offset, first_offset, timestamp, False, 0)
+        return AppendResult(
+            np.empty(0, np.uint8),
+            first_offset,
+            first_offset,
+            max_timestamp=timestamp,
+            in_place=False,
+            records_converted=0,
+        )
     columns.offset[:count] = first_offset + np.arange(count)
     if to_magic == layouts.MAGIC_V2:
         normalize_header_keys(columns)
@@ -159,7 +181,9 @@ def rewrite_records(columns: RecordColumns, first: Batches, codec: int, context:
     header["base_sequence"] = batch.base_sequence
     level = context.config.level if codec_name == context.config.codec else None
     buffer = Encoder(to_magic, codec_name, level).encode(columns, np.array([0, count]), header)
-    return AppendResult(buffer, first_offset, first_offset + count, timestamp, False, count)
+    return AppendResult(
+        buffer, first_offset, first_offset + count, max_timestamp=timestamp, in_place=False, records_converted=count
+    )
 
 
 def _check_producer(batch: Batches, to_magic: int) -> None:

@@ -93,7 +93,7 @@ def read_records(buffer: NDArray[np.uint8], batch: Batches, contents: bool, max_
     if int(batch.count[0]) < 0:
         refuse("InvalidRecordException", f"a count of {int(batch.count[0])} records", at)
     incomplete = np.full(1, error is not None, np.uint8)
-    read = decode_all(source, starts, ends, batch, incomplete, contents)
+    read = decode_all(source, starts, ends, batches=batch, incomplete=incomplete, contents=contents)
     code, left = int(read.status[0]), int(ends[0] - read.stopped_at[0])
     if code:
         message = reasons.REASONS[code][1]
@@ -207,7 +207,7 @@ def _payload(
         if error is not None:
             refuse("KafkaException", f"the payload does not decompress: {error}", at)
         return buffer, starts, starts, None
-    return _inflate(codec, layouts.MAGIC_V2, payload, max_batch_bytes, at)
+    return _inflate(codec, layouts.MAGIC_V2, payload, max_batch_bytes=max_batch_bytes, position=at)
 
 
 def _inflate(
@@ -244,7 +244,7 @@ def unwrap(buffer: NDArray[np.uint8], wrapper: Batches, max_batch_bytes: int) ->
     if wrong:
         refuse("InvalidRecordException", reasons.REASONS[wrong[0]][1], at)
     payload = buffer[starts[0] : ends[0]].data
-    inflated, starts, ends, error = _inflate(codec, magic, payload, max_batch_bytes, at)
+    inflated, starts, ends, error = _inflate(codec, magic, payload, max_batch_bytes=max_batch_bytes, position=at)
     inner = inflated[starts[0] : ends[0]]
     found = scan_batches(inner)
     left = inner[found.stopped_at :]

@@ -71,7 +71,9 @@ def validate(
 
     ``max_batch_bytes``: bytes that a batch may inflate to; past it, it is refused with ``RecordTooLargeException``.
     """
-    context = AppendContext(config, first_offset, partition_leader_epoch, now_ms, origin, max_batch_bytes)
+    context = AppendContext(
+        config, first_offset, partition_leader_epoch, now_ms=now_ms, origin=origin, max_batch_bytes=max_batch_bytes
+    )
     try:
         batches, broken = find_batches(buffer)
         compressed = batches.codec[batches.codec != 0]
@@ -83,7 +85,7 @@ def validate(
             if (batches.magic == config.to_magic).all():
                 return _assign_plain(buffer, batches, broken, context)
             return _convert_plain(buffer, batches, broken, context)
-        return _compressed(buffer, batches, broken, source, target, context)
+        return _compressed(buffer, batches, broken, source=source, target=target, context=context)
     except BatchRefusedError as error:
         return error.refusal
 
@@ -137,7 +139,7 @@ def _compressed(
 ) -> AppendResult:
     """Something is compressed, or will be."""
     if _is_v2(batches, broken, source):
-        return _compressed_batch(buffer, batches, source, target, context)
+        return _compressed_batch(buffer, batches, source, target=target, context=context)
     if source:
         return _wrapper(buffer, batches, target, context)
     _check_messages(buffer, batches, broken, context)
@@ -326,4 +328,6 @@ def _refuse_wrong(wrong: NDArray[np.int8], batch: Batches) -> None:
     message = f"{len(rows)} of {len(wrong)} records are refused: {some}{'; ...' if len(rows) > 3 else ''}"
     by_time = bool((wrong >= _TIMESTAMP).any())
     cause = "InvalidTimestampException" if by_time else "InvalidRecordException"
-    raise BatchRefusedError(Refusal("RecordValidationException", message, int(batch.positions[0]), cause, rows))
+    raise BatchRefusedError(
+        Refusal("RecordValidationException", message, int(batch.positions[0]), cause=cause, record_errors=rows)
+    )

@@ -45,7 +45,7 @@ def find_payloads(
     codec = int(codecs[0]) if len(codecs) and (codecs == codecs[0]).all() else 0
     first = buffer[starts[0] : ends[0]].data if codec == LZ4 else memoryview(b"")
     header = lz4.read_plain_header(first, int(magics.max())) if codec == LZ4 else 0
-    return Payloads(buffer, starts, ends, codecs, magics, codec, header)
+    return Payloads(buffer, starts, ends, codecs=codecs, magics=magics, common_codec=codec, lz4_header=header)
 
 
 class Inflater:

@@ -73,7 +73,7 @@ def _scan_few(buffer: NDArray[np.uint8], at: int, limit: int, until: int) -> Bat
     def size_at(position: int) -> int:
         return int.from_bytes(view[position + 8 : position + 12], "big", signed=True)
 
-    return scan_in_python(size_at, at, limit, until, len(view))
+    return scan_in_python(size_at, at, limit, until=until, end=len(view))
 
 
 def scan_in_python(size_at: Callable[[int], int | None], at: int, limit: int, until: int, end: int) -> BatchScan:

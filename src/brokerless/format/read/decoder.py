@@ -138,7 +138,7 @@ class Decoder:
         columns = self._columns if self._columns is not None else allocate(0, 0, 0)
         sources = self._sources or [(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.bool_))]
         positions, given, is_control = (np.concatenate(part) for part in zip(*sources, strict=True))
-        decoded = DecodedRecords(columns, positions, given, is_control, self._damages)
+        decoded = DecodedRecords(columns, positions, given, is_control=is_control, damages=self._damages)
         self._columns, self._sources, self._damages = None, [], []
         return decoded
 
@@ -148,7 +148,7 @@ class Decoder:
             payload = view[batches.positions[row] + layouts.BATCH_V2_SIZE : batches.ends[row]]
             error = self._inflater.check_header(int(batches.codec[row]), layouts.MAGIC_V2, payload)
             if error is not None:
-                self._damage(batches, row, reasons.COUNT_NEGATIVE, base, error, None)
+                self._damage(batches, row, reasons.COUNT_NEGATIVE, base=base, error=error, found=None)
         self._inflater.clear()
 
     def _v2(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[DecodedRecords]:
@@ -158,7 +158,9 @@ class Decoder:
         inner = int(np.searchsorted(run.ends, len(buffer) - SPACE, "right"))
         if inner:
             part = run if inner == len(run) else run.take(slice(0, inner))
-            yield from self._records(buffer, part, starts[:inner], part.ends, np.zeros(inner, np.uint8), {}, base)
+            yield from self._records(
+                buffer, part, starts[:inner], ends=part.ends, incomplete=np.zeros(inner, np.uint8), errors={}, base=base
+            )
         if inner < len(run):
             part, first = run.take(slice(inner, None)), int(starts[inner])
             last = buffer[first:]
@@ -166,7 +168,9 @@ class Decoder:
                 last = np.concatenate([last, np.zeros(SPACE, np.uint8)])
                 last.flags.writeable = False
             none = np.zeros(len(part), np.uint8)
-            yield from self._records(last, part, starts[inner:] - first, part.ends - first, none, {}, base)
+            yield from self._records(
+                last, part, starts[inner:] - first, ends=part.ends - first, incomplete=none, errors={}, base=base
+            )
         yield from self._if_huge()
 
     def _v2_compressed(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[DecodedRecords]:
@@ -179,7 +183,9 @@ class Decoder:
                 rows = np.flatnonzero(self._has_any(self._inflater.buffer, starts, ends) | (incomplete != 0))
                 part, starts, ends, incomplete = part.take(rows), starts[rows], ends[rows], incomplete[rows]
                 errors = {place: errors[row] for place, row in enumerate(rows.tolist()) if row in errors}
-            yield from self._records(self._inflater.buffer, part, starts, ends, incomplete, errors, base)
+            yield from self._records(
+                self._inflater.buffer, part, starts, ends=ends, incomplete=incomplete, errors=errors, base=base
+            )
             self._inflater.clear()
             yield from self._if_huge()
 
@@ -195,7 +201,7 @@ class Decoder:
         inflater = self._inflater
         for name in _HEADERS_OF_RECORDS:  # once, and not for each group
             getattr(run, name)
-        payloads = find_payloads(buffer, payload_starts, payload_ends, run.codec, run.magic)
+        payloads = find_payloads(buffer, payload_starts, payload_ends, codecs=run.codec, magics=run.magic)
         first = 0
         while first < len(run):
             inflater.clear()
@@ -230,7 +236,7 @@ class Decoder:
                     buffer, first, starts, ends, counts, run.entry_offset, base_timestamps, timestamp_types,
                     run.base_sequence, incomplete, self._selected, *columns.arrays(), given,
                 )  # fmt: skip
-                self._source(run, first, after, given, base)
+                self._source(run, first, after, given=given, base=base)
                 first = after
                 if first == count:
                     return
@@ -249,10 +255,10 @@ class Decoder:
                 buffer, first, starts[:last], ends, counts, run.entry_offset, base_timestamps, timestamp_types,
                 run.base_sequence, incomplete, self._selected, *columns.arrays(), given, status, stopped_at, resume,
             )  # fmt: skip
-            self._source(run, first, last, given, base)
+            self._source(run, first, last, given=given, base=base)
             if status[first]:
-                at = int(stopped_at[first] - starts[first])
-                self._damage(run, first, int(status[first]), base, errors.get(first), f"record bytes from {at} on")
+                found = f"record bytes from {int(stopped_at[first] - starts[first])} on"
+                self._damage(run, first, int(status[first]), base=base, error=errors.get(first), found=found)
             is_empty = columns.rows == 0
             del columns
             if after == last:
@@ -260,7 +266,9 @@ class Decoder:
                 continue
             given[first] = 0
             if is_empty and int(resume[3]) > MOST_HEADERS:
-                self._damage(run, first, reasons.TOO_MANY_HEADERS, base, None, f"{int(resume[3])} headers")
+                self._damage(
+                    run, first, reasons.TOO_MANY_HEADERS, base=base, error=None, found=f"{int(resume[3])} headers"
+                )
                 resume[:], counts = 0, counts.copy()
                 counts[first] = 0
             elif is_empty:
@@ -281,9 +289,9 @@ class Decoder:
                 buffer, first, run.positions, run.ends, run.entry_offset, self._selected, *columns.arrays(), given,
                 status,
             )  # fmt: skip
-            self._source(run, first, after, given, base)
+            self._source(run, first, after, given=given, base=base)
             for row in (np.flatnonzero(status[first:after]) + first).tolist():
-                self._damage(run, row, int(status[row]), base, None, None)
+                self._damage(run, row, int(status[row]), base=base, error=None, found=None)
             is_empty = columns.rows == 0
             del columns
             if after == count:
@@ -298,13 +306,13 @@ class Decoder:
         """Decodes the inner messages of v0 and v1 wrapper messages."""
         wrong, value_starts, value_ends = find_wrapper_values(buffer, run)
         for row, why in wrong.items():
-            self._damage(run, row, why, base, None, None)
+            self._damage(run, row, why, base=base, error=None, found=None)
         if wrong:
             keep = np.setdiff1d(np.arange(len(run)), np.array(list(wrong)))
             run, value_starts, value_ends = run.take(keep), value_starts[keep], value_ends[keep]
         for first, last, starts, ends, errors in self._inflated(buffer, run, value_starts, value_ends):
             for row, error in errors.items():  # Kafka reads a whole wrapper before it returns any message
-                self._damage(run, first + row, reasons.NO_MESSAGES, base, error, None)
+                self._damage(run, first + row, reasons.NO_MESSAGES, base=base, error=error, found=None)
             good = np.setdiff1d(np.arange(last - first), np.array(list(errors), np.int64))
             if self._any_of:
                 good = good[self._has_any(self._inflater.buffer, starts, ends)[good]]
@@ -328,10 +336,10 @@ class Decoder:
                 run.max_timestamp, self._selected, *columns.arrays(), given, status, stopped_at, base_offsets,
                 has_base_offset,
             )  # fmt: skip
-            self._source(run, first, after, given, base)
+            self._source(run, first, after, given=given, base=base)
             for row in (np.flatnonzero(status[first:after]) + first).tolist():
                 at = int(stopped_at[row] - starts[row])
-                self._damage(run, row, int(status[row]), base, None, f"inner bytes from {at} on")
+                self._damage(run, row, int(status[row]), base=base, error=None, found=f"inner bytes from {at} on")
             is_empty = columns.rows == 0
             del columns
             if after == count:
@@ -385,4 +393,4 @@ class Decoder:
         elif error is not None:
             kind, message, found = Kind.DECOMPRESSION_FAILED, f"the payload does not decompress: {error}", None
         position, offset = int(run.positions[row]) + base, int(run.entry_offset[row])
-        self._damages.append(Damage(kind, position, offset, message, found))
+        self._damages.append(Damage(kind, position, offset, message=message, found=found))

@@ -148,9 +148,9 @@ def find_continuation(
     for each in (*(broken.take(slice(one, one + 1)) for one in range(len(broken))), torn):
         expected.suspect(each, size)
     if not len(broken) and expected.is_torn:
-        found = _find_in_torn(read, size, stop + 1, expected, largest)
+        found = _find_in_torn(read, size, stop + 1, expected=expected, largest=largest)
     else:
-        found = _find_expected(read, size, start + 1, expected, largest, skip)
+        found = _find_expected(read, size, start + 1, expected=expected, largest=largest, skip=skip)
         if not len(broken):
             found = _find_end(read, size if found is None else found, stop + 1, expected) or found
     if found is None:
@@ -177,7 +177,7 @@ def find_passed_over(
     for one in range(len(broken)):
         expected.suspect(broken.take(slice(one, one + 1)), stop)
     start = int(broken.positions[-1])
-    found = _find_expected(read, stop, start + 1, expected, largest, lambda position: position)
+    found = _find_expected(read, stop, start + 1, expected=expected, largest=largest, skip=lambda position: position)
     found = _find_end(read, stop if found is None else found, start + 1, expected) or found
     if found is None:
         return None
@@ -301,7 +301,9 @@ def _find_expected(
     read: ReadRange, size: int, start: int, expected: _Expected, largest: int, skip: Callable[[int], int]
 ) -> int | None:
     while True:
-        found = find_next_batch(read, size, start, size, largest, skip, expected.are_possible)
+        found = find_next_batch(
+            read, size, start, until=size, largest=largest, skip=skip, is_possible=expected.are_possible
+        )
         if found is None or not expected.is_within_suspect(found) or expected.goes_on(read, size, found, largest):
             return found
         if expected.may_end(read, found):

@@ -80,7 +80,7 @@ def inspect_wrappers(
         if status[0] == reasons.MESSAGE_CRC:
             kind, message = reasons.REASONS[reasons.MESSAGE_CRC]
             damages.append(Damage(kind, *place, message))
-    return WrapperContents(base_offset, has_base_offset, count, repeats, tuple(damages))
+    return WrapperContents(base_offset, has_base_offset, count, repeats=repeats, damages=tuple(damages))
 
 
 def find_wrapper_values(

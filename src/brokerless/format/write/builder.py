@@ -98,7 +98,7 @@ class BatchBuilder:
         """Whether this record fits; the first always does."""
         if self.is_full or not self.count:
             return not self.is_full
-        record = self._record(self._last_offset + 1, timestamp, key, value, headers)
+        record = self._record(self._last_offset + 1, timestamp, key, value=value, headers=headers)
         return self.batch_size >= self.estimated_size + len(record)
 
     def append(
@@ -129,7 +129,7 @@ class BatchBuilder:
             self._base_timestamp = timestamp
         if self.magic < layouts.MAGIC_V2 and self.attributes.append_time is not None:
             timestamp = self.attributes.append_time
-        self._buffer += self._record(offset, timestamp, key, value, headers)
+        self._buffer += self._record(offset, timestamp, key, value=value, headers=headers)
         self._last_offset = offset
         self.count += 1
         if self.magic:
@@ -149,7 +149,7 @@ class BatchBuilder:
             is_relative = self.magic == layouts.MAGIC_V1 and self._compress is not None
             stored = offset - self.attributes.base_offset if is_relative else offset
             attributes = layouts.TIMESTAMP_TYPE_BIT if self.magic and self.attributes.append_time is not None else 0
-            return _message(self.magic, stored, attributes, timestamp, key, value)
+            return _message(self.magic, stored, attributes, timestamp=timestamp, key=key, value=value)
         base_timestamp = timestamp if self._base_timestamp is None else self._base_timestamp
         body = bytearray(1)
         body += encode_varint(timestamp - base_timestamp) + encode_varint(offset - self.attributes.base_offset)
@@ -202,7 +202,9 @@ class BatchBuilder:
         )
         timestamp = self._max_timestamp if self.attributes.append_time is None else self.attributes.append_time
         value = bytes(wrapper[self._header_size :])
-        return _message(self.magic, self._last_offset, attributes, timestamp, None, value)[: self._header_size]
+        return _message(self.magic, self._last_offset, attributes, timestamp=timestamp, key=None, value=value)[
+            : self._header_size
+        ]
 
 
 def _check(attributes: BatchAttributes, magic: int) -> None:

@@ -49,7 +49,15 @@ class BatchGroup:
     ) -> BatchGroup:
         """Other rows of some of the batches."""
         batches = self.batches.take(some)
-        return BatchGroup(columns, batches, self.magic[some], self.codec[some], self.ordinals[some], given, before)
+        return BatchGroup(
+            columns,
+            batches,
+            self.magic[some],
+            codec=self.codec[some],
+            ordinals=self.ordinals[some],
+            given=given,
+            before=before,
+        )
 
     @cached_property
     def firsts(self) -> Int64s:
@@ -203,7 +211,7 @@ def join_groups(one: BatchGroup, other: BatchGroup) -> BatchGroup:
     magic = np.concatenate([one.magic[: len(kept)], other.magic])
     codec = np.concatenate([one.codec[: len(kept)], other.codec])
     ordinals = np.concatenate([one.ordinals[: len(kept)], other.ordinals])
-    return BatchGroup(columns, batches, magic, codec, ordinals, given, one.before)
+    return BatchGroup(columns, batches, magic, codec=codec, ordinals=ordinals, given=given, before=one.before)
 
 
 class BatchDecoder(Protocol):
@@ -228,7 +236,7 @@ def decode_groups(
     chosen = batches.take(rows)
     for decoded in chain(decoder.decode(buffer, chosen, base), _flushed(decoder)):
         ordinals = rows[np.searchsorted(chosen.positions, decoded.positions - base)]
-        group = group_batches(decoded, batches, magic, codec, ordinals)
+        group = group_batches(decoded, batches, magic, codec=codec, ordinals=ordinals)
         damages = [*decoded.damages, *group.damages(base)]
         del decoded
         yield group, damages, ordinals
@@ -248,4 +256,4 @@ def group_batches(
     ``batches`` are to become."""
     some = ordinals[decoded.given > 0]
     given = decoded.given[decoded.given > 0].astype(np.int64)
-    return BatchGroup(decoded.columns, batches.take(some), magic[some], codec[some], some, given)
+    return BatchGroup(decoded.columns, batches.take(some), magic[some], codec=codec[some], ordinals=some, given=given)

@@ -71,7 +71,7 @@ class LostPosition:
         if at.is_shared:
             text = f"{self}, so that it gets none of the records that are written before its own"
         expected, found = f"up to offset {self.end_offset}", f"offset {at.offset}"
-        return Finding("warning", Kind.POSITION_PAST_END, path, None, None, text, expected, found)
+        return Finding("warning", Kind.POSITION_PAST_END, path, message=text, expected=expected, found=found)
 
     def row(self) -> Row:
         """Return it for programs."""
@@ -122,9 +122,9 @@ def read_positions(
     ids = {name: topic_id for topic_id, name in topics.items()}
     for each in partitions:
         if each.topic == CONSUMER_OFFSETS:
-            yield from _committed(each, ids, on_damage, max_batch_bytes, end_of(each.paths))
+            yield from _committed(each, ids, on_damage, max_batch_bytes=max_batch_bytes, end_offset=end_of(each.paths))
         elif each.topic == SHARE_GROUP_STATE:
-            yield from _shared(each, topics, on_damage, max_batch_bytes, end_of(each.paths))
+            yield from _shared(each, topics, on_damage, max_batch_bytes=max_batch_bytes, end_offset=end_of(each.paths))
 
 
 def lost_positions(
@@ -146,7 +146,9 @@ def _committed(
     end_offset: int | None,
 ) -> Iterator[GroupPosition]:
     found: dict[tuple[str, str, int], GroupPosition] = {}
-    for entry in last_by_key(partition, CONSUMER_OFFSETS, on_damage, max_batch_bytes, end_offset):
+    for entry in last_by_key(
+        partition, CONSUMER_OFFSETS, on_damage, max_batch_bytes=max_batch_bytes, end_offset=end_offset
+    ):
         record = decode_entry(entry, CONSUMER_OFFSETS, on_damage)
         if record.type not in ("OFFSET_COMMIT", "LEGACY_OFFSET_COMMIT") or record.payload is None or entry.key is None:
             continue
@@ -170,7 +172,14 @@ def _shared(
 ) -> Iterator[GroupPosition]:
     states: dict[tuple[str, str, int], Row] = {}
     keys: dict[tuple[str, str, int], tuple[bytes, int]] = {}
-    for entry in read_entries(partition, SHARE_GROUP_STATE, on_damage, None, end_offset, max_batch_bytes):
+    for entry in read_entries(
+        partition,
+        SHARE_GROUP_STATE,
+        on_damage,
+        start_offset=None,
+        end_offset=end_offset,
+        max_batch_bytes=max_batch_bytes,
+    ):
         record = decode_entry(entry, SHARE_GROUP_STATE, on_damage)
         if record.problem is not None or record.type not in (SNAPSHOT, UPDATE) or entry.key is None:
             continue
@@ -188,7 +197,9 @@ def _shared(
             offset = max(state["startOffset"], last + 1)
             source = SHARE_GROUP_STATE, partition.partition or 0
             key, version = keys[group, topic_id, number]
-            yield GroupPosition(group, topics[topic_id], number, offset, source, key, version, state)
+            yield GroupPosition(
+                group, topics[topic_id], number, offset=offset, source=source, key=key, version=version, value=state
+            )
 
 
 def _updated(state: Row, update: Row) -> Row:

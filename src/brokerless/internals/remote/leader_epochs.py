@@ -65,7 +65,7 @@ def check_remote_epochs(partition: PartitionPath, damage: Finding | None = None)
     which = f"its {len(segments)} remote segment{'s' * (len(segments) != 1)}" if segments else "its remote segments"
     text = f"{what}; the topic is tiered, and a leader without its leader epochs deletes {which} from the bucket"
     path = (location / names.LEADER_EPOCH_CHECKPOINT).path if entry is None else entry.path
-    return Finding("error", Kind.REMOTE_EPOCHS_LOST, path, None, None, text, expected, found)
+    return Finding("error", Kind.REMOTE_EPOCHS_LOST, path, message=text, expected=expected, found=found)
 
 
 def _remote_segments(partition: PartitionPath, topic: str) -> tuple[bool, Sequence[RemoteSegment]]:

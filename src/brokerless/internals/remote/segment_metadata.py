@@ -116,7 +116,14 @@ def read_remote_metadata(
             record = decode_entry(entry, REMOTE_LOG_METADATA, on_damage)
             problem = None if record.data is None else found.add(record.data, entry, partition.partition or 0)
             if problem is not None:
-                finding = Finding("warning", Kind.RECORD_UNREADABLE, entry.file, entry.position, entry.offset, problem)
+                finding = Finding(
+                    "warning",
+                    Kind.RECORD_UNREADABLE,
+                    entry.file,
+                    position=entry.position,
+                    offset=entry.offset,
+                    message=problem,
+                )
                 on_damage(finding)
     return found.metadata()
 
@@ -213,20 +220,20 @@ def _first(data: Mapping[str, Any], offset: int, metadata_partition: int) -> Seg
         of["name"],
         of["id"],
         of["partition"],
-        named["id"],
-        _STARTED,
-        data["startOffset"],
-        data["endOffset"],
-        data["maxTimestampMs"],
-        data["segmentSizeInBytes"],
-        tuple(sorted((each["leaderEpoch"], each["offset"]) for each in data["segmentLeaderEpochs"])),
-        data["brokerId"],
-        data["eventTimestampMs"],
-        data["eventTimestampMs"],
-        _bytes(data.get("customMetadata")),
-        data.get("txnIndexEmpty", False),
-        metadata_partition,
-        offset,
+        segment_id=named["id"],
+        state=_STARTED,
+        start_offset=data["startOffset"],
+        end_offset=data["endOffset"],
+        max_timestamp=data["maxTimestampMs"],
+        size=data["segmentSizeInBytes"],
+        epochs=tuple(sorted((each["leaderEpoch"], each["offset"]) for each in data["segmentLeaderEpochs"])),
+        broker_id=data["brokerId"],
+        started_at=data["eventTimestampMs"],
+        changed_at=data["eventTimestampMs"],
+        custom_metadata=_bytes(data.get("customMetadata")),
+        is_txn_index_empty=data.get("txnIndexEmpty", False),
+        metadata_partition=metadata_partition,
+        metadata_offset=offset,
     )
 
 

@@ -72,14 +72,14 @@ class RemoteStorage:
                 "this topic is tiered, and what of it is in remote storage is not known: its __remote_log_metadata is "
             )
             text += "not here"
-            return Finding("info", Kind.REMOTE_OFFSETS, partition.path, None, local, text)
+            return Finding("info", Kind.REMOTE_OFFSETS, partition.path, offset=local, message=text)
         last = max((each.end_offset for each in segments), default=-1)
         last = last if local is None else min(last, local - 1)
         first = max(min((each.start_offset for each in segments), default=0), partition.log_start_offset)
         if last < first:
             return None
         text = f"offsets {first}..{last} are in remote storage and were not read"
-        return Finding("info", Kind.REMOTE_OFFSETS, partition.path, None, first, text)
+        return Finding("info", Kind.REMOTE_OFFSETS, partition.path, offset=first, message=text)
 
 
 def read_remote_storage(
@@ -139,7 +139,7 @@ def _segments(
 
 def _segment(found: SegmentMetadata) -> RemoteSegment:
     epochs = tuple(epoch for epoch, _ in found.epochs)
-    return RemoteSegment(found.segment_id, found.start_offset, found.end_offset, found.size, epochs)
+    return RemoteSegment(found.segment_id, found.start_offset, found.end_offset, size=found.size, epochs=epochs)
 
 
 def _start_offset(segment: RemoteSegment) -> int:

@@ -58,7 +58,16 @@ class GapCheck:
             position, offset = int(chunk.positions[row]), int(firsts[row])
             expected = f"offset {max(int(before[row]), self.log_start_offset)}"
             self._found.append(
-                Finding("warning", Kind.OFFSET_GAP, path, position, offset, text, expected, f"offset {offset}")
+                Finding(
+                    "warning",
+                    Kind.OFFSET_GAP,
+                    path,
+                    position=position,
+                    offset=offset,
+                    message=text,
+                    expected=expected,
+                    found=f"offset {offset}",
+                )
             )
         sums = self.holes + np.cumsum(missing)
         self.holes = int(sums[-1])
@@ -83,7 +92,16 @@ class GapCheck:
         if last is not None and self.next_offset is not None and self.next_offset < last.base_offset:
             text = "offsets are missing before this empty segment, and nothing says that compaction took them"
             expected, found = f"offset {self.next_offset}", f"a segment that begins at {last.base_offset}"
-            yield Finding("warning", Kind.OFFSET_GAP, last.log.path, 0, last.base_offset, text, expected, found)
+            yield Finding(
+                "warning",
+                Kind.OFFSET_GAP,
+                last.log.path,
+                position=0,
+                offset=last.base_offset,
+                message=text,
+                expected=expected,
+                found=found,
+            )
 
     def at_segment(self, base_offset: int, path: str) -> Iterator[Finding]:
         """A segment begins. One that begins before the end of the last one hides the end of it: a broker looks for an
@@ -96,4 +114,6 @@ class GapCheck:
                 f"a segment that begins at {self.next_offset} or later",
                 f"one that begins at {base_offset}",
             )
-            yield Finding("error", Kind.SEGMENT_OVERLAP, path, None, base_offset, text, expected, found)
+            yield Finding(
+                "error", Kind.SEGMENT_OVERLAP, path, offset=base_offset, message=text, expected=expected, found=found
+            )

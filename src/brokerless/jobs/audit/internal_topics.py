@@ -53,7 +53,7 @@ def check_internal_topics(
     ``there`` all live partitions that it has; ``path`` is its own."""
     there = frozenset(there)
     yield from _transactions(tables, replicas, there)
-    yield from _directories(tables, replicas, there, node, path)
+    yield from _directories(tables, replicas, there, node=node, path=path)
     yield from _groups(tables, replicas)
 
 
@@ -81,7 +81,6 @@ def _transaction(place: Place, opened: OpenTransaction, row: dict[str, Any] | No
             "warning",
             Kind.TRANSACTION_ORPHANED,
             opened.file,
-            position=None,
             offset=opened.first_offset,
             message=text,
             expected="a transactional id",
@@ -94,9 +93,7 @@ def _transaction(place: Place, opened: OpenTransaction, row: dict[str, Any] | No
     if takes_part and state == "Ongoing":
         text = f"{of_producer} is that of transactional id {name!r}: its coordinator aborts it, "
         text += f"{row['transactionTimeoutMs']} ms after it began, unless its producer ends it"
-        return Finding(
-            "info", Kind.TRANSACTION_ONGOING, opened.file, position=None, offset=opened.first_offset, message=text
-        )
+        return Finding("info", Kind.TRANSACTION_ONGOING, opened.file, offset=opened.first_offset, message=text)
     if takes_part and state in ("PrepareCommit", "PrepareAbort"):
         end = state.removeprefix("Prepare").lower()
         text = f"{of_producer} is that of transactional id {name!r}, and it is decided: its coordinator writes the "
@@ -104,7 +101,6 @@ def _transaction(place: Place, opened: OpenTransaction, row: dict[str, Any] | No
             "info",
             Kind.TRANSACTION_DECIDED,
             opened.file,
-            position=None,
             offset=opened.first_offset,
             message=f"{text}{end} marker when it runs again",
         )
@@ -114,7 +110,6 @@ def _transaction(place: Place, opened: OpenTransaction, row: dict[str, Any] | No
         "warning",
         Kind.TRANSACTION_ORPHANED,
         opened.file,
-        position=None,
         offset=opened.first_offset,
         message=text,
         expected="Ongoing",
@@ -142,21 +137,25 @@ def _directories(
             if place[0] in ids:
                 text += f"; {place[0]} was created again"
             expected = ids.get(place[0], "a topic of the cluster")
-            yield Finding("warning", Kind.TOPIC_UNKNOWN, replica.path, None, None, text, expected, replica.topic_id)
+            yield Finding(
+                "warning", Kind.TOPIC_UNKNOWN, replica.path, message=text, expected=expected, found=replica.topic_id
+            )
         elif topics[replica.topic_id] != place[0]:
             text = "by its topic ID this is a partition of another topic"
             expected = topics[replica.topic_id]
-            yield Finding("error", Kind.TOPIC_ID_MISMATCH, replica.path, None, None, text, expected, place[0])
+            yield Finding(
+                "error", Kind.TOPIC_ID_MISMATCH, replica.path, message=text, expected=expected, found=place[0]
+            )
         elif not _is_here(rows.get(place), node):
             text = "the cluster's metadata has no replica of this partition here: a broker takes it for stray"
             found = str(rows[place]["replicas"]) if place in rows else "no such partition"
             expected = f"a replica on node {node.node_id}"
-            yield Finding("warning", Kind.REPLICA_ELSEWHERE, replica.path, None, None, text, expected, found)
+            yield Finding("warning", Kind.REPLICA_ELSEWHERE, replica.path, message=text, expected=expected, found=found)
     for place, row in rows.items():
         if node.node_id is not None and place not in there and _is_here(row, node):
             text = f"the cluster's metadata has a replica of {place[0]}-{place[1]} here, but there is no such directory"
             expected, found = "a directory", f"replicas {row['replicas']}, in sync {row['isr']}"
-            yield Finding("warning", Kind.REPLICA_MISSING, path, None, None, text, expected, found)
+            yield Finding("warning", Kind.REPLICA_MISSING, path, message=text, expected=expected, found=found)
 
 
 def _is_here(row: dict[str, Any] | None, node: DirectoryOwner) -> bool:
@@ -189,7 +188,6 @@ def _groups(tables: Mapping[str, Rows], replicas: Mapping[Place, LivePartition])
                 severity,
                 Kind.GROUP_OFFSET_BEYOND_END,
                 replica.path,
-                position=None,
                 offset=offset,
                 message=text,
                 expected=expected,
@@ -203,7 +201,6 @@ def _groups(tables: Mapping[str, Rows], replicas: Mapping[Place, LivePartition])
                 "info",
                 Kind.GROUP_OFFSET_BEFORE_START,
                 replica.path,
-                position=None,
                 offset=offset,
                 message=text,
                 expected=expected,
@@ -216,4 +213,4 @@ def _groups(tables: Mapping[str, Rows], replicas: Mapping[Place, LivePartition])
         paths = [replicas[topic, number].path for number in lags]
         each = ", ".join(f"{topic}-{number}: {lag}" for number, lag in sorted(lags.items()))
         text = f"group {group!r} is {sum(lags.values())} offsets behind in {topic} ({each})"
-        yield Finding("info", Kind.GROUP_LAG, paths[0], None, None, text)
+        yield Finding("info", Kind.GROUP_LAG, paths[0], message=text)

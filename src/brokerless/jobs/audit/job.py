@@ -113,7 +113,9 @@ def audit_partition(
     follower = _PartitionFollower.of(partition, lines, now_ms or clock.now(), max_batch_bytes)
     kept: list[Finding] = []
     counts: Counter[str] = Counter()
-    for finding in _findings(partition, follower, lines, max_batch_bytes, done, was_clean):
+    for finding in _findings(
+        partition, follower, lines, max_batch_bytes=max_batch_bytes, done=done, was_clean=was_clean
+    ):
         counts[finding.kind] += 1
         if counts[finding.kind] <= MOST_OF_A_KIND:
             kept.append(finding)
@@ -123,20 +125,20 @@ def audit_partition(
         partition.topic,
         partition.partition,
         partition.path,
-        partition.state,
-        len(partition.segments),
-        follower.summary,
-        follower.start_offset,
-        follower.end_offset,
-        dict(sorted(follower.magics.items())),
-        follower.transactions.committed,
-        follower.transactions.aborted,
-        tuple(follower.transactions.open(partition.segments)),
-        follower.transactions.without_data,
-        None if metadata is None or topic_id is None else (topic_id, metadata.path),
-        tuple(kept),
-        {kind: count - MOST_OF_A_KIND for kind, count in counts.items() if count > MOST_OF_A_KIND},
-        follower.missing_offsets(lines),
+        state=partition.state,
+        segments=len(partition.segments),
+        summary=follower.summary,
+        start_offset=follower.start_offset,
+        end_offset=follower.end_offset,
+        batches_by_magic=dict(sorted(follower.magics.items())),
+        committed=follower.transactions.committed,
+        aborted=follower.transactions.aborted,
+        open=tuple(follower.transactions.open(partition.segments)),
+        transactions_without_data=follower.transactions.without_data,
+        topic_id=None if metadata is None or topic_id is None else (topic_id, metadata.path),
+        findings=tuple(kept),
+        left_out={kind: count - MOST_OF_A_KIND for kind, count in counts.items() if count > MOST_OF_A_KIND},
+        missing_offsets=follower.missing_offsets(lines),
     )
 
 
@@ -169,7 +171,10 @@ def audit_partitions(
     """What :func:`audit_partition` says of each partition, in this order, or the error that it raises. ``spark``,
     ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them."""
     now_ms = clock.now()
-    tasks = [AuditTask(each, state.of(each), now_ms, max_batch_bytes, state.was_clean) for each in partitions]
+    tasks = [
+        AuditTask(each, state.of(each), now_ms, max_batch_bytes=max_batch_bytes, was_clean=state.was_clean)
+        for each in partitions
+    ]
     name = "brokerless audit"
     results = run(audit_task, tasks, spark=spark, done=done, say=say, name=name, processes=processes)
     with closing(results):
@@ -236,7 +241,11 @@ def _internal_topics(
     tables = state_rows(own, TABLES, lambda _: None)  # what is damaged there is reported of its partition
     replicas = {
         (each.topic, each.partition or 0): LivePartition(
-            each.path, each.start_offset, each.end_offset, each.topic_id and each.topic_id[0], each.open
+            each.path,
+            each.start_offset,
+            each.end_offset,
+            topic_id=each.topic_id and each.topic_id[0],
+            open_transactions=each.open,
         )
         for each in audits
         if each.topic is not None and each.state == "live"
@@ -246,7 +255,7 @@ def _internal_topics(
     if names.META_PROPERTIES in state.files:
         meta = load_meta_properties(state.files[names.META_PROPERTIES].location)
         node = DirectoryOwner(meta.node_id, meta.directory_id)
-    yield from check_internal_topics(tables, replicas, there, node, directory.path)
+    yield from check_internal_topics(tables, replicas, there, node=node, path=directory.path)
 
 
 @dataclass(slots=True)
@@ -278,7 +287,9 @@ class _PartitionFollower:
     def watch(self, chunk: Chunk, path: str) -> Iterator[Finding]:
         start = from_log_start(self.partition).start_offset or 0
         # What is too large is reported by verify_file.
-        add_chunk(self.summary, chunk, path, lambda _: None, start, self.max_batch_bytes)
+        add_chunk(
+            self.summary, chunk, path, report=lambda _: None, start_offset=start, max_batch_bytes=self.max_batch_bytes
+        )
         magics, counts = np.unique(chunk.batches.magic, return_counts=True)
         self.magics.update(dict(zip(magics.tolist(), counts.tolist(), strict=True)))
         holes = self.gaps.follow(chunk, path)
@@ -336,7 +347,7 @@ def _findings(
         if names.parse_segment_file(segment.log.name) is not None and not each.is_merged:
             yield from follower.gaps.at_segment(segment.base_offset, segment.log.path)
         seen = SegmentScan(segment.base_offset, last_offset, watch=follower.watch)
-        findings = verify_file(each.file, seen, max_batch_bytes, done, each.start)
+        findings = verify_file(each.file, seen, max_batch_bytes, done=done, start=each.start)
         yield from _graded(findings, each.is_last, partition.state == "live" and not was_clean)
         last_offset = seen.last_offset
         if each.is_merged:  # what is beside it is about all of those whose place it has taken
@@ -359,7 +370,7 @@ def _findings(
                 yield from verify_file(file, None, max_batch_bytes)
         except UnreadableError as error:
             reason = error.reason_for(snapshot.path)
-            yield Finding("error", Kind.UNREADABLE_FILE, snapshot.path, None, None, reason)
+            yield Finding("error", Kind.UNREADABLE_FILE, snapshot.path, message=reason)
     yield from check_metadata_files(partition)
     yield from follower.gaps.findings(partition.segments[-1] if partition.segments else None)
     yield from follower.timestamps.findings()
@@ -392,7 +403,7 @@ def _missing_indexes(segment: SegmentPaths) -> Iterator[Finding]:
         texts = ("the remote segment has no offset index", "the remote segment has no time index")
     for index, text in zip((segment.offset_index, segment.time_index), texts, strict=True):
         if index is None:
-            yield Finding(severity, Kind.INDEX_MISSING, segment.log.path, None, segment.base_offset, text)
+            yield Finding(severity, Kind.INDEX_MISSING, segment.log.path, offset=segment.base_offset, message=text)
 
 
 def _formats(path: str, follower: _PartitionFollower) -> Iterator[Finding]:
@@ -400,7 +411,7 @@ def _formats(path: str, follower: _PartitionFollower) -> Iterator[Finding]:
     if old:
         text = "messages in old formats: Kafka 4 still reads them, and converts them no more for old clients"
         found = ", ".join(f"{count} of v{magic}" for magic, count in sorted(old.items()))
-        yield Finding("info", Kind.LEGACY_FORMAT, path, None, None, text, "v2", found)
+        yield Finding("info", Kind.LEGACY_FORMAT, path, message=text, expected="v2", found=found)
     if follower.timestamps.has_none:
         text = "batches without timestamps: retention goes by the time of the file, which copying changes"
-        yield Finding("info", Kind.NO_TIMESTAMPS, path, None, None, text)
+        yield Finding("info", Kind.NO_TIMESTAMPS, path, message=text)

@@ -42,7 +42,7 @@ def check_start(directory: LogDirectory, state: DirectoryState) -> Iterator[Find
         partition = paths.get(each.path)
         if partition is not None and partition.partition_metadata is None and each.state == "live":
             text = "there is no partition.metadata: a broker renames this to -stray, and serves the topic without it"
-            yield Finding("warning", Kind.PARTITION_METADATA_MISSING, each.path, None, None, text)
+            yield Finding("warning", Kind.PARTITION_METADATA_MISSING, each.path, message=text)
     yield from _refused_settings(directory)
 
 

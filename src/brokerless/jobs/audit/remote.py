@@ -48,11 +48,11 @@ class RemoteFinding:
     topic: str
     topic_id: str
     partition: int
-    segment_id: str | None
-    objects: int
-    size: int
-    since: int | None
-    monthly_cost: float | None
+    segment_id: str | None = None
+    objects: int = 0
+    size: int = 0
+    since: int | None = None
+    monthly_cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ class _Comparison:
         segment = self.metadata.of(*key).get(objects.segment_id)
         if objects.path in self.dangling:
             text = "no broker serves this segment, as its leader epochs are not in the history of the log"
-            self._add(Kind.REMOTE_SEGMENT_DANGLING, "warning", text, objects, segment)
+            self._add(Kind.REMOTE_SEGMENT_DANGLING, "warning", text, objects=objects, segment=segment)
         elif segment is None:
             self._judge_unknown(objects, key, local)
         elif segment.state == _FINISHED and segment.is_referenced:
@@ -279,18 +279,18 @@ class _Comparison:
                 self.served_size += objects.size
         elif segment.state == _FINISHED:
             text = "a later copy has taken the place of this segment; brokers delete it when its offsets expire"
-            self._add(Kind.REMOTE_SEGMENT_REPEATED, "info", text, objects, segment)
+            self._add(Kind.REMOTE_SEGMENT_REPEATED, "info", text, objects=objects, segment=segment)
         elif segment.state == _DELETING:
             text = "the deletion of this segment began, and did not end; a broker tries it again"
-            self._add(Kind.REMOTE_SEGMENT_DELETED, "warning", text, objects, segment)
+            self._add(Kind.REMOTE_SEGMENT_DELETED, "warning", text, objects=objects, segment=segment)
         elif segment.state == _STARTED:
             self._judge_unfinished(objects, segment, local)
         elif self.errors.get((objects.topic, objects.partition)):
             text = "by the metadata, this segment is deleted; keep its objects while its partition has errors"
-            self._add(Kind.REMOTE_SEGMENT_DELETED, "warning", text, objects, segment)
+            self._add(Kind.REMOTE_SEGMENT_DELETED, "warning", text, objects=objects, segment=segment)
         else:
             text = "no broker reads or deletes these objects: by the metadata, the segment is deleted"
-            self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects, segment)
+            self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects=objects, segment=segment)
 
     def _judge_unknown(self, objects: SegmentObjects, key: Key, local: PartitionPath | None) -> None:
         manifest, place = objects.manifest, (objects.topic, objects.partition)
@@ -300,13 +300,13 @@ class _Comparison:
                 self._keep(f"{text}, so that no broker reads it", objects, None)
             else:
                 text = f"no broker reads or deletes these objects: {text}"
-                self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects, None)
+                self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects=objects, segment=None)
         elif "rsm-manifest" in objects.missing:
             text = "an upload that did not end: this segment has no manifest"
             if self._are_needed(objects, None, local, (*self.referenced[key], *self.unlisted[key])):
                 self._keep(text, objects, None)
             else:
-                self._add(Kind.REMOTE_SEGMENT_UNFINISHED, "info", text, objects, None)
+                self._add(Kind.REMOTE_SEGMENT_UNFINISHED, "info", text, objects=objects, segment=None)
         else:
             self.unknown += 1
             self.unknown_size += objects.size
@@ -334,12 +334,12 @@ class _Comparison:
                 "no broker reads or deletes these objects: the upload did not end, and the segment was copied again "
                 f"as {instead}"
             )
-            self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects, segment)
+            self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects=objects, segment=segment)
         elif is_needed:
             text = "the metadata does not say that copying this segment was finished, and nothing else has its offsets"
             self._keep(text, objects, segment)
         else:
-            self._add(Kind.REMOTE_SEGMENT_UNFINISHED, "info", text, objects, segment)
+            self._add(Kind.REMOTE_SEGMENT_UNFINISHED, "info", text, objects=objects, segment=segment)
 
     def _keep(self, text: str, objects: SegmentObjects, segment: SegmentMetadata | None) -> None:
         """Reports objects that may be the only copy."""
@@ -348,7 +348,7 @@ class _Comparison:
         offsets = f"{objects.start_offset}..{end}" if is_known else f"from {objects.start_offset} on"
         named = f"; these objects may be the only copy of offsets {offsets}"
         lacks = f", without {' and '.join(objects.missing)}" if objects.missing else ""
-        self._add(Kind.REMOTE_SEGMENT_NEEDED, "warning", text + named + lacks, objects, segment)
+        self._add(Kind.REMOTE_SEGMENT_NEEDED, "warning", text + named + lacks, objects=objects, segment=segment)
 
     @staticmethod
     def _are_needed(
@@ -383,7 +383,7 @@ class _Comparison:
         )
         path = f"{segment.topic}-{segment.partition}" if local is None else local.path
         path = path if objects is None else objects.path
-        finding = Finding(severity, Kind.REMOTE_SEGMENT_LOST, path, None, segment.start_offset, text)
+        finding = Finding(severity, Kind.REMOTE_SEGMENT_LOST, path, offset=segment.start_offset, message=text)
         counts = (0, 0) if objects is None else (len(objects.objects), objects.size)
         place = segment.topic, segment.topic_id, segment.partition, segment.segment_id
         self.found.append(RemoteFinding(finding, *place, *counts, segment.started_at, self._cost(counts[1])))
@@ -394,16 +394,14 @@ class _Comparison:
     def _add(
         self, kind: Kind, severity: Severity, text: str, objects: SegmentObjects, segment: SegmentMetadata | None
     ) -> None:
-        since = _since(objects, segment)
-        cost = self._cost(objects.size)
-        count = len(objects.objects)
+        since, cost, count = _since(objects, segment), self._cost(objects.size), len(objects.objects)
         facts = f"{count} object{'s' * (count != 1)}, {format_bytes(objects.size)}"
         if since is not None:
             days = max(0, self.now - since) // 86_400_000
             facts += f", {days} day{'s' * (days != 1)} old"
         if cost is not None:
             facts += f", {show_cost(cost)} a month"
-        finding = Finding(severity, kind, objects.path, None, objects.start_offset, f"{text} ({facts})")
+        finding = Finding(severity, kind, objects.path, offset=objects.start_offset, message=f"{text} ({facts})")
         place = objects.topic, objects.topic_id, objects.partition, objects.segment_id
         self.found.append(RemoteFinding(finding, *place, count, objects.size, since, cost))
 
@@ -416,13 +414,15 @@ class _Comparison:
         if topic_id and self.known.has((topic_id, place[1]), -1):
             for missing in self._missing(partition, self.present.get((topic_id, place[1]), ())):
                 text = f"offsets {missing.start}..{missing.stop - 1} are neither in remote storage nor in the local log"
-                finding = Finding("error", Kind.REMOTE_OFFSETS_MISSING, partition.path, None, missing.start, text)
-                self.found.append(RemoteFinding(finding, place[0], topic_id, place[1], None, 0, 0, None, None))
+                kind, offset = Kind.REMOTE_OFFSETS_MISSING, missing.start
+                finding = Finding("error", kind, partition.path, offset=offset, message=text)
+                self.found.append(RemoteFinding(finding, place[0], topic_id, place[1]))
         for reason, expired in _expired(partition, segments, self.now):
             size = sum(each.size for each in expired)
             text = f"{len(expired)} remote segment{'s' * (len(expired) != 1)} ({format_bytes(size)}) {reason}"
             first = expired[0]
-            finding = Finding("info", Kind.REMOTE_SEGMENT_EXPIRED, partition.path, None, first.start_offset, text)
+            kind, offset = Kind.REMOTE_SEGMENT_EXPIRED, first.start_offset
+            finding = Finding("info", kind, partition.path, offset=offset, message=text)
             facts = len(expired), size, first.started_at, self._cost(size)
             self.found.append(RemoteFinding(finding, place[0], topic_id, place[1], None, *facts))
 

@@ -64,7 +64,16 @@ class SequenceCheck:
             required = f"epoch {epochs_before[row]} or more" if is_old[row] else f"sequence {expected[row]}"
             found = f"epoch {epochs[row]}" if is_old[row] else f"sequence {firsts[row]}"
             producer = f"{text} (producer {ids[row]})"
-            yield Finding("warning", kind, path, position, offset, producer, required, found)
+            yield Finding(
+                "warning",
+                kind,
+                path,
+                position=position,
+                offset=offset,
+                message=producer,
+                expected=required,
+                found=found,
+            )
 
 
 _SAID = (

@@ -41,10 +41,10 @@ class TimestampCheck:
             for unit, factor in _UNITS:
                 rows = (largest >= _EARLIEST * factor) & (largest < _LATEST * factor)
                 text = f"a timestamp that looks like {unit}, where Kafka takes milliseconds"
-                self._add(Kind.TIMESTAMP_UNIT, rows, chunk, path, text, factor)
+                self._add(Kind.TIMESTAMP_UNIT, rows, chunk, path=path, text=text, factor=factor)
                 largest = np.where(rows, 0, largest)
             rows = largest > self.now_ms + FUTURE_MS
-            self._add(Kind.TIMESTAMP_FUTURE, rows, chunk, path, "a timestamp from the future", None)
+            self._add(Kind.TIMESTAMP_FUTURE, rows, chunk, path=path, text="a timestamp from the future", factor=None)
 
     def _add(self, kind: Kind, rows: NDArray[np.bool_], chunk: Chunk, path: str, text: str, factor: int | None) -> None:
         count = int(np.count_nonzero(rows))
@@ -55,7 +55,16 @@ class TimestampCheck:
         time = int(chunk.batches.max_timestamp[row])
         expected = f"{_time(self.now_ms)} at most" if factor is None else f"{time * 1000 // factor}"
         position, offset = int(chunk.positions[row]), int(chunk.batches.entry_offset[row])
-        finding = Finding("warning", kind, path, position, offset, text, expected, f"{time}, which is {_time(time)}")
+        finding = Finding(
+            "warning",
+            kind,
+            path,
+            position=position,
+            offset=offset,
+            message=text,
+            expected=expected,
+            found=f"{time}, which is {_time(time)}",
+        )
         self._first.setdefault((kind, path), finding)
 
     def findings(self) -> Iterator[Finding]:

@@ -119,7 +119,9 @@ class TransactionCheck:
                 alone.producer_id.tolist(), alone.entry_offset.tolist(), control_markers(alone, buffer), strict=True
             ):
                 if isinstance(marker, Marker) and marker.is_abort:
-                    aborted.append(CompletedTransaction(producer_id, -1, offset, True, -1))
+                    aborted.append(
+                        CompletedTransaction(producer_id, -1, offset, is_aborted=True, last_stable_offset=-1)
+                    )
         self._aborted_here += sorted(aborted, key=lambda each: each.last_offset)
 
     def _compare(self, snapshot: DirectoryEntry, is_whole: bool) -> Iterator[Finding]:
@@ -148,7 +150,7 @@ class TransactionCheck:
             )
             found = _said(*(int(column[row]) for column in columns))
             kind = Kind.PRODUCER_SNAPSHOT_MISMATCH
-            yield Finding("warning", kind, snapshot.path, None, offset, text, expected, found)
+            yield Finding("warning", kind, snapshot.path, offset=offset, message=text, expected=expected, found=found)
 
     def _fits(self, stored: ProducerSnapshot, row: int) -> bool:
         """Whether an entry says what the log does, as far as it goes back."""
@@ -184,7 +186,9 @@ class TransactionCheck:
             text = "a producer snapshot from after the end of the log: what it knows of is not there"
             expected = f"at most offset {end_offset}"
             kind, found = Kind.PRODUCER_SNAPSHOT_BEYOND_END, f"offset {snapshot[0]}"
-            yield Finding("warning", kind, snapshot[1].path, None, snapshot[0], text, expected, found)
+            yield Finding(
+                "warning", kind, snapshot[1].path, offset=snapshot[0], message=text, expected=expected, found=found
+            )
         for each in self.open(segments):
             producer_id, first, path = each.producer_id, each.first_offset, each.file
             batches = self.state.producers[producer_id].batches
@@ -195,11 +199,19 @@ class TransactionCheck:
                     f"{idle // 60_000} min without "
                 )
                 text += "its end; read_committed ends there"
-                yield Finding("warning", Kind.TRANSACTION_HANGING, path, None, first, text, "a marker", "none")
+                yield Finding(
+                    "warning",
+                    Kind.TRANSACTION_HANGING,
+                    path,
+                    offset=first,
+                    message=text,
+                    expected="a marker",
+                    found="none",
+                )
             else:
                 text = f"a transaction of producer {producer_id} is open from offset {first} on: read_committed "
                 text += "ends there"
-                yield Finding("info", Kind.TRANSACTION_OPEN, path, None, first, text)
+                yield Finding("info", Kind.TRANSACTION_OPEN, path, offset=first, message=text)
 
     def open(self, segments: Sequence[SegmentPaths]) -> Iterator[OpenTransaction]:
         """What is open when all of a partition's ``segments`` were followed."""

@@ -63,11 +63,11 @@ def load_disk(directory: LogDirectory, max_batch_bytes: int | None = None) -> Di
     findings = [*state.findings, *(() if properties is None else properties.findings)]
     if properties is None:
         text = "there is no meta.properties: which cluster and node this was of is not known"
-        findings.append(Finding("warning", Kind.META_PROPERTIES_MISSING, directory.path, None, None, text))
+        findings.append(Finding("warning", Kind.META_PROPERTIES_MISSING, directory.path, message=text))
     is_running = running_broker(state) is not None
     if is_running:
         text = "a broker is running on this directory: what is said here is of a moment of its work"
-        findings.append(Finding("warning", Kind.BROKER_RUNNING, directory.path, None, None, text))
+        findings.append(Finding("warning", Kind.BROKER_RUNNING, directory.path, message=text))
     replicas: list[DiskReplica] = []
     metadata = None
     for paths in (*directory.partitions, *directory.others):
@@ -84,15 +84,29 @@ def load_disk(directory: LogDirectory, max_batch_bytes: int | None = None) -> Di
                 findings += (finding for _, finding in missing_logs(paths))
                 replicas.append(_load_partition(paths, paths.topic, paths.partition))
         except UnreadableError as error:
-            findings.append(Finding("error", Kind.UNREADABLE_FILE, paths.path, None, None, str(error)))
+            findings.append(Finding("error", Kind.UNREADABLE_FILE, paths.path, message=str(error)))
     return Disk(
-        directory.path, properties, is_running, state.was_clean, tuple(replicas), metadata, tuple(findings), state
-    )  # fmt: skip
+        directory.path,
+        properties,
+        is_running,
+        was_clean=state.was_clean,
+        replicas=tuple(replicas),
+        metadata=metadata,
+        findings=tuple(findings),
+        checkpoints=state,
+    )
 
 
 def _load_partition(paths: PartitionPath, topic: str, partition: int) -> DiskReplica:
     reader = PartitionReader(paths)
     topic_id = load_partition_metadata(paths.location / names.PARTITION_METADATA).topic_id
     return DiskReplica(
-        paths, topic, partition, paths.state, topic_id, reader.start_offset, reader.end_offset, paths.size
-    )  # fmt: skip
+        paths,
+        topic,
+        partition,
+        state=paths.state,
+        topic_id=topic_id,
+        start_offset=reader.start_offset,
+        end_offset=reader.end_offset,
+        size=paths.size,
+    )

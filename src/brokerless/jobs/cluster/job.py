@@ -143,7 +143,7 @@ def describe_cluster(
     cluster = Cluster()
     if best is None:
         text = "no disk has a replica of the cluster's metadata: topics are known by their directories alone"
-        findings.append(Finding("warning", Kind.METADATA_MISSING, disks[0].path, None, None, text))
+        findings.append(Finding("warning", Kind.METADATA_MISSING, disks[0].path, message=text))
     else:
         cluster = read_cluster(best.reader, lambda _: None, best.end_offset, max_batch_bytes)
         others = [each.metadata for each in disks if each.metadata is not None and each.metadata is not best]
@@ -189,7 +189,7 @@ def _compare_identities(disks: Sequence[Disk]) -> Iterator[Finding]:
         if each.cluster_id != known[0].cluster_id:
             text = f"this disk is of another cluster than {known[0].file}"
             expected, found = str(known[0].cluster_id), str(each.cluster_id)
-            yield Finding("error", Kind.CLUSTER_ID_DIFFERS, each.file, None, None, text, expected, found)
+            yield Finding("error", Kind.CLUSTER_ID_DIFFERS, each.file, message=text, expected=expected, found=found)
     yield from check_directory_ids(known, "too: one is a copy of the other")
 
 
@@ -200,21 +200,25 @@ def _compare_topic_ids(disks: Sequence[Disk], cluster: Cluster | None) -> Iterat
         if each.topic_id is None and each.paths.partition_metadata is not None:
             text = "this cannot be parsed: a broker does not load it, and ends or takes the log directory offline"
             path = each.paths.partition_metadata.path
-            yield Finding("error", Kind.PARTITION_METADATA_CORRUPT, path, None, None, text)
+            yield Finding("error", Kind.PARTITION_METADATA_CORRUPT, path, message=text)
         elif each.topic_id is None:
             text = "there is no partition.metadata, so that the topic's ID is not known; a broker makes this stray"
-            yield Finding("error", Kind.PARTITION_METADATA_MISSING, each.paths.path, None, None, text)
+            yield Finding("error", Kind.PARTITION_METADATA_MISSING, each.paths.path, message=text)
         elif cluster is not None and each.topic_id not in cluster.topics:
             expected = next((known for known, topic in cluster.topics.items() if topic == each.topic), None)
             text = "the cluster's metadata has no topic with this ID: a broker makes this stray, and deletes it later"
-            yield Finding("error", Kind.TOPIC_UNKNOWN, each.paths.path, None, None, text, expected, each.topic_id)
+            yield Finding(
+                "error", Kind.TOPIC_UNKNOWN, each.paths.path, message=text, expected=expected, found=each.topic_id
+            )
         elif cluster is not None and each.partition not in cluster.partitions.get(each.topic_id, {}):
             text = f"the cluster's metadata has no partition {each.partition} of this topic: a broker makes this stray"
-            yield Finding("error", Kind.PARTITION_UNKNOWN, each.paths.path, None, None, text, None, each.topic_id)
+            yield Finding("error", Kind.PARTITION_UNKNOWN, each.paths.path, message=text, found=each.topic_id)
         elif ids.setdefault(each.topic, each.topic_id) != each.topic_id:
             text = f"another disk has {each.topic} with another ID: they are of two topics"
             found = each.topic_id
-            yield Finding("error", Kind.TOPIC_ID_MISMATCH, each.paths.path, None, None, text, ids[each.topic], found)
+            yield Finding(
+                "error", Kind.TOPIC_ID_MISMATCH, each.paths.path, message=text, expected=ids[each.topic], found=found
+            )
 
 
 def _missing(disks: Sequence[Disk], cluster: Cluster) -> Iterator[Finding]:
@@ -238,17 +242,19 @@ def _missing(disks: Sequence[Disk], cluster: Cluster) -> Iterator[Finding]:
             if not nodes:
                 text = f"no disk has a replica of {name}: a broker on these disks begins it again, empty"
                 expected = f"on one of the nodes {', '.join(map(str, row['replicas']))}"
-                yield Finding("error", Kind.PARTITION_MISSING, path, None, None, text, expected)
+                yield Finding("error", Kind.PARTITION_MISSING, path, message=text, expected=expected)
                 continue
             for node in sorted((set(row["replicas"]) & whole) - nodes):
                 text = f"the disks of node {node} do not have its replica of {name}, which it begins again, empty"
-                yield Finding("warning", Kind.REPLICA_MISSING, path, None, None, text, f"a replica on node {node}")
+                yield Finding("warning", Kind.REPLICA_MISSING, path, message=text, expected=f"a replica on node {node}")
 
 
 def _remote_deletions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: int | None) -> Iterator[Finding]:
     """Remote segments of tiered partitions that no disk has: the leader of the new, empty replica deletes them."""
     readers = [PartitionReader(each.paths) for _, each in _live(disks) if each.topic == REMOTE_LOG_METADATA]
-    storage = read_remote_storage(cluster.topics, topic_settings(cluster), readers, lambda _: None, max_batch_bytes)
+    storage = read_remote_storage(
+        cluster.topics, topic_settings(cluster), readers, on_damage=lambda _: None, max_batch_bytes=max_batch_bytes
+    )
     there = {(each.topic_id, each.partition) for _, each in _live(disks)}
     for (topic_id, number), segments in storage.segments.items():
         name = storage.topics.get(topic_id)
@@ -258,7 +264,7 @@ def _remote_deletions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: 
             )
             text += "a replica of it; make the bucket read-only, or copy it, before any start"
             found = f"offsets {segments[0].start_offset}..{segments[-1].end_offset} in remote storage"
-            yield Finding("error", Kind.REMOTE_SEGMENTS_DELETED, disks[0].path, None, None, text, None, found)
+            yield Finding("error", Kind.REMOTE_SEGMENTS_DELETED, disks[0].path, message=text, found=found)
 
 
 def _cluster_row(disks: Sequence[Disk], best: MetadataReplica | None, cluster: Cluster) -> Row:
@@ -383,7 +389,9 @@ def _lost_positions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: in
         limits = recovered.limits(paths)
         return None if limits is None else limits[1]
 
-    for each in lost_positions(read_positions(own, topics, lambda _: None, max_batch_bytes, end_of), limits_of):
+    for each in lost_positions(
+        read_positions(own, topics, lambda _: None, max_batch_bytes=max_batch_bytes, end_of=end_of), limits_of
+    ):
         yield each.finding(paths[each.position.source])
 
 

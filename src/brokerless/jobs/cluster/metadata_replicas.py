@@ -85,10 +85,20 @@ def load_replica(paths: PartitionPath, max_batch_bytes: int | None = None) -> Me
                 end, epoch = name.offset, name.epoch or 0
             break
         text = "a snapshot that is damaged, or ends before its footer"
-        damage.append(Finding("error", Kind.SNAPSHOT_NOT_WHOLE, file.path, None, None, text))
+        damage.append(Finding("error", Kind.SNAPSHOT_NOT_WHOLE, file.path, message=text))
     timestamp = max((each.timestamp for each in batches), default=None)
     voters, version = _quorum(reader, None if snapshot is None else snapshot[0], end, max_batch_bytes)
-    return MetadataReplica(paths, batches, end, epoch, timestamp, snapshot, tuple(damage), voters, version)
+    return MetadataReplica(
+        paths,
+        batches,
+        end,
+        epoch=epoch,
+        timestamp=timestamp,
+        snapshot=snapshot,
+        damage=tuple(damage),
+        voters=voters,
+        kraft_version=version,
+    )
 
 
 def best_of(replicas: Iterable[MetadataReplica]) -> MetadataReplica | None:
@@ -108,7 +118,13 @@ def compare_replicas(best: MetadataReplica, others: Sequence[MetadataReplica]) -
                 text = f"from this offset on, the metadata is not that of {best.paths.path}"
                 expected, found = f"epoch {same.epoch}", f"epoch {each.epoch}"
                 yield Finding(
-                    "warning", Kind.METADATA_DIFFERS, other.paths.path, None, each.base_offset, text, expected, found
+                    "warning",
+                    Kind.METADATA_DIFFERS,
+                    other.paths.path,
+                    offset=each.base_offset,
+                    message=text,
+                    expected=expected,
+                    found=found,
                 )
                 break
 
@@ -148,7 +164,13 @@ def _intact_batches(reader: PartitionReader, damage: list[Finding]) -> Iterator[
                 return
             following = row["lastOffset"] + 1
             time = -1 if row["maxTimestamp"] is None else row["maxTimestamp"]
-            yield Batch(row["baseOffset"], row["lastOffset"], row["partitionLeaderEpoch"], time, row["checksum"])
+            yield Batch(
+                row["baseOffset"],
+                row["lastOffset"],
+                row["partitionLeaderEpoch"],
+                timestamp=time,
+                checksum=row["checksum"],
+            )
 
 
 def _quorum(

@@ -147,7 +147,9 @@ def recorded_aborted(source: PartitionPath) -> dict[tuple[int, int], CompletedTr
         columns = (index.producer_ids, index.first_offsets, index.last_offsets, index.last_stable_offsets)
         for producer_id, first, last, stable in zip(*(column.tolist() for column in columns), strict=True):
             if not index.findings and 0 <= first <= last:
-                found[producer_id, last] = CompletedTransaction(producer_id, first, last, True, stable)
+                found[producer_id, last] = CompletedTransaction(
+                    producer_id, first, last, is_aborted=True, last_stable_offset=stable
+                )
     return found
 
 
@@ -159,7 +161,7 @@ def _follow(state: ProducerState, chunk: Chunk, path: str, report: Report) -> li
         completed += update.completed
         if update.refused is not None:
             text = f"{update.refused.message}; Kafka refuses to load this log"
-            report(Finding("error", Kind.BATCH_REFUSED, path, None, update.refused.offset, text))
+            report(Finding("error", Kind.BATCH_REFUSED, path, offset=update.refused.offset, message=text))
     return completed
 
 

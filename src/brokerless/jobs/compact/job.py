@@ -172,7 +172,7 @@ def plan(
         if policy is None:
             text = "the topic's settings are not known, so that it is copied unchanged; to compact it, name it, or "
             text += "give the broker's log directory with __cluster_metadata as well"
-            report(Finding("warning", Kind.SETTINGS_UNKNOWN, each.path, None, None, text))
+            report(Finding("warning", Kind.SETTINGS_UNKNOWN, each.path, message=text))
         directory, topic_id = places.get(each.path, (None, ""))
         task = CompactTask(
             topic=each.topic or "", partition=each.partition or 0, to=directory, topic_id=topic_id, source=each,
@@ -241,10 +241,18 @@ def _result(task: CompactTask, cleaned: CleanedPartition) -> CompactResult:
     frequent = sorted(cleaned.frequent, key=lambda each: (-each.records, each.last_offset))[: task.settings.top_keys]
     start = min(task.source.start_offset or 0, end)
     return CompactResult(
-        task, cleaned.totals, dict(cleaned.rules.removed), cleaned.rules.tombstones, tuple(frequent), start, end,
-        cleanable.first_dirty, max(cleanable.first_uncleanable, cleanable.first_dirty),
-        cleaned.history.open_transaction, tuple(cleaned.damages),
-    )  # fmt: skip
+        task,
+        cleaned.totals,
+        dict(cleaned.rules.removed),
+        tombstones=cleaned.rules.tombstones,
+        frequent_keys=tuple(frequent),
+        start_offset=start,
+        end_offset=end,
+        first_dirty_offset=cleanable.first_dirty,
+        clean_offset=max(cleanable.first_uncleanable, cleanable.first_dirty),
+        open_transaction=cleaned.history.open_transaction,
+        damages=tuple(cleaned.damages),
+    )
 
 
 def _copy_task(task: CompactTask, cleaner: PartitionCleaner, findings: list[Finding], done: Done) -> CompactTaskResult:
@@ -255,5 +263,5 @@ def _copy_task(task: CompactTask, cleaner: PartitionCleaner, findings: list[Find
     if cleaned.damages or task.settings.dry_run:
         return CompactTaskResult(result, tuple(findings), None)
     copying = Copying(cleaned_until=task.checkpoint, owner=task.owner)
-    staged = copy_partition(source, task.directory, task.topic_id, result.end_offset, copying)
+    staged = copy_partition(source, task.directory, task.topic_id, end_offset=result.end_offset, copying=copying)
     return CompactTaskResult(result, tuple(findings), staged)

@@ -133,7 +133,7 @@ class PartitionCleaner:
             output.append(buffer, whole_batches(buffer, computed=True))
         except (RefusedError, UsageError) as error:
             text = f"cannot be written: {error}"
-            self.report(Finding("error", Kind.BATCH_REFUSED, group[0].log.path, None, None, text))
+            self.report(Finding("error", Kind.BATCH_REFUSED, group[0].log.path, message=text))
 
     def copy(self, done: Done) -> CleanedPartition:
         """Reads everything without cleaning any of it."""
@@ -141,7 +141,9 @@ class PartitionCleaner:
         self._is_copied = True
         check_head(source, self.report)
         check_end(source, self.report)
-        result.cleanable = CleanableRange(result.cleanable.first_dirty, result.cleanable.first_dirty, (), (), 0)
+        result.cleanable = CleanableRange(
+            result.cleanable.first_dirty, result.cleanable.first_dirty, (), rest=(), legacy_horizon_ms=0
+        )
         producers, segments = self.first_producers, from_log_start(source).segments(source.segments)
         for each in segments:
             for buffer in self._unchanged((each,), producers, lambda size: done(size // 2)):
@@ -241,7 +243,9 @@ class PartitionCleaner:
                     else:
                         superseded = run.superseded[at : at + whole.columns.rows]
                     at += whole.columns.rows
-                    filtered = self._filtered(batch_filter, whole, superseded, path, modified[path] > horizon)
+                    filtered = self._filtered(
+                        batch_filter, whole, superseded, path=path, retains_legacy=modified[path] > horizon
+                    )
                     if filtered is None:
                         return
                     yield filtered
@@ -260,7 +264,7 @@ class PartitionCleaner:
             )  # fmt: skip
         except (RefusedError, UsageError) as error:
             text = f"cannot be written: {error}"
-            self.report(Finding("error", Kind.BATCH_REFUSED, path, None, None, text))
+            self.report(Finding("error", Kind.BATCH_REFUSED, path, message=text))
             return None
         totals.batches_in += len(whole.batches)
         totals.records_in += whole.columns.rows
@@ -337,7 +341,7 @@ class PartitionCleaner:
         for opened in open_segments(self._source, report, selected):
             earlier = () if self._is_copied else self._earlier_than(opened)
             limit = self._settings.max_batch_bytes
-            once = OffsetsOnce(opened.file, report, limit, earlier, opened.next_base_offset)
+            once = OffsetsOnce(opened.file, report, limit, earlier=earlier, next_base_offset=opened.next_base_offset)
             for chunk in scan(opened.file, report, opened.start):
                 check_checksums(chunk, opened.file.path, self.report)
                 if self.damages:
@@ -372,7 +376,7 @@ class PartitionCleaner:
         for each in self._source.segments[:-1]:
             if not is_unchanged(each):
                 text = "this segment was replaced or deleted while the log was read: is a broker running? Try again"
-                self.report(Finding("error", Kind.FILE_CHANGED, each.log.path, None, each.base_offset, text))
+                self.report(Finding("error", Kind.FILE_CHANGED, each.log.path, offset=each.base_offset, message=text))
                 return
 
 

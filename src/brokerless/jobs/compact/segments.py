@@ -45,7 +45,7 @@ def find_cleanable(
         active = segments[-1].base_offset
     bounds = [history.last_stable_offset, active]
     if settings.min_compaction_lag_ms > 0:
-        bounds += _too_young(segments, history, first_dirty, active, settings)
+        bounds += _too_young(segments, history, first_dirty, active=active, settings=settings)
     first_uncleanable = max(first_dirty, min(bounds))
     if first_uncleanable < active:  # the segment that holds it stays as a whole
         first_uncleanable = max(
@@ -55,11 +55,13 @@ def find_cleanable(
         first_uncleanable = active
     cleaned = [each for each in segments if each.base_offset < first_uncleanable]
     if first_uncleanable <= first_dirty:
-        return CleanableRange(first_dirty, first_dirty, (), segments, 0)
+        return CleanableRange(first_dirty, first_dirty, (), rest=segments, legacy_horizon_ms=0)
     before = [each for each in segments if each.base_offset < first_dirty]
     horizon = (before[-1].log.modified or 0) - settings.delete_retention_ms if before else 0
     groups = group_segments(cleaned, settings.segment_bytes, settings.segment_index_bytes, first_uncleanable)
-    return CleanableRange(first_dirty, first_uncleanable, groups, segments[len(cleaned) :], horizon)
+    return CleanableRange(
+        first_dirty, first_uncleanable, groups, rest=segments[len(cleaned) :], legacy_horizon_ms=horizon
+    )
 
 
 def _too_young(

@@ -219,7 +219,14 @@ def convert(
         for finding in value.findings:
             report(finding)
         base_offsets = () if value.staged is None else value.staged.base_offsets
-        result = ConvertResult(task, value.totals, value.start_offset, value.end_offset, value.damages, base_offsets)
+        result = ConvertResult(
+            task,
+            value.totals,
+            value.start_offset,
+            end_offset=value.end_offset,
+            damages=value.damages,
+            base_offsets=base_offsets,
+        )
         if value.staged is not None and manifest is not None:
             manifest.add(ManifestTask(task.in_manifest, value.inputs, value.outputs, result.as_dict()))
         return result, value.staged
@@ -255,7 +262,7 @@ def run_task(task: ConvertTask, done: Done) -> Rewritten:
                 del buffer  # freed before the next one is read
         except (RefusedError, UsageError) as error:
             reading.report_finding(
-                Finding("error", Kind.BATCH_REFUSED, reading.path, None, None, f"cannot be written: {error}")
+                Finding("error", Kind.BATCH_REFUSED, reading.path, message=f"cannot be written: {error}")
             )
         start = min(task.source.start_offset or 0, reading.end_offset)
         staged, outputs = None, ()
@@ -269,7 +276,16 @@ def run_task(task: ConvertTask, done: Done) -> Rewritten:
                 outputs = describe_directory(task.directory, staged.directory, task.name)
         inputs = tuple(reading.manifest_files())
         damages = tuple(reading.damages)
-        return Rewritten(converter.totals, start, reading.end_offset, damages, tuple(findings), staged, inputs, outputs)
+        return Rewritten(
+            converter.totals,
+            start,
+            reading.end_offset,
+            damages=damages,
+            findings=tuple(findings),
+            staged=staged,
+            inputs=inputs,
+            outputs=outputs,
+        )
 
 
 def _begin(task: ConvertTask) -> PartitionOutput:

@@ -168,12 +168,12 @@ def count_selected(
                     is_valid = checksums_match(chunk.buffer, chunk.batches)
                     if not is_valid.all():
                         text = "the checksum of a batch does not match"
-                        report(Finding("error", Kind.CHECKSUM_MISMATCH, path, None, None, text))
+                        report(Finding("error", Kind.CHECKSUM_MISMATCH, path, message=text))
                     batches = chunk.batches.take(is_valid)
                     for decoded in (*decoder.decode(chunk.buffer, batches, chunk.base), decoder.flush()):
                         if decoded is not None:
                             count += int(matcher.match(decoded).sum())
                     done(int(chunk.batches.sizes.sum()))
         except UnreadableError as error:
-            report(Finding("error", Kind.UNREADABLE, path, None, None, str(error)))
+            report(Finding("error", Kind.UNREADABLE, path, message=str(error)))
     return count

@@ -136,12 +136,19 @@ def digest_records(columns: RecordColumns) -> str:
     sha256 = hashlib.sha256(rows.to_bytes(4, "big"))
     for numbers in (columns.offset, columns.timestamp):
         sha256.update(numbers[:rows].astype(">i8").tobytes())
-    _add_values(sha256, columns.key_ends, columns.key_null, columns.key_data, 0, rows)
-    _add_values(sha256, columns.value_ends, columns.value_null, columns.value_data, 0, rows)
+    _add_values(sha256, columns.key_ends, columns.key_null, data=columns.key_data, first=0, last=rows)
+    _add_values(sha256, columns.value_ends, columns.value_null, data=columns.value_data, first=0, last=rows)
     first, last = int(columns.header_ends[0]), int(columns.header_ends[rows])
     sha256.update(np.diff(columns.header_ends[: rows + 1]).astype(">i4").tobytes())
-    _add_values(sha256, columns.header_key_ends, None, columns.header_key_data, first, last)
-    _add_values(sha256, columns.header_value_ends, columns.header_value_null, columns.header_value_data, first, last)
+    _add_values(sha256, columns.header_key_ends, None, data=columns.header_key_data, first=first, last=last)
+    _add_values(
+        sha256,
+        columns.header_value_ends,
+        columns.header_value_null,
+        data=columns.header_value_data,
+        first=first,
+        last=last,
+    )
     return sha256.hexdigest()
 
 

@@ -79,7 +79,9 @@ def erase_logs(
         settle_targets([each.directory for each in sources], to)
         if request.manifest is not None:
             path, sign_key = request.manifest
-            writer = ManifestWriter(path, [each.directory.path for each in sources], to, erasure, sign_key)
+            writer = ManifestWriter(
+                path, [each.directory.path for each in sources], to, erasure=erasure, sign_key=sign_key
+            )
     finished = {} if writer is None else writer.finished
     planned = plan(sources, to, erasure, request.named, finished, is_hashed=writer is not None)
     with phase("looking for copies", None) as done:

@@ -113,7 +113,7 @@ class Eraser:
         totals.records_in += records
         totals.bytes_in += int(batches.sizes.sum())
         rebuilt: dict[int, NDArray[np.uint8]] = {}
-        for row, data, touched in self._rebuild(buffer, batches, rows, selected, base):
+        for row, data, touched in self._rebuild(buffer, batches, rows, selected=selected, base=base):
             if isinstance(data, Damage) or touched is None:
                 yield ConvertedBatches(_NOTHING, [data] if isinstance(data, Damage) else [])
                 return
@@ -202,7 +202,7 @@ class Eraser:
                 if not filtered.dropped[number]:
                     data, at = filtered.buffer[starts[at] : starts[at + 1]], at + 1
                 records = int(whole.counts[number]), int(counts[number])
-                touched = self._touched(whole, number, chosen, selected[row], records, len(data))
+                touched = self._touched(whole, number, chosen, offsets=selected[row], records=records, size=len(data))
                 if self.blanker is not None:
                     touched = replace(touched, edits=tuple(edits[offset] for offset in selected[row].tolist()))
                 yield row, data, touched
@@ -225,7 +225,7 @@ class Eraser:
         digest = ""
         if self._hashes is not None:
             digest = digest_kept(columns, chosen[rows], is_blanked=self._blanking is not None)
-        return TouchedBatch(min(first, last), last, offsets, records, sizes, digest)
+        return TouchedBatch(min(first, last), last, offsets, records=records, size=sizes, digest=digest)
 
 
 def _among(

@@ -73,7 +73,7 @@ class TopicField:
             f"the field {self.field} ({self.held:,} held it, in {self.empty:,} it is null or empty): what is to be "
             "erased may be left there under another name"
         )
-        return Finding("error", Kind.FIELD_LACKING, self.path or "", None, self.first_lacking, text)
+        return Finding("error", Kind.FIELD_LACKING, self.path or "", offset=self.first_lacking, message=text)
 
 
 def by_topic(partitions: Iterable[tuple[str, str, Iterable[FieldCount]]]) -> Iterator[TopicField]:
@@ -81,7 +81,7 @@ def by_topic(partitions: Iterable[tuple[str, str, Iterable[FieldCount]]]) -> Ite
     found: dict[tuple[str, str], TopicField] = {}
     for topic, path, counts in partitions:
         for each in counts:
-            old = found.get((topic, each.field), TopicField(topic, each.field, 0, 0, 0))
+            old = found.get((topic, each.field), TopicField(topic, each.field, 0, empty=0, lacking=0))
             place = (old.path, old.first_lacking)
             if old.path is None and each.lacking:
                 place = (path, each.first_lacking)

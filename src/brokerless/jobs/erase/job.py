@@ -213,9 +213,16 @@ def erase(
         for finding in value.findings:
             report(finding)
         result = ErasedPartition(
-            task, value.totals, value.start_offset, value.end_offset, value.untouched, value.damages,
-            value.before, value.after, value.schemas,
-        )  # fmt: skip
+            task,
+            value.totals,
+            value.start_offset,
+            end_offset=value.end_offset,
+            untouched=value.untouched,
+            damages=value.damages,
+            before=value.before,
+            after=value.after,
+            schemas=value.schemas,
+        )
         return result, value.staged
 
     job = Rewrite(
@@ -252,15 +259,15 @@ def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
                 del converted  # freed before the next one is read
         except RefusedError as error:
             text = f"cannot be written: {error}"
-            reading.report_finding(Finding("error", Kind.BATCH_REFUSED, reading.path, None, None, text))
+            reading.report_finding(Finding("error", Kind.BATCH_REFUSED, reading.path, message=text))
         start = min(task.source.start_offset or 0, reading.end_offset)
         staged, before, after = None, (), ()
         if output is not None and not reading.damages:
             epochs = load_epochs(task.source.leader_epoch_checkpoint)
             cleaned = max(reading.compacted_until or 0, eraser.legacy_until) or reading.compacted_until
             if eraser.read_until > output.log_end_offset:  # an empty batch, so that consumers come to the end
-                output.set_limits(start, eraser.read_until, epochs, layouts.MAGIC_V2, cleaned)
-            output.set_limits(start, reading.end_offset, epochs, layouts.MAGIC_V1, cleaned)
+                output.set_limits(start, eraser.read_until, epochs, magic=layouts.MAGIC_V2, cleaned_until=cleaned)
+            output.set_limits(start, reading.end_offset, epochs, magic=layouts.MAGIC_V1, cleaned_until=cleaned)
             _keep_transactional_state(task, output)
             staged = output.finish()
             if task.is_hashed:
@@ -269,9 +276,9 @@ def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
                 known |= {} if hashes is None else hashes.written.files()
                 after = describe_directory(task.directory, staged.directory, task.name, known)
         return EraseTaskResult(
-            eraser.totals, start, reading.end_offset, "" if hashes is None else hashes.untouched.hexdigest(),
-            tuple(reading.damages), tuple(findings), staged, before, after,
-            RecordedSchemas() if eraser.blanker is None else eraser.blanker.recorded(),
+            eraser.totals, start, reading.end_offset, untouched="" if hashes is None else hashes.untouched.hexdigest(),
+            damages=tuple(reading.damages), findings=tuple(findings), staged=staged, before=before, after=after,
+            schemas=RecordedSchemas() if eraser.blanker is None else eraser.blanker.recorded(),
         )  # fmt: skip
 
 
@@ -279,12 +286,19 @@ def _copy(task: EraseTask, done: Done) -> EraseTaskResult:
     copied = copy_unchanged(task, done, dry_run=task.erasure.dry_run, is_hashed=task.is_hashed)
     totals = ErasureTotals(
         copied.totals.batches_in, copied.totals.records_in, copied.totals.bytes_in,
-        copied.totals.batches_out, copied.totals.records_out, copied.totals.bytes_out,
+        batches_out=copied.totals.batches_out, records_out=copied.totals.records_out, bytes_out=copied.totals.bytes_out,
     )  # fmt: skip
     return EraseTaskResult(
-        totals, copied.start_offset, copied.end_offset, "", copied.damages, copied.findings, copied.staged,
-        copied.inputs, copied.outputs,
-    )  # fmt: skip
+        totals,
+        copied.start_offset,
+        copied.end_offset,
+        untouched="",
+        damages=copied.damages,
+        findings=copied.findings,
+        staged=copied.staged,
+        before=copied.inputs,
+        after=copied.outputs,
+    )
 
 
 def _described(task: EraseTask, known: tuple[ManifestFile, ...]) -> tuple[ManifestFile, ...]:

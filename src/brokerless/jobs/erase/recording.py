@@ -105,7 +105,12 @@ class ManifestWriter:
         self._selection = self._selection or describe_selection(self._request.erasure.selection)
         not_written = list(self._unwritten.values())
         entries = ManifestEntries(
-            self._selection, self._partitions, not_written, directories, self._copies, self._schemas.as_list()
+            self._selection,
+            self._partitions,
+            not_written,
+            directories=directories,
+            copies=self._copies,
+            schemas=self._schemas.as_list(),
         )
         write_manifest(self.path, self._request, entries, self._key)
 

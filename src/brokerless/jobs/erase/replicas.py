@@ -42,7 +42,7 @@ def compare_replicas(results: Sequence[ErasedPartition]) -> Iterator[ReplicaComp
             first = replicas[0]
             headers = _headers(first)
             for other in replicas[1:]:
-                yield _compare(name, first, headers, other, _headers(other))
+                yield _compare(name, first, headers, other=other, other_headers=_headers(other))
 
 
 def _compare(

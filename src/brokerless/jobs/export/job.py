@@ -96,12 +96,12 @@ def run(task: ExportTask, done: Done) -> ExportTaskResult:
         task.source,
         task.start,
         task.end,
-        task.export.isolation == "read_committed",
-        task.export.max_batch_bytes,
-        task.is_last or task.mark is not None,
-        task.is_live,
-        done,
-        task.whole,
+        committed=task.export.isolation == "read_committed",
+        max_batch_bytes=task.export.max_batch_bytes,
+        is_last=task.is_last or task.mark is not None,
+        is_live=task.is_live,
+        done=done,
+        whole=task.whole,
     )
     output, failures = ParquetFiles(task.layout), Failures()
     table = task.layout.table
@@ -114,7 +114,7 @@ def run(task: ExportTask, done: Done) -> ExportTaskResult:
     except (NotReadableError, UnreadableError) as error:
         output.abandon()
         if isinstance(error, UnreadableError):  # in the middle of a file; what of it came is not known
-            records.findings.append(Finding("error", Kind.UNREADABLE_FILE, task.source.path, None, None, str(error)))
+            records.findings.append(Finding("error", Kind.UNREADABLE_FILE, task.source.path, message=str(error)))
         return ExportTaskResult((), task.start, tuple(records.findings), ((task.start, None),), is_complete=False)
     except (UnwritableError, OSError) as error:
         output.abandon()

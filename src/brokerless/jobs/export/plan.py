@@ -94,7 +94,14 @@ def plan(
                 manifests[topic] = export_state.load(to, topic) if tables is None else tables.load(topic)
             known = topic_id_of(each.partition_metadata)
             where = export_state.topic_directory(to, topic).path if tables is None else tables.store.describe(topic)
-            _check_same(where, each, known or topic_ids.get(topic), topic_ids.get(topic), manifests, export)
+            _check_same(
+                where,
+                each,
+                known or topic_ids.get(topic),
+                other_id=topic_ids.get(topic),
+                manifests=manifests,
+                export=export,
+            )
             topic_ids[topic] = known or topic_ids.get(topic)
     named = {name: each for name, each in named.items() if (each.topic or "") not in refusals.topics}
     tasks: list[ExportTask] = []
@@ -121,8 +128,8 @@ def plan(
     if not export.allow_removed:
         findings += _removed(to, manifests, named.values()) if tables is None else tables.missing()
     return ExportPlan(
-        to, tuple(tasks), manifests, topic_ids, export,
-        unchanged, tuple(findings), tables, refusals, left_out,
+        to, tuple(tasks), manifests, topic_ids=topic_ids, export=export,
+        unchanged=unchanged, findings=tuple(findings), tables=tables, refusals=refusals, left_out=left_out,
     )  # fmt: skip
 
 
@@ -201,7 +208,7 @@ def _removed(
                 "purpose, export with --allow-removed; to write again what the log still has, move "
                 "this directory away and export again"
             )
-            yield Finding("error", Kind.EXPORTED_FILES_MISSING, where, None, None, text)
+            yield Finding("error", Kind.EXPORTED_FILES_MISSING, where, message=text)
 
 
 def _check(export: Export) -> None:

@@ -132,7 +132,16 @@ class ExportReader:
                 )
                 expected = f"an offset from {base} on" if last is None else f"an offset from {base} to {last}"
                 self.findings.append(
-                    Finding("error", Kind.OFFSET_MISPLACED, file.path, 0, first, text, expected, str(first))
+                    Finding(
+                        "error",
+                        Kind.OFFSET_MISPLACED,
+                        file.path,
+                        position=0,
+                        offset=first,
+                        message=text,
+                        expected=expected,
+                        found=str(first),
+                    )
                 )
 
     def _recorded(self, decoded_rows: Iterator[DecodedRows]) -> Iterator[DecodedRows]:
@@ -276,7 +285,7 @@ class ExportReader:
 
     def _misplaced(self, place: Place, first: int, last: int) -> None:
         path, position = place
-        self.findings.append(misplaced(path, position or 0, first, last, self.start, self._stable))
+        self.findings.append(misplaced(path, position or 0, first, last=last, start=self.start, end=self._stable))
 
     def _passed(self, batches: Batches, row: int) -> None:
         """An intact batch follows what was broken: what is between is left out."""

@@ -65,9 +65,7 @@ def as_findings(partitions: Iterable[PartitionPath], report: Report) -> Refuse:
         firsts.setdefault(each.topic or "", each.path)
 
     def refuse(topic: str, reason: str) -> None:
-        report(
-            Finding("error", Kind.TOPIC_REFUSED, firsts[topic], None, None, f"the topic {topic} was left out: {reason}")
-        )
+        report(Finding("error", Kind.TOPIC_REFUSED, firsts[topic], message=f"the topic {topic} was left out: {reason}"))
 
     return refuse
 

@@ -66,7 +66,7 @@ class PlannedTables:
                     "them back, or take them out of the table with its own tools and export with --allow-removed; to "
                     "write again what the log still has, export to another directory or namespace"
                 )
-                yield Finding("error", Kind.EXPORTED_FILES_MISSING, self.store.describe(topic), None, None, text)
+                yield Finding("error", Kind.EXPORTED_FILES_MISSING, self.store.describe(topic), message=text)
 
     @property
     def outdated(self) -> list[str]:
@@ -97,7 +97,7 @@ class PlannedTables:
             own = [task for task in tasks if task.topic == topic]
             of_topic = [each for each in readers if each.topic == topic]
             with self.refusals.refusing(topic, OF_TOPIC):
-                planned += self._plan_topic(topic_ids[topic], own, of_topic, export, registry)
+                planned += self._plan_topic(topic_ids[topic], own, of_topic, export=export, registry=registry)
         return planned
 
     def _plan_topic(
@@ -229,7 +229,7 @@ def _too_wide(topic_type: TopicType, path: str) -> Iterator[Finding]:
                 f"{path_} has {count:,} fields, and a table gets {MAX_FIELDS:,} columns of one record at most: it is "
                 "JSON text, or has its first columns alone where it had fewer at first"
             )
-            yield Finding("warning", Kind.TOO_MANY_FIELDS, path, None, None, text)
+            yield Finding("warning", Kind.TOO_MANY_FIELDS, path, message=text)
 
 
 def _into(topic_type: TopicType, schema: pa.Schema, form: TableFormat) -> TopicType:

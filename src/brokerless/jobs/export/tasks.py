@@ -97,7 +97,7 @@ def tasks_of(
         return
     start, end = bounds
     directory = None if export.dry_run else export_state.topic_directory(to, topic)
-    layout = ParquetLayout(directory, partition, export.by_date, export.codec, export.file_bytes)
+    layout = ParquetLayout(directory, partition, export.by_date, codec=export.codec, file_bytes=export.file_bytes)
     make = partial(ExportTask, topic=topic, partition=partition, export=export, layout=layout)
     filled, lacking = _fills(source, exported, end)
     findings.extend(lacking)
@@ -119,7 +119,7 @@ def tasks_of(
         yield from (replace(each, is_last=each is fills[-1]) for each in fills)
         return
     yield from fills
-    yield from _tasks_after(make, source, exported, (start, end), export)
+    yield from _tasks_after(make, source, exported, span=(start, end), export=export)
 
 
 def _new_offsets(source: PartitionPath, exported: Exported | None, findings: list[Finding]) -> Span | None:
@@ -137,17 +137,31 @@ def _new_offsets(source: PartitionPath, exported: Exported | None, findings: lis
             "the log starts after what was exported so far: the offsets between were deleted before they were exported"
         )
         expected, found = f"offset {exported.next_offset}", f"{first}"
-        findings.append(Finding("error", Kind.MISSING_OFFSETS, source.path, None, first, text, expected, found))
+        findings.append(
+            Finding(
+                "error", Kind.MISSING_OFFSETS, source.path, offset=first, message=text, expected=expected, found=found
+            )
+        )
     try:
         end = _end_offset(source)
     except UnreadableError as error:
-        findings.append(Finding("error", Kind.UNREADABLE_FILE, source.path, None, None, str(error)))
+        findings.append(Finding("error", Kind.UNREADABLE_FILE, source.path, message=str(error)))
         return None
     findings += _findings_of_batchless_end(source)
     if end < start:
         text = "the log ends before what was exported of it: it was truncated, or is that of a replica that lags"
         expected, found = f"offset {start}", f"{end}"
-        findings.append(Finding("error", Kind.LOG_END_BEFORE_EXPORT, source.path, None, end, text, expected, found))
+        findings.append(
+            Finding(
+                "error",
+                Kind.LOG_END_BEFORE_EXPORT,
+                source.path,
+                offset=end,
+                message=text,
+                expected=expected,
+                found=found,
+            )
+        )
     return start, end
 
 

@@ -101,7 +101,7 @@ def load_files(
             stack.enter_context(cleared_of(to, tasks[0].job))
         place = stack.enter_context(started(spark if tasks else NONE, tasks, say, _NAME))
         if place != NONE:
-            loaded = _load_on(place, tasks, done, say, before)
+            loaded = _load_on(place, tasks, done, say=say, before_commit=before)
         else:
             inputs.done = done
             try:
@@ -132,7 +132,11 @@ def run_task(task: LoadTask, done: Done) -> LoadTaskResult | BrokerlessError:
         columns = None if loader.columns is None else tuple(loader.columns)
         places = tuple(map(inputs.place, loader.first_rows()))
         return LoadTaskResult(
-            loader.loaded(), staged, places, columns, "" if columns is None else inputs.place(loader.first_row)
+            loader.loaded(),
+            staged,
+            places,
+            columns=columns,
+            begins="" if columns is None else inputs.place(loader.first_row),
         )
     except RowError as error:
         return inputs.refusal(error)
@@ -162,7 +166,10 @@ def _plan(inputs: InputFiles, to: Destination, loading: Loading) -> list[LoadTas
     settings = loading.settings
     is_one = settings.message_format == layouts.MAGIC_V0 and settings.compression_type != "none"
     job, now = uuid4().hex, clock.now()
-    return [LoadTask(part, size, to, loading, job, now) for part, size in inputs.split(1 if is_one else _MOST_TASKS)]
+    return [
+        LoadTask(part, size, to, loading=loading, job=job, now=now)
+        for part, size in inputs.split(1 if is_one else _MOST_TASKS)
+    ]
 
 
 def _load_on(place: Place, tasks: Sequence[LoadTask], done: Done, say: Say, before_commit: BeforeCommit) -> Loaded:

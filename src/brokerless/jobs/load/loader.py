@@ -250,8 +250,8 @@ class Loader:
         """What was written, or would have been; after :meth:`finish`."""
         partitions = (
             LoadedPartition(
-                topic, partition, each.batcher.records, each.size, each.first_offset,
-                each.batcher.next_offset - 1,
+                topic, partition, each.batcher.records, size_in_bytes=each.size, first_offset=each.first_offset,
+                last_offset=each.batcher.next_offset - 1,
             )
             for topic, partition, each in self._sorted()
         )  # fmt: skip

@@ -225,7 +225,7 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
     firsts = accumulate((len(files.files) for files in task.replicas), initial=0)
     founds = without_moved(
         [
-            find_log(files, opened, how.max_batch_bytes, False, report, done, first)
+            find_log(files, opened, how.max_batch_bytes, partial=False, report=report, done=done, first=first)
             for files, first in zip(task.replicas, firsts, strict=False)
         ]
     )
@@ -246,36 +246,38 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
                 "no high watermark is recorded; give log directories with their replication-offset-checkpoint, or "
                 "more replicas, or leave out --committed-only"
             )
-            report(Finding("error", Kind.NOTHING_KNOWN_TO_BE_COMMITTED, task.paths[0], None, start, text))
+            report(Finding("error", Kind.NOTHING_KNOWN_TO_BE_COMMITTED, task.paths[0], offset=start, message=text))
         end = max(start, min(end, committed or 0))
         filled = cut_off(filled, end)
-    _report(task, replicas, agreements, filled, paths, report)
+    _report(task, replicas, agreements, filled=filled, paths=paths, report=report)
     staged = None
     if not how.dry_run and not task.is_unreadable:
-        filled, staged = _write(task, filled, opened, (begin, start, end), recorded[order[0]], report, done)
+        filled, staged = _write(
+            task, filled, opened, limits=(begin, start, end), recorded=recorded[order[0]], report=report, done=done
+        )
     differ = [
         differing(replica, each.until, filled.batches) for replica, each in zip(replicas, agreements, strict=True)
     ]
     for replica, rows in zip(replicas, differ, strict=True):
         text = "another replica, which was taken, has other contents at these offsets in the same leader epoch"
-        report_batches(replica, rows[:1].tolist(), paths, Kind.REPLICAS_DIFFER, text, report)
+        report_batches(replica, rows[:1].tolist(), paths, kind=Kind.REPLICAS_DIFFER, text=text, report=report)
     result = MergeResult(
         task,
         start,
         end,
-        len(filled.batches),
-        int(filled.batches["records"].sum()),
-        int(filled.batches["size"].sum()),
-        order[0],
-        tuple(replace(replica, batches=replica.batches[:0].copy(), losses=()) for replica in replicas),
-        tuple(agreements),
-        tuple(sum(region.size for region, _ in found.regions if not region.is_empty) for found in founds),
-        tuple(map(len, differ)),
-        contributions(filled),
-        divergences(replicas, agreements),
-        summed(losses(filled, replicas, agreements, order[0], start, end)),
-        committed,
-        reach,
+        batches=len(filled.batches),
+        records=int(filled.batches["records"].sum()),
+        bytes=int(filled.batches["size"].sum()),
+        leading=order[0],
+        replicas=tuple(replace(replica, batches=replica.batches[:0].copy(), losses=()) for replica in replicas),
+        agreements=tuple(agreements),
+        damaged=tuple(sum(region.size for region, _ in found.regions if not region.is_empty) for found in founds),
+        differing=tuple(map(len, differ)),
+        contributions=contributions(filled),
+        divergences=divergences(replicas, agreements),
+        losses=summed(losses(filled, replicas, agreements, order[0], start, end)),
+        committed=committed,
+        reach=reach,
     )
     return MergeTaskResult(result, report.findings(task.name), staged)
 
@@ -324,11 +326,15 @@ def _write(
     """Writes the merged log; what it does not take is missing then."""
     begin, start, end = limits
     place = task.place(task.merge.config)
-    contents = PartitionContents(filled.batches, opened, begin, start, end, cleaned_until=_cleaned_until(task))
+    contents = PartitionContents(
+        filled.batches, opened, begin, start=start, end=end, cleaned_until=_cleaned_until(task)
+    )
     epochs = truncate_from_end(recorded, end)
     max_batch_bytes = task.merge.max_batch_bytes
     beside = newest_quorum_files([replica.paths[0] for replica in task.replicas])
-    taken, unfinished = write_unfinished(place, contents, epochs, report, done, max_batch_bytes, beside)
+    taken, unfinished = write_unfinished(
+        place, contents, epochs, report=report, done=done, max_batch_bytes=max_batch_bytes, beside=beside
+    )
     refused = filled.batches[~taken]
     spans = zip(refused["first"].tolist(), (refused["last"] + 1).tolist(), strict=True)
     holes = tuple(sorted((*filled.holes, *spans)))
@@ -352,13 +358,13 @@ def _report(
         path = task.paths[number]
         if agreement.by == "contents" and len(replicas) > 1 and replica.starts == () and len(replica.batches):
             text = "batches without leader epochs: the replicas were compared by offsets and contents"
-            report(Finding("warning", Kind.NO_LEADER_EPOCHS, path, None, None, text))
+            report(Finding("warning", Kind.NO_LEADER_EPOCHS, path, message=text))
         if agreement.by == "nothing":
             text = "a compacted log without leader epochs: where this replica differs is not known, and it is believed"
-            report(Finding("warning", Kind.NO_LEADER_EPOCHS, path, None, None, text))
+            report(Finding("warning", Kind.NO_LEADER_EPOCHS, path, message=text))
         if task.replicas[number].paths[0].snapshots:
             text = "KRaft snapshots are not merged: those of the replica with the newest one are taken"
-            report(Finding("warning", Kind.SNAPSHOTS_LEFT_OUT, path, None, None, text))
+            report(Finding("warning", Kind.SNAPSHOTS_LEFT_OUT, path, message=text))
     for number, row in filled.misfits:
         text = "left out: its leader epoch is not between those of the batches around it"
-        report_batches(replicas[number], [row], paths, Kind.LEADER_EPOCH_ORDER, text, report)
+        report_batches(replicas[number], [row], paths, kind=Kind.LEADER_EPOCH_ORDER, text=text, report=report)

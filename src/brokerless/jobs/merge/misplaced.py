@@ -95,4 +95,6 @@ def _as_region(found: RecoveredLog, saved: NDArray[np.void], batch: np.void) -> 
     following = min([*later["first"].tolist(), min(bases, default=TO_THE_END)])
     text = "a batch whose offset cannot be right"
     end = position + int(batch["size"])
-    return Region(file.path, position, end, Kind.OFFSET_MISPLACED, text, after, int(batch["first"])), following
+    return Region(
+        file.path, position, end, kind=Kind.OFFSET_MISPLACED, message=text, after=after, offset=int(batch["first"])
+    ), following

@@ -56,9 +56,9 @@ def contributions(filled: MergedBatches) -> tuple[Contribution, ...]:
             int(givers[start]),
             int(batches["first"][start]),
             int(batches["last"][end - 1]),
-            end - start,
-            int(batches["records"][start:end].sum()),
-            int(batches["size"][start:end].sum()),
+            batches=end - start,
+            records=int(batches["records"][start:end].sum()),
+            bytes=int(batches["size"][start:end].sum()),
         )
         for start, end in zip(starts, [*starts[1:], len(batches)], strict=True)
     )
@@ -77,12 +77,12 @@ def divergences(replicas: Sequence[Replica], agreements: Sequence[Agreement]) ->
                 number,
                 agreement.until,
                 end - 1,
-                agreement.epoch,
-                tuple(np.unique(batches["epoch"]).tolist()),
-                len(batches),
-                int(batches["records"].sum()),
-                int(batches["size"].sum()),
-                max(0, min(replica.high_watermark or 0, end) - agreement.until),
+                epoch=agreement.epoch,
+                epochs=tuple(np.unique(batches["epoch"]).tolist()),
+                batches=len(batches),
+                records=int(batches["records"].sum()),
+                bytes=int(batches["size"].sum()),
+                committed=max(0, min(replica.high_watermark or 0, end) - agreement.until),
             )
         )
     return tuple(found)
@@ -110,7 +110,7 @@ def losses(
     """What is in no replica of ``[start, end)``, and what no one knows the end of."""
     batches = filled.batches
     found: list[Loss] = []
-    for first, last in _bounded(filled.holes, replicas, leading, start, end):
+    for first, last in _bounded(filled.holes, replicas, leading, start=start, end=end):
         before = int(np.searchsorted(batches["first"], first))
         overlapping = [
             loss
@@ -123,7 +123,16 @@ def losses(
         regions: tuple[Region, ...] = tuple(dict.fromkeys(each for loss in overlapping for each in loss.regions))
         after = int(batches["max_timestamp"][before - 1]) if before else None
         timestamp_after = int(batches["base_timestamp"][before]) if before < len(batches) else None
-        found.append(Loss(first, last, after, timestamp_after, regions, any(loss.upper_bound for loss in overlapping)))
+        found.append(
+            Loss(
+                first,
+                last,
+                after,
+                before=timestamp_after,
+                regions=regions,
+                upper_bound=any(loss.upper_bound for loss in overlapping),
+            )
+        )
     return found
 
 

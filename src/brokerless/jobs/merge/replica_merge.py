@@ -58,7 +58,7 @@ def fill(
     if used and any(replica.is_compacted for replica in replicas):
         for number, first in used:
             batches, givers = _less_compacted(
-                batches, givers, replicas[number], number, first, agreements[number].until
+                batches, givers, replicas[number], number=number, first=first, until=agreements[number].until
             )
     return MergedBatches(batches, givers, tuple(holes), tuple(misfits))
 

@@ -38,7 +38,14 @@ def read_replicas(
             text = "leader epochs are recorded here that are not those of the batches; the batches are believed"
             stated = f"epoch {row['epoch']} at offset {row['first']}, in {paths[int(row['file'])]}"
             report(
-                Finding("warning", Kind.LEADER_EPOCH_MISMATCH, checkpoint.path, None, int(row["first"]), text, stated)
+                Finding(
+                    "warning",
+                    Kind.LEADER_EPOCH_MISMATCH,
+                    checkpoint.path,
+                    offset=int(row["first"]),
+                    message=text,
+                    expected=stated,
+                )
             )
             epochs = ()
         live = max((each.base_offset for each in found.files.paths[0].segments), default=found.begin)
@@ -47,16 +54,21 @@ def read_replicas(
             batches,
             tuple(found.losses(found.saved, found.regions)),
             found.begin,
-            found.start,
-            reach,
-            max(found.end, reach),
-            starts_of(batches, epochs, found.begin),
-            found.files.high_watermark,
-            found.is_compacted(found.saved),
+            start=found.start,
+            reach=reach,
+            end=max(found.end, reach),
+            starts=starts_of(batches, epochs, found.begin),
+            high_watermark=found.files.high_watermark,
+            is_compacted=found.is_compacted(found.saved),
         )
         text = "the leader epoch of this batch, which no checksum covers, cannot be right; it is set right"
         report_batches(
-            replica, np.flatnonzero(batches["restamped"]).tolist(), paths, Kind.LEADER_EPOCH_WRONG, text, report
+            replica,
+            np.flatnonzero(batches["restamped"]).tolist(),
+            paths,
+            kind=Kind.LEADER_EPOCH_WRONG,
+            text=text,
+            report=report,
         )
         replicas.append(replica)
         believed.append(epochs)

@@ -91,7 +91,7 @@ def check_segment(task: VerifyTask, done: Done) -> SegmentCheck:
     findings = verified.findings
     if verified.unreadable is not None:
         path = task.segment.log.path
-        findings = (*findings, Finding("error", Kind.UNREADABLE_FILE, path, None, None, verified.unreadable))
+        findings = (*findings, Finding("error", Kind.UNREADABLE_FILE, path, message=verified.unreadable))
     if _is_being_written(task):
         findings = tuple(each for each in findings if each.kind != Kind.TRUNCATED_BATCH)
     ranges: list[DamagedRange] = []
@@ -99,7 +99,7 @@ def check_segment(task: VerifyTask, done: Done) -> SegmentCheck:
         ranges = find_damaged_ranges(task)
     ranges += [_missing(each) for each in findings if each.kind == Kind.MISSING_SEGMENT]
     first, last = verified.first_offset, verified.last_offset
-    return SegmentCheck(findings, tuple(ranges), first, last, verified.has_transactions)
+    return SegmentCheck(findings, tuple(ranges), first, last_offset=last, has_transactions=verified.has_transactions)
 
 
 def find_damaged_ranges(task: VerifyTask) -> list[DamagedRange]:
@@ -129,14 +129,38 @@ def _range(placed: Placed, base_offset: int) -> DamagedRange:
     region, before = placed
     first = base_offset if region.after is None else region.after
     if first >= before:
-        return DamagedRange(region.file, region.position, region.size, None, None, region.kind, region.message)
+        return DamagedRange(
+            region.file,
+            region.position,
+            region.size,
+            firstOffset=None,
+            lastOffset=None,
+            kind=region.kind,
+            message=region.message,
+        )
     last = None if before == _TO_THE_END else before - 1
-    return DamagedRange(region.file, region.position, region.size, first, last, region.kind, region.message)
+    return DamagedRange(
+        region.file,
+        region.position,
+        region.size,
+        firstOffset=first,
+        lastOffset=last,
+        kind=region.kind,
+        message=region.message,
+    )
 
 
 def _missing(finding: Finding) -> DamagedRange:
     missing = missing_offsets(finding)
-    return DamagedRange(finding.file, None, 0, missing.start, missing.stop - 1, finding.kind, finding.message)
+    return DamagedRange(
+        finding.file,
+        None,
+        0,
+        firstOffset=missing.start,
+        lastOffset=missing.stop - 1,
+        kind=finding.kind,
+        message=finding.message,
+    )
 
 
 def gone_partitions(
@@ -156,7 +180,7 @@ def gone_partitions(
         if is_selected(each.topic, settings):
             severity = "error" if each.topic in topics else "warning"
             text = "an earlier run found this partition, and no segment of it is here any more; its table stays"
-            finding = Finding(severity, Kind.PARTITION_MISSING, each.path, None, None, text)
+            finding = Finding(severity, Kind.PARTITION_MISSING, each.path, message=text)
             gone.setdefault((each.topic, each.partition), replace(each, findings=(finding,)))
     return list(gone.values())
 
@@ -173,7 +197,13 @@ def not_exported(
         for start, stop in without([_span(first, last)], spans):
             end = None if stop == _TO_THE_END else stop - 1
             yield DamagedRange(
-                partition.path, None, 0, start, end, Kind.NOT_EXPORTED, "left out by the export, as damaged"
+                partition.path,
+                None,
+                0,
+                firstOffset=start,
+                lastOffset=end,
+                kind=Kind.NOT_EXPORTED,
+                message="left out by the export, as damaged",
             )
 
 
@@ -200,10 +230,18 @@ def _is_being_written(task: VerifyTask) -> bool:
 
 def _of_segment(task: VerifyTask, value: SegmentCheck, run_id: str) -> Checked:
     return Checked(
-        "segment", path_of(task.segment.log.path), version_of(task.segment), run_id, task.partition.topic,
-        task.partition.partition, value.first_offset, value.last_offset, value.has_transactions, value.findings,
-        value.ranges,
-    )  # fmt: skip
+        "segment",
+        path_of(task.segment.log.path),
+        version_of(task.segment),
+        runId=run_id,
+        topic=task.partition.topic,
+        partition=task.partition.partition,
+        firstOffset=value.first_offset,
+        lastOffset=value.last_offset,
+        hasTransactions=value.has_transactions,
+        findings=value.findings,
+        ranges=value.ranges,
+    )
 
 
 def _of_partition(partition: PartitionPath, rest: Iterable[Finding], ledger: Ledger, run_id: str) -> Checked:
@@ -211,7 +249,7 @@ def _of_partition(partition: PartitionPath, rest: Iterable[Finding], ledger: Led
     findings = [*check_directory(partition), *_overlaps(partition, ledger), *rest]
     ranges = [_missing(each) for each in findings if each.kind == Kind.MISSING_SEGMENT]
     return Checked(
-        "partition", path_of(partition.path), "", run_id, partition.topic, partition.partition,
+        "partition", path_of(partition.path), "", runId=run_id, topic=partition.topic, partition=partition.partition,
         findings=tuple(findings), ranges=tuple(ranges),
     )  # fmt: skip
 
@@ -226,7 +264,15 @@ def _overlaps(partition: PartitionPath, ledger: Ledger) -> Iterable[Finding]:
         if own.firstOffset <= highest:
             text = "offsets do not go up: the segment begins at or below an offset that was there before"
             expected, found = f"an offset above {highest}", str(own.firstOffset)
-            yield Finding("warning", Kind.OFFSET_ORDER, segment.log.path, None, own.firstOffset, text, expected, found)
+            yield Finding(
+                "warning",
+                Kind.OFFSET_ORDER,
+                segment.log.path,
+                offset=own.firstOffset,
+                message=text,
+                expected=expected,
+                found=found,
+            )
         highest = max(highest, own.lastOffset)
 
 

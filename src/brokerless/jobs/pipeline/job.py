@@ -326,7 +326,7 @@ class _Run:
     def _refuse(self, topic: str, reason: str) -> None:
         self._result.refused[topic] = reason
         partition = self._firsts[topic]
-        self._record_met(partition, [Finding("error", Kind.TOPIC_REFUSED, partition.path, None, None, reason)], ())
+        self._record_met(partition, [Finding("error", Kind.TOPIC_REFUSED, partition.path, message=reason)], ())
 
     def _record_tables(self, topics: Iterable[str], met: Iterable[Finding]) -> None:
         """What an export says of whole tables; what earlier ones said and this one did not is no finding any more."""
@@ -351,9 +351,15 @@ class _Run:
         """What only the export found: offsets that no reader reaches, or that went missing since the check."""
         before = self._ledger.get("export", partition.path)
         own = Checked(
-            "export", path_of(partition.path), "", self._result.id, partition.topic, partition.partition,
-            findings=() if before is None else before.findings, ranges=() if before is None else before.ranges,
-        )  # fmt: skip
+            "export",
+            path_of(partition.path),
+            "",
+            runId=self._result.id,
+            topic=partition.topic,
+            partition=partition.partition,
+            findings=() if before is None else before.findings,
+            ranges=() if before is None else before.ranges,
+        )
         of_all = self._ledger.of_partition(partition.topic, partition.partition)
         known = {_place(each) for checked in of_all for each in checked.findings}
         listed = [each for checked in of_all for each in checked.ranges]

@@ -150,7 +150,7 @@ class Ledger:
         except (UnwritableError, OSError) as error:
             text = f"this run is not recorded, so that the next one verifies and reports again: {reason_of(error)}"
             own = self._root / PRIVATE
-            self.failure = self.failure or Finding("error", Kind.RUN_NOT_RECORDED, own.path, None, None, text)
+            self.failure = self.failure or Finding("error", Kind.RUN_NOT_RECORDED, own.path, message=text)
 
     def begin(self, run_id: str, form: str) -> None:
         """Records that a run is under way."""
@@ -182,7 +182,9 @@ class Ledger:
         """Records that."""
         if not self.was_tried(partition, exported):
             path, version = path_of(partition.path), tried_version(partition, exported)
-            self.add(Checked("tried", path, version, run_id, partition.topic, partition.partition))
+            self.add(
+                Checked("tried", path, version, runId=run_id, topic=partition.topic, partition=partition.partition)
+            )
 
     def add(self, checked: Checked) -> None:
         before = self.entries.get(checked.key)

@@ -109,7 +109,7 @@ def _merged(table: Any, files: list[Any]) -> Any:
                     writer.write_table(_as(file.read_row_group(group), schema))
     with output.to_input_file().open() as source:
         footer = pq.read_metadata(source)
-    return data_file(table, path, footer, len(output), files[0].partition)
+    return data_file(table, path, footer, size=len(output), partition=files[0].partition)
 
 
 def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -53,9 +53,15 @@ class LoadedStates:
 
 def export_settings(settings: Settings) -> Export:
     return Export(
-        settings.by_date or settings.form != "parquet", settings.isolation, settings.compression, settings.file_bytes,
-        settings.max_batch_bytes, decoding=settings.decoding, form=settings.form, catalog=settings.catalog,
-    )  # fmt: skip
+        settings.by_date or settings.form != "parquet",
+        settings.isolation,
+        settings.compression,
+        file_bytes=settings.file_bytes,
+        max_batch_bytes=settings.max_batch_bytes,
+        decoding=settings.decoding,
+        form=settings.form,
+        catalog=settings.catalog,
+    )
 
 
 def target_of(settings: Settings) -> Location:

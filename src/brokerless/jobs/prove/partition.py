@@ -95,7 +95,7 @@ def run_task(task: ProveTask, done: Done) -> ProveTaskResult:
     findings: list[Finding] = []
     if task.check.search is not None:
         task.check.search.counts.clear()  # as in a process of its own
-    seen = check_partition(task.claim, task.location, task.check, findings.append, done)
+    seen = check_partition(task.claim, task.location, task.check, report=findings.append, done=done)
     selected = sum(map(len, seen.offsets)) if task.claim.is_copied else 0
     return ProveTaskResult(tuple(findings), seen.values, seen.blanked, selected)
 
@@ -109,7 +109,7 @@ def check_partition(claim: PartitionClaim, location: Location, check: Check, rep
     files = claim.before if check.is_source else claim.after
     try:
         entries = {each.name: each for each in location.entries()}
-        _compare_files(path, files, list(entries.values()), check, report)
+        _compare_files(path, files, list(entries.values()), check=check, report=report)
         untouched = UntouchedHash()
         logs = sorted((each for each in files if _kind(each.name) == "log"), key=lambda each: each.name)
         for each in logs:
@@ -122,16 +122,16 @@ def check_partition(claim: PartitionClaim, location: Location, check: Check, rep
                     if not checksums_match(chunk.buffer, chunk.batches).all():
                         report(_finding(Kind.CHECKSUM_MISMATCH, file.path, "the checksum of a batch does not match"))
                         return Seen()
-                    _check_chunk(claim, chunk, file.path, check, report, untouched, seen)
+                    _check_chunk(claim, chunk, file.path, check=check, report=report, untouched=untouched, seen=seen)
                     done(int(chunk.batches.sizes.sum()))
                 _compare_file(each, hasher.finish(entries[each.name]), check, report)
     except UnreadableError as error:
         report(_finding(Kind.UNREADABLE, path, str(error)))
         return Seen()
     if claim.is_copied:
-        _check_copied(claim, path, check, seen, report)
+        _check_copied(claim, path, check, seen=seen, report=report)
     else:
-        _compare(claim, path, check, untouched.hexdigest(), seen, report)
+        _compare(claim, path, check, untouched=untouched.hexdigest(), seen=seen, report=report)
     return seen
 
 
@@ -140,8 +140,16 @@ def _kind(name: str) -> str | None:
     return None if file is None or file.state != "live" else file.kind
 
 
-def _finding(kind: Kind, path: str, text: str, offset: int | None = None, **more: str) -> Finding:
-    return Finding("error", kind, path, position=None, offset=offset, message=text, **more)
+def _finding(
+    kind: Kind,
+    path: str,
+    text: str,
+    offset: int | None = None,
+    *,
+    expected: str | None = None,
+    found: str | None = None,
+) -> Finding:
+    return Finding("error", kind, path, offset=offset, message=text, expected=expected, found=found)
 
 
 def check_directory(
@@ -153,7 +161,9 @@ def check_directory(
     path = location.path
     try:
         entries = location.entries()
-        _compare_files(path, claim.after, [each for each in entries if each.name in DIRECTORY_FILES], check, report)
+        _compare_files(
+            path, claim.after, [each for each in entries if each.name in DIRECTORY_FILES], check=check, report=report
+        )
     except UnreadableError as error:
         report(_finding(Kind.UNREADABLE, path, str(error)))
         return
@@ -226,7 +236,7 @@ def _check_chunk(
             for damage in whole.damages:
                 report(_finding(damage.kind, path, damage.message, damage.base_offset))
             if not whole.damages:
-                _check_touched(claim, numbers[part], whole, path, check, report, seen)
+                _check_touched(claim, numbers[part], whole, path=path, check=check, report=report, seen=seen)
     if check.selection is None and check.search is None:
         return
     decoder = Decoder(max_batch_bytes=check.max_batch_bytes)
@@ -262,7 +272,9 @@ def _check_touched(
             edits = claim.touched[number].edits or ((),) * len(claim.touched[number].offsets)
             claimed = dict(zip(claim.touched[number].offsets.tolist(), edits, strict=True))
             for record in chosen_values(columns, selected):
-                _check_blanked(BlankedRecord(*record, claimed[record[0]]), claim.name, path, check, seen, report)
+                _check_blanked(
+                    BlankedRecord(*record, claimed[record[0]]), claim.name, path, check=check, seen=seen, report=report
+                )
         elif check.is_source:
             for offset, value, _ in chosen_values(columns, selected):
                 seen.values |= {} if value is None else {value: ErasedAt(claim.name, offset, 0)}
@@ -342,7 +354,7 @@ def _check_copied(claim: PartitionClaim, path: str, check: Check, seen: Seen, re
         if selected:
             records = f"{len(selected):,} selected record{'' if len(selected) == 1 else 's'}"
             text = f"{records} were left in this topic of Kafka's own, which was copied unchanged"
-            report(Finding("warning", Kind.RECORDS_LEFT, path, None, selected[0], text))
+            report(Finding("warning", Kind.RECORDS_LEFT, path, offset=selected[0], message=text))
     elif check.selection is None:
         text = "this partition is said to be copied unchanged; without the keys, nothing is proved of it"
         report(_finding(Kind.COPIED_PARTITION, path, text))

@@ -78,7 +78,7 @@ def _check(place: OtherPlace, erasure: Erasure | None) -> Iterator[Finding]:
             text = (
                 "this partition of the source is not in the manifest; whether selected records are in it is not known"
             )
-            yield Finding("warning", Kind.OUTSIDE_OF_PROOF, place.path, None, None, text)
+            yield Finding("warning", Kind.OUTSIDE_OF_PROOF, place.path, message=text)
         return
     found: list[Finding] = []
     selected = count_selected(place.partition, erasure, report=found.append)
@@ -88,9 +88,9 @@ def _check(place: OtherPlace, erasure: Erasure | None) -> Iterator[Finding]:
         records = f"{selected:,} selected record{'' if selected == 1 else 's'}"
         if place.is_live:
             text = f"{records}: this partition of the source is not in the manifest, and nothing is proved of it"
-            yield Finding("error", Kind.OUTSIDE_OF_PROOF, place.path, None, None, text)
+            yield Finding("error", Kind.OUTSIDE_OF_PROOF, place.path, message=text)
         else:
-            yield Finding("warning", Kind.COPY_IN_SOURCE, place.path, None, None, f"{records}: {place.what}")
+            yield Finding("warning", Kind.COPY_IN_SOURCE, place.path, message=f"{records}: {place.what}")
 
 
 def _is_metadata(partition: PartitionPath) -> bool:

@@ -72,7 +72,7 @@ class PatternSearch:
             block = file.read(position, min(_BLOCK + longest - 1, file.size - position))
             for number, at in self._find(block):
                 text = f"the bytes of {self._name(number)} are here"
-                self._report("error", file.path, text, report, position + at)
+                self._report("error", file.path, text, report=report, position=position + at)
 
     def look_in_records(self, columns: RecordColumns, selected: NDArray[np.bool_], path: str, report: Report) -> None:
         """Looks in keys, values and headers, decompressed. ``selected`` (bool): the rows in which fields were blanked;
@@ -98,7 +98,9 @@ class PatternSearch:
                 which = record if offset is None else f"{record}, offset {offset}"
                 text = f"the bytes of {self._name(number)} are in the {what} of {which}"
                 is_error = is_selected and _is_telling(self.patterns[number])
-                self._report("error" if is_error else "warning", path, text, report, None, offset)
+                self._report(
+                    "error" if is_error else "warning", path, text, report=report, position=None, offset=offset
+                )
 
     def _name(self, number: int) -> str:
         place = self.places.get(self.patterns[number])
@@ -134,7 +136,7 @@ class PatternSearch:
     ) -> None:
         self.counts[severity] += 1
         if self.counts[severity] <= _LISTED:
-            report(Finding(severity, Kind.BYTES_FOUND, path, position, offset, text))
+            report(Finding(severity, Kind.BYTES_FOUND, path, position=position, offset=offset, message=text))
 
 
 class _Finder:

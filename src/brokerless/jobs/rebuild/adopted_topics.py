@@ -64,9 +64,7 @@ def adopt_topics(
         if topic not in ids:
             ids[topic] = random_id()
             text = f"no partition of {topic} has a partition.metadata: the topic gets a new id"
-            report(
-                Finding("warning", Kind.TOPIC_ID_LOST, _first_path(disks, topic), None, None, text, None, ids[topic])
-            )
+            report(Finding("warning", Kind.TOPIC_ID_LOST, _first_path(disks, topic), message=text, found=ids[topic]))
         topic_id = ids[topic]
         there = cluster.partitions.setdefault(topic_id, {})
         if topic not in known:
@@ -83,7 +81,7 @@ def adopt_topics(
             holding = sorted(set(partitions.get(number, ())))
             if not holding:
                 text = f"no disk has a replica of {topic}-{number}: it begins again, empty"
-                report(Finding("error", Kind.PARTITION_MISSING, _first_path(disks, topic), None, None, text))
+                report(Finding("error", Kind.PARTITION_MISSING, _first_path(disks, topic), message=text))
                 holding = [brokers[number % len(brokers)]]
             at = number % len(holding)
             there[number] = _partition(topic_id, number, holding[at:] + holding[:at])
@@ -116,7 +114,9 @@ def _settings_lost(path: str, topic: str, settings: dict[str, str]) -> Finding:
     """With a broker's default, retention would delete what is older than a week as soon as it starts."""
     written = ", ".join(f"{name}={value}" for name, value in settings.items())
     text = f"the settings of {topic} are lost: {written} is set, so that no record is deleted; set others when it runs"
-    return Finding("warning", Kind.TOPIC_SETTINGS_LOST, path, None, None, text, "settings, given with --from", written)
+    return Finding(
+        "warning", Kind.TOPIC_SETTINGS_LOST, path, message=text, expected="settings, given with --from", found=written
+    )
 
 
 def _compacted(disks: Sequence[Disk]) -> set[str]:

@@ -53,7 +53,9 @@ def positions_past_end(
     paths = {(each.replica.topic, each.replica.partition): each.replica.paths.path for each in own}
     ends = {each.replica.paths.path: each.limits[1] for each in own}
     readers = (PartitionReader(each.replica.paths) for each in own)
-    positions = read_positions(readers, cluster.topics, ignore, max_batch_bytes, lambda each: ends[each.path])
+    positions = read_positions(
+        readers, cluster.topics, ignore, max_batch_bytes=max_batch_bytes, end_of=lambda each: ends[each.path]
+    )
     for each in lost_positions(positions, limits_of):
         yield each, paths[each.position.source]
 

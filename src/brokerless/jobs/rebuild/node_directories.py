@@ -73,7 +73,9 @@ def _write(rebuild: Rebuild, target: TargetDirectory, path: Path, done: Done) ->
         remote = rebuild.remote_epochs.get((each.topic_id, replica.partition), ())
         copying = Copying(cleaned, link=rebuild.data == "link", remote_epochs=remote)
         end = replica.end_offset or 0
-        staged.append(copy_partition(replica.paths, Destination.of(path), each.topic_id, end, copying))
+        staged.append(
+            copy_partition(replica.paths, Destination.of(path), each.topic_id, end_offset=end, copying=copying)
+        )
         done(replica.size)
     commit(path, staged)
     if rebuild.reset_to is not None:
@@ -95,7 +97,7 @@ def _reset_positions(rebuild: Rebuild, reset_to: ResetTo, target: TargetDirector
         there = in_sync(rebuild.cluster, rebuild.held, (ids[topic], number))
         if any(target.disk is not None and each.disk.path == target.disk.path for each in there):
             own = [each for each in rebuild.positions if each.position.source == (topic, number)]
-            reset_positions(path, (topic, number), own, reset_to, rebuild.now_ms)
+            reset_positions(path, (topic, number), own, reset_to=reset_to, now_ms=rebuild.now_ms)
 
 
 def _append_events(rebuild: Rebuild, found: FromBucket, target: TargetDirectory, path: Path) -> None:
@@ -104,7 +106,7 @@ def _append_events(rebuild: Rebuild, found: FromBucket, target: TargetDirectory,
         there = in_sync(rebuild.cluster, rebuild.held, (found.metadata_id, number))
         is_here = any(target.disk is not None and each.disk.path == target.disk.path for each in there)
         if is_here or (not there and target.is_first and target.node_id == found.metadata_nodes[number]):
-            append_events(path, (REMOTE_LOG_METADATA, number), found.metadata_id, events, rebuild.now_ms)
+            append_events(path, (REMOTE_LOG_METADATA, number), found.metadata_id, events=events, now_ms=rebuild.now_ms)
 
 
 def held_in(rebuild: Rebuild, target: TargetDirectory) -> Iterator[HeldReplica]:

@@ -67,8 +67,8 @@ class Node:
 
 ALONE = Node(
     1, None, (BROKER, CONTROLLER),
-    (Listener(PLAIN, "127.0.0.1", 9092, PLAIN), Listener("CONTROLLER", "127.0.0.1", 9093, PLAIN)),
-    None, (), "CONTROLLER",
+    listeners=(Listener(PLAIN, "127.0.0.1", 9092, PLAIN), Listener("CONTROLLER", "127.0.0.1", 9093, PLAIN)),
+    rack=None, disks=(), controller_listener="CONTROLLER",
 )  # fmt: skip
 """The only node of a cluster of which no disk is left, and no mapping file says otherwise."""
 
@@ -128,7 +128,9 @@ def _node(mapped: _MappedNode, disks: Sequence[Disk]) -> Node:
     if was is None:
         was = next((each.node_id for each in disks if each.path in paths and each.node_id is not None), mapped.id)
     own = mapped.controller_listener or _own_listener(mapped.roles, listeners)
-    return Node(mapped.id, was, mapped.roles, listeners, mapped.rack, paths, own)
+    return Node(
+        mapped.id, was, mapped.roles, listeners=listeners, rack=mapped.rack, disks=paths, controller_listener=own
+    )
 
 
 def _listener(name: str, address: str, node: _MappedNode) -> Listener:
@@ -184,10 +186,10 @@ def known_nodes(disks: Sequence[Disk], cluster: Cluster, voters: Sequence[Voter]
             node,
             node,
             tuple(role for role, which in ((BROKER, brokers), (CONTROLLER, controllers)) if node in which),
-            tuple(_known_listeners(node, cluster, voters)),
-            cluster.brokers.get(node, {}).get("rack"),
-            tuple(of_disks.get(node, ())),
-            _controller_name(node, cluster, voters) if node in controllers else None,
+            listeners=tuple(_known_listeners(node, cluster, voters)),
+            rack=cluster.brokers.get(node, {}).get("rack"),
+            disks=tuple(of_disks.get(node, ())),
+            controller_listener=_controller_name(node, cluster, voters) if node in controllers else None,
         )
         for node in sorted(brokers | controllers)
     )

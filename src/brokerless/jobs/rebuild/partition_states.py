@@ -49,10 +49,10 @@ def rebuild_partitions(
             if not was_known or not row["isr"]:
                 old_isr = replicas
             isr = _in_sync(replicas, old_isr, there)
-            finding = _finding(name, row, there, replicas, old_isr, isr)
+            finding = _finding(name, row, there, replicas=replicas, old_isr=old_isr, isr=isr)
             if finding is not None:
                 severity, kind, text = finding
-                report(Finding(severity, kind, place, None, None, text))  # type: ignore[arg-type]
+                report(Finding(severity, kind, place, message=text))  # type: ignore[arg-type]
             last = max((each.last_epoch for each in there.values()), default=-1)
             ids = [_directory(node, there, directory_ids, directory_of) for node in replicas]
             partitions[number] = {

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 from brokerless import clock
@@ -201,28 +202,30 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     cluster = state.cluster
     voters = () if state.replica is None else state.replica.voters
     nodes = _nodes(options, disks, cluster, voters)
-    lost = list(_adopt(options, disks, cluster, nodes, findings))
-    bucket, disks = take_out(in_bucket, options.bucket, cluster, disks, lost)
+    lost = list(_adopt(options, disks, cluster, nodes=nodes, findings=findings))
+    bucket, disks = take_out(in_bucket, options.bucket, cluster, disks=disks, lost=lost)
     held = held_replicas(disks, nodes, cluster, findings.append)
     twice = next((each for each in findings if each.kind == Kind.REPLICA_TWICE), None)
     if twice is not None and options.data == "in-place":
         text = "another disk of this node has this partition as well, and no broker starts on both"
         raise UsageError(f"{twice.file}: {text}; move it away, or give --data copy")
     directories = _directories(disks, nodes, to, options.data)
-    _take_over_nodes(cluster, nodes, directories, disks, options.data, lost)
+    _take_over_nodes(cluster, nodes, directories, disks=disks, data=options.data, lost=lost)
     ids: dict[int, list[str]] = defaultdict(list)
     for each in directories:
         ids[each.node_id].append(each.directory_id)
     of_disks = {each.disk.path: each.directory_id for each in directories if each.disk is not None}
-    rebuild_partitions(cluster, nodes, held, ids, of_disks, to, findings.append)
+    rebuild_partitions(cluster, nodes, held, directory_ids=ids, directory_of=of_disks, place=to, report=findings.append)
     held = assigned(held, cluster, findings.append)
     lost += report_cuts(held, findings.append)
     findings += left_out(disks, cluster, held)
     remote = load_remote_segments(held, options.max_batch_bytes)
     epochs = {} if options.data == "in-place" else remote_epochs(remote)
     findings += broken_epochs(held, cluster, epochs, in_place=options.data == "in-place")
-    from_bucket = _put_in(bucket, cluster, nodes, directories, findings, lost)
-    findings[:0] = remote_findings(cluster, nodes, held, to, remote, epochs, from_bucket)
+    from_bucket = _put_in(bucket, cluster, nodes, directories=directories, findings=findings, lost=lost)
+    findings[:0] = remote_findings(
+        cluster, nodes, held, place=to, metadata=remote, remote=epochs, from_bucket=from_bucket
+    )
     limits = {} if from_bucket is None else from_bucket.limits
     positions = tuple(positions_past_end(cluster, held, limits, options.max_batch_bytes))
     findings += (_position_finding(*each, options.reset_to) for each in positions)
@@ -240,10 +243,10 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
         cluster.next_producer_id = (used // _PRODUCER_ID_BLOCK + 1) * _PRODUCER_ID_BLOCK
     marks = [row["brokerEpoch"] for row in cluster.brokers.values()]
     rebuild = Rebuild(
-        options.cluster_id or own_id or random_id(), level, nodes, directories, cluster,
-        max(state.offset, *marks, 0) + 1, state.epoch + 1, state.timestamp_ms,
-        tuple(_voters(nodes, directories)) if is_dynamic else None,
-        held, tuple(lost), tuple(findings), state.origin, options.data,
+        options.cluster_id or own_id or random_id(), level, nodes, directories=directories, cluster=cluster,
+        offset=max(state.offset, *marks, 0) + 1, epoch=state.epoch + 1, timestamp_ms=state.timestamp_ms,
+        voters=tuple(_voters(nodes, directories)) if is_dynamic else None,
+        held=held, lost=tuple(lost), findings=tuple(findings), origin=state.origin, data=options.data,
         positions=tuple(each for each, _ in positions), reset_to=options.reset_to, now_ms=clock.now(),
         from_bucket=from_bucket, remote_epochs=epochs,
     )  # fmt: skip
@@ -298,7 +301,7 @@ def _put_in(
     brokers = {each.node_id for each in nodes if each.is_broker}
     first = {each.node_id: each.directory_id for each in directories if each.is_first and each.node_id in brokers}
     found: list[Finding] = []
-    from_bucket = put_in(bucket, cluster, first, found.append, lost)
+    from_bucket = put_in(bucket, cluster, first, report=found.append, lost=lost)
     findings[:0] = found
     return from_bucket
 
@@ -314,10 +317,11 @@ def _state(disks: Sequence[Disk], options: RebuildOptions, findings: list[Findin
     """The state to rebuild: of a file that was given, of the best replica on the disks, or nothing."""
     replicas = [each.metadata for each in disks if each.metadata is not None]
     best = best_of(replicas)
+    state = partial(_State, replica=best, is_dynamic=_is_dynamic(best))
     now = clock.now()
     if options.source is not None and is_tables(options.source):
         offset, epoch = (0, 0) if best is None else (best.end_offset, best.epoch)
-        return _State(load_tables(options.source), options.source, offset, max(epoch, 0), now, best, _is_dynamic(best))
+        return state(load_tables(options.source), options.source, offset, epoch=max(epoch, 0), timestamp_ms=now)
     if options.source is not None:
         (log,) = open_partitions(Location(options.source))
         cluster = read_cluster(log, findings.append, None, options.max_batch_bytes)
@@ -326,17 +330,18 @@ def _state(disks: Sequence[Disk], options: RebuildOptions, findings: list[Findin
         if name is not None and name.kind == "kraft-snapshot":
             end = max(end, name.offset)
         epoch = 0 if best is None else max(best.epoch, 0)
-        return _State(cluster, options.source, end, max(epoch, (name.epoch or 0) if name else 0), now, best, False)
+        epoch = max(epoch, (name.epoch or 0) if name else 0)
+        return state(cluster, options.source, end, epoch=epoch, timestamp_ms=now, is_dynamic=False)
     if best is None or options.without_metadata:
         origin = "directories of partitions alone" if disks else "the bucket alone"
         offset, epoch = (0, 0) if best is None else (best.end_offset, max(best.epoch, 0))
-        return _State(Cluster(), origin, offset, epoch, now, best, _is_dynamic(best))
+        return state(Cluster(), origin, offset, epoch=epoch, timestamp_ms=now)
     cluster = read_cluster(best.reader, findings.append, best.end_offset, options.max_batch_bytes)
     findings += compare_replicas(best, [each for each in replicas if each is not best])
     findings += best.damage
     origin = f"{best.paths.path}, up to offset {best.end_offset - 1:,} in epoch {best.epoch}"
     timestamp = now if best.timestamp is None else best.timestamp
-    return _State(cluster, origin, best.end_offset, max(best.epoch, 0), timestamp, best, _is_dynamic(best))
+    return state(cluster, origin, best.end_offset, epoch=max(best.epoch, 0), timestamp_ms=timestamp)
 
 
 def _is_dynamic(replica: MetadataReplica | None) -> bool:
@@ -356,7 +361,11 @@ def _directories(disks: Sequence[Disk], nodes: Sequence[Node], to: str, data: Da
             is_new = disk is None or data != "in-place"
             directory_id = None if disk is None or is_reserved(disk.directory_id or "") else disk.directory_id
             path = join(to, name) if disk is None or is_new else disk.path
-            found.append(TargetDirectory(path, node.node_id, directory_id or random_id(), disk, not number, is_new))
+            found.append(
+                TargetDirectory(
+                    path, node.node_id, directory_id or random_id(), disk=disk, is_first=not number, is_new=is_new
+                )
+            )
     return tuple(found)
 
 

@@ -84,7 +84,7 @@ def held_replicas(
         if disk.path not in owners:
             if disk.replicas:
                 text = "no broker of the rebuilt cluster has this disk, so that its replicas are left out"
-                report(Finding("warning", Kind.DISK_WITHOUT_NODE, disk.path, None, None, text))
+                report(Finding("warning", Kind.DISK_WITHOUT_NODE, disk.path, message=text))
             continue
         for each in disk.replicas:
             if each.state != "live":
@@ -94,22 +94,24 @@ def held_replicas(
                 text = (
                     "the metadata has no such topic, or has it with another id: the rebuilt cluster does not have this"
                 )
-                report(Finding("warning", Kind.REPLICA_UNKNOWN, each.paths.path, None, None, text, None, each.topic_id))
+                report(Finding("warning", Kind.REPLICA_UNKNOWN, each.paths.path, message=text, found=each.topic_id))
             elif each.partition not in cluster.partitions.get(topic_id, {}):
                 text = "the metadata has no such partition of this topic: the rebuilt cluster does not have this"
-                report(Finding("warning", Kind.REPLICA_UNKNOWN, each.paths.path, None, None, text, None, topic_id))
+                report(Finding("warning", Kind.REPLICA_UNKNOWN, each.paths.path, message=text, found=topic_id))
             elif (file := _unreadable_file(each)) is not None:
                 text = "this cannot be read, so that the replica is left out; salvage writes what is readable"
-                report(Finding("error", Kind.REPLICA_UNREADABLE, file.file, None, None, text, None, file.message))
+                report(Finding("error", Kind.REPLICA_UNREADABLE, file.file, message=text, found=file.message))
             else:
                 # Both files are written where they cannot be read.
                 paths = replace(each.paths, partition_metadata=None, leader_epoch_checkpoint=None)
                 restart = recovered.of(paths)
                 if (refused := recovered.refused(paths)) is not None and refused.refused_by is not None:
                     text = f"a broker refuses this log, and does not start: {refused.refused}"
-                    report(Finding("error", Kind(refused.refused_by), each.paths.path, None, None, text))
+                    report(Finding("error", Kind(refused.refused_by), each.paths.path, message=text))
                 end = restart.log_end_offset if restart is not None and _is_cut(restart) else None
-                held = HeldReplica(owners[disk.path], disk, each, topic_id, last_epoch(each, end), restart)
+                held = HeldReplica(
+                    owners[disk.path], disk, each, topic_id=topic_id, last_epoch=last_epoch(each, end), restart=restart
+                )
                 _add(found[topic_id, each.partition], held, report)
     return dict(found)
 
@@ -132,7 +134,7 @@ def _add(there: list[HeldReplica], held: HeldReplica, report: Callable[[Finding]
         text = (
             f"another disk of node {held.node} has this partition as well, up to a later offset; this one is left out"
         )
-        report(Finding("warning", Kind.REPLICA_TWICE, worse.replica.paths.path, None, None, text))
+        report(Finding("warning", Kind.REPLICA_TWICE, worse.replica.paths.path, message=text))
     there.append(held)
 
 
@@ -154,9 +156,15 @@ def report_cuts(held: Mapping[Place, Sequence[HeldReplica]], report: Callable[[F
             report(
                 Finding(
                     "error" if is_loss else "warning",
-                    Kind.RECOVERY_CUTS, file, position, restart.log_end_offset, f"{text}; {advice}", expected, found,
+                    Kind.RECOVERY_CUTS,
+                    file,
+                    position=position,
+                    offset=restart.log_end_offset,
+                    message=f"{text}; {advice}",
+                    expected=expected,
+                    found=found,
                 )
-            )  # fmt: skip
+            )
             if not is_elsewhere:
                 yield text
 
@@ -225,7 +233,7 @@ def assigned(
                 found[topic_id, number].append(each)
             else:
                 text = f"the metadata does not assign this to node {each.node}: the rebuilt cluster does not have it"
-                report(Finding("warning", Kind.REPLICA_UNASSIGNED, each.replica.paths.path, None, None, text))
+                report(Finding("warning", Kind.REPLICA_UNASSIGNED, each.replica.paths.path, message=text))
     return dict(found)
 
 
@@ -237,10 +245,10 @@ def left_out(disks: Sequence[Disk], cluster: Cluster, held: Mapping[Place, Seque
         kind, text = _NOT_LIVE[each.state]
         topic_id = by_name.get(each.topic, "") if each.topic_id is None else each.topic_id
         if each.state == "delete" or held.get((topic_id, each.partition)):
-            yield Finding("info", kind, each.paths.path, None, None, f"{text}, and is left out", None, each.topic_id)
+            yield Finding("info", kind, each.paths.path, message=f"{text}, and is left out", found=each.topic_id)
         else:
             text = f"{text}, and is left out, though the rebuilt cluster has no other replica of this partition"
-            yield Finding("warning", kind, each.paths.path, None, None, text, None, each.topic_id)
+            yield Finding("warning", kind, each.paths.path, message=text, found=each.topic_id)
 
 
 _NOT_LIVE = {

@@ -129,7 +129,7 @@ def remote_findings(
             storage,
             rows,
             node.node_id,
-            {
+            epochs={
                 **_stand_in_epochs(from_bucket, node.node_id),
                 **{
                     (each.replica.topic, each.replica.partition): epochs_after(each, remote)
@@ -137,15 +137,15 @@ def remote_findings(
                     if each.node == node.node_id and each.replica.topic in tiered
                 },
             },
-            (),
+            unserved=(),
         )
     ]
     if deletions:
-        yield Finding("error", Kind.REMOTE_SEGMENTS_DELETED, place, None, None, deletion_line(deletions))
+        yield Finding("error", Kind.REMOTE_SEGMENTS_DELETED, place, message=deletion_line(deletions))
     text = f"topics are tiered ({', '.join(tiered[:5])}): which class stores their segments, and its settings "
     text += "(rsm.config.*), are in no metadata; take them from server.properties of the old brokers, without which a "
     text += "broker serves nothing of these topics"
-    yield Finding("warning", Kind.REMOTE_STORAGE_SETTINGS, place, None, None, text)
+    yield Finding("warning", Kind.REMOTE_STORAGE_SETTINGS, place, message=text)
 
 
 def _stand_in_epochs(found: FromBucket | None, node_id: int) -> dict[tuple[str, int], Epochs]:

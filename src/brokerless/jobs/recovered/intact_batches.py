@@ -128,7 +128,7 @@ class _Finder:
             kind, text = Kind.CHECKSUM_MISMATCH, "the checksum of the batch does not match"
             if matches[bad]:
                 kind, text = Kind.OFFSET_MISPLACED, "the checksum of the batch is right, but it has impossible offsets"
-            yield self._region(end, kind, text, batches, bad)
+            yield self._region(end, kind, text, batches=batches, row=bad)
             row = int(np.searchsorted(positions, end))
             if row == len(positions) or positions[row] != end:
                 return
@@ -171,7 +171,9 @@ class _Finder:
                 for each in parts[:1]:
                     self._after = int(each["last"][0]) + 1
                     yield each
-                yield self._region(chunk.base + int(batches.ends[bad]), damage.kind, damage.message, batches, bad)
+                yield self._region(
+                    chunk.base + int(batches.ends[bad]), damage.kind, damage.message, batches=batches, row=bad
+                )
                 for each in parts[1:]:
                     self._after = int(each["last"][0]) + 1
                     yield each
@@ -252,7 +254,7 @@ class _Finder:
 
     def _region(self, end: int, kind: Kind, text: str, batches: Batches | None = None, row: int = 0) -> Region:
         offset = None if batches is None else int(batches.entry_offset[row])
-        region = Region(self._file.path, self.at, end, kind, text, self._after, offset)
+        region = Region(self._file.path, self.at, end, kind=kind, message=text, after=self._after, offset=offset)
         self.at = end
         return region
 
@@ -283,7 +285,9 @@ class _Finder:
         file = self._file
         until = file.size if until is None else until
         while True:
-            found = find_next_batch(file.read, file.size, position, until, LARGEST_WINDOW, file.next_data)
+            found = find_next_batch(
+                file.read, file.size, position, until=until, largest=LARGEST_WINDOW, skip=file.next_data
+            )
             if found is None or not self._is_inner(found):
                 return found
             position = found + 1

@@ -149,9 +149,9 @@ def sources_of(partition: PartitionPath) -> list[LogFile]:
             segment.log.location,
             segment.base_offset,
             segment.size,
-            None if segment.offset_index is None else segment.offset_index.location,
-            segment.log,
-            segment is partition.segments[-1],
+            index=None if segment.offset_index is None else segment.offset_index.location,
+            entry=segment.log,
+            is_last=segment is partition.segments[-1],
         )
         for segment in partition.segments
     ]

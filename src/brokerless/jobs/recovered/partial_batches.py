@@ -27,7 +27,9 @@ def part_of_batch(buffer: NDArray[np.uint8], first: int, last: int | None, max_b
     batch = read_headers(buffer, np.zeros(1, np.int64))
     if batch.is_legacy[0]:
         last = MAX_INT64 if last is None else last
-        return np.frombuffer(b"".join(_messages(buffer, batch, first, last, max_batch_bytes)), np.uint8)
+        return np.frombuffer(
+            b"".join(_messages(buffer, batch, first, last=last, max_batch_bytes=max_batch_bytes)), np.uint8
+        )
     columns = decode_batch(buffer, batch, max_batch_bytes)
     if columns is None:
         return np.empty(0, np.uint8)

@@ -89,7 +89,9 @@ class RecoveredLog:
         end = max([self.end, _indexed_end(self.files), *(each.stop for each in self.lost)])
         start = min([self.start, *(each.start for each in self.lost)])
         last = max((each.base_offset for each in self.files.paths[0].segments), default=None)
-        return find_losses(saved, regions, start, end, self.is_compacted(saved), end == last)
+        return find_losses(
+            saved, regions, start, end_offset=end, is_compacted=self.is_compacted(saved), is_end_empty=end == last
+        )
 
     def with_unsaved(
         self, saved: NDArray[np.void], taken: NDArray[np.bool_], shrunk: Collection[tuple[str, int | None]] = ()
@@ -116,10 +118,10 @@ def describe_files(
         tuple(paths),
         tuple(_files(paths, include)),
         lines.get(names.LOG_START_OFFSET_CHECKPOINT),
-        max(ends, default=None),
-        lines.get(names.HIGH_WATERMARK_CHECKPOINT),
-        lines.get(names.CLEANER_CHECKPOINT),
-        tuple(include),
+        checkpointed_end=max(ends, default=None),
+        high_watermark=lines.get(names.HIGH_WATERMARK_CHECKPOINT),
+        cleaned_until=lines.get(names.CLEANER_CHECKPOINT),
+        include=tuple(include),
     )
 
 
@@ -147,7 +149,9 @@ def find_log(
     left out though it is intact. Raises :class:`ReplacedError` where a file is not the one that was listed."""
     for finding in files.unreadable:
         report(finding)
-    intact, regions = _read(files, opened, first, max_batch_bytes, partial, report, done)
+    intact, regions = _read(
+        files, opened, first, max_batch_bytes=max_batch_bytes, partial=partial, report=report, done=done
+    )
     bases = np.array([file.base_offset for file in files.files], np.int64)
     runs = lambda batch: offsets_of_batch(batch, opened, first, max_batch_bytes)  # noqa: E731
     intact, choice = choose(intact, Logs(bases, _logs(files.files), runs, files.checkpointed_end))
@@ -163,7 +167,9 @@ def find_log(
     # What was deleted is to be seen if it was selected.
     start = start if begin == min(live, default=begin) and start <= end else begin
     lost = tuple(offsets for offsets, _ in missing_logs(files.paths[0]))
-    return RecoveredLog(files, intact, choice, saved, regions.items, begin, start, end, lost)
+    return RecoveredLog(
+        files, intact, choice, saved=saved, regions=regions.items, begin=begin, start=start, end=end, lost=lost
+    )
 
 
 def recorded_epochs(files: PartitionFiles, end: int) -> Epochs:
@@ -185,7 +191,7 @@ def _files(paths: Sequence[PartitionPath], include: Collection[str]) -> Iterator
         for entry in each.orphaned_files:
             named = names.parse_segment_file(entry.name)
             if named is not None and named.kind == "log" and named.state in states:
-                yield LogFile(entry.location, named.offset, entry.size or 0, None, entry)
+                yield LogFile(entry.location, named.offset, entry.size or 0, index=None, entry=entry)
 
 
 def _logs(sources: Sequence[LogFile]) -> NDArray[np.int64]:
@@ -222,7 +228,16 @@ def _read(
                     if (
                         found.kind == Kind.MESSAGE_CHECKSUM_MISMATCH
                     ):  # not all of its records are lost, and maybe not seen
-                        report(Finding("warning", found.kind, found.file, found.position, found.offset, found.message))
+                        report(
+                            Finding(
+                                "warning",
+                                found.kind,
+                                found.file,
+                                position=found.position,
+                                offset=found.offset,
+                                message=found.message,
+                            )
+                        )
                     waiting.add([_from(found, source.base_offset)])
                     continue
                 found["file"] = number
@@ -236,9 +251,11 @@ def _read(
             raise
         except UnreadableError as error:
             reason = error.reason_for(source.path)
-            report(Finding("error", Kind.UNREADABLE_FILE, source.path, None, source.base_offset, reason))
+            report(Finding("error", Kind.UNREADABLE_FILE, source.path, offset=source.base_offset, message=reason))
             after = source.base_offset
-            region = Region(source.path, 0, source.size, Kind.UNREADABLE_FILE, reason, after, after)
+            region = Region(
+                source.path, 0, source.size, kind=Kind.UNREADABLE_FILE, message=reason, after=after, offset=after
+            )
             waiting.add([(region, after)])
         regions.add((region, following) for region, _ in waiting.items)
     return np.concatenate(intact), regions
@@ -255,7 +272,15 @@ def _as_region(files: PartitionFiles, batches: NDArray[np.void], row: int) -> Re
     position, offset = int(each["position"]), int(each["first"])
     after = int(batches["last"][row - 1]) + 1 if row else files.files[int(each["file"])].base_offset
     path, text = files.files[int(each["file"])].path, "a batch whose offset cannot be right"
-    return Region(path, position, position + int(each["size"]), Kind.OFFSET_MISPLACED, text, after, offset)
+    return Region(
+        path,
+        position,
+        position + int(each["size"]),
+        kind=Kind.OFFSET_MISPLACED,
+        message=text,
+        after=after,
+        offset=offset,
+    )
 
 
 def _not_taken(

@@ -82,7 +82,7 @@ def choose(intact: NDArray[np.void], logs: Logs) -> tuple[NDArray[np.void], Batc
     chosen = np.concatenate([chosen, added])
     chosen = chosen[np.argsort(intact["first"][chosen], kind="stable")]
     return intact, BatchSelection(
-        chosen, np.flatnonzero(wrong), np.sort(rest[repeated]), np.sort(overlapping), cut, lost
+        chosen, np.flatnonzero(wrong), np.sort(rest[repeated]), overlapping=np.sort(overlapping), cut=cut, lost=lost
     )
 
 

@@ -54,7 +54,9 @@ def write_unfinished(
     that are put beside the segments. Raises what :class:`PartitionOutput` does."""
     Destination.of(place.directory).make()
     with PartitionOutput(place, start_offset=contents.begin, base_offsets=contents.base_offsets) as output:
-        taken = write_batches(output, contents.batches, contents.files, report, done, max_batch_bytes)
+        taken = write_batches(
+            output, contents.batches, contents.files, report=report, done=done, max_batch_bytes=max_batch_bytes
+        )
         output.set_limits(contents.start, contents.end, epochs, cleaned_until=contents.cleaned_until)
         for each in beside:
             output.copy_file(each)

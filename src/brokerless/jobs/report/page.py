@@ -59,7 +59,7 @@ def write_report(
         directory, partitions, max_batch_bytes=max_batch_bytes, processes=processes, done=done, say=say,
     )  # fmt: skip
     made_by = f"brokerless {version('brokerless')}"
-    page = render(figures, directory.path, clock.now(), made_by, sum_up(directory, audits), say)
+    page = render(figures, directory.path, clock.now(), made_by=made_by, outcome=sum_up(directory, audits), say=say)
     with unwritable(to):
         write_file(os.fspath(to), page.encode())
     return figures

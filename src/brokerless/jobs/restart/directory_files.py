@@ -57,7 +57,7 @@ def check_node_files(
     if properties is None:
         text = "there is none, and a broker starts on no directories without one"
         path = f"{directory.path.rstrip('/')}/{names.META_PROPERTIES}"
-        yield Finding("error", Kind.META_PROPERTIES_MISSING, path, None, None, text)
+        yield Finding("error", Kind.META_PROPERTIES_MISSING, path, message=text)
     else:
         yield from properties.findings
         if not properties.findings:
@@ -79,7 +79,7 @@ def load_properties(directory: LogDirectory) -> MetaProperties | None:
         return None
     text = "this is no file, so that it cannot be read"
     return MetaProperties(
-        other.path, findings=(Finding("error", Kind.META_PROPERTIES_CORRUPT, other.path, None, None, text),)
+        other.path, findings=(Finding("error", Kind.META_PROPERTIES_CORRUPT, other.path, message=text),)
     )
 
 
@@ -104,15 +104,13 @@ def _check_properties(properties: MetaProperties) -> Iterator[Finding]:
     if properties.node_id is None or properties.cluster_id is None:
         text = "a broker ends without a node ID and a cluster ID here"
         expected = "cluster.id, and node.id, which is broker.id in version 0"
-        yield Finding("error", Kind.META_PROPERTIES_INCOMPLETE, properties.file, None, None, text, expected)
+        yield Finding("error", Kind.META_PROPERTIES_INCOMPLETE, properties.file, message=text, expected=expected)
     if properties.directory_id is not None and is_reserved(properties.directory_id):
         text = "the directory.id is one that Kafka reserves"
         yield Finding(
             "error",
             Kind.DIRECTORY_ID_RESERVED,
             properties.file,
-            position=None,
-            offset=None,
             message=text,
             expected="a random ID",
             found=properties.directory_id,
@@ -136,7 +134,7 @@ def _check_bootstrap(entry: DirectoryEntry, max_batch_bytes: int | None) -> Iter
                 if record.type == _FEATURE and record.data is not None and record.data["name"] == "metadata.version":
                     return
     text = "no record in it says which metadata.version the cluster began with"
-    yield Finding("error", Kind.BOOTSTRAP_CHECKPOINT, entry.path, None, None, text)
+    yield Finding("error", Kind.BOOTSTRAP_CHECKPOINT, entry.path, message=text)
 
 
 def check_agreement(properties: Sequence[MetaProperties]) -> Iterator[Finding]:
@@ -150,7 +148,9 @@ def check_agreement(properties: Sequence[MetaProperties]) -> Iterator[Finding]:
         ):
             if one != other:
                 text = f"the {name} is not that of {first.file}: no broker starts on both directories"
-                yield Finding("error", Kind.META_PROPERTIES_DIFFER, each.file, None, None, text, str(one), str(other))
+                yield Finding(
+                    "error", Kind.META_PROPERTIES_DIFFER, each.file, message=text, expected=str(one), found=str(other)
+                )
     yield from check_directory_ids(usable, "too: no broker starts on both")
 
 
@@ -160,7 +160,7 @@ def check_directory_ids(properties: Iterable[MetaProperties], consequence: str) 
     for each in properties:
         if each.directory_id is not None and seen.setdefault(each.directory_id, each.file) != each.file:
             text = f"the directory.id is that of {seen[each.directory_id]}, {consequence}"
-            yield Finding("error", Kind.DIRECTORY_ID_REPEATED, each.file, None, None, text, None, each.directory_id)
+            yield Finding("error", Kind.DIRECTORY_ID_REPEATED, each.file, message=text, found=each.directory_id)
 
 
 def check_cleaner_checkpoints(directories: Sequence[LogDirectory]) -> Iterator[Finding]:
@@ -175,7 +175,7 @@ def check_cleaner_checkpoints(directories: Sequence[LogDirectory]) -> Iterator[F
             if (first := seen.setdefault((topic, partition), path)) != path:
                 text = f"{topic}-{partition} has a line in {first}, too: the cleaner ends at once, and no topic "
                 text += "is compacted until one of both lines is removed"
-                yield Finding("warning", Kind.CLEANER_CHECKPOINT_REPEATED, path, None, None, text)
+                yield Finding("warning", Kind.CLEANER_CHECKPOINT_REPEATED, path, message=text)
 
 
 def loaded_directories(directory: LogDirectory) -> tuple[list[LoadedDirectory], list[Finding]]:
@@ -189,7 +189,9 @@ def loaded_directories(directory: LogDirectory) -> tuple[list[LoadedDirectory], 
         parsed = _parse(name)
         if parsed is None and name not in (_REMOTE_INDEXES, names.META_PROPERTIES):
             text = "a broker takes every directory for a partition's, and ends at such a name; move it away"
-            findings.append(Finding("error", Kind.DIRECTORY_NAME, path, None, None, text, "such as orders-0", name))
+            findings.append(
+                Finding("error", Kind.DIRECTORY_NAME, path, message=text, expected="such as orders-0", found=name)
+            )
         elif parsed is not None and parsed[0] != names.CLUSTER_METADATA:
             metadata = load_partition_metadata(Location(f"{path.rstrip('/')}/{names.PARTITION_METADATA}"))
             is_corrupt = any(each.kind == Kind.PARTITION_METADATA_CORRUPT for each in metadata.findings)
@@ -206,7 +208,7 @@ def _ending(metadata: PartitionMetadata) -> Iterator[Finding]:
     parse, it takes the directory offline."""
     if not Path(metadata.file).stat().st_size:
         text = "it is empty, and a broker ends at it as it loads its logs (NullPointerException)"
-        yield Finding("error", Kind.PARTITION_METADATA_CORRUPT, metadata.file, None, None, text)
+        yield Finding("error", Kind.PARTITION_METADATA_CORRUPT, metadata.file, message=text)
 
 
 def _parse(name: str) -> tuple[str, int, names.PartitionState] | None:
@@ -241,7 +243,7 @@ def check_repeated(
                     text += f"; the cluster's metadata has it as {of_metadata[0]}"
                 ends = [_end_offset(at.path) for at in (first, each)]
                 text += f"; that here ends at offset {ends[1]}, the other at {ends[0]}"
-                yield Finding("error", Kind.PARTITION_REPEATED, each.path, None, None, text)
+                yield Finding("error", Kind.PARTITION_REPEATED, each.path, message=text)
 
 
 def _end_offset(path: str) -> str:

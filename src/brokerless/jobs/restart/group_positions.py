@@ -47,7 +47,9 @@ def positions_past_end(
         limits = limits_after(paths)
         return None if limits is None else limits[1]
 
-    positions = read_positions(map(PartitionReader, own), state.topics, ignore, max_batch_bytes, end_of)
+    positions = read_positions(
+        map(PartitionReader, own), state.topics, ignore, max_batch_bytes=max_batch_bytes, end_of=end_of
+    )
     for each in lost_positions(positions, limits_of):
         paths = served.get((each.position.topic, each.position.partition))
         end = 0 if paths is None else PartitionReader(paths).end_offset or 0

@@ -72,12 +72,14 @@ def plan_directories(
     node = replicas.node_of(properties)
     partitions = [each for directory in own for each in directory.partitions if each.state == "live"]
     metadata = next((each for each in partitions if each.topic == names.CLUSTER_METADATA), None)
-    state = (known_state := _known_state(metadata, now_ms, node.node_id, kafka, max_batch_bytes)).state
+    known_state = _known_state(metadata, now_ms, node.node_id, version=kafka, max_batch_bytes=max_batch_bytes)
+    state = known_state.state
     offline = directory_files.offline_directories(properties, metadata)
     loaded, findings = _load(own, properties, offline, max_batch_bytes)
     findings += [*directory_files.check_agreement(known), *known_state.refusals]
+    online = [each for each in loaded if _parent(each.path) not in offline]
     findings += directory_files.check_repeated(
-        (each for each in loaded if _parent(each.path) not in offline),
+        online,
         lambda at: state is not None and replicas.is_assigned_here(at, state, node),
     )
     warnings = list(directory_files.check_cleaner_checkpoints(own))
@@ -88,15 +90,12 @@ def plan_directories(
     if state is not None and metadata is not None:
         for each in refused_settings(state, f"{metadata.path}/", kafka):
             (findings if each.severity == "error" else warnings).append(each)
-    stray = {
-        each.path: finding
-        for each in loaded
-        if _parent(each.path) not in offline and (finding := replicas.stray(each, state, node)) is not None
-    }
+    stray = {each.path: finding for each in online if (finding := replicas.stray(each, state, node)) is not None}
     served = _by_place(each for each in partitions if each.path not in {**stray, **places.unserved})
     recovered = RecoveredLogs({each.path: load_directory_state(each) for each in own}, now_ms)
     of_nobody = _by_place(each for each in partitions if each.path in places.unserved)
-    remote = remote_effects(state, node.node_id, served, of_nobody, recovered.of, stored_objects(own, bucket))
+    objects = stored_objects(own, bucket)
+    remote = remote_effects(state, node.node_id, served, unserved=of_nobody, restart_of=recovered.of, objects=objects)
     completed = tuple(completions(map(PartitionReader, served.values()), set(served), now_ms, max_batch_bytes))
     emptied = {(each.topic, each.partition) for each in loaded if each.path in stray} | dict(places.created).keys()
     positions: tuple[LostPosition, ...] = ()
@@ -107,22 +106,22 @@ def plan_directories(
             each.path,
             tuple(finding for finding in findings if _is_in(finding.file, path)),
             {at: finding for at, finding in stray.items() if _is_in(at, path)},
-            {at: finding for at, finding in places.unserved.items() if _is_in(at, path)},
-            tuple(place for place, at in places.created if at == path),
-            tuple((at.path, at.size) for at in each.others if at.state == "delete" and not at.is_unfinished),
-            tuple(at for at in completed if any(_is_in(served[place].path, path) for place in at.partitions)),
-            state is not None,
-            tuple((at, replaced) for at, replaced in places.promoted if _is_in(at, path)),
-            tuple(at for at in places.overwritten if _is_in(at, path)),
-            {} if state is None else state.settings,
-            tuple(each for each in warnings if _is_in(each.file, path)),
-            known_state.unknown if any(_is_in(at.path, path) for at in loaded) else None,
-            known_state.restarts_cluster,
-            remote.deletions if each is own[0] else (),
-            remote.log_starts if each is own[0] else (),
-            kafka,
-            offline.get(path),
-            positions if each is own[0] else (),
+            unserved={at: finding for at, finding in places.unserved.items() if _is_in(at, path)},
+            created=tuple(place for place, at in places.created if at == path),
+            deleted=tuple((at.path, at.size) for at in each.others if at.state == "delete" and not at.is_unfinished),
+            completed=tuple(at for at in completed if any(_is_in(served[place].path, path) for place in at.partitions)),
+            is_state_known=state is not None,
+            promoted=tuple((at, replaced) for at, replaced in places.promoted if _is_in(at, path)),
+            overwritten=tuple(at for at in places.overwritten if _is_in(at, path)),
+            settings={} if state is None else state.settings,
+            warnings=tuple(each for each in warnings if _is_in(each.file, path)),
+            unknown=known_state.unknown if any(_is_in(at.path, path) for at in loaded) else None,
+            restarts_cluster=known_state.restarts_cluster,
+            remote_deletions=remote.deletions if each is own[0] else (),
+            remote_log_starts=remote.log_starts if each is own[0] else (),
+            version=kafka,
+            offline=offline.get(path),
+            lost_positions=positions if each is own[0] else (),
         )
         for each, path in zip(own, properties, strict=True)
     ]
@@ -229,7 +228,7 @@ def _known_state(
     if metadata is not None and metadata.segments:
         restart = plan_restart(metadata, {}, now_ms, clean=False, max_batch_bytes=max_batch_bytes)
         end_offset = None if restart.refused else restart.log_end_offset
-    return read_known_state(metadata, end_offset, node_id, version, max_batch_bytes)
+    return read_known_state(metadata, end_offset, node_id, version=version, max_batch_bytes=max_batch_bytes)
 
 
 def _parent(path: str) -> str:
@@ -446,7 +445,13 @@ class _PlannedFiles:
                 ".index and .timeindex files before the start, and it reads the segment and rebuilds both"
             )
             report_index(
-                Finding("error", Kind.OFFSET_INDEX_MISMATCH, self._path(base_offset, "offset-index"), None, last, text)
+                Finding(
+                    "error",
+                    Kind.OFFSET_INDEX_MISMATCH,
+                    self._path(base_offset, "offset-index"),
+                    offset=last,
+                    message=text,
+                )
             )
         return end if is_found else base_offset
 

@@ -98,8 +98,10 @@ def _refused_features(state: replicas.ClusterState, path: str, version: str) -> 
     if level is not None and not least <= level <= most:
         text = f"Kafka {version} does not know the cluster's metadata.version, and ends"
         expected = f"{level_name(least)} to {level_name(most)}"
-        yield Finding("error", Kind.METADATA_VERSION_UNKNOWN, path, None, None, text, expected, describe_level(level))
+        yield Finding(
+            "error", Kind.METADATA_VERSION_UNKNOWN, path, message=text, expected=expected, found=describe_level(level)
+        )
     for name, number in state.features.items():
         if name != METADATA_VERSION and not has_feature(version, name, number):
             text = f"Kafka {version} does not know the feature {name} at level {number}, and ends"
-            yield Finding("error", Kind.FEATURE_UNKNOWN, path, None, None, text)
+            yield Finding("error", Kind.FEATURE_UNKNOWN, path, message=text)

@@ -46,7 +46,6 @@ def unloadable(partition: PartitionPath, max_batch_bytes: int | None = None) -> 
                 "error",
                 Kind.SEGMENT_OVERSIZED,
                 segment.log.path,
-                position=None,
                 offset=segment.base_offset,
                 message=text,
                 expected=expected,
@@ -62,7 +61,9 @@ def unloadable(partition: PartitionPath, max_batch_bytes: int | None = None) -> 
         if is_kraft and loaded.topic_id not in (None, names.CLUSTER_METADATA_ID):
             text = "the topic ID is not that of KRaft's own log (InconsistentTopicIdException)"
             expected = names.CLUSTER_METADATA_ID
-            yield Finding("error", Kind.TOPIC_ID_MISMATCH, metadata.path, None, None, text, expected, loaded.topic_id)
+            yield Finding(
+                "error", Kind.TOPIC_ID_MISMATCH, metadata.path, message=text, expected=expected, found=loaded.topic_id
+            )
     if partition.topic == names.CLUSTER_METADATA:
         yield from _unloadable_quorum(partition, max_batch_bytes)
 
@@ -72,7 +73,7 @@ def check_file_names(entries: tuple[DirectoryEntry, ...]) -> Iterator[Finding]:
     for each in entries:
         if not each.is_directory and each.name.endswith(_NUMBERED) and not _OFFSET.fullmatch(each.name.split(".")[0]):
             text = "Kafka takes this for a segment's file, and its name does not begin with an offset"
-            yield Finding("error", Kind.FILE_NAME, each.path, None, None, f"{text} (NumberFormatException)")
+            yield Finding("error", Kind.FILE_NAME, each.path, message=f"{text} (NumberFormatException)")
 
 
 def _unloadable_quorum(partition: PartitionPath, max_batch_bytes: int | None) -> Iterator[Finding]:
@@ -91,11 +92,13 @@ def _unloadable_quorum(partition: PartitionPath, max_batch_bytes: int | None) ->
                 "the newest snapshot of the cluster's metadata is damaged, or ends before its footer: a broker ends at "
                 "it, or begins with half of the metadata"
             )
-            yield Finding("error", Kind.SNAPSHOT_NOT_WHOLE, newest.path, None, None, text)
+            yield Finding("error", Kind.SNAPSHOT_NOT_WHOLE, newest.path, message=text)
     elif partition.segments and partition.segments[0].base_offset > 0:
         text = "the cluster's metadata before this offset is missing: there is no snapshot of it"
         first = partition.segments[0]
-        yield Finding("error", Kind.METADATA_GAP, first.log.path, None, first.base_offset, text, "offset 0")
+        yield Finding(
+            "error", Kind.METADATA_GAP, first.log.path, offset=first.base_offset, message=text, expected="offset 0"
+        )
     yield from _foreign_batches(PartitionReader(partition), _snapshot_offset(partition), max_batch_bytes)
 
 
@@ -152,7 +155,7 @@ def _foreign(batch: pa.RecordBatch, row: int, position: str, offset: str) -> Fin
         "headers. This log is not to be repacked or converted"
     )
     file, at, first = (batch.column(name)[row].as_py() for name in ("file", position, offset))
-    return Finding("error", Kind.FOREIGN_METADATA_BATCH, file, at, first, text)
+    return Finding("error", Kind.FOREIGN_METADATA_BATCH, file, position=at, offset=first, message=text)
 
 
 def _errors(findings: tuple[Finding, ...]) -> Iterator[Finding]:

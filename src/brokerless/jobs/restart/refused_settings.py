@@ -31,12 +31,19 @@ def refused_settings(state: ClusterState, path: str, version: str) -> Iterator[F
                 but = f"; Kafka {', '.join(others)} starts with it" if others else ""
                 text = f"Kafka {version} ends at its start: {name} of topic {topic} has a value that it refuses{but}"
                 yield Finding(
-                    "error", Kind.SETTING_REFUSED, path, None, None, text, expected[version], f"{name}={value}"
+                    "error",
+                    Kind.SETTING_REFUSED,
+                    path,
+                    message=text,
+                    expected=expected[version],
+                    found=f"{name}={value}",
                 )
             elif refusing and any(_starts(each, level) for each in refusing):
                 text = f"{setting} {alike} at its start; Kafka {version} takes it"
                 words = next(filter(None, expected.values()))
-                yield Finding("warning", Kind.SETTING_REFUSED, path, None, None, text, words, f"{name}={value}")
+                yield Finding(
+                    "warning", Kind.SETTING_REFUSED, path, message=text, expected=words, found=f"{name}={value}"
+                )
     yield from _refused_of_brokers(state.broker_settings, path, version)
 
 
@@ -48,7 +55,9 @@ def _refused_of_brokers(settings: Mapping[str, Mapping[str, str]], path: str, ve
                 whose = f"broker {broker}" if broker else "all brokers"
                 text = f"{name} of {whose} has a value that Kafka {version} refuses: it passes over the settings of "
                 text += f"{whose} in the metadata"
-                yield Finding("warning", Kind.SETTING_REFUSED, path, None, None, text, expected, f"{name}={value}")
+                yield Finding(
+                    "warning", Kind.SETTING_REFUSED, path, message=text, expected=expected, found=f"{name}={value}"
+                )
 
 
 def _starts(version: str, level: int) -> bool:

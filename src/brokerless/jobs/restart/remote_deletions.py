@@ -66,7 +66,15 @@ def _deletion(
 ) -> RemoteDeletion:
     first, last = min(each.start_offset for each in gone), max(each.end_offset for each in gone)
     count = None if objects is None else sum(objects.get(each.segment_id, 0) for each in gone)
-    return RemoteDeletion(topic, partition, len(gone), first, last, sum(each.size for each in gone), count)
+    return RemoteDeletion(
+        topic,
+        partition,
+        len(gone),
+        first_offset=first,
+        last_offset=last,
+        size=sum(each.size for each in gone),
+        objects=count,
+    )
 
 
 def deletion_line(deletions: Collection[RemoteDeletion]) -> str:

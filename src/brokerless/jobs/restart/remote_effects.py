@@ -66,14 +66,18 @@ def remote_effects(
             local_start = each.segments[0].base_offset if each.segments else 0
             loaded[at] = LoadedLog(each.log_start_offset, max(each.log_start_offset, local_start), restart.epochs)
     epochs = {at: each.epochs for at, each in loaded.items()}
-    deletions = tuple(remote_deletions(storage, state.partitions, node_id, epochs, {*unserved, *refused}, objects))
+    deletions = tuple(
+        remote_deletions(
+            storage, state.partitions, node_id, epochs=epochs, unserved={*unserved, *refused}, objects=objects
+        )
+    )
     deleted = {(each.topic, each.partition) for each in deletions}
     looked_for = {
         at: each
         for at, each in loaded.items()
         if at not in deleted and state.topic_settings.get(at[0], {}).get(_COPY_DISABLED, "").lower() != "true"
     }
-    moved = remote_log_starts(storage, state.topics, state.partitions, node_id, looked_for)
+    moved = remote_log_starts(storage, state.topics, state.partitions, node_id=node_id, loaded=looked_for)
     ids = {name: topic_id for topic_id, name in state.topics.items()}
     return RemoteEffects(
         deletions,

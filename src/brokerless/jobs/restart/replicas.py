@@ -65,10 +65,10 @@ def read_state(
         {(row["topicId"], row["partition"]): row for row in rows["partitions"]},
         {row["topicId"]: row["topic"] for row in rows["topics"]},
         {row["brokerId"]: row for row in rows["brokers"]},
-        settings_by_topic(cluster),
-        topic_settings(cluster),
-        {name: values for (type_, name), values in cluster.configs.items() if type_ == _BROKER},
-        cluster.features,
+        settings=settings_by_topic(cluster),
+        topic_settings=topic_settings(cluster),
+        broker_settings={name: values for (type_, name), values in cluster.configs.items() if type_ == _BROKER},
+        features=cluster.features,
     )
 
 
@@ -87,7 +87,7 @@ def check_owners(properties: Iterable[MetaProperties], state: ClusterState) -> I
         if owner is not None and each.node_id is not None and owner != each.node_id:
             text = f"the node.id is {each.node_id}, but the cluster knows this directory as broker {owner}'s"
             expected, found = f"node.id={owner}", f"node.id={each.node_id}"
-            yield Finding("error", Kind.NODE_ID_MISMATCH, each.file, None, None, text, expected, found)
+            yield Finding("error", Kind.NODE_ID_MISMATCH, each.file, message=text, expected=expected, found=found)
 
 
 def stray(each: LoadedDirectory, state: ClusterState | None, node: BrokerNode) -> Finding | None:
@@ -101,8 +101,6 @@ def stray(each: LoadedDirectory, state: ClusterState | None, node: BrokerNode) -
             "error",
             Kind.PARTITION_METADATA_MISSING,
             path,
-            position=None,
-            offset=None,
             message="there is no partition.metadata",
         )
     if state is None:
@@ -114,8 +112,6 @@ def stray(each: LoadedDirectory, state: ClusterState | None, node: BrokerNode) -
             "error",
             Kind.TOPIC_UNKNOWN,
             path,
-            position=None,
-            offset=None,
             message=text,
             expected=expected,
             found=topic_id,
@@ -123,15 +119,13 @@ def stray(each: LoadedDirectory, state: ClusterState | None, node: BrokerNode) -
     row = state.partitions.get((topic_id, each.partition))
     if row is None:
         text = f"the cluster's metadata has no partition {each.partition} of the topic with this ID"
-        return Finding("error", Kind.PARTITION_UNKNOWN, path, position=None, offset=None, message=text, found=topic_id)
+        return Finding("error", Kind.PARTITION_UNKNOWN, path, message=text, found=topic_id)
     if node.node_id is not None and node.node_id not in row["replicas"]:
         text = "the cluster's metadata has no replica of this partition on this node"
         return Finding(
             "error",
             Kind.REPLICA_ELSEWHERE,
             path,
-            position=None,
-            offset=None,
             message=text,
             expected=f"one of {row['replicas']}",
             found=str(node.node_id),
@@ -152,13 +146,15 @@ def unserved(each: LoadedDirectory, state: ClusterState, node: BrokerNode) -> Fi
     topic = state.topics.get(topic_id)
     if topic is not None and topic != each.topic:
         text = f"by its ID this is a partition of {topic}, so that it is served under neither name"
-        return Finding("error", Kind.TOPIC_ID_MISMATCH, path, None, None, text, topic, each.topic)
+        return Finding("error", Kind.TOPIC_ID_MISMATCH, path, message=text, expected=topic, found=each.topic)
     assigned = _assigned(state.partitions.get((topic_id, each.partition)), node)
     if assigned is not None and assigned not in node.directory_ids.values():
         text = "the cluster's metadata has this replica in another directory of the broker, which is not here: it has "
         text += "no leader unless the broker gets to assign it to this one"
         found = next((id for path, id in node.directory_ids.items() if each.path.startswith(path)), None)
-        return Finding("error", Kind.DIRECTORY_ID_MISMATCH, each.path, None, None, text, assigned, found or "none")
+        return Finding(
+            "error", Kind.DIRECTORY_ID_MISMATCH, each.path, message=text, expected=assigned, found=found or "none"
+        )
     return None
 
 
@@ -170,7 +166,7 @@ def check_topics_applied(unserved: Mapping[str, Finding]) -> Iterator[Finding]:
         if finding.kind == Kind.TOPIC_ID_MISMATCH:
             text = f"a broker gives up to apply the topics at {path}, so that clients get nothing of many other "
             text += "partitions either, Kafka's own among them"
-            yield Finding("error", Kind.TOPICS_NOT_APPLIED, finding.file, None, None, text)
+            yield Finding("error", Kind.TOPICS_NOT_APPLIED, finding.file, message=text)
 
 
 def created(
@@ -221,7 +217,7 @@ def check_future(loaded: Sequence[LoadedDirectory], state: ClusterState, node: B
         is_here = each.state == "future" and is_assigned_here(each, state, node)
         if is_here and (each.topic, each.partition, _parent(each)) in live:
             text = f"{each.topic}-{each.partition} is in this directory already, so that a broker cannot rename this"
-            yield Finding("error", Kind.FUTURE_REPEATED, each.path, None, None, text)
+            yield Finding("error", Kind.FUTURE_REPEATED, each.path, message=text)
 
 
 def is_assigned_here(each: LoadedDirectory, state: ClusterState, node: BrokerNode) -> bool:

@@ -90,8 +90,8 @@ def expiring(plan: RecoveryPlan, topic: str | None, own: Settings | None, now_ms
         gone,
         max(start, plan.log_start_offset),
         values,
-        tuple(name for name in values if name not in found),
-        tuple(str(plan.files.path(each, "time-index")) for each in misread) if config.retention_ms >= 0 else (),
+        defaults=tuple(name for name in values if name not in found),
+        misread=tuple(str(plan.files.path(each, "time-index")) for each in misread) if config.retention_ms >= 0 else (),
     )
 
 

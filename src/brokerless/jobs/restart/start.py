@@ -56,12 +56,12 @@ def foresee_start(
             len(refusals),
             refusals[0] if refusals else None,
             planned.offline is not None or any(each.refused and not each.is_fatal for each in restarts),
-            sum(each.lost_bytes for each in restarts),
-            sum(each.lost.records for each in restarts),
-            sum(bool(each.refused or each.stray or each.unserved) for each in restarts),
-            len(planned.created),
-            len(directory.partitions) - len(restarts) + (planned.unknown is not None),
-            planned.remote_deletions,
+            lost_bytes=sum(each.lost_bytes for each in restarts),
+            lost_records=sum(each.lost.records for each in restarts),
+            not_served=sum(bool(each.refused or each.stray or each.unserved) for each in restarts),
+            created=len(planned.created),
+            unknown=len(directory.partitions) - len(restarts) + (planned.unknown is not None),
+            remote_deletions=planned.remote_deletions,
         )
     return outcomes
 

@@ -45,8 +45,8 @@ def completions(
                 row["transactionalId"],
                 row["producerId"],
                 row["state"],
-                outcome,
-                tuple(sorted(place for place in places if place in there)),
+                outcome=outcome,
+                partitions=tuple(sorted(place for place in places if place in there)),
             )
 
 

@@ -47,19 +47,19 @@ def check_topic(topic: TopicRestore, path: str) -> Iterator[Finding]:
     policy, timestamps = topic.target.get("cleanup.policy", "delete"), topic.target.get("message.timestamp.type")
     if "compact" in policy and topic.configs is not None and "compact" not in topic.configs.get("cleanup.policy", ""):
         text = f"{topic.topic} is compacted on the target, and was not in the source: only the last record of each key "
-        yield Finding("warning", Kind.TARGET_COMPACTS, path, None, None, f"{text}stays", "delete", policy)
+        yield Finding("warning", Kind.TARGET_COMPACTS, path, message=f"{text}stays", expected="delete", found=policy)
     if timestamps == "LogAppendTime":
         text = (
             f"{topic.topic} has message.timestamp.type=LogAppendTime on the target: all records get the time of now. "
         )
         text += "Set it to CreateTime until they are restored to keep their timestamps"
-        yield Finding("warning", Kind.TIMESTAMPS_REPLACED, path, None, None, text, "CreateTime", timestamps)
+        yield Finding("warning", Kind.TIMESTAMPS_REPLACED, path, message=text, expected="CreateTime", found=timestamps)
     for each in topic.partitions:
         name = names.partition_directory(topic.topic, each.partition)
         if each.late:
             text = f"{name}: {each.late} records after offset {each.end_offset} are older than --until, too; they came "
             yield Finding(
-                "warning", Kind.LATE_RECORDS, path, None, each.end_offset, f"{text}later, and are not restored"
+                "warning", Kind.LATE_RECORDS, path, offset=each.end_offset, message=f"{text}later, and are not restored"
             )
         if each.undecided is not None:
             start, count = each.undecided
@@ -69,13 +69,15 @@ def check_topic(topic: TopicRestore, path: str) -> Iterator[Finding]:
             text += (
                 f"the {count} records from there on, and they are not restored; --isolation read_uncommitted restores "
             )
-            yield Finding("warning", Kind.TRANSACTION_OPEN, path, None, start, f"{text}them, and aborted ones, too")
+            yield Finding(
+                "warning", Kind.TRANSACTION_OPEN, path, offset=start, message=f"{text}them, and aborted ones, too"
+            )
         if each.at_zero:
             text = f"{name}: {each.at_zero} records have the timestamp 0, which librdkafka cannot send; they get 1 ms"
-            yield Finding("warning", Kind.TIMESTAMP_ZERO, path, None, None, text)
+            yield Finding("warning", Kind.TIMESTAMP_ZERO, path, message=text)
         if each.unnameable:
             text = f"{name}: {each.unnameable} headers have a zero byte in their names, which librdkafka cannot send; "
-            yield Finding("error", Kind.HEADER_NAME, path, None, None, f"{text}their records would be left out")
+            yield Finding("error", Kind.HEADER_NAME, path, message=f"{text}their records would be left out")
 
 
 def refuse_errors(findings: Iterable[Finding]) -> None:
@@ -97,7 +99,9 @@ def check_groups(groups: Iterable[GroupRestore], topics: Iterable[TopicRestore],
             text = f"group {each.group}: its committed offset in {name} is after what is restored; on the target it "
             text += "stands after the last restored record"
             expected, found = f"an offset up to {end}", str(each.source_offset)
-            yield Finding("warning", Kind.GROUP_OFFSET_AFTER_END, path, None, end, text, expected, found)
+            yield Finding(
+                "warning", Kind.GROUP_OFFSET_AFTER_END, path, offset=end, message=text, expected=expected, found=found
+            )
 
 
 def _check_configs(topic: TopicRestore, path: str) -> Iterator[Finding]:
@@ -105,13 +109,13 @@ def _check_configs(topic: TopicRestore, path: str) -> Iterator[Finding]:
         text = f"{topic.topic}: the source has no metadata of its cluster, so that the topic's settings are not known"
         if not topic.exists:
             text += "; it is created with the target's defaults, and as many partitions as there are here"
-        yield Finding("info", Kind.CONFIGS_UNKNOWN, path, None, None, text)
+        yield Finding("info", Kind.CONFIGS_UNKNOWN, path, message=text)
     elif topic.exists:
         for name in sorted({*_COMPARED, *topic.configs} & topic.configs.keys()):
             ours, theirs = topic.configs[name], topic.target.get(name)
             if ours != theirs:
                 text = f"{topic.topic}: {name} is another on the target"
-                yield Finding("info", Kind.CONFIG_DIFFERS, path, None, None, text, ours, theirs)
+                yield Finding("info", Kind.CONFIG_DIFFERS, path, message=text, expected=ours, found=theirs)
 
 
 def _check_retention(topic: TopicRestore, path: str) -> Iterator[Finding]:
@@ -121,7 +125,7 @@ def _check_retention(topic: TopicRestore, path: str) -> Iterator[Finding]:
         text = f"{topic.topic}: {count} of {topic.records} records ({format_bytes(size)}) are older than the target's "
         text += f"retention.ms, and deleted within minutes, segment by segment. To keep them: {how} retention.ms=-1"
         found = f"retention.ms={topic.target.get(_RETENTION_MS)}"
-        yield Finding("warning", Kind.RETENTION_DELETES, path, None, None, text, None, found)
+        yield Finding("warning", Kind.RETENTION_DELETES, path, message=text, found=found)
     limit = _number(topic.target, _RETENTION_BYTES)
     if limit is None or limit < 0 or "delete" not in topic.target.get("cleanup.policy", "delete"):
         return
@@ -129,7 +133,7 @@ def _check_retention(topic: TopicRestore, path: str) -> Iterator[Finding]:
     if over:
         text = f"{topic.topic}: about {format_bytes(over)} of {format_bytes(topic.size)} (before compression) are more "
         text += f"than the target's retention.bytes, and deleted within minutes. To keep them: {how} retention.bytes=-1"
-        yield Finding("warning", Kind.RETENTION_DELETES, path, None, None, text, None, f"retention.bytes={limit}")
+        yield Finding("warning", Kind.RETENTION_DELETES, path, message=text, found=f"retention.bytes={limit}")
 
 
 def _check_refusals(topic: TopicRestore, path: str) -> Iterator[Finding]:
@@ -143,14 +147,14 @@ def _check_refusals(topic: TopicRestore, path: str) -> Iterator[Finding]:
             text += "" if is_certain else f", and may pass once it is compressed ({each.codec})"
             severity = "error" if is_certain else "warning"
             found = f"max.message.bytes={limit}"
-            yield Finding(severity, Kind.RECORD_TOO_LARGE, path, None, each.largest[1], text, None, found)
+            yield Finding(severity, Kind.RECORD_TOO_LARGE, path, offset=each.largest[1], message=text, found=found)
         if each.out_of_range:
             text = f"{name}: {each.out_of_range} records have timestamps that the target refuses; set its "
             text += "message.timestamp.before.max.ms and message.timestamp.after.max.ms until they are restored"
-            yield Finding("error", Kind.TIMESTAMP_REFUSED, path, None, None, text)
+            yield Finding("error", Kind.TIMESTAMP_REFUSED, path, message=text)
         if each.without_key and "compact" in topic.target.get("cleanup.policy", ""):
             text = f"{name}: {each.without_key} records have no key, and a compacted topic refuses such"
-            yield Finding("error", Kind.KEY_MISSING, path, None, None, text)
+            yield Finding("error", Kind.KEY_MISSING, path, message=text)
 
 
 def _number(settings: Mapping[str, str], name: str) -> int | None:

@@ -128,7 +128,7 @@ def measure(
         partition.topic or "", partition.partition or 0, partition.start_offset or 0, end, codec=_codec_of(partition)
     )
     last = -1
-    for batch in records(partition, reading, 0, end, on_damage, done):
+    for batch in records(partition, reading, 0, end=end, on_damage=on_damage, done=done):
         found = _add(found, batch, limits)
         last = batch.column("offset")[batch.num_rows - 1].as_py() if batch.num_rows else last
     if last < end - 1:  # else nothing is after the last one, and transactions need not be searched again

@@ -41,12 +41,14 @@ def copy_unchanged(task: PartitionTask, done: Done, *, dry_run: bool, is_hashed:
     reading.look(totals, done)
     start, end, damages = min(source.start_offset or 0, reading.end_offset), reading.end_offset, reading.damages
     if damages or dry_run:
-        return Rewritten(totals, start, end, tuple(damages), tuple(findings))
+        return Rewritten(totals, start, end, damages=tuple(damages), findings=tuple(findings))
     copying = Copying(cleaned_until=reading.compacted_until, owner=task.owner)
-    staged = copy_partition(source, task.directory, task.topic_id, end, copying)
+    staged = copy_partition(source, task.directory, task.topic_id, end_offset=end, copying=copying)
     inputs = tuple(_described_now(source)) if is_hashed else ()
     outputs = describe_directory(task.directory, staged.directory, task.name) if is_hashed else ()
-    return Rewritten(totals, start, end, (), tuple(findings), staged, inputs, outputs)
+    return Rewritten(
+        totals, start, end, damages=(), findings=tuple(findings), staged=staged, inputs=inputs, outputs=outputs
+    )
 
 
 def _described_now(source: PartitionPath) -> Iterator[ManifestFile]:

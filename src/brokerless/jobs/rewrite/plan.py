@@ -64,7 +64,14 @@ class RewriteTask(ABC):
 
     def place(self, config: LogConfig, topic_id: str | None = None) -> NewPartition:
         """Where the partition is written. ``topic_id``: where it is not that of the task."""
-        return NewPartition(self.directory, self.topic, self.partition, config, topic_id or self.topic_id, self.owner)
+        return NewPartition(
+            self.directory,
+            self.topic,
+            self.partition,
+            config=config,
+            topic_id=topic_id or self.topic_id,
+            owner=self.owner,
+        )
 
     @property
     @abstractmethod

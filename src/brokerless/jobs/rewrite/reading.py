@@ -112,7 +112,7 @@ class RewriteReader:
             self._explain_gap(each)
             hashing = FileHasher(each.file) if self._is_hashed else None
             yield from self._of_file(each, converter, hashing, done)
-            check_following(each.partition, each.segment, each.file, self.report_finding, self._first)
+            check_following(each.partition, each.segment, each.file, report=self.report_finding, requested=self._first)
             if self.damages:
                 return
             if hashing is not None:

@@ -63,7 +63,7 @@ def run(
             return
         from brokerless.jobs.run.on_spark import run_on
 
-        with closing(run_on(place, work, tasks, done, say, name)) as results:
+        with closing(run_on(place, work, tasks, done=done, say=say, name=name)) as results:
             yield from results
 
 

@@ -43,7 +43,7 @@ def stream(
                 yield index, value
                 del value  # freed before the next one is read
         return
-    yield from _side_by_side(work, pack, tasks, number, done)
+    yield from _side_by_side(work, pack, tasks, number=number, done=done)
 
 
 def processes_for(tasks: Sequence[Sized], processes: int | None) -> int:

@@ -106,10 +106,10 @@ def carve(
             stack.enter_context(output.open())
         for number, each in enumerate(carvings):
             try:
-                carved += _carve_file(each, number, len(carved), files, output, done)
+                carved += _carve_file(each, number, len(carved), files=files, output=output, done=done)
             except UnreadableError as error:
                 reason = error.reason_for(each.path)
-                report(Finding("error", Kind.UNREADABLE_FILE, each.path, None, None, reason))
+                report(Finding("error", Kind.UNREADABLE_FILE, each.path, message=reason))
         output.commit(run_of("carve", (each.path for each in carvings)))
     yield from carved
     if not how.dry_run and not how.parquet:
@@ -141,7 +141,7 @@ def _carve_file(
         taken, names_of_files = output.write(carving, partition, intact[rows])
         rows = rows[taken]
         if len(rows):
-            yield _described(carving, partition, intact[rows], runs[rows], names_of_files)
+            yield _described(carving, partition, intact[rows], runs=runs[rows], files=names_of_files)
             partition += 1
     files.release(number)
 
@@ -209,14 +209,18 @@ class _CarveOutput:
         first, end = int(batches["first"][0]), int(batches["last"][-1]) + 1
         max_batch_bytes = carving.max_batch_bytes
         if self._tables is not None:
-            contents = PartitionContents(batches, self._files, first, first, end)
+            contents = PartitionContents(batches, self._files, first, start=first, end=end)
             table = Table(carving.directory, TOPIC, partition)
             how = carving.config, self._report, _ignore, max_batch_bytes
             taken, written = write_table(table, contents, *how)
             return taken, self._tables.commit(table, written, end) if taken.any() else ()
-        place = NewPartition(carving.directory, TOPIC, partition, carving.config, self._topic_id, self._owner)
+        place = NewPartition(
+            carving.directory, TOPIC, partition, config=carving.config, topic_id=self._topic_id, owner=self._owner
+        )
         with PartitionOutput(place, start_offset=first) as output:
-            taken = write_batches(output, batches, self._files, self._report, _ignore, max_batch_bytes)
+            taken = write_batches(
+                output, batches, self._files, report=self._report, done=_ignore, max_batch_bytes=max_batch_bytes
+            )
             if taken.any():
                 output.set_limits(first, end, ())
                 self._unfinished.append(output.finish())
@@ -241,13 +245,13 @@ def _described(
         carving,
         partition,
         tuple(zip(batches["position"][begins].tolist(), stops[ends].tolist(), strict=True)),
-        int(batches["first"][0]),
-        int(batches["last"][-1]),
-        int(batches["epoch"].max()),
-        len(batches),
-        int(batches["records"].sum()),
-        int(batches["size"].sum()),
-        int(batches["base_timestamp"].min()),
-        int(batches["max_timestamp"].max()),
-        files,
+        first_offset=int(batches["first"][0]),
+        last_offset=int(batches["last"][-1]),
+        leader_epoch=int(batches["epoch"].max()),
+        batches=len(batches),
+        records=int(batches["records"].sum()),
+        bytes=int(batches["size"].sum()),
+        min_timestamp=int(batches["base_timestamp"].min()),
+        max_timestamp=int(batches["max_timestamp"].max()),
+        files=files,
     )

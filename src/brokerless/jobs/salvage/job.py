@@ -253,13 +253,19 @@ def run_task(task: SalvageTask, done: Done) -> SalvageTaskResult:
 def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
     how = task.salvage
     collector = FindingCollector()
-    found = find_log(task.source, files, how.max_batch_bytes, how.partial, collector, done)
+    found = find_log(task.source, files, how.max_batch_bytes, partial=how.partial, report=collector, done=done)
     saved, regions = found.saved, found.regions
     staged = None
     if not how.dry_run and not task.source.is_unreadable:
         base_offsets = _base_offsets(task, saved, found.losses(saved, regions))
         contents = PartitionContents(
-            saved, files, found.begin, found.start, found.end, base_offsets, task.source.cleaned_until
+            saved,
+            files,
+            found.begin,
+            start=found.start,
+            end=found.end,
+            base_offsets=base_offsets,
+            cleaned_until=task.source.cleaned_until,
         )
         shrunk: set[tuple[str, int | None]] = set()
 
@@ -275,15 +281,15 @@ def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
         task,
         found.start,
         found.end,
-        len(saved),
-        int(saved["records"].sum()),
-        int(saved["size"].sum()),
-        summed(found.losses(saved, regions)),
-        sum(region.size for region, _ in regions if not region.is_empty),
-        len(found.choice.repeated),
-        len(found.choice.overlapping),
-        len(found.choice.misplaced),
-        len(np.unique(saved[saved["partial"] & ~saved["complete"]][["file", "position"]])),
+        batches=len(saved),
+        records=int(saved["records"].sum()),
+        bytes=int(saved["size"].sum()),
+        losses=summed(found.losses(saved, regions)),
+        damaged=sum(region.size for region, _ in regions if not region.is_empty),
+        repeated=len(found.choice.repeated),
+        overlapping=len(found.choice.overlapping),
+        misplaced=len(found.choice.misplaced),
+        partial=len(np.unique(saved[saved["partial"] & ~saved["complete"]][["file", "position"]])),
     )
     return SalvageTaskResult(result, collector.findings(task.paths[0].path), staged)
 
@@ -293,11 +299,15 @@ def _write(
 ) -> tuple[NDArray[np.bool_], StagedPartition | tuple[ParquetFile, ...]]:
     how = task.salvage
     if how.parquet:
-        return write_table(_table(task), contents, how.log_config, report, done, how.max_batch_bytes)
+        return write_table(
+            _table(task), contents, how.log_config, report=report, done=done, max_batch_bytes=how.max_batch_bytes
+        )
     place = task.place(how.log_config, task.topic_id or new_topic_id(task.topic))
     epochs = recorded_epochs(task.source, contents.end)
     beside = quorum_files(task.paths[0])
-    return write_unfinished(place, contents, epochs, report, done, how.max_batch_bytes, beside)
+    return write_unfinished(
+        place, contents, epochs, report=report, done=done, max_batch_bytes=how.max_batch_bytes, beside=beside
+    )
 
 
 def _base_offsets(task: SalvageTask, saved: NDArray[np.void], losses: Iterable[Loss]) -> list[int]:

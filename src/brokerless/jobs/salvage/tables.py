@@ -60,7 +60,7 @@ class Table:
     @property
     def layout(self) -> ParquetLayout:
         directory = export_state.topic_directory(self.directory.location, self.topic)
-        return ParquetLayout(directory, self.partition, False, CODEC, FILE_BYTES)
+        return ParquetLayout(directory, self.partition, False, codec=CODEC, file_bytes=FILE_BYTES)
 
 
 def check_tables(to: Destination, topic: str, partitions: Collection[int], topic_id: str | None = None) -> ExportState:
@@ -93,9 +93,11 @@ def write_table(
     """Writes the records of batches that a consumer of their log would get, control records left out, and says which
     batches were taken (as :func:`write_batches` does); the files are for :meth:`Tables.commit`. ``config`` and
     ``max_batch_bytes``: as a log has them. Raises :class:`UnwritableError`."""
-    output = _TableOutput(table, contents, config, max_batch_bytes, report)
+    output = _TableOutput(table, contents, config, max_batch_bytes=max_batch_bytes, report=report)
     try:
-        taken = write_batches(output, contents.batches, contents.files, report, done, max_batch_bytes)
+        taken = write_batches(
+            output, contents.batches, contents.files, report=report, done=done, max_batch_bytes=max_batch_bytes
+        )
         return taken, output.finish()
     except BaseException:
         output.abandon()
@@ -118,7 +120,7 @@ class _TableOutput:
     def append(self, buffer: NDArray[np.uint8]) -> None:
         """Raises :class:`RefusedError` as :meth:`LogWriter.append`."""
         batches = whole_batches(buffer)
-        check_next(batches, buffer, self._end, self._config, self._producers)
+        check_next(batches, buffer, self._end, config=self._config, producers=self._producers)
         if not len(batches):
             return
         self._producers.update(batches, buffer)
@@ -139,7 +141,7 @@ class _TableOutput:
         for each in decoded.damages:  # what is intact may still have more headers than there is room for
             path = export_state.topic_directory(self._table.directory.location, self._table.topic).path
             text = f"left out of the table of partition {self._table.partition}: {each.message}"
-            self._report(Finding("error", each.kind, path, None, each.base_offset, text, None, each.found))
+            self._report(Finding("error", each.kind, path, offset=each.base_offset, message=text, found=each.found))
         offsets = decoded.columns.offset[: decoded.columns.rows]
         rows = (offsets >= self._start) & (offsets > self._highest) & is_first_at_offset(offsets)
         self._highest = max(self._highest, int(offsets.max(initial=MIN_INT64)))

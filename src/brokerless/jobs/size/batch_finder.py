@@ -66,7 +66,7 @@ class BatchFinder:
 
         start = find_next_batch(read, place.end, position, place.end, skip=file.next_data)
         if start is None and not least and position > place.start:  # within the only batch
-            return self.find(place, file, place.start, length, least)
+            return self.find(place, file, place.start, length=length, least=least)
         return (place.end, buffer[:0]) if start is None else (start, self._window(file, start, length))
 
     def last_offset(self, place: Place, file: File) -> int | None:

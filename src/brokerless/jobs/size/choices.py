@@ -86,7 +86,7 @@ def choices_of(
             found[Choice(magic, codec)] = None
             continue
         for level, (count, size) in product(_levels(magic, codec, levels), packings):
-            found[Choice(magic, codec, level, count, size)] = None
+            found[Choice(magic, codec, level, batch_records=count, batch_bytes=size)] = None
     return list(found)
 
 

@@ -130,7 +130,7 @@ def decode_contents(
     """Decodes those of ``batches`` that are in ``rows``, in groups; with each, the damage in its batches. ``base``: the
     position of the buffer's first byte in its file."""
     magic, codec = np.full(len(batches), layouts.MAGIC_V2, np.int8), np.zeros(len(batches), np.int8)
-    for group, damages, _ in decode_groups(decoder, buffer, batches, rows, magic, codec, base):
+    for group, damages, _ in decode_groups(decoder, buffer, batches, rows=rows, magic=magic, codec=codec, base=base):
         yield group, damages
 
 

@@ -227,11 +227,11 @@ class Estimator:
         more = self._move_into_batch(choice, columns, headers[:1], estimate) if len(starts) == 2 else 0.0
         if not choice.is_compressed:
             bytes_ = batch_sizes(columns, sizes, starts, choice.magic, headers)
-            return _Pass((bytes_ + more).astype(np.float64), bytes_, bytes_, of_batches, runs[starts[:-1]])
+            return _Pass((bytes_ + more).astype(np.float64), bytes_, bytes_, source=of_batches, runs=runs[starts[:-1]])
         encoder = Encoder(choice.magic, choice.codec, choice.level, with_zlib=True)
         encoder.encode(columns, starts, headers)
         whole = (encoder.payloads + _overhead(choice)).astype(np.float64)
-        return _Pass(whole, encoder.payloads, encoder.uncompressed, of_batches, runs[starts[:-1]])
+        return _Pass(whole, encoder.payloads, encoder.uncompressed, source=of_batches, runs=runs[starts[:-1]])
 
     def _move_into_batch(
         self, choice: Choice, columns: RecordColumns, header: NDArray[np.void], estimate: float
@@ -267,7 +267,7 @@ class Estimator:
         if choice.batch_bytes is None:
             return np.arange(columns.rows + 1)
         size = min(choice.batch_bytes, self._largest_batch(estimate if choice.is_compressed else 1.0))
-        return cut_batches(columns, size, estimate if choice.is_compressed else None, breaks, choice.magic)
+        return cut_batches(columns, size, estimate if choice.is_compressed else None, breaks=breaks, magic=choice.magic)
 
     def _largest_batch(self, estimate: float) -> int:
         """A batch ends with its segment: what it may be called, so that it does not reach further."""
@@ -283,7 +283,9 @@ class Estimator:
         breaks = breaks.copy()
         for first, last in pairwise(np.flatnonzero(np.diff(sample.single, prepend=False, append=False)).tolist()):
             breaks[ends[[first, min(last, len(ends) - 2)]]] = True
-        packed = cut_batches(columns, PACKED, estimate if choice.is_compressed else None, breaks, choice.magic)
+        packed = cut_batches(
+            columns, PACKED, estimate if choice.is_compressed else None, breaks=breaks, magic=choice.magic
+        )
         of = np.searchsorted(sample.firsts, packed[:-1], side="right") - 1
         return np.unique(np.concatenate([packed[:-1][sample.single[of]], ends[:-1][~sample.single], ends[-1:]]))
 

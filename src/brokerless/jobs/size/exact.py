@@ -130,7 +130,7 @@ def _decode(
     other = without_records(batches)
     if result is not None:
         result.bytes_other += int(batches.sizes[other].sum())
-    for group, found in decode_contents(decoder, chunk.buffer, batches, np.flatnonzero(~other), chunk.base):
+    for group, found in decode_contents(decoder, chunk.buffer, batches, rows=np.flatnonzero(~other), base=chunk.base):
         damages += found
         if result is not None and len(group.given):
             result.contents.add(contents_of(group))
@@ -140,4 +140,4 @@ def _decode(
 
 def _refused(path: str, choice: Choice, error: UsageError) -> Finding:
     text = f"cannot be written as v{choice.magic} {choice.codec}: {error}"
-    return Finding("warning", Kind.BATCH_REFUSED, path, None, None, text)
+    return Finding("warning", Kind.BATCH_REFUSED, path, message=text)

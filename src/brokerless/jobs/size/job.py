@@ -147,7 +147,16 @@ def plan(partitions: Sequence[PartitionPath], settings: SizeSettings) -> list[Pl
         met: list[Finding] = []
         places = tuple(places_of(own, met.append))
         budget = settings.budget(sum(place.size for place in places))
-        common = SizeTask(tuple(own), settings.choices, budget, settings, threads, True, places, tuple(met))
+        common = SizeTask(
+            tuple(own),
+            settings.choices,
+            budget,
+            settings=settings,
+            threads=threads,
+            with_contents=True,
+            places=places,
+            findings=tuple(met),
+        )
         tasks = [common] if budget is not None else _whole(common)
         found.append((own[0].topic, len(own), tasks))
     return found
@@ -225,7 +234,7 @@ def _run_whole(task: SizeTask, findings: list[Finding], done: Done) -> SizeTaskR
     (partition,) = task.partitions
     findings += (finding for _, finding in missing_logs(partition))
     measured = measure_partition(
-        partition, task.choices, findings.append, done, task.settings.max_batch_bytes,
+        partition, task.choices, findings.append, done=done, max_batch_bytes=task.settings.max_batch_bytes,
         with_contents=task.with_contents,
     )  # fmt: skip
     sizes = {choice: Estimate(value, value, value) for choice, value in measured.bytes.items()}
@@ -233,7 +242,16 @@ def _run_whole(task: SizeTask, findings: list[Finding], done: Done) -> SizeTaskR
     records = measured.contents.records
     contents = measured.contents.lightened(_HEAVIEST)
     exact = Estimate(records, records, records)
-    return SizeTaskResult(bytes_, bytes_, sizes, exact, contents, measured.bytes_other, {}, tuple(findings))
+    return SizeTaskResult(
+        bytes_,
+        bytes_,
+        sizes,
+        records=exact,
+        contents=contents,
+        bytes_other=measured.bytes_other,
+        smaller_from={},
+        findings=tuple(findings),
+    )
 
 
 def _assemble(topic: str | None, partitions: int, results: list[tuple[SizeTask, SizeTaskResult]]) -> TopicSize:

@@ -55,7 +55,7 @@ def places_of(partitions: Sequence[PartitionPath], report: Report = ignore) -> l
                 ):
                     start = position_of_offset(file, segment, partition.log_start_offset)
             is_last = segment is partition.segments[-1]
-            found.append(Place(partition, segment, selected, start, end if is_last else segment.size))
+            found.append(Place(partition, segment, selected, start=start, end=end if is_last else segment.size))
     return found
 
 

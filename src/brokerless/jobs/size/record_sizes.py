@@ -91,7 +91,7 @@ def measure(columns: RecordColumns) -> RecordSizes:
         ends = columns.header_ends[: rows + 1] - first
         headers = _sums(names + contents, ends)
         lengths += _sums(varint_sizes(names) + content_lengths, ends)
-    return RecordSizes(keys, values, headers, lengths, counts)
+    return RecordSizes(keys, values, headers, lengths=lengths, header_counts=counts)
 
 
 def batch_sizes(

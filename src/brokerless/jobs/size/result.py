@@ -190,13 +190,13 @@ def total(topics: Sequence[TopicSize]) -> TopicSize:
         None,
         sum(each.partitions for each in topics),
         sum(each.bytes for each in topics),
-        all(each.is_exact for each in topics),
-        sum(each.bytes_read for each in topics),
-        sum_estimates([each.records for each in topics]),
-        {choice: sum_estimates([each.sizes[choice] for each in filled]) for choice in chosen},
-        sum_of(each.contents for each in topics),
-        sum(each.bytes_other for each in topics),
-        {},
+        is_exact=all(each.is_exact for each in topics),
+        bytes_read=sum(each.bytes_read for each in topics),
+        records=sum_estimates([each.records for each in topics]),
+        sizes={choice: sum_estimates([each.sizes[choice] for each in filled]) for choice in chosen},
+        contents=sum_of(each.contents for each in topics),
+        bytes_other=sum(each.bytes_other for each in topics),
+        smaller_from={},
     )
 
 

@@ -146,12 +146,12 @@ class _Reader:
         position = max(position, self._ends.get(path, 0))
         try:
             with self._open(place) as file:
-                return self._read(place, file, position, length, most_inflated)
+                return self._read(place, file, position, length=length, most_inflated=most_inflated)
         except ReplacedError:
             return None  # deleted or compacted since it was listed: other runs stand for it
         except UnreadableError as error:
             reason = error.reason_for(path)
-            self._report(Finding("error", Kind.UNREADABLE_FILE, path, None, place.segment.base_offset, reason))
+            self._report(Finding("error", Kind.UNREADABLE_FILE, path, offset=place.segment.base_offset, message=reason))
             return None
 
     def _open(self, place: Place) -> File:
@@ -164,14 +164,14 @@ class _Reader:
         if not len(batches):
             if file.size - position > WHOLE or (position == place.start and position < file.size):
                 text = "the sample has no valid batch from here on; verify shows what is there"
-                self._report(Finding("error", Kind.NO_BATCHES, file.path, position, None, text))
+                self._report(Finding("error", Kind.NO_BATCHES, file.path, position=position, message=text))
             return None
         self._ends[path] = start + int(batches.ends[-1])
         valid = check_checksums(Chunk(buffer, start, batches), file.path, self._report)
         batches = batches.take(valid & place.selected.batches(batches))
         other = without_records(batches)
         self.sample.bytes_other += int(batches.sizes[other].sum())
-        return self._decode(file.path, buffer, batches.take(~other), start, most_inflated)
+        return self._decode(file.path, buffer, batches.take(~other), start=start, most_inflated=most_inflated)
 
     def _decode(
         self, path: str, buffer: NDArray[np.uint8], batches: Batches, start: int, most_inflated: int
@@ -197,7 +197,7 @@ class _Reader:
     ) -> tuple[BatchGroup | None, list[Damage]]:
         group: BatchGroup | None = None
         damages: list[Damage] = []
-        for own, found in decode_contents(self._decoder, buffer, batches, rows, start):
+        for own, found in decode_contents(self._decoder, buffer, batches, rows=rows, base=start):
             damages += found
             if len(own.given):
                 group = own if group is None else join_groups(group, own)

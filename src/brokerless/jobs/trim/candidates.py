@@ -108,7 +108,14 @@ def candidates(
 
 def _trimmed(paths: SegmentPaths, closed: ClosedSegment, end_offset: int, reason: Reason) -> TrimmedSegment:
     size = sum(each.size or 0 for each in _files(paths))
-    return TrimmedSegment(closed.base_offset, end_offset, paths.log.path, size, closed.largest_timestamp, reason)
+    return TrimmedSegment(
+        closed.base_offset,
+        end_offset,
+        paths.log.path,
+        size=size,
+        largest_timestamp=closed.largest_timestamp,
+        reason=reason,
+    )
 
 
 def _files(paths: SegmentPaths) -> list[DirectoryEntry]:

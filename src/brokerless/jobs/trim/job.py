@@ -175,9 +175,17 @@ def _costs(partition: PartitionPath, segments: Sequence[TrimmedSegment], known: 
         if offset < start
     }
     return TrimmedPartition(
-        topic, number, partition.path, tuple(segments), before, start,
-        None if None in counts else sum(counts), min(firsts, default=None), max(lasts, default=None), unread,
-    )  # fmt: skip
+        topic,
+        number,
+        partition.path,
+        segments=tuple(segments),
+        start_offset=before,
+        log_start_offset=start,
+        records=None if None in counts else sum(counts),
+        first_timestamp=min(firsts, default=None),
+        last_timestamp=max(lasts, default=None),
+        unread=unread,
+    )
 
 
 def trim(

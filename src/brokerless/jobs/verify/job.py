@@ -149,15 +149,17 @@ def verify_segment_task(task: VerifyTask, done: Done) -> VerifyTaskResult:
     kept: list[Finding] = []
     is_all = True
     try:
-        for finding in verify_segment(task.partition, segment, seen, task.max_batch_bytes, done):
+        for finding in verify_segment(task.partition, segment, seen, max_batch_bytes=task.max_batch_bytes, done=done):
             if len(kept) == MOST:
                 is_all = False
             else:
                 kept.append(finding)
     except UnreadableError as error:
-        return VerifyTaskResult((), True, None, None, False, str(error))
+        return VerifyTaskResult((), True, None, last_offset=None, has_transactions=False, unreadable=str(error))
     last = None if seen.first_offset is None else seen.last_offset
-    return VerifyTaskResult(tuple(kept), is_all, seen.first_offset, last, seen.has_transactions, epochs=epochs)
+    return VerifyTaskResult(
+        tuple(kept), is_all, seen.first_offset, last_offset=last, has_transactions=seen.has_transactions, epochs=epochs
+    )
 
 
 def verify_rest_task(task: VerifyRestTask, done: Done) -> list[Finding]:

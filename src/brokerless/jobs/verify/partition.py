@@ -71,7 +71,7 @@ def verify_segment(
     alone = replace(partition, findings=())
     after = next((each.base_offset for each in partition.segments if each.base_offset > segment.base_offset), None)
     for each in open_segments(alone, unreadable.append, Range(segment.base_offset, after)):
-        yield from verify_file(each.file, seen, max_batch_bytes, done, each.start)
+        yield from verify_file(each.file, seen, max_batch_bytes, done=done, start=each.start)
         if not each.start:
             yield from check_indexes(each, seen)
         if (missing := missing_segment(each.partition, each.segment, each.file)) is not None:

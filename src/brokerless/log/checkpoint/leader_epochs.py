@@ -52,7 +52,15 @@ def load_leader_epochs(location: Location) -> LeaderEpochs:
         found = f"epoch {epochs[at]} from offset {start_offsets[at]}"
         offset = int(start_offsets[at])
         findings = (
-            Finding("warning", Kind.CHECKPOINT_NOT_SORTED, location.path, None, offset, text, expected, found),
+            Finding(
+                "warning",
+                Kind.CHECKPOINT_NOT_SORTED,
+                location.path,
+                offset=offset,
+                message=text,
+                expected=expected,
+                found=found,
+            ),
             *findings,
         )
     return LeaderEpochs(location.path, epochs, start_offsets, findings)

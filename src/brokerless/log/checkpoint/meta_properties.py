@@ -38,10 +38,10 @@ def load_meta_properties(location: Location) -> MetaProperties:
         location.path,
         None if findings else version,
         properties.get("cluster.id"),
-        None if node_id is None else int(node_id),
-        properties.get("directory.id"),
-        properties,
-        findings,
+        node_id=None if node_id is None else int(node_id),
+        directory_id=properties.get("directory.id"),
+        properties=properties,
+        findings=findings,
     )
 
 

@@ -35,10 +35,10 @@ def parse_or_report(parse: Callable[[], Parsed], path: str, nothing: Parsed, kin
         return parse(), ()
     except UnreadableError as error:
         reason = error.reason_for(path)
-        return nothing, (Finding("error", Kind.UNREADABLE_FILE, path, None, None, reason),)
+        return nothing, (Finding("error", Kind.UNREADABLE_FILE, path, message=reason),)
     except MalformedFileError as error:
         text, expected, found = error.args
-        return nothing, (Finding("error", kind, path, None, None, text, expected, found),)
+        return nothing, (Finding("error", kind, path, message=text, expected=expected, found=found),)
 
 
 def read_lines(

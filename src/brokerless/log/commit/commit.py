@@ -95,7 +95,7 @@ def commit_locked(
                 journal = grow_remote(at, journal, growing, config)
             else:
                 was_clean = stack.enter_context(clean_mark_removed(at.local, lock))
-                journal = _grow_all(at.local, journal, growing, config, was_clean)
+                journal = _grow_all(at.local, journal, growing, config=config, was_clean=was_clean)
         journal = journal.decide(names_of_new)
         write_journal(at, journal)
         _complete(at, journal)
@@ -174,7 +174,11 @@ def _grow_all(
             with load_log(directory, topic, partition, config, was_clean=was_clean) as log:
                 epoch = log.leader_epochs[-1][0] if log.leader_epochs else -1
                 log.roll()
-                journal = journal.grow(GrowingPartition(topic, partition, log.segments[-1], log.log_end_offset, epoch))
+                journal = journal.grow(
+                    GrowingPartition(
+                        topic, partition, log.segments[-1], end_offset=log.log_end_offset, leader_epoch=epoch
+                    )
+                )
                 write_journal(directory, journal)
                 for each_staged in staged:
                     append_staged(log, Destination.of(directory), each_staged, epoch)

@@ -71,7 +71,7 @@ def commit_staged(
                     made.append(_put_together(directory, parts, config))
             check_topic_ids(directory, ((each.topic, each.directory) for each in (*new, *made)))
             before_commit([*new, *made])
-            commit_locked(directory, lock, [*new, *made], growing, config, query)
+            commit_locked(directory, lock, [*new, *made], growing=growing, config=config, query=query)
         except BaseException:
             discard(directory, made)
             raise

@@ -41,13 +41,19 @@ def open_log(
         settle(log_directory)
         stack.enter_context(only_writer(path))
         if path.is_dir():
-            contents = recover_contents(log_directory, topic, partition, config, at_ms, lock.was_clean)
+            contents = recover_contents(
+                log_directory, topic, partition, config=config, at_ms=at_ms, was_clean=lock.was_clean
+            )
         else:
             contents = create_partition(path, start_offset, topic_id)
             sync_directory(log_directory)
         closing = stack.pop_all()
         return new_writer(
-            log_directory, (topic, partition), config, contents, lambda is_clean: _release(closing, lock, is_clean)
+            log_directory,
+            (topic, partition),
+            config,
+            contents=contents,
+            close=lambda is_clean: _release(closing, lock, is_clean),
         )
 
 

@@ -110,7 +110,15 @@ def copy_partition(
                 recorded = replace(recorded, recovery_point=recorded_end, high_watermark=recorded_end)
             sync_directory(path)
             files = Destination.of(log_directory).files(path.name)
-            unfinished = StagedPartition(path.name, topic, partition, start_offset, end_offset, recorded, files)
+            unfinished = StagedPartition(
+                path.name,
+                topic,
+                partition,
+                log_start_offset=start_offset,
+                log_end_offset=end_offset,
+                checkpoints=recorded,
+                files=files,
+            )
             if directory.is_remote:
                 try:
                     for name, _ in files:

@@ -248,7 +248,14 @@ class PartitionOutput:
             end, start if start > self._writer.segments[0] else None, end, self._cleaned_until
         )
         return StagedPartition(
-            self._path.name, self._topic, self._partition, start, end, checkpoints, files, self._has_offsets
+            self._path.name,
+            self._topic,
+            self._partition,
+            log_start_offset=start,
+            log_end_offset=end,
+            checkpoints=checkpoints,
+            files=files,
+            has_offsets=self._has_offsets,
         )
 
     def _set_modified(self) -> None:

@@ -46,7 +46,7 @@ def grow_remote(
     try:
         for (topic, partition), staged in growing.items():
             with tempfile.TemporaryDirectory(prefix="brokerless-", ignore_cleanup_errors=True) as scratch:
-                journal = _grow(at, Path(scratch), journal, (topic, partition), staged, config)
+                journal = _grow(at, Path(scratch), journal, place=(topic, partition), staged=staged, config=config)
     except BaseException:
         with suppress(Exception):
             if journal.growing:

@@ -50,7 +50,7 @@ def append_staged(
             for chunk in scan(file, ignore):
                 start, end = int(chunk.batches.positions[0]), int(chunk.batches.ends[-1])
                 buffer = np.array(chunk.buffer[start:end])
-                _restamp(buffer, chunk.batches, start, shift, leader_epoch)
+                _restamp(buffer, chunk.batches, start, shift=shift, leader_epoch=leader_epoch)
                 log.append(buffer)
                 whole += end - start
             if whole != file.size:

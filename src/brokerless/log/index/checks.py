@@ -79,8 +79,8 @@ def check_offset_index(index: OffsetIndex, batches: SegmentBatches, is_last: boo
         "error",
         ~is_start & ~unknown,
         "no batch starts where the entry says",
-        lambda row: f"the position of a batch before {batches.end}",
-        lambda row: f"position {positions[row]}",
+        expected=lambda row: f"the position of a batch before {batches.end}",
+        found=lambda row: f"position {positions[row]}",
     )
     before = np.append(_LOWEST, batches.last_offsets_so_far)[at]
     misses = is_start & (before >= offsets)
@@ -88,15 +88,15 @@ def check_offset_index(index: OffsetIndex, batches: SegmentBatches, is_last: boo
         "error",
         misses,
         "batches before the entry's position have its offset or later ones: who looks those up would miss them",
-        lambda row: f"an offset of more than {before[row]}",
-        lambda row: f"offset {offsets[row]} at position {positions[row]}",
+        expected=lambda row: f"an offset of more than {before[row]}",
+        found=lambda row: f"offset {offsets[row]} at position {positions[row]}",
     )
     yield from check.first(
         "warning",
         is_start & ~misses & ~_may_be_appended(batches, offsets, at),
         "the entry's offset is not the last one of a batch",
-        lambda row: f"the last offset of the batch at {positions[row]}: {batches.last_offsets[at[row]]}",
-        lambda row: f"offset {offsets[row]}",
+        expected=lambda row: f"the last offset of the batch at {positions[row]}: {batches.last_offsets[at[row]]}",
+        found=lambda row: f"offset {offsets[row]}",
     )
     yield from check.unknown(unknown)
 
@@ -114,8 +114,10 @@ def check_time_index(index: TimeIndex, batches: SegmentBatches, is_last: bool = 
         "error",
         is_past_end & ~unknown,
         "the log ends before the entry's offset",
-        lambda row: f"an offset up to {batches.last_offset}" if len(last_offsets) else "no entries for an empty log",
-        lambda row: f"offset {offsets[row]}",
+        expected=lambda row: (
+            f"an offset up to {batches.last_offset}" if len(last_offsets) else "no entries for an empty log"
+        ),
+        found=lambda row: f"offset {offsets[row]}",
     )
     # Batches that end at the entry's offset or before must not have larger timestamps.
     ended = np.searchsorted(last_offsets, offsets, side="right")
@@ -125,8 +127,8 @@ def check_time_index(index: TimeIndex, batches: SegmentBatches, is_last: bool = 
         "error",
         misses,
         "there are larger timestamps up to the entry's offset: who looks those up would miss them",
-        lambda row: f"a timestamp of {largest[row]} or more",
-        lambda row: f"timestamp {timestamps[row]} at offset {offsets[row]}",
+        expected=lambda row: f"a timestamp of {largest[row]} or more",
+        found=lambda row: f"timestamp {timestamps[row]} at offset {offsets[row]}",
     )
     own = np.append(batches.max_timestamps, layouts.NO_TIMESTAMP)[at]
     # The entry's offset may be in a batch of which nothing is believed.
@@ -135,8 +137,8 @@ def check_time_index(index: TimeIndex, batches: SegmentBatches, is_last: bool = 
         "warning",
         is_known & ~misses & (own != timestamps),
         "the entry's timestamp is not the largest one of the batch with its offset",
-        lambda row: f"timestamp {own[row]}",
-        lambda row: f"timestamp {timestamps[row]} at offset {offsets[row]}",
+        expected=lambda row: f"timestamp {own[row]}",
+        found=lambda row: f"timestamp {timestamps[row]} at offset {offsets[row]}",
     )
     yield from check.unknown(unknown)
     largest_at_all = int(batches.max_timestamps_so_far[-1]) if len(batches.positions) else layouts.NO_TIMESTAMP
@@ -146,7 +148,15 @@ def check_time_index(index: TimeIndex, batches: SegmentBatches, is_last: bool = 
         text = "the segment's largest timestamp is missing, by which Kafka's retention goes"
         found = f"timestamp {last}" if len(timestamps) else "no entries"
         position = len(timestamps) * check.entry_size
-        yield Finding("warning", check.kind, index.file, position, None, text, f"timestamp {largest_at_all}", found)
+        yield Finding(
+            "warning",
+            check.kind,
+            index.file,
+            position=position,
+            message=text,
+            expected=f"timestamp {largest_at_all}",
+            found=found,
+        )
 
 
 def check_transaction_index(
@@ -170,16 +180,18 @@ def check_transaction_index(
             "error",
             rows < 0,
             "no marker in this segment ends an aborted transaction there: committed records would be hidden",
-            lambda row: f"an abort marker of producer {index.producer_ids[row]} at offset {index.last_offsets[row]}",
-            lambda row: "none",
+            expected=lambda row: (
+                f"an abort marker of producer {index.producer_ids[row]} at offset {index.last_offsets[row]}"
+            ),
+            found=lambda row: "none",
         )
         starts = np.append(first_offsets, -1)[rows]
         yield from check.first(
             "error",
             (starts >= 0) & (index.first_offsets > starts),
             "the aborted transaction began before the entry's first offset: aborted records would be shown",
-            lambda row: f"a first offset of {starts[row]}",
-            lambda row: f"first offset {index.first_offsets[row]}",
+            expected=lambda row: f"a first offset of {starts[row]}",
+            found=lambda row: f"first offset {index.first_offsets[row]}",
         )
     missing = [row for marker, row in actual.items() if first_offsets[row] >= 0 and marker not in indexed]
     if missing:
@@ -187,7 +199,15 @@ def check_transaction_index(
         text = f"{_count(len(missing), 'aborted transaction')} not in the index: its records would be shown"
         expected = f"producer {producer_ids[row]} from offset {first_offsets[row]} to {last_offsets[row]}"
         offset = int(last_offsets[row])
-        yield Finding("error", Kind.TRANSACTION_INDEX_MISMATCH, file, None, offset, text, expected, "no entry")
+        yield Finding(
+            "error",
+            Kind.TRANSACTION_INDEX_MISMATCH,
+            file,
+            offset=offset,
+            message=text,
+            expected=expected,
+            found="no entry",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +233,16 @@ class _Check:
             row = int(np.argmax(rows))
             message = f"{_count(count, 'entry')} wrong: {text}"
             position, offset = row * self.entry_size, int(self.offsets[row])
-            yield Finding(severity, self.kind, self.file, position, offset, message, expected(row), found(row))
+            yield Finding(
+                severity,
+                self.kind,
+                self.file,
+                position=position,
+                offset=offset,
+                message=message,
+                expected=expected(row),
+                found=found(row),
+            )
 
     def unknown(self, rows: Bools) -> Iterator[Finding]:
         """The finding for entries that could not be checked, because the log cannot be read where they point."""
@@ -222,7 +251,7 @@ class _Check:
             row = int(np.argmax(rows))
             text = f"{_count(count, 'entry')} not checked: the log cannot be read to there"
             position, offset = row * self.entry_size, int(self.offsets[row])
-            yield Finding("info", Kind.INDEX_NOT_CHECKED, self.file, position, offset, text)
+            yield Finding("info", Kind.INDEX_NOT_CHECKED, self.file, position=position, offset=offset, message=text)
 
 
 def _not_trimmed(index: OffsetIndex | TimeIndex, check: _Check, is_last: bool) -> Iterator[Finding]:
@@ -232,7 +261,13 @@ def _not_trimmed(index: OffsetIndex | TimeIndex, check: _Check, is_last: bool) -
         severity: Severity = "info" if is_last else "warning"
         expected, found = f"{used} entries", f"room for {index.slots}"
         yield Finding(
-            severity, Kind.INDEX_NOT_TRIMMED, index.file, used * check.entry_size, None, text, expected, found
+            severity,
+            Kind.INDEX_NOT_TRIMMED,
+            index.file,
+            position=used * check.entry_size,
+            message=text,
+            expected=expected,
+            found=found,
         )
 
 

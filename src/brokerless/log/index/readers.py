@@ -124,7 +124,7 @@ def parse_offset_index(data: NDArray[np.uint8], file: str, base_offset: int, siz
     offsets = entries["relative_offset"].astype(np.int64) + base_offset
     positions = entries["position"].astype(np.int64)
     if len(entries):
-        _check_last_offset(findings, file, base_offset, offsets, layouts.OFFSET_INDEX_ENTRY.itemsize)
+        _check_last_offset(findings, file, base_offset, offsets=offsets, entry_size=layouts.OFFSET_INDEX_ENTRY.itemsize)
         falls = np.flatnonzero((np.diff(offsets) <= 0) | (np.diff(positions) <= 0)) + 1
         if positions[0] < 0:
             falls = np.append(0, falls)
@@ -135,7 +135,7 @@ def parse_offset_index(data: NDArray[np.uint8], file: str, base_offset: int, siz
             findings.append(
                 not_sorted(file, at * layouts.OFFSET_INDEX_ENTRY.itemsize, len(falls), int(offsets[at]), text, *pairs)
             )
-    return OffsetIndex(file, base_offset, offsets, positions, slots, tuple(findings))
+    return OffsetIndex(file, base_offset, offsets, positions=positions, slots=slots, findings=tuple(findings))
 
 
 def parse_time_index(data: NDArray[np.uint8], file: str, base_offset: int, size: int | None = None) -> TimeIndex:
@@ -144,7 +144,7 @@ def parse_time_index(data: NDArray[np.uint8], file: str, base_offset: int, size:
     timestamps = entries["timestamp"].astype(np.int64)
     offsets = entries["relative_offset"].astype(np.int64) + base_offset
     if len(entries):
-        _check_last_offset(findings, file, base_offset, offsets, layouts.TIME_INDEX_ENTRY.itemsize)
+        _check_last_offset(findings, file, base_offset, offsets=offsets, entry_size=layouts.TIME_INDEX_ENTRY.itemsize)
         falls = np.flatnonzero((timestamps[1:] <= timestamps[:-1]) | (np.diff(offsets) < 0)) + 1
         if len(falls):
             text = "timestamps must grow from entry to entry, and offsets must not fall"
@@ -153,7 +153,7 @@ def parse_time_index(data: NDArray[np.uint8], file: str, base_offset: int, size:
             findings.append(
                 not_sorted(file, at * layouts.TIME_INDEX_ENTRY.itemsize, len(falls), int(offsets[at]), text, *pairs)
             )
-    return TimeIndex(file, base_offset, timestamps, offsets, slots, tuple(findings))
+    return TimeIndex(file, base_offset, timestamps, offsets=offsets, slots=slots, findings=tuple(findings))
 
 
 def parse_transaction_index(data: NDArray[np.uint8], file: str, base_offset: int) -> TransactionIndex:
@@ -168,7 +168,17 @@ def parse_transaction_index(data: NDArray[np.uint8], file: str, base_offset: int
         at = int(unknown[0])
         text = "an entry of an unknown version; it and what follows was not read"
         found = str(int(entries["version"][at]))
-        findings.append(Finding("error", Kind.INDEX_CORRUPT, file, at * entry.itemsize, None, text, "version 0", found))
+        findings.append(
+            Finding(
+                "error",
+                Kind.INDEX_CORRUPT,
+                file,
+                position=at * entry.itemsize,
+                message=text,
+                expected="version 0",
+                found=found,
+            )
+        )
         entries = entries[:at]
     columns = {name: entries[name].astype(np.int64) for name in entry.names or () if name != "version"}
     first, last, stable = columns["first_offset"], columns["last_offset"], columns["last_stable_offset"]
@@ -181,14 +191,33 @@ def parse_transaction_index(data: NDArray[np.uint8], file: str, base_offset: int
         )
         found = f"first {first[at]}, last {last[at]}, last stable {stable[at]}"
         position = at * entry.itemsize
-        findings.append(Finding("error", Kind.INDEX_CORRUPT, file, position, int(last[at]), text, expected, found))
+        findings.append(
+            Finding(
+                "error",
+                Kind.INDEX_CORRUPT,
+                file,
+                position=position,
+                offset=int(last[at]),
+                message=text,
+                expected=expected,
+                found=found,
+            )
+        )
     falls = np.flatnonzero(last[1:] <= last[:-1]) + 1
     if len(falls):
         at = int(falls[0])
         text = "last offsets must grow from entry to entry"
         pair = str(last[at - 1]), str(last[at])
         findings.append(not_sorted(file, at * entry.itemsize, len(falls), int(last[at]), text, *pair))
-    return TransactionIndex(file, base_offset, columns["producer_id"], first, last, stable, tuple(findings))
+    return TransactionIndex(
+        file,
+        base_offset,
+        columns["producer_id"],
+        first_offsets=first,
+        last_offsets=last,
+        last_stable_offsets=stable,
+        findings=tuple(findings),
+    )
 
 
 def has_unknown_version(entries: NDArray[Any]) -> NDArray[np.bool_]:
@@ -219,7 +248,16 @@ def load_transaction_index(location: Location, base_offset: int) -> TransactionI
 def not_sorted(file: str, position: int, count: int, offset: int, rule: str, before: str, found: str) -> Finding:
     """The finding for entries that are not in order, of which the first is at ``position``."""
     text = f"{_count(count)} not in order: {rule}"
-    return Finding("error", Kind.INDEX_NOT_SORTED, file, position, offset, text, f"more than {before}", found)
+    return Finding(
+        "error",
+        Kind.INDEX_NOT_SORTED,
+        file,
+        position=position,
+        offset=offset,
+        message=text,
+        expected=f"more than {before}",
+        found=found,
+    )
 
 
 Index = TypeVar("Index", OffsetIndex, TimeIndex, TransactionIndex)
@@ -239,10 +277,10 @@ def _load(
                 return parse(data, location.path, base_offset, size)
             text = "an index larger than any that Kafka writes; it was not read"
             found, limit = f"{file.size} bytes", f"at most {LIMIT} bytes"
-            finding = Finding("error", Kind.LIMIT_EXCEEDED, location.path, None, None, text, limit, found)
+            finding = Finding("error", Kind.LIMIT_EXCEEDED, location.path, message=text, expected=limit, found=found)
     except UnreadableError as error:
         reason = error.reason_for(location.path)
-        finding = Finding("error", Kind.UNREADABLE_FILE, location.path, None, None, reason)
+        finding = Finding("error", Kind.UNREADABLE_FILE, location.path, message=reason)
     return replace(parse(nothing, location.path, base_offset, 0), findings=(finding,))
 
 
@@ -272,7 +310,9 @@ def _entries(
         # Kafka rebuilds an offset or time index of such a size; of a transaction index it leaves the rest alone.
         severity = "error" if is_preallocated else "warning"
         position = slots * entry.itemsize
-        findings.append(Finding(severity, Kind.INDEX_CORRUPT, file, position, None, text, expected, found))
+        findings.append(
+            Finding(severity, Kind.INDEX_CORRUPT, file, position=position, message=text, expected=expected, found=found)
+        )
     used = slots
     if is_preallocated:
         used = -(-_end_of_nonzero(data[: slots * entry.itemsize]) // entry.itemsize)
@@ -298,7 +338,18 @@ def _check_last_offset(findings: list[Finding], file: str, base_offset: int, off
         at = (len(offsets) - 1) * entry_size
         text = "the last entry's offset is before the segment's base offset"
         expected, found = f"{base_offset} or more", str(offsets[-1])
-        findings.append(Finding("error", Kind.INDEX_CORRUPT, file, at, int(offsets[-1]), text, expected, found))
+        findings.append(
+            Finding(
+                "error",
+                Kind.INDEX_CORRUPT,
+                file,
+                position=at,
+                offset=int(offsets[-1]),
+                message=text,
+                expected=expected,
+                found=found,
+            )
+        )
 
 
 def _count(count: int) -> str:

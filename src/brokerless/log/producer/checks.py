@@ -93,7 +93,7 @@ def check_append(
                 return _coordinator_fenced(row, offset, marker, updated)
             updated.end_transaction(epoch, marker)
             continue
-        if origin == "client" and (refused := _check_sequence(append, epoch, sequence, row, offset)):
+        if origin == "client" and (refused := _check_sequence(append, epoch, sequence, row=row, offset=offset)):
             return refused
         if updated.txn_first_offset >= 0 and not is_transactional:
             return outside_of_transaction(row, offset, updated)
@@ -117,7 +117,9 @@ def _check_sequence(append: _Append, epoch: int, sequence: int, row: int, offset
         if sequence == 0 or updated.epoch == layouts.NO_PRODUCER_EPOCH:
             return None
         message = "the first sequence of a producer's new epoch is not 0"
-        return ProducerRefusal("OutOfOrderSequenceException", row, offset, message, "0", str(sequence))
+        return ProducerRefusal(
+            "OutOfOrderSequenceException", row, offset, message=message, expected="0", found=str(sequence)
+        )
     if updated.batches:
         last = updated.last_sequence
     elif epoch == before.epoch:
@@ -129,17 +131,26 @@ def _check_sequence(append: _Append, epoch: int, sequence: int, row: int, offset
         return None
     message = "the sequence does not follow the producer's last one"
     expected = str(0 if last == MAX_INT32 else last + 1)
-    return ProducerRefusal("OutOfOrderSequenceException", row, offset, message, expected, str(sequence))
+    return ProducerRefusal(
+        "OutOfOrderSequenceException", row, offset, message=message, expected=expected, found=str(sequence)
+    )
 
 
 def _fenced(row: int, offset: int, epoch: int, last: int) -> ProducerRefusal:
     message = "a batch of an epoch before the last one of its producer"
     return ProducerRefusal(
-        "InvalidProducerEpochException", row, offset, message, f"epoch {last} or more", f"epoch {epoch}"
+        "InvalidProducerEpochException",
+        row,
+        offset,
+        message=message,
+        expected=f"epoch {last} or more",
+        found=f"epoch {epoch}",
     )
 
 
 def _coordinator_fenced(row: int, offset: int, marker: Marker, producer: Producer) -> ProducerRefusal:
     message = "a marker of a transaction coordinator that was replaced"
     expected, found = f"epoch {producer.coordinator_epoch} or more", f"epoch {marker.coordinator_epoch}"
-    return ProducerRefusal("TransactionCoordinatorFencedException", row, offset, message, expected, found)
+    return ProducerRefusal(
+        "TransactionCoordinatorFencedException", row, offset, message=message, expected=expected, found=found
+    )

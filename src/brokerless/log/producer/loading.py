@@ -52,8 +52,8 @@ def load_producers(
 
     Raises :class:`UnreadableError` for what cannot be read, or what Kafka would refuse to load."""
     offsets = files.offsets("producer-snapshot")
-    found = _from_snapshot(files, offsets, log_start_offset, end_offset, now_ms)
-    advance(found, files, base_offsets, log_start_offset, end_offset)
+    found = _from_snapshot(files, offsets, log_start_offset, log_end=end_offset, now_ms=now_ms)
+    advance(found, files, base_offsets, log_start_offset=log_start_offset, end_offset=end_offset)
     return found
 
 

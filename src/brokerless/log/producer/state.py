@@ -198,7 +198,7 @@ class ProducerState:
         others = (offset for offset, each in self._ongoing.items() if each != producer_id)
         stable = next(others, last + 1)
         self._ongoing.pop(first, None)
-        return CompletedTransaction(producer_id, first, last, is_aborted, stable)
+        return CompletedTransaction(producer_id, first, last, is_aborted=is_aborted, last_stable_offset=stable)
 
     def expire(self, now_ms: int, expiration_ms: int = EXPIRATION_MS) -> None:
         """Forgets producers without an open transaction that wrote nothing for so long (ms). A broker does so every
@@ -252,7 +252,14 @@ def batch_metadata(batches: Batches) -> Iterable[BatchMetadata]:
 def outside_of_transaction(row: int, offset: int, producer: Producer) -> ProducerRefusal:
     message = "a batch outside of the transaction that its producer has open"
     expected = f"a transactional batch, as the transaction began at offset {producer.txn_first_offset}"
-    return ProducerRefusal("InvalidTxnStateException", row, offset, message, expected, "one that is not transactional")
+    return ProducerRefusal(
+        "InvalidTxnStateException",
+        row,
+        offset,
+        message=message,
+        expected=expected,
+        found="one that is not transactional",
+    )
 
 
 def aborted_entry(transaction: CompletedTransaction) -> bytes:

@@ -33,9 +33,9 @@ def load_log(log_directory: Path, topic: str, partition: int, config: LogConfig,
     path = log_directory / checked_name(topic, partition)
     with ExitStack() as stack:
         stack.enter_context(only_writer(path))
-        contents = recover_contents(log_directory, topic, partition, config, None, was_clean)
+        contents = recover_contents(log_directory, topic, partition, config=config, at_ms=None, was_clean=was_clean)
         closing = stack.pop_all()
-        return new_writer(log_directory, (topic, partition), config, contents, lambda _: closing.close())
+        return new_writer(log_directory, (topic, partition), config, contents=contents, close=lambda _: closing.close())
 
 
 def new_writer(
@@ -46,7 +46,9 @@ def new_writer(
     def record(checkpoints: PartitionOffsets) -> None:
         write_checkpoints(log_directory, {place: checkpoints})
 
-    return LogWriter(log_directory / names.partition_directory(*place), config, contents, record, close)
+    return LogWriter(
+        log_directory / names.partition_directory(*place), config, contents, write_checkpoints=record, release=close
+    )
 
 
 def recover_contents(
@@ -81,10 +83,10 @@ def _load(plan: RecoveryPlan, at_ms: int, *, clean: bool) -> LogContents:
         segments,
         plan.active,
         plan.log_start_offset,
-        plan.recovery_point,
-        plan.log_end_offset,
-        plan.epochs,
-        producers,
+        recovery_point=plan.recovery_point,
+        log_end_offset=plan.log_end_offset,
+        epochs=plan.epochs,
+        producers=producers,
     )
 
 

@@ -124,7 +124,7 @@ def plan_recovery(
     epochs_before = _load_epochs(Path(directory))
     reasons = _reasons(files, checkpoints.recovery_point or 0, clean, trusting)
     recovered, producers, epochs = _recover(
-        files, reasons, config, log_start, epochs_before, now_ms, () if trusting else None
+        files, reasons, config, log_start=log_start, epochs=epochs_before, now_ms=now_ms, split=() if trusting else None
     )
     kept = segments
     if recovered and recovered[-1].result.is_cut and recovered[-1].reason == "not-flushed":
@@ -272,24 +272,32 @@ def _recover(
     epochs_before = epochs
     for base, reason in reasons.items():
         if producers is None:
-            producers = load_producers(files, segments, log_start, base, now_ms)
+            producers = load_producers(files, segments, log_start, end_offset=base, now_ms=now_ms)
         else:
             if producers.state.end_offset <= log_start:
                 # Up to the log start offset no snapshot is taken, so Kafka knows nothing when it comes to the next one.
                 producers.state = ProducerState(log_start)
             producers.state.expire(now_ms)
-            advance(producers, files, segments, log_start, base)
+            advance(producers, files, segments, log_start_offset=log_start, end_offset=base)
         with Location(str(files.path(base, "log"))).open() as file:
             try:
                 if split and base in split:
                     result, epochs = recover_split_segment(file, base, producers.state, epochs)
                 else:
-                    result, epochs = recover_segment(file, base, config, producers.state, epochs)
+                    result, epochs = recover_segment(file, base, config, producers=producers.state, epochs=epochs)
             except OffsetOverflowError:
                 if split is None:
                     raise
                 check_split(file, base)
-                return _recover(files, reasons, config, log_start, epochs_before, now_ms, {*split, base})
+                return _recover(
+                    files,
+                    reasons,
+                    config,
+                    log_start=log_start,
+                    epochs=epochs_before,
+                    now_ms=now_ms,
+                    split={*split, base},
+                )
         if result.parts and reason != "not-flushed":  # what comes of it has indexes, and is not recovered
             result = replace(result, state=replace(result.state, size=result.size), stop=None)
         recovered.append(RecoveredSegment(base, reason, result))

@@ -75,7 +75,7 @@ def recover_segment(
     next_offset = base_offset
     for chunk in scan(file, stops.append, chain_only=True):
         batches = _valid_part(chunk, base_offset, file.path, stops).batches
-        batches, completed = _followed(chunk, batches, file.path, producers, stops)
+        batches, completed = _followed(chunk, batches, file.path, producers=producers, stops=stops)
         aborted += b"".join(aborted_entry(each) for each in completed if each.is_aborted)
         if len(batches):
             placed = placement.place(batches)
@@ -89,14 +89,28 @@ def recover_segment(
         time_index, layouts.TIME_INDEX_ENTRY, 0
     ):
         text = "offsets do not grow from one index entry to the next: recovery drops the whole segment"
-        stop = Finding("error", Kind.OFFSET_NOT_INCREASING, file.path, 0, base_offset, text)
-        return SegmentRecovery(file.size, SegmentState(base_offset), base_offset, b"", b"", b"", stop), epochs
+        stop = Finding("error", Kind.OFFSET_NOT_INCREASING, file.path, position=0, offset=base_offset, message=text)
+        return SegmentRecovery(
+            file.size,
+            SegmentState(base_offset),
+            base_offset,
+            offset_index=b"",
+            time_index=b"",
+            transaction_index=b"",
+            stop=stop,
+        ), epochs
     time_index += placement.finish()
     # Kafka counts again from here to the next index entry.
     state = replace(placement.state, since_entry=0)
     stop = stops[0] if stops and state.size < file.size else None
     return SegmentRecovery(
-        file.size, state, next_offset, bytes(offset_index), bytes(time_index), bytes(aborted), stop
+        file.size,
+        state,
+        next_offset,
+        offset_index=bytes(offset_index),
+        time_index=bytes(time_index),
+        transaction_index=bytes(aborted),
+        stop=stop,
     ), epochs
 
 
@@ -109,7 +123,7 @@ def recover_split_segment(
     state, next_offset, parts = SegmentState(base_offset), base_offset, list[tuple[int, int]]()
     for chunk in scan(file, stops.append, chain_only=True):
         intact = _valid_part(chunk, None, file.path, stops)
-        batches, _ = _followed(chunk, intact.batches, file.path, producers, stops)
+        batches, _ = _followed(chunk, intact.batches, file.path, producers=producers, stops=stops)
         follow_parts(parts, intact)
         if len(batches):
             epochs = recover_batches(epochs, batches)
@@ -119,7 +133,16 @@ def recover_split_segment(
         if len(batches) < len(chunk.batches):
             break
     stop = stops[0] if stops and state.size < file.size else None
-    return SegmentRecovery(file.size, state, next_offset, b"", b"", b"", stop, tuple(base for base, _ in parts)), epochs
+    return SegmentRecovery(
+        file.size,
+        state,
+        next_offset,
+        offset_index=b"",
+        time_index=b"",
+        transaction_index=b"",
+        stop=stop,
+        parts=tuple(base for base, _ in parts),
+    ), epochs
 
 
 def check_split(file: File, base_offset: int) -> None:
@@ -158,7 +181,14 @@ def _followed(
     if update.refused is not None:
         row = update.refused.row
         position = chunk.base + int(batches.positions[row])
-        finding = Finding("error", Kind.RECOVERY_STOPS, path, position, update.refused.offset, update.refused.message)
+        finding = Finding(
+            "error",
+            Kind.RECOVERY_STOPS,
+            path,
+            position=position,
+            offset=update.refused.offset,
+            message=update.refused.message,
+        )
         if update.refused.exception not in ("InvalidRecordException", "CorruptRecordException"):
             raise UnreadableError("", f"{finding}; Kafka refuses to load this log")
         # Kafka has counted the batch by then: it stays, and what follows goes.

@@ -130,7 +130,7 @@ def _read_few(descriptor: int, at: int, until: int, end: int) -> _Read:
         heads.extend(head.ljust(_HEADER_SIZE, b"\0"))
         return int.from_bytes(head[8:12], "big", signed=True)
 
-    walked = scan_in_python(size_at, at, _MOST, until, end)
+    walked = scan_in_python(size_at, at, _MOST, until=until, end=end)
     found = len(walked.positions)
     count_python_scans(found)
     return walked.positions, np.frombuffer(heads, np.uint8)[: found * _HEADER_SIZE], walked.stopped_at, walked.stop

@@ -152,7 +152,7 @@ class Location:
                 except BaseException:
                     handle.close()
                     raise
-                return RemoteFile(self.path, handle, int(info["size"]), fs, info.get("ETag"))
+                return RemoteFile(self.path, handle, int(info["size"]), file_system=fs, identity=info.get("ETag"))
         if self.path == STDIN and _spooled is not None:
             return LocalFile(self.path, os.dup(_spooled.fileno()))
         with unreadable(self.path, OSError, ValueError):
@@ -327,4 +327,6 @@ def _local_entry(directory: Location, each: os.DirEntry[str] | Path) -> Director
         return DirectoryEntry(each.name, location, is_directory=False)
     is_a_directory = stat.S_ISDIR(status.st_mode)
     size = None if is_a_directory else status.st_size
-    return DirectoryEntry(each.name, location, is_a_directory, size, status.st_mtime_ns // 1_000_000, status.st_ino)
+    return DirectoryEntry(
+        each.name, location, is_a_directory, size=size, modified=status.st_mtime_ns // 1_000_000, identity=status.st_ino
+    )

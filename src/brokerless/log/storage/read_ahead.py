@@ -140,7 +140,9 @@ class RemoteWindows:
             if self._most == 0 or kept >= max(least, _SMALLEST):
                 length = kept if kept >= max(least, _SMALLEST) else max(least, self._usual)
                 return self._file.read(position, length), length
-            self._ahead = ReadAhead(self._file, position, self._end, self._usual, self._usual, self._block)
+            self._ahead = ReadAhead(
+                self._file, position, self._end, first=self._usual, most=self._usual, block=self._block
+            )
         self._request(self._ahead)
         while self._fetching and self._fetching[0][0].end <= position:
             self._fetching.popleft()[1].cancel()

@@ -182,7 +182,11 @@ class Bucket:
                 if wrong is not None:
                     text, named, others = wrong
                     kind = Kind.REMOTE_MANIFEST_INVALID
-                    findings.append(Finding("error", kind, entry.path, None, start_offset, text, named, others))
+                    findings.append(
+                        Finding(
+                            "error", kind, entry.path, offset=start_offset, message=text, expected=named, found=others
+                        )
+                    )
                     continue
                 manifest = found
             segment = RemoteSegment(start_offset, segment_id, objects, manifest)
@@ -322,9 +326,9 @@ def _load_manifest(entry: DirectoryEntry) -> Manifest | Finding:
     try:
         return parse_manifest(_read(entry))
     except UnreadableError as error:
-        return Finding("error", Kind.UNREADABLE_FILE, entry.path, None, None, error.reason_for(entry.path))
+        return Finding("error", Kind.UNREADABLE_FILE, entry.path, message=error.reason_for(entry.path))
     except WrongJsonError as error:
-        return Finding("error", Kind.REMOTE_MANIFEST_INVALID, entry.path, None, None, f"not read: {error}")
+        return Finding("error", Kind.REMOTE_MANIFEST_INVALID, entry.path, message=f"not read: {error}")
 
 
 def _read(entry: DirectoryEntry) -> bytes:
@@ -356,7 +360,7 @@ def _by_name(found: Iterable[Folder]) -> dict[str, Folder]:
         kept, left = (each, other) if other is None or _time(each) > _time(other) else (other, each)
         if left is not None:
             text = f"not read: remote segments of another topic of this name, {left.name.topic_id}"
-            finding = Finding("warning", Kind.REMOTE_TOPIC_REPLACED, str(left.location), None, None, text)
+            finding = Finding("warning", Kind.REMOTE_TOPIC_REPLACED, str(left.location), message=text)
             kept.findings += [*left.findings, finding]
         folders[each.directory] = kept
     return dict(sorted(folders.items()))
@@ -457,7 +461,7 @@ def _leave_out(folder: Folder, unread: Mapping[str, str]) -> None:
         text = f"not read: by the metadata of brokers, this remote segment is deleted ({state})"
         kind, text = _UNREAD.get(state, (Kind.REMOTE_SEGMENT_DELETED, text))
         place = min(each.path for each in objects.values()) if "log" not in objects else objects["log"].path
-        folder.findings.append(Finding("info", kind, place, None, key[0], text))
+        folder.findings.append(Finding("info", kind, place, offset=key[0], message=text))
         folder.left_out[key] = folder.objects.pop(key)
 
 
@@ -466,4 +470,4 @@ def _unfinished(start_offset: int, objects: Iterable[DirectoryEntry]) -> Finding
     size = sum(each.size or 0 for each in listed)
     there = " and ".join(each.name.rpartition(".")[2] for each in listed)
     text = f"not read: a remote segment without a manifest ({there}, {size} bytes), as an interrupted upload leaves it"
-    return Finding("info", Kind.REMOTE_SEGMENT_UNFINISHED, listed[0].path, None, start_offset, text)
+    return Finding("info", Kind.REMOTE_SEGMENT_UNFINISHED, listed[0].path, offset=start_offset, message=text)

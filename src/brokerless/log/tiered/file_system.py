@@ -168,7 +168,7 @@ class TieredFileSystem(AbstractFileSystem):
         folder = self._folder(_stripped(path))
         if topic_id is not None and folder.name.topic_id not in ("", topic_id):
             text = f"not read: these remote segments are of another topic of this name, {folder.name.topic_id}"
-            finding = Finding("warning", Kind.REMOTE_TOPIC_REPLACED, str(folder.location), None, None, text)
+            finding = Finding("warning", Kind.REMOTE_TOPIC_REPLACED, str(folder.location), message=text)
             return RemoteLog((), frozenset(), (finding,)), None
         log = self._bucket.log_within(folder, lineage)
         segments = tuple(each for each in log.segments if first is None or each.start_offset < first)

@@ -43,7 +43,7 @@ def _open_one(segment: RemoteSegment, path: str, keys: KeyPairs) -> File:
     except DecryptionError as error:
         file.close()
         raise UnreadableError("", str(error)) from error  # the same for all that lack this key
-    return RemoteFile(path, ChunkFile(path, file, manifest, decrypt, segment.size), segment.size, None)
+    return RemoteFile(path, ChunkFile(path, file, manifest, decrypt=decrypt, size=segment.size), segment.size, None)
 
 
 class CopiedLog:
@@ -96,8 +96,8 @@ class CopiedLog:
 
     def _report(self, reason: str) -> None:
         text = f"this remote segment is damaged ({reason}); its copy {self._open[0][0].segment_id} is read"
-        place = self._segment.log.path, None, self._segment.start_offset
-        self._findings.append(Finding("warning", Kind.REMOTE_SEGMENT_DAMAGED, *place, text))
+        path, offset = self._segment.log.path, self._segment.start_offset
+        self._findings.append(Finding("warning", Kind.REMOTE_SEGMENT_DAMAGED, path, offset=offset, message=text))
 
     def take_findings(self) -> list[Finding]:
         """As of a file; what is wrong with copies that are not read is not among them."""
@@ -174,7 +174,6 @@ def check_ends(segments: list[RemoteSegment], keys: KeyPairs) -> tuple[list[Remo
                     "error",
                     Kind.REMOTE_MANIFEST_INVALID,
                     before.objects["rsm-manifest"].path,
-                    position=None,
                     offset=before.start_offset,
                     message=text,
                     expected=f"endOffset {end}",

@@ -129,14 +129,14 @@ def choose(path: str, segments: Sequence[RemoteSegment], lineage: Epochs) -> Rem
             within.append(each)
         else:
             text = "not read: the leader epochs of this remote segment are not in the history of the log"
-            findings.append(_finding("warning", Kind.REMOTE_SEGMENT_DANGLING, path, each, text))
+            findings.append(_finding("warning", Kind.REMOTE_SEGMENT_DANGLING, path, segment=each, text=text))
     chosen: list[RemoteSegment] = []
     overlapping: set[int] = set()
     for each in within:
         before = chosen[-1] if chosen else None
         if before is not None and _covers(before, each):
             text = f"not read: the remote segment {before.segment_id} has these offsets as well"
-            findings.append(_finding("info", Kind.REMOTE_SEGMENT_REPEATED, path, each, text))
+            findings.append(_finding("info", Kind.REMOTE_SEGMENT_REPEATED, path, segment=each, text=text))
             continue
         if before is not None and before.end_offset is not None and before.end_offset >= each.start_offset:
             overlapping.add(each.start_offset)
@@ -161,7 +161,7 @@ def place_of(segment: RemoteSegment) -> tuple[int, int, bool, int, str]:
 
 def _finding(severity: Severity, kind: Kind, path: str, segment: RemoteSegment, text: str) -> Finding:
     place = segment.log.path
-    return Finding(severity, kind, place, None, segment.start_offset, text)
+    return Finding(severity, kind, place, offset=segment.start_offset, message=text)
 
 
 def check_objects(segment: RemoteSegment) -> Iterator[Finding]:
@@ -177,14 +177,13 @@ def check_objects(segment: RemoteSegment) -> Iterator[Finding]:
             if size:
                 path = segment.objects["rsm-manifest"].path.removesuffix("rsm-manifest") + kind
                 text = f"this object of a remote segment is missing; its manifest says that it has {size} bytes"
-                yield Finding("error", Kind.REMOTE_OBJECT_MISSING, path, None, segment.start_offset, text)
+                yield Finding("error", Kind.REMOTE_OBJECT_MISSING, path, offset=segment.start_offset, message=text)
         elif entry.size is not None and entry.size != size:
             text = "an object of a remote segment has another size than its manifest says"
             yield Finding(
                 "error",
                 Kind.REMOTE_OBJECT_SIZE,
                 entry.path,
-                position=None,
                 offset=segment.start_offset,
                 message=text,
                 expected=f"{size} bytes",

@@ -157,7 +157,7 @@ class LogWriter:
         batches = whole_batches(buffer) if batches is None else batches
         if not len(batches):
             return Appended(self._log_end_offset, self._log_end_offset - 1, 0, 0)
-        check_next(batches, buffer, self._log_end_offset, self._config, self._producers.state)
+        check_next(batches, buffer, self._log_end_offset, config=self._config, producers=self._producers.state)
         with self._writing():
             self._set_epochs(assign_batches(self._epochs, batches))
             has_producers = bool((batches.producer_id > layouts.NO_PRODUCER_ID).any())

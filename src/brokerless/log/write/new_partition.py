@@ -25,7 +25,15 @@ def create_partition(
     path.mkdir()
     write_file(path / names.PARTITION_METADATA, partition_metadata(topic_id or random_id()))
     known = LoadedProducers(producers or ProducerState(start_offset), start_offset)
-    return LogContents([], SegmentState(start_offset), start_offset, start_offset, start_offset, (), known)
+    return LogContents(
+        [],
+        SegmentState(start_offset),
+        start_offset,
+        recovery_point=start_offset,
+        log_end_offset=start_offset,
+        epochs=(),
+        producers=known,
+    )
 
 
 def checked_name(topic: str, partition: int) -> str:

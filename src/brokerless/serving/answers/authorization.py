@@ -48,7 +48,9 @@ class _Gate:
 
     def may(self, operation: int, type_: int, name: str) -> bool:
         access, request = self.serving.access, self.request
-        return access is None or access.allows(request.user, request.host.lstrip("/"), operation, type_, name)
+        return access is None or access.allows(
+            request.user, request.host.lstrip("/"), operation, type_=type_, name=name
+        )
 
     def may_of_cluster(self, operation: int) -> bool:
         return self.may(operation, CLUSTER, THE_CLUSTER)

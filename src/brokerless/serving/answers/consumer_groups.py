@@ -65,16 +65,16 @@ def _heartbeat(request: Request) -> Heartbeat:
         body["memberId"] or own_id,
         body["memberEpoch"],
         body["instanceId"],
-        body["rackId"],
-        body["rebalanceTimeoutMs"],
-        None if names is None else frozenset(names),
-        body.get("subscribedTopicRegex"),
-        body["serverAssignor"],
-        None
+        rack_id=body["rackId"],
+        rebalance_ms=body["rebalanceTimeoutMs"],
+        names=None if names is None else frozenset(names),
+        regex=body.get("subscribedTopicRegex"),
+        assignor=body["serverAssignor"],
+        owned=None
         if owned is None
         else frozenset((each["topicId"], number) for each in owned for number in each["partitions"]),
-        request.client_id,
-        request.host,
+        client_id=request.client_id,
+        host=request.host,
     )
 
 

@@ -265,7 +265,7 @@ def _quorum(serving: Serving, request: Request) -> Row:
     try:
         end = PartitionReader(found).end_offset or 0
     except UnreadableError as reason:
-        serving.report(Finding("error", Kind.UNREADABLE_FILE, found.path, None, None, str(reason)))
+        serving.report(Finding("error", Kind.UNREADABLE_FILE, found.path, message=str(reason)))
         return {"errorCode": Error.KAFKA_STORAGE_ERROR}
     leader = -1 if state.leader_id is None else state.leader_id
     voters = state.voters or ((leader,) if leader >= 0 else ())

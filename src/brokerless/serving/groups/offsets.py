@@ -95,7 +95,7 @@ class CommittedOffsets:
                 self._restore(group, place, committed, before[place])
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             text = f"commits are refused, as they cannot be written: {reason}"
-            self.report(Finding("error", Kind.OFFSETS_NOT_WRITTEN, str(self.path), None, None, text))
+            self.report(Finding("error", Kind.OFFSETS_NOT_WRITTEN, str(self.path), message=text))
             raise UnwritableError(text) from error
 
     def _restore(self, group: str, place: Place, committed: Committed, before: Committed | None) -> None:

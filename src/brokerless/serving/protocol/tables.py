@@ -70,7 +70,7 @@ def decode_head(data: bytes) -> Head:
         for _ in range(cursor.unsigned()):
             cursor.unsigned()
             cursor.take(cursor.unsigned())
-    return Head(key, version, correlation_id, client_id, cursor.at)
+    return Head(key, version, correlation_id, client_id=client_id, body_at=cursor.at)
 
 
 def decode_body(api: Api, head: Head, data: bytes) -> dict[str, Any]:

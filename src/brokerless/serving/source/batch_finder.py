@@ -100,7 +100,7 @@ class BatchFinder:
             is_last = at == len(segments) - 1
             try:
                 with open_listed(segment, is_last) as file:
-                    found = _InSegment(self, file, segment, is_last, want).find()
+                    found = _InSegment(self, file, segment, is_last=is_last, want=want).find()
                     if found is None and not is_last and segment.base_offset not in self._passed:
                         self._passed.add(segment.base_offset)
                         check_following(paths, segment, file, self.report)
@@ -142,7 +142,7 @@ class BatchFinder:
         """Report that consumers go on after damage."""
         until = "the end of this segment" if next_offset is None else f"offset {max(offset, next_offset)}"
         text = f"damaged batches are not served: consumers go on from offset {offset} at {until}"
-        self.report(Finding("warning", Kind.DAMAGE_SKIPPED, path, position, offset, text))
+        self.report(Finding("warning", Kind.DAMAGE_SKIPPED, path, position=position, offset=offset, message=text))
 
     def position(self, file: File, segment: SegmentPaths, offset: int) -> int:
         """Where the batch with an offset begins (bytes), or the damage in its place."""
@@ -264,7 +264,7 @@ class _InSegment:
 def unreadable_segment(segment: SegmentPaths, error: UnreadableError) -> Finding:
     """Return the finding for a segment that cannot be read."""
     path = segment.log.path
-    return Finding("error", Kind.UNREADABLE_FILE, path, None, segment.base_offset, error.reason_for(path))
+    return Finding("error", Kind.UNREADABLE_FILE, path, offset=segment.base_offset, message=error.reason_for(path))
 
 
 def _count_taken(

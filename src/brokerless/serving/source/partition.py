@@ -351,7 +351,7 @@ class ServedPartition:
             return
         text = f"transactions without an end: {len(transactions.open)}, the first from offset {first} on; consumers "
         text += "with read_committed stop there, those with read_uncommitted go on"
-        self.report(Finding("warning", Kind.TRANSACTION_OPEN, self.paths.path, None, first, text))
+        self.report(Finding("warning", Kind.TRANSACTION_OPEN, self.paths.path, offset=first, message=text))
 
     def _refresh(self) -> None:
         """Lists the partition again where its directory or its last segment has changed."""
@@ -383,4 +383,4 @@ class ServedPartition:
 
 def unreadable(partition: ServedPartition, reason: str) -> Finding:
     """Return the finding for a partition whose files cannot be read."""
-    return Finding("error", Kind.UNREADABLE_FILE, partition.paths.path, None, None, reason)
+    return Finding("error", Kind.UNREADABLE_FILE, partition.paths.path, message=reason)

@@ -191,7 +191,7 @@ def load_topics(
         for name, count in counts.items()
     }
     cluster_id, node_id = _identity(directories)
-    return Topics(cluster_id, node_id, topics, tuple(metadata), tuple(offsets))
+    return Topics(cluster_id, node_id, topics, metadata_from=tuple(metadata), offsets_from=tuple(offsets))
 
 
 def made_topic_id(name: str) -> str:

@@ -257,7 +257,11 @@ class LogTracker:
                 self._lose(f"{_text(each)}: it is to be read up to offset {after}, but the log ends before that")
             if begin < after:
                 spans.append(
-                    (partition, Range(begin, after), list(self._spans(each, partition, begin, after, reported)))
+                    (
+                        partition,
+                        Range(begin, after),
+                        list(self._spans(each, partition, begin, after=after, reported=reported)),
+                    )
                 )
         splits = [split for _, _, found in spans for split in found]
         size, most = split_bytes(self.options, sum(each.cost for each in splits)), self.options.max_records
@@ -342,7 +346,7 @@ class LogTracker:
                 raise
             except UnreadableError as error:
                 reason = error.reason_for(path)
-                report(Finding("error", Kind.UNREADABLE_FILE, path, None, segment.base_offset, reason))
+                report(Finding("error", Kind.UNREADABLE_FILE, path, offset=segment.base_offset, message=reason))
                 continue
             with file:
                 yield segment, file

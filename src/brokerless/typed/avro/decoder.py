@@ -51,7 +51,7 @@ def decoder_of_type(type_: AvroType, reader: AvroType | None, target: pa.DataTyp
         parts: list[Column] = []
         reasons: Reasons = {}
         source, ops, kids = _with_constants(program, data)
-        _run(program, (source, ops, kids), starts, ends, 0, parts, reasons)
+        _run(program, (source, ops, kids), starts, ends=ends, first=0, parts=parts, reasons=reasons)
         return (parts[0] if len(parts) == 1 else pa.concat_arrays(parts)), reasons
 
     return decode
@@ -87,8 +87,8 @@ def _run(
     regions, total = _regions(columns, sizes)
     if total > _MAX_OUTPUT and len(starts) > 1:
         half = len(starts) // 2
-        _run(program, arrays, starts[:half], ends[:half], first, parts, reasons)
-        _run(program, arrays, starts[half:], ends[half:], first + half, parts, reasons)
+        _run(program, arrays, starts[:half], ends=ends[:half], first=first, parts=parts, reasons=reasons)
+        _run(program, arrays, starts[half:], ends=ends[half:], first=first + half, parts=parts, reasons=reasons)
         return
     if total > _MAX_OUTPUT:
         status[:], refused = _TOO_LONG, 1

@@ -160,7 +160,7 @@ class _Builder:
                 nodes.append(self.compile(each, output, reader, above))
             else:
                 name = branch_names(type_)[type_.others.index(each)]
-                nodes.append(self._branch(each, output, reader, above, name))
+                nodes.append(self._branch(each, output, reader, above=above, name=name))
         return self.sequence(k.UNION, -1, nodes)
 
     def _branch(
@@ -276,11 +276,11 @@ def compile_program(type_: AvroType, target: pa.DataType, reader: AvroType | Non
         ops,
         kids,
         columns,
-        output,
-        root,
-        root_fill,
-        builder.depth_of(root, {}) + 1,
-        bytes(builder.constants),
-        is_place,
-        defaults,
+        output=output,
+        root=root,
+        root_fill=root_fill,
+        depth=builder.depth_of(root, {}) + 1,
+        constants=bytes(builder.constants),
+        symbols=is_place,
+        defaults=defaults,
     )

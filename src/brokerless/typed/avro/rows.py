@@ -72,7 +72,7 @@ class AvroReader:
 def read_row(data: bytes, type_: AvroType, target: pa.DataType, reader: AvroType | None) -> Any:
     """A payload's value, as :func:`merge.conform` takes it for ``target``. Raises ValueError for what is none."""
     source = AvroReader(data, 0, len(data) + SPARE_ITEMS)
-    value = _value(source, type_, target, reader, 0)
+    value = _value(source, type_, target, reader=reader, depth=0)
     if source.at != len(data):
         raise ValueError("bytes are left after the value")
     return value
@@ -85,12 +85,12 @@ def _value(source: AvroReader, type_: AvroType, target: Any, reader: AvroType | 
     is_text = t.is_string(target) or t.is_null(target)
     kind = type_.kind
     if kind == "union":
-        return _union(source, type_, target, reader, depth)
+        return _union(source, type_, target, reader=reader, depth=depth)
     if is_wrapped(type_, reader) and t.is_struct(target) and not is_text:
         inner = _inner(target, type_.label)
-        return {type_.label: _value(source, type_, inner, reader_branch(reader, type_), depth + 1)}
+        return {type_.label: _value(source, type_, inner, reader=reader_branch(reader, type_), depth=depth + 1)}
     if kind == "record":
-        return _record(source, type_, target, reader, depth, is_text)
+        return _record(source, type_, target, reader=reader, depth=depth, is_text=is_text)
     if kind in ("array", "map"):
         assert type_.items is not None
         if not is_text and not (t.is_list if kind == "array" else t.is_map)(target):
@@ -99,13 +99,15 @@ def _value(source: AvroReader, type_: AvroType, target: Any, reader: AvroType | 
         inner_reader = None if other is None else other.items
         if kind == "array":
             item = pa.string() if is_text else target.value_type
-            found: Any = [_value(source, type_.items, item, inner_reader, depth + 1) for _ in source.items()]
+            found: Any = [
+                _value(source, type_.items, item, reader=inner_reader, depth=depth + 1) for _ in source.items()
+            ]
         else:
             item = pa.string() if is_text else target.item_type
             found = {}
             for _ in source.items():
                 key = source.take(source.varint()).decode()
-                found[key] = _value(source, type_.items, item, inner_reader, depth + 1)
+                found[key] = _value(source, type_.items, item, reader=inner_reader, depth=depth + 1)
         return _Text(found) if is_text else found
     return _leaf(source, type_, target)
 
@@ -154,9 +156,9 @@ def _union(source: AvroReader, type_: AvroType, target: Any, reader: AvroType | 
     if branch.kind == "null":
         return None
     if len(type_.others) == 1 or not pa.types.is_struct(target):
-        return _value(source, branch, target, reader, depth + 1)
+        return _value(source, branch, target, reader=reader, depth=depth + 1)
     name = branch_names(type_)[type_.others.index(branch)]
-    return {name: _value(source, branch, _inner(target, name), reader_branch(reader, branch), depth + 1)}
+    return {name: _value(source, branch, _inner(target, name), reader=reader_branch(reader, branch), depth=depth + 1)}
 
 
 def _record(
@@ -171,7 +173,7 @@ def _record(
         is_lacking = not is_text and pa.types.is_struct(target) and target.get_field_index(name) < 0
         inner = pa.string() if is_text or is_lacking else _inner(target, name)
         try:
-            found[name] = _value(source, each.type, inner, reader_field(reader, type_, name), depth + 1)
+            found[name] = _value(source, each.type, inner, reader=reader_field(reader, type_, name), depth=depth + 1)
         except UnfitError as error:
             raise error.within(name) from None
     if is_text:
@@ -181,7 +183,7 @@ def _record(
         if each.name not in found and each.default is not MISSING and each.default is not None:
             data = default_bytes(each.type, each.default)
             inner = AvroReader(data, 0, len(data) + SPARE_ITEMS)
-            found[each.name] = _value(inner, each.type, _inner(target, each.name), each.type, depth + 1)
+            found[each.name] = _value(inner, each.type, _inner(target, each.name), reader=each.type, depth=depth + 1)
     return found
 
 

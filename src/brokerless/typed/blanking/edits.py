@@ -30,7 +30,7 @@ class Edit:
 
     def shifted(self, by: int) -> Edit:
         contents = tuple((start + by, end + by) for start, end in self.contents)
-        return Edit(self.start + by, self.end + by, self.new, contents, self.more)
+        return Edit(self.start + by, self.end + by, self.new, contents=contents, more=self.more)
 
     def split(self) -> Iterator[tuple[int, int, bytes]]:
         """The same as several changes, so that each of ``contents`` is removed by one."""

@@ -32,7 +32,7 @@ class Span:
 def find_spans(text: str, fields: NamedFields) -> list[Span]:
     """Where the values of fields are, in order; none is within another one. Raises ValueError for what is no JSON."""
     json.loads(text)
-    return list(_find(text, _skip(text, 0), fields, fields.targets, ()))
+    return list(_find(text, _skip(text, 0), fields, targets=fields.targets, route=()))
 
 
 def edits_of(text: str, spans: Iterable[Span], values: Iterable[str], fields: NamedFields) -> list[Edit]:
@@ -45,7 +45,9 @@ def edits_of(text: str, spans: Iterable[Span], values: Iterable[str], fields: Na
         start, position, at = position, position + len(old.encode()), span.end
         fields.add(span.targets, Presence.EMPTY if old == value else Presence.HELD)
         if old != value:
-            edits.append(Edit(start, position, value.encode(), tuple(_contents(old, start)), tuple(_texts(old))))
+            edits.append(
+                Edit(start, position, value.encode(), contents=tuple(_contents(old, start)), more=tuple(_texts(old)))
+            )
     return edits
 
 
@@ -94,10 +96,10 @@ def _find(text: str, at: int, fields: NamedFields, targets: Sequence[Target], ro
         if text[at] == "]":
             fields.add(targets, Presence.EMPTY)
         while text[at] != "]":
-            yield from _find(text, at, fields, targets, (*route, number))
+            yield from _find(text, at, fields, targets=targets, route=(*route, number))
             at, number = _after(text, _DECODER.raw_decode(text, at)[1], "]"), number + 1
     elif text[at] == "{":
-        yield from _find_in_object(text, _skip(text, at + 1), fields, targets, route)
+        yield from _find_in_object(text, _skip(text, at + 1), fields, targets=targets, route=route)
     else:
         fields.add(targets, Presence.EMPTY if text[at] == "n" else Presence.LACKING)
 
@@ -113,7 +115,7 @@ def _find_in_object(text: str, at: int, fields: NamedFields, targets: Sequence[T
         if is_end(own):
             yield Span(start, end, (*route, name), own)
         elif own:
-            yield from _find(text, start, fields, beyond(own), (*route, name))
+            yield from _find(text, start, fields, targets=beyond(own), route=(*route, name))
         at = _after(text, end, "}")
     if names:
         fields.add_missing((each for each in targets if each.path[0] not in names), route)

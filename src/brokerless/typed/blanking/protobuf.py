@@ -45,7 +45,7 @@ def protobuf_edits(data: bytes, descriptor: Any, others: Sequence[Any], fields: 
     """Edits of a message. ``others``: the same message in other schemas of the topic, by whose names its fields are
     known as well, if they have the same number. Raises ValueError for bytes that are none."""
     walker = _Walker(data, [], fields)
-    walker.message(0, len(data), descriptor, others, fields.targets, 0)
+    walker.message(0, len(data), descriptor, others=others, targets=fields.targets, depth=0)
     return walker.edits
 
 
@@ -90,11 +90,13 @@ class _Walker:
                     if _is_like(field, each.fields_by_number.get(own.number))
                 ]  # fmt: skip
                 if field.message_type.GetOptions().map_entry:
-                    self._entry(own, field, inner, beyond(here), keys.setdefault(own.number, set()), depth)
+                    self._entry(
+                        own, field, inner, targets=beyond(here), keys=keys.setdefault(own.number, set()), depth=depth
+                    )
                 else:
-                    self._inside(own, field.message_type, inner, beyond(here), depth)
+                    self._inside(own, field.message_type, inner, targets=beyond(here), depth=depth)
             seen.add(own.number)
-        self._add_absent(descriptor, names, targets, seen, keys)
+        self._add_absent(descriptor, names, targets, seen=seen, keys=keys)
 
     def _add_absent(
         self,
@@ -135,7 +137,7 @@ class _Walker:
             raise ValueError(f"field {own.number} is no message")
         first = len(self.edits)
         end = own.end if own.wire == _LENGTH else own.end - len(_varint(own.number << 3 | _END_GROUP))
-        self.message(own.body, end, descriptor, others, targets, depth + 1)
+        self.message(own.body, end, descriptor, others=others, targets=targets, depth=depth + 1)
         growth = sum(each.growth for each in self.edits[first:])
         if own.wire == _LENGTH and growth:
             length_at = _read_varint(self.data, own.start, own.end)[1]
@@ -157,7 +159,7 @@ class _Walker:
             self.fields.add(here, Presence.LACKING)
         elif here:
             inner = [Target(("value", *each.path), each.number) for each in beyond(here)]
-            self._inside(own, descriptor, others, inner, depth)
+            self._inside(own, descriptor, others, targets=inner, depth=depth)
 
 
 @lru_cache(maxsize=1024)
@@ -249,7 +251,7 @@ def _next(data: bytes, start: int, end: int, depth: int) -> _Field:
         raise ValueError("a wire type that is none")
     if at > end:
         raise ValueError("a length that goes past the message's end")
-    return _Field(number, wire, start, body, at)
+    return _Field(number, wire, start, body=body, end=at)
 
 
 def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:

@@ -204,4 +204,4 @@ def _complete(found: _Schema, depth: int) -> Schema:
     if depth > _MAX_DEPTH:
         raise WrongJsonError("imports: nested too deeply")
     imports = tuple((each.name, _complete(each, depth + 1)) for each in found.imports)
-    return Schema(found.subject, found.version, "", found.type, found.schema, imports=imports)
+    return Schema(found.subject, found.version, "", type=found.type, text=found.schema, imports=imports)

@@ -141,10 +141,18 @@ def _or_null(branches: Any, target: Any, keywords: Collection[str], resolve: Res
     others = [each for each in cast("list[Any]", branches) if each != {"type": "null"}]
     if len(others) != 1 or len(branches) != 2:
         raise NotByColumnsError
-    found = rule_of(others[0], target, keywords, resolve, depth)
+    found = rule_of(others[0], target, keywords, resolve=resolve, depth=depth)
     if found.is_nullable:
         raise NotByColumnsError  # of ``oneOf``, two would hold
-    return Rule(found.kind, True, found.members, found.items, found.bounds, found.pattern, found.values)
+    return Rule(
+        found.kind,
+        True,
+        found.members,
+        items=found.items,
+        bounds=found.bounds,
+        pattern=found.pattern,
+        values=found.values,
+    )
 
 
 def _members(
@@ -159,7 +167,7 @@ def _members(
     if not names <= own or not set(cast("list[str]", required)) <= names or (not others and own != names):
         raise NotByColumnsError
     return {
-        name: (rule_of(each, target.field(name).type, keywords, resolve, depth), name in required)
+        name: (rule_of(each, target.field(name).type, keywords, resolve=resolve, depth=depth), name in required)
         for name, each in cast("dict[str, Any]", properties).items()
     }
 

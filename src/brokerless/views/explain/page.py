@@ -73,14 +73,14 @@ def _sections(explanation: Explanation) -> Iterator[str]:
             continue
         section = _Section()
         for each in fields:
-            number = _add(section, each, 0, whole, number)
+            number = _add(section, each, 0, whole=whole, number=number)
         title = f"{fields[0].name}, {count_of(whole, 'byte')} from {position}"
         yield _section(title if position is not None else f"file, {count_of(whole, 'byte')}", section)
         for payload, each in section.inflated:
             assert each.inflated is not None
             inside = _Section()
             for inner in each.inflated.fields:
-                number = _add(inside, inner, 0, each.inflated.size, number)
+                number = _add(inside, inner, 0, whole=each.inflated.size, number=number)
             size = count_of(each.inflated.size, "byte")
             yield _section(f"inflated {each.name}: {each.inflated.codec}, {size}", inside, f"inflated-{payload}")
 
@@ -91,13 +91,13 @@ def _add(section: _Section, each: Field, depth: int, whole: int, number: int) ->
     section.rows.append("")
     after = number
     for child in each.children:
-        after = _add(section, child, depth + 1, whole, after)
+        after = _add(section, child, depth + 1, whole=whole, number=after)
     if not each.children:
         section.leaves.append((number, each))
         after = number + 1
         if each.inflated is not None and each.inflated.fields:
             section.inflated.append((number, each))
-    section.rows[place] = _row(each, depth, whole, number, after - 1)
+    section.rows[place] = _row(each, depth, whole, first=number, last=after - 1)
     return after
 
 

@@ -67,9 +67,9 @@ def lines(explanation: Explanation, width: int, color: bool) -> Iterator[str]:
     name = min(max([_LEAST_NAME, *(_name_width(each, 0) for each in explanation.fields)]), rest - _LEAST_VALUE)
     if width >= WIDE:
         name = min(name, _MOST_NAME)
-        columns = _Columns(position, name, 18, rest - name - 18 - 2, cost)
+        columns = _Columns(position, name, 18, note=rest - name - 18 - 2, cost=cost)
     else:
-        columns = _Columns(position, name, rest - name, 0, cost)
+        columns = _Columns(position, name, rest - name, note=0, cost=cost)
     console = Console(
         file=StringIO(), width=width, force_terminal=color, no_color=not color, highlight=False, soft_wrap=True,
         color_system="standard" if color else None, _environ={},

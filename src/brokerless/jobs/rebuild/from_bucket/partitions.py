@@ -90,16 +90,23 @@ def _read(bucket: Bucket, folder: Folder) -> BucketPartition:
         epochs = truncate_from_end(_lineage(last, whole, bucket.keys, findings), metadata.end_offset + 1)
         whole = [each for each in whole if is_within_lineage(each[1].epochs, each[1].end_offset, epochs)]
         with suppress(UnreadableError):
-            snapshot = _companion(last, "producerSnapshot", "snapshot", bucket.keys, _SNAPSHOT_LIMIT)
+            snapshot = _companion(last, "producerSnapshot", "snapshot", keys=bucket.keys, limit=_SNAPSHOT_LIMIT)
     segments = tuple(metadata for _, metadata in whole)
     newest = [epoch for _, each in whole for epoch, _ in each.epochs] + [epoch for epoch, _ in epochs]
     newest += (epoch for each in log.segments for epoch, _ in each.epochs)
     newest += (epoch for each in folder.manifests.values() if isinstance(each, Manifest) for epoch, _ in each.epochs)
     end = segments[-1].end_offset + 1 if segments else 0
     return BucketPartition(
-        name.topic, name.topic_id, name.partition, segments, epochs, end, snapshot, max(newest, default=-1),
-        tuple(findings),
-    )  # fmt: skip
+        name.topic,
+        name.topic_id,
+        name.partition,
+        segments=segments,
+        epochs=epochs,
+        end_offset=end,
+        snapshot=snapshot,
+        newest_epoch=max(newest, default=-1),
+        findings=tuple(findings),
+    )
 
 
 def _of_manifest(segment: RemoteSegment, manifest: Manifest) -> SegmentMetadata:
@@ -107,20 +114,20 @@ def _of_manifest(segment: RemoteSegment, manifest: Manifest) -> SegmentMetadata:
         manifest.topic,
         manifest.topic_id,
         manifest.partition,
-        manifest.segment_id,
-        "COPY_SEGMENT_FINISHED",
-        manifest.start_offset,
-        manifest.end_offset,
-        manifest.max_timestamp,
-        manifest.chunks.size,
-        manifest.epochs,
-        manifest.broker_id,
-        manifest.event_timestamp,
-        manifest.event_timestamp,
-        None,
-        manifest.indexes.get("transaction", (0, 0))[1] == 0,
-        -1,
-        -1,
+        segment_id=manifest.segment_id,
+        state="COPY_SEGMENT_FINISHED",
+        start_offset=manifest.start_offset,
+        end_offset=manifest.end_offset,
+        max_timestamp=manifest.max_timestamp,
+        size=manifest.chunks.size,
+        epochs=manifest.epochs,
+        broker_id=manifest.broker_id,
+        started_at=manifest.event_timestamp,
+        changed_at=manifest.event_timestamp,
+        custom_metadata=None,
+        is_txn_index_empty=manifest.indexes.get("transaction", (0, 0))[1] == 0,
+        metadata_partition=-1,
+        metadata_offset=-1,
     )
 
 
@@ -128,7 +135,7 @@ def _of_objects(segment: RemoteSegment, folder: Folder) -> SegmentMetadata | Fin
     """The same by the log itself and the leader epochs beside it; a finding where the copy is not whole."""
     path, start = segment.log.path, segment.start_offset
     text = "not taken: this remote segment is not whole, as an interrupted upload leaves it"
-    unfinished = Finding("info", Kind.REMOTE_SEGMENT_UNFINISHED, path, None, start, text)
+    unfinished = Finding("info", Kind.REMOTE_SEGMENT_UNFINISHED, path, offset=start, message=text)
     entry = segment.objects.get("leader_epoch_checkpoint")
     if entry is None or "snapshot" not in segment.objects:
         return unfinished
@@ -150,20 +157,20 @@ def _of_objects(segment: RemoteSegment, folder: Folder) -> SegmentMetadata | Fin
         folder.name.topic,
         folder.name.topic_id,
         folder.name.partition,
-        segment.segment_id,
-        "COPY_SEGMENT_FINISHED",
-        start,
-        end,
-        newest,
-        segment.size,
-        tuple(epochs),
-        -1,
-        at,
-        at,
-        None,
-        transactions is None or not transactions.size,
-        -1,
-        -1,
+        segment_id=segment.segment_id,
+        state="COPY_SEGMENT_FINISHED",
+        start_offset=start,
+        end_offset=end,
+        max_timestamp=newest,
+        size=segment.size,
+        epochs=tuple(epochs),
+        broker_id=-1,
+        started_at=at,
+        changed_at=at,
+        custom_metadata=None,
+        is_txn_index_empty=transactions is None or not transactions.size,
+        metadata_partition=-1,
+        metadata_offset=-1,
     )
 
 
@@ -175,7 +182,9 @@ def _lineage(
 ) -> Epochs:
     """The leader epochs of a log by its last segment, or, where that object is damaged, by those of all segments."""
     try:
-        found = parse_lineage(_companion(last, "leaderEpoch", "leader_epoch_checkpoint", keys, _LINEAGE_LIMIT) or b"")
+        found = parse_lineage(
+            _companion(last, "leaderEpoch", "leader_epoch_checkpoint", keys=keys, limit=_LINEAGE_LIMIT) or b""
+        )
         if found:
             return tuple(found)
         reason = "there are none"
@@ -188,7 +197,7 @@ def _lineage(
         for epoch, offset in each.epochs:
             epochs = assign(epochs, epoch, offset)
     text = f"the leader epochs of this partition are those that its segments name: its own cannot be read ({reason})"
-    findings.append(Finding("error", Kind.REMOTE_OBJECT_MISSING, last.log.path, None, last.start_offset, text))
+    findings.append(Finding("error", Kind.REMOTE_OBJECT_MISSING, last.log.path, offset=last.start_offset, message=text))
     return epochs
 
 

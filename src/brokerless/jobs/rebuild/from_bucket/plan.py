@@ -130,7 +130,7 @@ def take_out(
             if there is not None and (each.end_offset or 0) > there.end_offset:
                 span = f"{there.end_offset}..{(each.end_offset or 0) - 1}"
                 lost.append(f"offsets {span} of {there.name}, which {each.paths.path} has and the bucket has not")
-    return Bucketed(options, tuple(partitions), topics, rows, starts, has_metadata), kept
+    return Bucketed(options, tuple(partitions), topics, rows=rows, starts=starts, has_metadata=has_metadata), kept
 
 
 def put_in(
@@ -140,7 +140,7 @@ def put_in(
     broker, the log directory that its stand-ins are in."""
     url = without_credentials(bucket.options.location.path)[0]
     text = "copy the bucket, or switch on versions of its objects, before a first start on what is rebuilt of it"
-    report(Finding("warning", Kind.REMOTE_FIRST_START, url, None, None, text))
+    report(Finding("warning", Kind.REMOTE_FIRST_START, url, message=text))
     brokers = sorted(directory_ids)
     stand_ins: list[StandIn] = []
     there = {(each.topic_id, each.partition): each for each in bucket.partitions}
@@ -152,12 +152,12 @@ def put_in(
             node = brokers[number % len(brokers)]
             each, row = there.get((topic_id, number)), bucket.rows.get((topic_id, number), {})
             epoch = max(-1 if each is None else each.newest_epoch, row.get("leaderEpoch", -1)) + 1
-            own[number] = _row(topic_id, number, node, directory_ids[node], epoch)
+            own[number] = _row(topic_id, number, node, directory_id=directory_ids[node], leader_epoch=epoch)
             if each is None:
                 text = f"the bucket has nothing of {topic}-{number}: it begins again, empty"
-                report(Finding("warning", Kind.PARTITION_MISSING, url, None, None, text))
+                report(Finding("warning", Kind.PARTITION_MISSING, url, message=text))
             else:
-                stand_ins.append(_stand_in(bucket, each, node, url, report))
+                stand_ins.append(_stand_in(bucket, each, node, url=url, report=report))
                 lost.append(f"records of {each.name} from offset {each.end_offset} on, as far as there were any")
         _set_settings(cluster, topic, url, report)
     metadata_id, nodes = _put_metadata(bucket, cluster, directory_ids)
@@ -172,7 +172,7 @@ def _set_settings(cluster: Cluster, topic: str, url: str, report: Report) -> Non
     written = ", ".join(f"{name}={value}" for name, value in _KEPT.items())
     was = ", ".join(f"{name}={value}" for name, value in before.items()) or None
     text = f"{written} is set for {topic}, so that no record is deleted; set others when it runs"
-    report(Finding("warning", Kind.TOPIC_SETTINGS_LOST, url, None, None, text, was, written))
+    report(Finding("warning", Kind.TOPIC_SETTINGS_LOST, url, message=text, expected=was, found=written))
 
 
 def _stand_in(bucket: Bucketed, each: BucketPartition, node: int, url: str, report: Report) -> StandIn:
@@ -184,17 +184,23 @@ def _stand_in(bucket: Bucketed, each: BucketPartition, node: int, url: str, repo
     if known is None:
         text = f"the log start of {each.name} is in no bucket: it is the first offset there, {start}; records that "
         text += "were deleted up to a later one come back, unless --log-start says where it was"
-        report(Finding("warning", Kind.REMOTE_LOG_START_UNKNOWN, url, None, start, text))
+        report(Finding("warning", Kind.REMOTE_LOG_START_UNKNOWN, url, offset=start, message=text))
     transactions = tuple(_open_transactions(each))
     is_ended = bucket.options.abort_open
     for one in transactions:
         text = f"the transaction of producer {one.producer_id} in {each.name} is open where the bucket ends"
         if is_ended:
-            report(Finding("info", Kind.REMOTE_TRANSACTION_OPEN, url, None, one.first_offset, f"{text}; it is aborted"))
+            report(
+                Finding(
+                    "info", Kind.REMOTE_TRANSACTION_OPEN, url, offset=one.first_offset, message=f"{text}; it is aborted"
+                )
+            )
         else:
             text += ": consumers with read_committed stop at it, unless --abort-open-transactions ends it"
-            report(Finding("warning", Kind.REMOTE_TRANSACTION_OPEN, url, None, one.first_offset, text))
-    return StandIn(each, node, start, known is not None, transactions, is_ended)
+            report(Finding("warning", Kind.REMOTE_TRANSACTION_OPEN, url, offset=one.first_offset, message=text))
+    return StandIn(
+        each, node, start, is_log_start_known=known is not None, transactions=transactions, is_ended=is_ended
+    )
 
 
 def _open_transactions(each: BucketPartition) -> list[OpenTransaction]:
@@ -219,7 +225,13 @@ def _put_metadata(bucket: Bucketed, cluster: Cluster, directory_ids: Mapping[int
     nodes = tuple(brokers[number % len(brokers)] for number in range(count))
     cluster.topics[metadata_id] = REMOTE_LOG_METADATA
     cluster.partitions[metadata_id] = {
-        number: _row(metadata_id, number, node, directory_ids[node], rows.get(number, {}).get("leaderEpoch", 0) + 1)
+        number: _row(
+            metadata_id,
+            number,
+            node,
+            directory_id=directory_ids[node],
+            leader_epoch=rows.get(number, {}).get("leaderEpoch", 0) + 1,
+        )
         for number, node in enumerate(nodes)
     }
     cluster.configs.setdefault((_TOPIC, REMOTE_LOG_METADATA), {}).update(_METADATA_SETTINGS)

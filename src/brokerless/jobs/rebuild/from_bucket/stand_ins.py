@@ -95,7 +95,7 @@ def write_stand_ins(found: FromBucket, node_id: int, directory: Path, now_ms: in
     for number, node in enumerate(() if found.has_metadata else found.metadata_nodes):
         if node == node_id:
             place = REMOTE_LOG_METADATA, number
-            end = append_events(directory, place, found.metadata_id, events.get(number, ()), now_ms)
+            end = append_events(directory, place, found.metadata_id, events=events.get(number, ()), now_ms=now_ms)
             ends[place] = PartitionOffsets(end, 0, end)
     write_checkpoints(directory, ends)
 

@@ -55,7 +55,7 @@ def check_share_groups(source: Cluster, target: Cluster, path: str) -> Iterator[
     if changed:
         text = f"share groups' positions are kept by topics' ids, of {len(changed)} topics this cluster has others, "
         text += f"{changed[0]} among them: share groups begin again there"
-        yield Finding("warning", Kind.SHARE_GROUP_TOPIC_IDS, path, None, None, text)
+        yield Finding("warning", Kind.SHARE_GROUP_TOPIC_IDS, path, message=text)
 
 
 def _raw(topic_id: str) -> bytes:
@@ -81,7 +81,7 @@ def translate(directory: Path, ids: TopicIds, report: Report) -> None:
         if compressed:
             text = f"{len(compressed)} batches from here on are compressed, and topic ids in them are not translated: "
             text += "groups of the consumer protocol begin again where these have their offsets"
-            report(Finding("warning", Kind.TOPIC_IDS_COMPRESSED, directory.name, None, compressed[0], text))
+            report(Finding("warning", Kind.TOPIC_IDS_COMPRESSED, directory.name, offset=compressed[0], message=text))
 
 
 def _changed(buffer: NDArray[np.uint8], batches: Batches, ids: TopicIds) -> Iterator[tuple[int, bytes]]:

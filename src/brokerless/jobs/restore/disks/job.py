@@ -117,7 +117,7 @@ def plan_disks(
         effective = target.settings_of(name)
         limits = Limits() if names.is_internal(name) else limits_of(effective, clock.now())
         measured = tuple(source.measure(each, reading, limits, on_damage, done) for each in of_topic)
-        topics.append(TopicRestore(name, measured, count, configs, effective, bool(found)))
+        topics.append(TopicRestore(name, measured, count, configs=configs, target=effective, exists=bool(found)))
         if not names.is_internal(name):
             findings += (each for each in check_topic(topics[-1], target.metadata_path) if each.kind in _SAID)
             findings += chain.from_iterable(map(_check_open, of_topic, measured))
@@ -125,7 +125,7 @@ def plan_disks(
         for path, has_records in each.existing.items():
             if has_records:
                 text = f"{each.name} has records here: give --replace to move it to {aside_of(path)}"
-                findings.append(Finding("error", Kind.PARTITION_EXISTS, str(path / each.name), None, None, text))
+                findings.append(Finding("error", Kind.PARTITION_EXISTS, str(path / each.name), message=text))
     topic_ids: TopicIds = {}
     if CONSUMER_OFFSETS in readers:
         rows = state_rows(readers[CONSUMER_OFFSETS], ("offsets",), lambda _: None, settings.max_batch_bytes)
@@ -144,7 +144,7 @@ def _check_open(partition: PartitionReader, measured: SourcePartition) -> Iterat
         text = f"{name}: a transaction is open from offset {start} on, and nobody on the target will end it: consumers "
         text += "with read_committed stop there until you do: kafka-transactions.sh --bootstrap-server ... abort "
         text += f"--topic {measured.topic} --partition {measured.partition} --start-offset {start}"
-        yield Finding("warning", Kind.TRANSACTION_OPEN, partition.path, None, start, text)
+        yield Finding("warning", Kind.TRANSACTION_OPEN, partition.path, offset=start, message=text)
 
 
 def apply_disks(plan: DiskRestore, settings: DiskSettings, on_damage: OnDamage, done: Done) -> DiskRestore:
@@ -166,7 +166,17 @@ def apply_disks(plan: DiskRestore, settings: DiskSettings, on_damage: OnDamage, 
                 at = each.topic, each.partition
                 end = None if settings.until is None else ends[at]
                 ids = plan.topic_ids if each.topic == CONSUMER_OFFSETS else None
-                staged.append(stage(each, plan.readers[at], end, on_damage, done, settings.max_batch_bytes, ids))
+                staged.append(
+                    stage(
+                        each,
+                        plan.readers[at],
+                        end,
+                        report=on_damage,
+                        done=done,
+                        max_batch_bytes=settings.max_batch_bytes,
+                        topic_ids=ids,
+                    )
+                )
             swap = plan_swap(staged, uuid.uuid4().hex)
         except BaseException:
             for each in staged:
@@ -210,6 +220,12 @@ def _result(staged: Staged, aside: dict[tuple[str, int, Path], str]) -> Restored
     directories = tuple(str(disk.path / at.name) for disk in at.replicas)
     lost = sum(each.offsets or 0 for each in staged.losses)
     return RestoredDisk(
-        at.topic, at.partition, staged.records, partition.log_start_offset, partition.log_end_offset, lost,
-        directories, moved,
-    )  # fmt: skip
+        at.topic,
+        at.partition,
+        staged.records,
+        start_offset=partition.log_start_offset,
+        end_offset=partition.log_end_offset,
+        lost=lost,
+        directories=directories,
+        aside=moved,
+    )

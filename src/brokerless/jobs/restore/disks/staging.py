@@ -76,14 +76,19 @@ def stage(
     collector = FindingCollector()
 
     def write(listed: PartitionFiles, opened: OpenFiles) -> Staged:
-        found = find_log(listed, opened, limit, False, collector, done)
+        found = find_log(listed, opened, limit, partial=False, report=collector, done=done)
         first, *others = placement.replicas
         place = NewPartition(
-            Destination.of(first.path), placement.topic, placement.partition, UNBOUNDED, placement.topic_id,
-            OWNER, may_exist=True,
-        )  # fmt: skip
+            Destination.of(first.path),
+            placement.topic,
+            placement.partition,
+            config=UNBOUNDED,
+            topic_id=placement.topic_id,
+            owner=OWNER,
+            may_exist=True,
+        )
         contents, epochs = _contents(found, opened, placement, end)
-        taken, staged = write_unfinished(place, contents, epochs, collector, done, limit)
+        taken, staged = write_unfinished(place, contents, epochs, report=collector, done=done, max_batch_bytes=limit)
         if topic_ids:
             translate(first.path / staged.directory, topic_ids, report)
         directories = {first.path: staged.directory}
@@ -94,7 +99,7 @@ def stage(
         regions = found.with_unsaved(contents.batches, taken)
         saved = contents.batches[taken]
         losses = summed(each for each in found.losses(saved, regions) if each.first_offset < contents.end)
-        return Staged(placement, staged, directories, losses, int(saved["records"].sum()))
+        return Staged(placement, staged, directories, losses=losses, records=int(saved["records"].sum()))
 
     staged = with_open_files(files, lambda listed: listed.files, list_files_again, write)
     for finding in collector.findings(source.path):
@@ -115,9 +120,14 @@ def _contents(
         epochs = assign(epochs, min(epoch, placement.leader_epoch), offset)
     cleaned = found.files.cleaned_until
     contents = PartitionContents(
-        with_epochs_up_to(batches, placement.leader_epoch), opened, found.begin, found.start, until, bases,
-        None if cleaned is None else min(cleaned, until),
-    )  # fmt: skip
+        with_epochs_up_to(batches, placement.leader_epoch),
+        opened,
+        found.begin,
+        start=found.start,
+        end=until,
+        base_offsets=bases,
+        cleaned_until=None if cleaned is None else min(cleaned, until),
+    )
     return contents, epochs
 
 

@@ -126,7 +126,7 @@ def place(
         text += (
             f"--partitions {count}{own}; it gets an ID of its own, which is written here. Stop it, and run this again"
         )
-        return [], [Finding("error", Kind.TOPIC_UNKNOWN, target.metadata_path, None, None, text)]
+        return [], [Finding("error", Kind.TOPIC_UNKNOWN, target.metadata_path, message=text)]
     found: list[Placement] = []
     findings: list[Finding] = []
     for reader in readers:
@@ -137,7 +137,7 @@ def place(
                 f"the cluster has no partition {number} of {topic}. Start it, and add it: kafka-topics --alter --topic "
             )
             text += f"{topic} --partitions {count}; then stop it, and run this again"
-            findings.append(Finding("error", Kind.PARTITION_UNKNOWN, target.metadata_path, None, None, text))
+            findings.append(Finding("error", Kind.PARTITION_UNKNOWN, target.metadata_path, message=text))
             continue
         name = names.partition_directory(topic, number)
         missing = sorted(set(row["replicas"]) - {disk.node_id for disk in target.disks})
@@ -146,7 +146,7 @@ def place(
                 f"{name} has replicas on the nodes {', '.join(map(str, missing))}, too, whose log directories are not "
             )
             text += "given: one of them may lead, and all others would truncate what is restored. Give them with --to"
-            findings.append(Finding("error", Kind.REPLICA_MISSING, target.metadata_path, None, None, text))
+            findings.append(Finding("error", Kind.REPLICA_MISSING, target.metadata_path, message=text))
             continue
         directories = row.get("directories") or []
         chosen = [
@@ -154,7 +154,11 @@ def place(
             for at, node in enumerate(row["replicas"])
         ]
         existing = {disk.path: _has_records(disk.path / name) for disk in chosen if (disk.path / name).exists()}
-        found.append(Placement(topic, number, topic_id, row["leaderEpoch"], tuple(chosen), existing))
+        found.append(
+            Placement(
+                topic, number, topic_id, leader_epoch=row["leaderEpoch"], replicas=tuple(chosen), existing=existing
+            )
+        )
     return found, findings
 
 

@@ -20,7 +20,7 @@ def source_groups(rows: Iterable[Row], places: Iterable[Place]) -> list[GroupRes
     """What groups have committed of the restored partitions, by the rows of the table ``offsets``."""
     restored = set(places)
     return [
-        GroupRestore(each["group"], each["topic"], each["partition"], each["offset"], None)
+        GroupRestore(each["group"], each["topic"], each["partition"], source_offset=each["offset"], target_offset=None)
         for each in rows
         if (each["topic"], each["partition"]) in restored
     ]

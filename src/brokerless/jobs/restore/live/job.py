@@ -102,7 +102,7 @@ def plan_restore(
         return source.measure(reader, settings.reading, limits, on_damage, done)
 
     for name, of_topic in readers.items():
-        topic = _plan_topic(name, of_topic, cluster, targets.get(name), defaults, measure)
+        topic = _plan_topic(name, of_topic, cluster, target=targets.get(name), defaults=defaults, measure=measure)
         topics.append(topic)
         findings += check_topic(topic, connection.bootstrap)
         findings += _check_partitions(topic, connection.bootstrap, len(of_topic), cluster is not None)
@@ -116,7 +116,15 @@ def plan_restore(
         connection.bootstrap, tuple(topics), tuple(findings), tuple(groups), is_resumed=is_resumed,
         map_directory=None if settings.map_directory is None else str(settings.map_directory),
     )  # fmt: skip
-    return LiveRestore(connection, settings, tuple(map(full_path, selected.paths)), readers, others, plan, targets)
+    return LiveRestore(
+        connection,
+        settings,
+        tuple(map(full_path, selected.paths)),
+        readers=readers,
+        everything=others,
+        plan=plan,
+        targets=targets,
+    )
 
 
 def _plan_topic(
@@ -132,7 +140,7 @@ def _plan_topic(
     limits = limits_of(effective, clock.now())
     found = tuple(measure(each, limits) for each in readers)
     count = source.partition_count(cluster, name, readers) if target is None else target.partition_count
-    return TopicRestore(name, found, count, configs, effective, target is not None)
+    return TopicRestore(name, found, count, configs=configs, target=effective, exists=target is not None)
 
 
 def _check_partitions(topic: TopicRestore, path: str, count: int, is_known: bool) -> Iterator[Finding]:
@@ -140,10 +148,10 @@ def _check_partitions(topic: TopicRestore, path: str, count: int, is_known: bool
     if topic.partition_count <= last:
         text = f"{topic.topic} has too few partitions on the target: kafka-topics --alter --topic {topic.topic} "
         text, found = f"{text}--partitions {last + 1}", str(topic.partition_count)
-        yield Finding("error", Kind.TOO_FEW_PARTITIONS, path, None, None, text, str(last + 1), found)
+        yield Finding("error", Kind.TOO_FEW_PARTITIONS, path, message=text, expected=str(last + 1), found=found)
     elif topic.partition_count > count:
         text = f"{topic.topic} has {topic.partition_count} partitions, of which {count} are in the source"
-        yield Finding("info" if is_known else "warning", Kind.PARTITIONS_MISSING, path, None, None, text)
+        yield Finding("info" if is_known else "warning", Kind.PARTITIONS_MISSING, path, message=text)
 
 
 def _check_empty(
@@ -157,7 +165,7 @@ def _check_empty(
             if records:
                 text = f"{name} has records on the target ({records} offsets): give --append to restore after them, or "
                 text += "the --offset-map of the restore that wrote them to go on with it"
-                yield Finding("error", Kind.TARGET_NOT_EMPTY, connection.bootstrap, None, None, text)
+                yield Finding("error", Kind.TARGET_NOT_EMPTY, connection.bootstrap, message=text)
 
 
 def _source_groups(
@@ -195,7 +203,9 @@ def apply(restore: LiveRestore, on_damage: OnDamage, done: Done) -> Restore:
         places = [(each.topic, each.partition) for topic in plan.topics for each in topic.partitions]
         bounds = target.settled_ends(places) if plan.is_resumed else {at: target.bounds(at) for at in places}
         with open_map(settings.map_directory, _start(restore, targets, bounds)) as map_:
-            restored, interrupted = _send_all(restore, map_, target, targets, bounds, on_damage, done)
+            restored, interrupted = _send_all(
+                restore, map_, target, targets=targets, bounds=bounds, on_damage=on_damage, done=done
+            )
             map_.write_tables()
             starts = {at: map_.start["topics"][at[0]]["starts"][str(at[1])] for at in places}
             groups = commit_groups(connection, translate(plan.groups, map_.runs(), starts)) if plan.groups else []
@@ -244,11 +254,15 @@ def _send_all(
             for found, reader in zip(topic.partitions, restore.readers[topic.topic], strict=True):
                 place = found.topic, found.partition
                 start = map_.positions[place].source
-                with closing(_rows(reader, restore.settings.reading, start, found.end_offset, on_damage, done)) as rows:
+                with closing(
+                    _rows(reader, restore.settings.reading, start, end=found.end_offset, on_damage=on_damage, done=done)
+                ) as rows:
                     pending = None
                     if not map_.is_new:
                         is_compacted = "compact" in settings.get("cleanup.policy", "")
-                        matched[place], pending = resume(map_, target, place, bounds[place], rows, is_compacted)
+                        matched[place], pending = resume(
+                            map_, target, place, bounds=bounds[place], rows=rows, is_compacted=is_compacted
+                        )
                         if matched[place].foreign:
                             interrupted.append(place)
                     for row in (*([] if pending is None else [pending]),):
@@ -281,4 +295,4 @@ def _result(map_: OffsetMap, place: Place, before: int, resumed: Resumed | None)
 def _interruption(connection: Connection, place: Place) -> Finding:
     name = names.partition_directory(*place)
     text = f"{name}: somebody else wrote to it while it was restored; the offset map says which records are restored"
-    return Finding("warning", Kind.WRITTEN_BY_OTHERS, connection.bootstrap, None, None, text)
+    return Finding("warning", Kind.WRITTEN_BY_OTHERS, connection.bootstrap, message=text)

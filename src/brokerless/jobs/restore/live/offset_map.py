@@ -182,7 +182,7 @@ def open_map(directory: Path, start: Mapping[str, Any]) -> Generator[OffsetMap]:
             chosen = dict(start) if found is None else found
             positions = _positions(path, chosen)
             with os.fdopen(open_own(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
-                yield OffsetMap(directory, chosen, found is None, positions, file)
+                yield OffsetMap(directory, chosen, found is None, positions=positions, _file=file)
 
 
 def is_map(directory: Path) -> bool:

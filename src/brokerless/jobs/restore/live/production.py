@@ -64,7 +64,7 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
     )
     for offset, key, value, headers, timestamp, size in zip(*columns, strict=True):
         named = tuple((each["key"], each["value"]) for each in headers) if headers else ()
-        yield Row(offset, key, value, named, timestamp or FIRST_TIMESTAMP, size)
+        yield Row(offset, key, value, headers=named, timestamp=timestamp or FIRST_TIMESTAMP, size=size)
 
 
 @dataclass(slots=True)

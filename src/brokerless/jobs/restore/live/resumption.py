@@ -115,7 +115,7 @@ class Target:
             timestamp = -1
         own = None if kind == self._library.TIMESTAMP_LOG_APPEND_TIME else timestamp
         headers = tuple((name, value) for name, value in message.headers() or ())
-        return TargetRecord(message.offset(), message.key(), message.value(), headers, own)
+        return TargetRecord(message.offset(), message.key(), message.value(), headers=headers, timestamp=own)
 
 
 @dataclass(frozen=True, slots=True)

@@ -272,6 +272,8 @@ class Kind(StrEnum):
 
 
 NOT_DECODED = {"key": Kind.KEY_NOT_DECODED, "value": Kind.VALUE_NOT_DECODED}
+BEFORE_FIRST_SEGMENT = (Kind.REMOTE_OFFSETS, Kind.REMOTE_OFFSETS_MISSING)
+"""Offsets of a log before the first segment that is read."""
 
 
 @dataclass(frozen=True, slots=True)

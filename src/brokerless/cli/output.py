@@ -14,7 +14,7 @@ from brokerless.cli.pager import to_pager
 from brokerless.cli.progress import above_bar, progress
 from brokerless.cli.selection import select
 from brokerless.errors import UnreadableError
-from brokerless.findings import Finding, Kind
+from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding, Kind
 from brokerless.log.storage.paths import hide_credentials
 from brokerless.text import readable, show_name
 
@@ -31,7 +31,7 @@ CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 """Exit codes: all is well; damage was met; a wrong command line or a path that cannot be opened; Ctrl-C; SIGTERM."""
 
 
-_MISSING = (Kind.TRUNCATED_BATCH, Kind.REMOTE_OFFSETS, Kind.REMOTE_OBJECTS_UNREAD, Kind.OFFSET_OVERLAP)
+_MISSING = (Kind.TRUNCATED_BATCH, *BEFORE_FIRST_SEGMENT, Kind.REMOTE_OBJECTS_UNREAD, Kind.OFFSET_OVERLAP)
 """Kinds of warnings about something that is not in the output."""
 
 _WITHOUT_KEY = re.compile(

@@ -18,7 +18,7 @@ from brokerless.cli.options import (
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.values import positive, size
-from brokerless.findings import Kind
+from brokerless.findings import BEFORE_FIRST_SEGMENT
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
 
 DESCRIPTION = """\
@@ -99,7 +99,7 @@ def run(options: Namespace) -> int:
         elif every_s is None or each.is_new:
             for line in run_lines(each, settings.to):
                 output.prose(line)
-        if each.counts["error"] or each.ranges or any(found.kind == Kind.REMOTE_OFFSETS for found in each.findings):
+        if each.counts["error"] or each.ranges or any(found.kind in BEFORE_FIRST_SEGMENT for found in each.findings):
             output.exit_code = max(output.exit_code, FINDINGS)
         output.flush()
     return output.end()

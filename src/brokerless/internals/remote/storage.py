@@ -7,9 +7,10 @@ Nothing here reads an object store. Sources: ``RemoteLogMetadataCache``, ``Remot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from brokerless.errors import BrokerlessError
 from brokerless.findings import Finding, Kind
@@ -19,7 +20,11 @@ from brokerless.internals.remote.segment_metadata import Key, RemoteMetadata, Se
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, may_have_remote_offsets
 from brokerless.log.storage.location import Location
+from brokerless.log.tiered.detection import remote_of
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, open_partitions
+
+if TYPE_CHECKING:  # it imports NumPy
+    from brokerless.log.tiered.bucket import Bucket
 
 _TOPIC = 2
 """``ConfigResource.Type``."""
@@ -61,8 +66,9 @@ class RemoteStorage:
         topic_id = self.id_of(topic)
         return () if topic_id is None else self.segments.get((topic_id, partition or 0), ())
 
-    def finding(self, partition: PartitionPath) -> Finding | None:
-        """What of a partition is in remote storage only, before its first local segment; None if nothing is."""
+    def finding(self, partition: PartitionPath, *, is_read: bool = False) -> Finding | None:
+        """What of a partition is in remote storage only, before its first segment; None if nothing is. ``is_read``:
+        the first segment is not the first local one, but that of the bucket, which should have these offsets."""
         if self.id_of(partition.topic) is None or partition.state != "live":
             return None
         local = partition.segments[0].base_offset if partition.segments else None
@@ -78,6 +84,10 @@ class RemoteStorage:
         first = max(min((each.start_offset for each in segments), default=0), partition.log_start_offset)
         if last < first:
             return None
+        if is_read:
+            text = f"by the metadata of brokers, offsets {first}..{last} are in remote storage; nothing that can be "
+            text += "read of them is in the bucket"
+            return Finding("error", Kind.REMOTE_OFFSETS_MISSING, partition.path, offset=first, message=text)
         text = f"offsets {first}..{last} are in remote storage and were not read"
         return Finding("info", Kind.REMOTE_OFFSETS, partition.path, offset=first, message=text)
 
@@ -147,22 +157,38 @@ def _start_offset(segment: RemoteSegment) -> int:
 
 
 def with_remote_findings(directory: LogDirectory) -> LogDirectory:
-    """Return what was listed with a warning for each partition of which offsets are in remote storage only, so that
-    whoever reads it reports them. Where :func:`may_have_remote_offsets` says no, the metadata is not read."""
+    """Return what was listed with a finding for each partition of which offsets are in remote storage only, so that
+    whoever reads it reports them: a warning, or an error where they should be in the bucket that is read as well. Where
+    :func:`may_have_remote_offsets` says no, the metadata is not read."""
     above = directory.location.parent if directory.kind == "partition" else directory.location
     if above is None or not may_have_remote_offsets(directory):
         return directory
     chosen = [each for each in directory.partitions if each.topic is not None and each.start_offset != 0]
     storage = (_storage_of if above.options is None else load_remote_storage)(above)
-    found = {each.path: storage.finding(each) for each in chosen}
+    joined = _joined_topics(directory)
+    found = {
+        each.path: replace(finding, severity="warning") if finding.severity == "info" else finding
+        for each in chosen
+        if (finding := storage.finding(each, is_read=each.topic in joined)) is not None
+    }
     return replace(
         directory,
         partitions=tuple(
-            each if (finding := found.get(each.path)) is None
-            else replace(each, findings=(*each.findings, replace(finding, severity="warning")))
+            each if (finding := found.get(each.path)) is None else replace(each, findings=(*each.findings, finding))
             for each in directory.partitions
         ),
-    )  # fmt: skip
+    )
+
+
+def _joined_topics(directory: LogDirectory) -> Collection[str | None]:
+    """The topics whose remote segments are read as well: those that a part of a bucket has, or all."""
+    remote = remote_of(directory.location)
+    if remote is None:
+        return ()
+    bucket: Bucket = remote.file_system()[0].bucket
+    if not bucket.is_part:
+        return {each.topic for each in directory.partitions}
+    return {each.name.topic for each in bucket.folders().values()}
 
 
 def load_remote_storage(directory: Location) -> RemoteStorage:

@@ -35,8 +35,9 @@ REPORTED = (
     Kind.REMOTE_SEGMENT_REPEATED,
     Kind.REMOTE_SEGMENT_DELETED,
     Kind.REMOTE_SEGMENT_DANGLING,
+    Kind.REMOTE_OFFSETS_MISSING,
 )
-"""What listing the bucket says of segments that are not read; here, it is said with what they cost."""
+"""What listing says of segments that are not read, or are not there; here, it is said of each with what it costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +235,6 @@ class _Comparison:
                 is_here = each.segment_id in there or not self._is_chosen(each.topic, each.partition)
                 if each.is_referenced and not is_here and (topics is None or key[0] in topics):
                     self._lose(each, local.get((each.topic, each.partition)), None)
-        for key, segments in self.metadata.segments.items():
-            for each in segments.values():
                 if each.is_referenced:
                     self.ids[each.topic, each.partition].add(key[0])
         names = {each.topic for each in inventory}

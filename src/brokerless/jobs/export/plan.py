@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from brokerless.errors import UsageError
-from brokerless.findings import Finding, Kind
+from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding, Kind
 from brokerless.jobs.export.refusals import OF_TOPIC, Refusals, Refuse, as_findings
 from brokerless.jobs.export.tables import PlannedTables
 from brokerless.jobs.export.tasks import Export, ExportTask, left_out_before, tasks_of
@@ -117,7 +117,7 @@ def plan(
         own = [replace(task, layout=replace(task.layout, topic=each.topic, topic_id=topic_id)) for task in own]
         unchanged += not own
         left_out[topic, each.partition or 0] = left_out_before(exported, own)
-        findings += () if own else (finding for finding in each.findings if finding.kind == Kind.REMOTE_OFFSETS)
+        findings += () if own else (finding for finding in each.findings if finding.kind in BEFORE_FIRST_SEGMENT)
         findings += (finding for _, finding in missing_logs(each))
         tasks += own
     tasks = [task for task in tasks if task.topic not in refusals.topics]

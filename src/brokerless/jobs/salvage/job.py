@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import UsageError
-from brokerless.findings import Finding, Kind
+from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.named_partitions import topic_ids_of
@@ -222,7 +222,7 @@ def salvage(
 
     def take(task: SalvageTask, value: SalvageTaskResult) -> tuple[SalvageResult, StagedPartition | None]:
         elsewhere = (finding for paths in task.paths for finding in paths.findings)
-        for finding in (*value.findings, *(each for each in elsewhere if each.kind == Kind.REMOTE_OFFSETS)):
+        for finding in (*value.findings, *(each for each in elsewhere if each.kind in BEFORE_FIRST_SEGMENT)):
             report(finding)
         if isinstance(value.staged, StagedPartition):
             return replace(value.result, base_offsets=value.staged.base_offsets), value.staged

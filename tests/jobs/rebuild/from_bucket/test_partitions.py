@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.internals.remote.metadata import broker_directory, metadata
-from tests.log.tiered import golden
+from tests.log.tiered import copy_of, golden
 
+import brokerless
 from brokerless import UnreadableError
 from brokerless.internals.remote.segment_metadata import SegmentMetadata, read_remote_metadata
 from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition
@@ -65,3 +67,63 @@ def test_without_the_key_of_a_partition_nothing_is_rebuilt() -> None:
     with pytest.raises(UnreadableError, match="key1"):
         partitions_of("encrypted")
     assert all(each.epochs for each in partitions_of("encrypted", key1=golden() / "keys" / "key1.pem"))
+
+
+SETS = ("compressed", "heuristic", "killed", "local", "plain", "prefix")
+
+
+@pytest.mark.parametrize("set_", SETS)
+def test_nothing_is_missing_of_what_brokers_left(set_: str) -> None:
+    """Also where uploads did not end, and were done again."""
+    assert not any(each.missing for each in partitions_of(set_))
+
+
+def damaged(tmp_path: Path, set_: str, at: int, kind: str, change: Callable[[Path], object]) -> tuple[Path, list[int]]:
+    """A bucket in which an object of one segment is changed; and where the segments of its partition begin."""
+    bucket = copy_of(set_, tmp_path / "bucket")
+    directory = max((each.parent for each in bucket.rglob("*.log")), key=lambda each: len([*each.glob("*.log")]))
+    logs = sorted(directory.glob("*.log"))
+    change(logs[at].with_suffix(kind))
+    return bucket, [int(each.name[:20]) for each in logs]
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-40])
+
+
+@pytest.mark.parametrize(("set_", "kind", "change", "reason"), [
+    ("local", ".log", Path.unlink, "without its log"),
+    ("local", ".log", cut, "cut or damaged"),
+    ("local", ".leader_epoch_checkpoint", Path.unlink, "its log is intact"),
+    ("local", ".snapshot", Path.unlink, "its log is intact"),
+    ("plain", ".log", Path.unlink, "without its log"),
+    ("plain", ".log", cut, "another size than its manifest says"),
+    ("plain", ".rsm-manifest", Path.unlink, "without its manifest"),
+])  # fmt: skip
+@pytest.mark.parametrize("at", [1, -1])
+def test_what_is_missing_between_segments_or_at_the_end_is_an_error_and_lost(
+    tmp_path: Path, set_: str, kind: str, change: Callable[[Path], object], reason: str, at: int
+) -> None:
+    bucket, starts = damaged(tmp_path, set_, at, kind, change)
+    planned = brokerless.rebuild([], tmp_path / "to", from_bucket=bucket)
+    (error,) = [each for each in planned.findings if each.kind == "remote-offsets-missing"]
+    assert (error.severity, error.offset) == ("error", starts[at])
+    assert error.message in planned.lost
+    assert reason in error.message
+    if at == 1:
+        assert f"offsets {starts[1]}..{starts[2] - 1} of " in error.message
+
+
+def test_a_segment_of_which_no_object_is_left_is_missing(tmp_path: Path) -> None:
+    def remove_all(file: Path) -> None:
+        for each in file.parent.glob(f"{file.stem}.*"):
+            each.unlink()
+
+    bucket, starts = damaged(tmp_path, "plain", 1, ".log", remove_all)
+    planned = brokerless.rebuild([], tmp_path / "to", from_bucket=bucket)
+    (error,) = [each for each in planned.findings if each.severity == "error"]
+    assert f"offsets {starts[1]}..{starts[2] - 1} of " in error.message
+    (partition,) = [each for each in planned.from_bucket.stand_ins if each.partition.missing]
+    place = partition.partition.topic, partition.partition.partition
+    later = brokerless.rebuild([], tmp_path / "to", from_bucket=bucket, log_starts={place: starts[2]})
+    assert not [each for each in later.findings if each.severity == "error"]

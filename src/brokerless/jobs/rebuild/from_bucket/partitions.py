@@ -6,7 +6,7 @@ Source: ``TierStateMachine.buildRemoteLogAuxState`` (4.4.0), by which an empty r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -26,16 +26,46 @@ from brokerless.log.tiered.manifest import IndexName, Manifest
 from brokerless.log.tiered.object_names import ObjectKind
 from brokerless.log.tiered.segment_log import read_index
 from brokerless.log.tiered.segments import RemoteSegment
+from brokerless.offset_spans import union, without
 
 _SNAPSHOT_LIMIT = 256 << 20
 _LINEAGE_LIMIT = 16 << 20
+_NEEDED: tuple[ObjectKind, ...] = ("leader_epoch_checkpoint", "snapshot")
+"""Beside a log, in the layout without manifests."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingOffsets:
+    """Offsets from ``first`` to before ``end``, None where that is not known. ``reason``: for people, why they are not
+    there; ``file``: an object, or the directory of the partition."""
+
+    first: int
+    end: int | None
+    file: str
+    reason: str
+
+    def text(self, name: str) -> str:
+        """What is lost of the partition of this name."""
+        span = f"offsets {self.first} and after" if self.end is None else f"offsets {self.first}..{self.end - 1}"
+        return f"{span} of {name}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class _NotTaken:
+    """Objects of a segment that is not part of what is rebuilt. ``end``: as in :class:`MissingOffsets`."""
+
+    start: int
+    end: int | None
+    file: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class BucketPartition:
     """A partition that a bucket has objects of. ``segments``: those that are its log, by their offsets. ``epochs``: the
     lineage up to ``end_offset``, which is after the last one. ``snapshot``: of the producers at its end, None where
-    there is none. ``newest_epoch``: of all of its objects, -1 for none."""
+    there is none. ``newest_epoch``: of all of its objects, -1 for none. ``missing``: what no segment that is taken has,
+    though there was a segment."""
 
     topic: str
     topic_id: str
@@ -46,6 +76,7 @@ class BucketPartition:
     snapshot: bytes | None
     newest_epoch: int
     findings: tuple[Finding, ...]
+    missing: tuple[MissingOffsets, ...] = ()
 
     @property
     def name(self) -> str:
@@ -77,39 +108,102 @@ def _read(bucket: Bucket, folder: Folder) -> BucketPartition:
     name, log = folder.name, bucket.log(folder)
     findings = list(log.findings)
     whole: list[tuple[RemoteSegment, SegmentMetadata]] = []
+    not_taken: list[_NotTaken] = []
     for each in log.segments:
-        found = _of_manifest(each, each.manifest) if each.manifest is not None else _of_objects(each, folder)
-        if isinstance(found, Finding):
-            findings.append(found)
+        found = _first_whole(each, folder)
+        if isinstance(found, _NotTaken):
+            not_taken.append(found)
         else:
-            whole.append((each, found))
+            whole.append(found)
     epochs: Epochs = ()
     snapshot = None
+    apart = {each.file for each in findings if each.kind == Kind.REMOTE_SEGMENT_DANGLING}
     if whole:
         last, metadata = whole[-1]
         epochs = truncate_from_end(_lineage(last, whole, bucket.keys, findings), metadata.end_offset + 1)
-        whole = [each for each in whole if is_within_lineage(each[1].epochs, each[1].end_offset, epochs)]
+        apart |= {one.log.path for one, each in whole if not is_within_lineage(each.epochs, each.end_offset, epochs)}
+        whole = [each for each in whole if each[0].log.path not in apart]
         with suppress(UnreadableError):
             snapshot = _companion(last, "producerSnapshot", "snapshot", keys=bucket.keys, limit=_SNAPSHOT_LIMIT)
     segments = tuple(metadata for _, metadata in whole)
     newest = [epoch for _, each in whole for epoch, _ in each.epochs] + [epoch for epoch, _ in epochs]
     newest += (epoch for each in log.segments for epoch, _ in each.epochs)
     newest += (epoch for each in folder.manifests.values() if isinstance(each, Manifest) for epoch, _ in each.epochs)
-    end = segments[-1].end_offset + 1 if segments else 0
+    known = {*(each.segment_id for each in segments), *(each.segment_id for each in log.segments)}
+    not_taken += _without_log(folder, known, apart)
+    cut = [_cut(one) for one, _ in whole if not one.is_whole and not one.copies]
     return BucketPartition(
         name.topic,
         name.topic_id,
         name.partition,
         segments=segments,
         epochs=epochs,
-        end_offset=end,
+        end_offset=segments[-1].end_offset + 1 if segments else 0,
         snapshot=snapshot,
         newest_epoch=max(newest, default=-1),
         findings=tuple(findings),
+        missing=(*_missing(str(folder.location), segments, not_taken), *cut),
     )
 
 
-def _of_manifest(segment: RemoteSegment, manifest: Manifest) -> SegmentMetadata:
+def _first_whole(segment: RemoteSegment, folder: Folder) -> tuple[RemoteSegment, SegmentMetadata] | _NotTaken:
+    """A segment, or the first of its copies that is whole, with all fields of its metadata."""
+    if segment.manifest is not None:
+        return segment, _of_manifest(segment.manifest)
+    not_whole: list[_NotTaken] = []
+    for each in (segment, *segment.copies):
+        found = _of_objects(each, folder)
+        if not isinstance(found, _NotTaken):
+            return each, found
+        not_whole.append(found)
+    return not_whole[0]
+
+
+def _without_log(folder: Folder, known: Container[str], apart: Container[str]) -> Iterator[_NotTaken]:
+    """Segments that are not read, for want of their log or a manifest that can be read. ``apart``: logs of those that
+    are of another history."""
+    for (start, segment_id), objects in folder.objects.items():
+        file = min(each.path for each in objects.values())
+        if segment_id in known or ("log" in objects and objects["log"].path in apart):
+            continue
+        manifest = folder.manifests.get(objects["rsm-manifest"]) if "rsm-manifest" in objects else None
+        end = manifest.end_offset + 1 if isinstance(manifest, Manifest) else None
+        if "log" not in objects:
+            reason = "a remote segment is there without its log"
+        elif manifest is None:
+            reason = "a remote segment is there without its manifest, as an interrupted upload leaves it"
+        else:
+            reason = "the manifest of a remote segment cannot be read, or another segment begins at its offset"
+        yield _NotTaken(start, end, file, reason)
+
+
+def _cut(segment: RemoteSegment) -> MissingOffsets:
+    """A segment that is taken, with a log of another size than its manifest says."""
+    first, last = segment.start_offset, segment.end_offset
+    text = "some or all of them, as the log of this remote segment has another size than its manifest says"
+    return MissingOffsets(first, None if last is None else last + 1, segment.log.path, text)
+
+
+def _missing(
+    path: str, segments: Sequence[SegmentMetadata], not_taken: Sequence[_NotTaken]
+) -> Iterator[MissingOffsets]:
+    """What is between the segments that are taken, and what others have that are not."""
+    taken = union((each.start_offset, each.end_offset + 1) for each in segments)
+    others = [(each.start, max(each.end or 0, each.start + 1)) for each in not_taken]
+    there = union([*taken, *others])
+    for first, end in without([(there[0][0], there[-1][1])], taken) if there else ():
+        own = [each for each in not_taken if first <= each.start < end]
+        is_last = not taken or first >= taken[-1][1]
+        is_open = is_last and any(each.end is None for each in own)
+        yield MissingOffsets(
+            first,
+            None if is_open else end,
+            own[0].file if own else path,
+            own[0].reason if own else "no remote segment has them, though others are before and after",
+        )
+
+
+def _of_manifest(manifest: Manifest) -> SegmentMetadata:
     return SegmentMetadata(
         manifest.topic,
         manifest.topic_id,
@@ -131,14 +225,9 @@ def _of_manifest(segment: RemoteSegment, manifest: Manifest) -> SegmentMetadata:
     )
 
 
-def _of_objects(segment: RemoteSegment, folder: Folder) -> SegmentMetadata | Finding:
-    """The same by the log itself and the leader epochs beside it; a finding where the copy is not whole."""
+def _of_objects(segment: RemoteSegment, folder: Folder) -> SegmentMetadata | _NotTaken:
+    """The same by the log itself and the leader epochs beside it."""
     path, start = segment.log.path, segment.start_offset
-    text = "not taken: this remote segment is not whole, as an interrupted upload leaves it"
-    unfinished = Finding("info", Kind.REMOTE_SEGMENT_UNFINISHED, path, offset=start, message=text)
-    entry = segment.objects.get("leader_epoch_checkpoint")
-    if entry is None or "snapshot" not in segment.objects:
-        return unfinished
     broken: list[Finding] = []
     end, newest = -1, -1
     with segment.log.location.open() as file:
@@ -146,11 +235,15 @@ def _of_objects(segment: RemoteSegment, folder: Folder) -> SegmentMetadata | Fin
             end = int(chunk.batches.last_offset[-1])
             newest = max(newest, int(chunk.batches.max_timestamp.max()))
     if broken or end < start:
-        return unfinished
-    lineage = truncate_from_end(tuple(parse_lineage(entry.location.read(_LINEAGE_LIMIT))), end + 1)
-    epochs = truncate_from_start(lineage, start)
+        return _NotTaken(start, None, path, "the log of this remote segment is cut or damaged")
+    missing = [each for each in _NEEDED if each not in segment.objects]
+    if missing:
+        text = f"this remote segment is there without its {' and '.join(missing)}, and its log is intact"
+        return _NotTaken(start, end + 1, path, text)
+    lineage = parse_lineage(segment.objects["leader_epoch_checkpoint"].location.read(_LINEAGE_LIMIT))
+    epochs = truncate_from_start(truncate_from_end(tuple(lineage), end + 1), start)
     if not epochs:
-        return unfinished
+        return _NotTaken(start, end + 1, path, "the leader_epoch_checkpoint of this remote segment has no leader epoch")
     transactions = segment.objects.get("txnindex")
     at = segment.log.modified or clock.now()
     return SegmentMetadata(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -139,7 +139,8 @@ def put_in(
     """Puts the topics of a bucket into a cluster's state; each partition gets one replica. ``directory_ids``: of each
     broker, the log directory that its stand-ins are in."""
     url = without_credentials(bucket.options.location.path)[0]
-    text = "copy the bucket, or switch on versions of its objects, before a first start on what is rebuilt of it"
+    text = "copy the bucket, or switch on versions of its objects, before a first start on what is rebuilt of it; the "
+    text += f"records in it are not read here: brokerless verify {url} says first whether they are intact"
     report(Finding("warning", Kind.REMOTE_FIRST_START, url, message=text))
     brokers = sorted(directory_ids)
     stand_ins: list[StandIn] = []
@@ -158,10 +159,21 @@ def put_in(
                 report(Finding("warning", Kind.PARTITION_MISSING, url, message=text))
             else:
                 stand_ins.append(_stand_in(bucket, each, node, url=url, report=report))
+                lost += _report_missing(each, stand_ins[-1], report)
                 lost.append(f"records of {each.name} from offset {each.end_offset} on, as far as there were any")
         _set_settings(cluster, topic, url, report)
     metadata_id, nodes = _put_metadata(bucket, cluster, directory_ids)
     return FromBucket(url, tuple(stand_ins), metadata_id, nodes, has_metadata=bucket.has_metadata)
+
+
+def _report_missing(each: BucketPartition, stand_in: StandIn, report: Report) -> Iterator[str]:
+    """Reports what of a partition is in no segment, and yields it for people; not what is before a known log start."""
+    for missing in each.missing:
+        if stand_in.is_log_start_known and missing.end is not None and missing.end <= stand_in.log_start:
+            continue
+        text = missing.text(each.name)
+        report(Finding("error", Kind.REMOTE_OFFSETS_MISSING, missing.file, offset=missing.first, message=text))
+        yield text
 
 
 def _set_settings(cluster: Cluster, topic: str, url: str, report: Report) -> None:

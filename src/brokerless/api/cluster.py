@@ -117,7 +117,7 @@ def rebuild(
         End transactions that are open where the bucket ends.
     topics : str or list of str, optional
         Topics that are taken of the bucket, by names or patterns (``"click*"``), also in the place of one that was
-        created again; all else is of ``paths``.
+        created again; all else is of ``paths``. ``"clicks:ID"`` is one of several topics of this name.
     apply : bool, default False
         Write; by default nothing is.
     max_batch_bytes : int, optional

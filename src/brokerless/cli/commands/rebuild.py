@@ -80,7 +80,9 @@ def add_options(parser: ArgumentParser) -> None:
     help_of_bucket = "the bucket of the tiered topics, where it is all that is left of them"
     parser.add_argument("--from-bucket", metavar="URL", help=help_of_bucket)
     add_key_pair(parser)
-    help_of_topic = "with --from-bucket: only this topic, or topics, as 'click*'; all else is of DISK; can be repeated"
+    help_of_topic = (
+        "with --from-bucket: only this topic, as NAME, NAME:ID or 'click*'; all else is of DISK; can be repeated"
+    )
     parser.add_argument("-t", "--topic", dest="topics", action="append", default=[], metavar="NAME", help=help_of_topic)
     help_of_start = "with --from-bucket: the first offset of a partition that consumers get; can be repeated"
     parser.add_argument(

@@ -31,7 +31,7 @@ from brokerless.internals.remote.storage import topic_settings
 from brokerless.jobs.cluster.disks import Disk
 from brokerless.jobs.cluster.metadata_replicas import MetadataReplica, Voter, best_of, compare_replicas
 from brokerless.jobs.rebuild.adopted_topics import adopt_topics
-from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition
+from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition, ReplacedTopic
 from brokerless.jobs.rebuild.from_bucket.plan import Bucketed, BucketOptions, put_in, read_bucket, take_out
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket
 from brokerless.jobs.rebuild.group_positions import positions_past_end
@@ -254,9 +254,9 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     return rebuild
 
 
-def _in_bucket(options: RebuildOptions) -> list[BucketPartition]:
+def _in_bucket(options: RebuildOptions) -> tuple[list[BucketPartition], list[ReplacedTopic]]:
     if options.bucket is None:
-        return []
+        return [], []
     if options.data == "in-place":
         raise UsageError("from a bucket, directories are new; give --data copy or link")
     return read_bucket(options.bucket)

@@ -24,7 +24,7 @@ from brokerless.tables.partition_reader import open_partitions
 
 def partitions_of(set_: str, **key_pairs: Path) -> list[BucketPartition]:
     location = with_tiered_options(Location(str(golden() / set_ / "bucket")), key_pairs, None, None)
-    return read_bucket(BucketOptions(location))
+    return read_bucket(BucketOptions(location))[0]
 
 
 def without_history(segment: SegmentMetadata) -> SegmentMetadata:
@@ -123,6 +123,7 @@ def test_a_segment_of_which_no_object_is_left_is_missing(tmp_path: Path) -> None
     planned = brokerless.rebuild([], tmp_path / "to", from_bucket=bucket)
     (error,) = [each for each in planned.findings if each.severity == "error"]
     assert f"offsets {starts[1]}..{starts[2] - 1} of " in error.message
+    assert planned.from_bucket is not None
     (partition,) = [each for each in planned.from_bucket.stand_ins if each.partition.missing]
     place = partition.partition.topic, partition.partition.partition
     later = brokerless.rebuild([], tmp_path / "to", from_bucket=bucket, log_starts={place: starts[2]})

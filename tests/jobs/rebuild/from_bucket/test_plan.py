@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from tests.internals.remote.metadata import broker_directory
-from tests.log.tiered import golden
+from tests.log.tiered import copy_of, golden
 from tests.s3 import ENVIRONMENT, S3
 
 import brokerless
@@ -115,18 +116,20 @@ def test_one_topic_of_a_bucket_takes_the_place_of_that_on_the_disks(tmp_path: Pa
     """All else stays, with its local segments, and with the metadata of its remote ones."""
     old = broker_directory("plain", tmp_path / "old")
     before = load_remote_storage(Location(str(old)))
+    with pytest.raises(UsageError, match=r"trimmed-0 has the topic with this ID .*nothing to attach"):
+        brokerless.rebuild(old, tmp_path / "to", from_bucket=BUCKET, topics="trimmed")
+    shutil.rmtree(old / "trimmed-0")
     for topics in (["trimmed"], "trim*"):
         planned = brokerless.rebuild(old, tmp_path / "to", from_bucket=BUCKET, topics=topics)
         assert planned.from_bucket is not None
         assert {each.partition.topic for each in planned.from_bucket.stand_ins} == {"trimmed"}
-        (tail,) = [each for each in planned.lost if "the bucket has not" in each]
-        assert " of trimmed-0, " in tail
         without = brokerless.rebuild(old, tmp_path / "to")  # the archive has some of the partitions
-        deletions = [
-            [each.message for each in found.findings if each.kind == "remote-segments-deleted"]
+        own, of_disks = (
+            int(next(each.message for each in found.findings if each.kind == "remote-segments-deleted").split()[4])
             for found in (planned, without)
-        ]
-        assert deletions[0] == deletions[1] != []
+        )
+        (stand_in,) = planned.from_bucket.stand_ins
+        assert of_disks - own == len(stand_in.partition.segments)
     brokerless.rebuild(old, tmp_path / "to", from_bucket=BUCKET, topics="trimmed", apply=True)
     node = tmp_path / "to" / "node-1"
     after = load_remote_storage(Location(str(node)))
@@ -138,3 +141,33 @@ def test_one_topic_of_a_bucket_takes_the_place_of_that_on_the_disks(tmp_path: Pa
         brokerless.rebuild(old, tmp_path / "other", from_bucket=BUCKET, topics="none")
     with pytest.raises(UsageError, match="need from_bucket"):
         brokerless.rebuild(old, tmp_path / "other", topics="trimmed")
+
+
+OTHER = "AAAAAAAAAAAAAAAAAAAAAA"
+
+
+@pytest.mark.parametrize(("set_", "topic", "first"), [("local", "codecs", "{}-0-{}"), ("plain", "both", "{}-{}")])
+def test_of_two_topics_of_one_name_one_is_chosen_or_none(tmp_path: Path, set_: str, topic: str, first: str) -> None:
+    """Kafka's metadata has each name once: a broker ends at the second one."""
+    bucket = copy_of(set_, tmp_path / "bucket")
+    known = brokerless.rebuild([], tmp_path / "to", from_bucket=bucket)
+    (own,) = [topic_id for topic_id, name in known.cluster.topics.items() if name == topic]
+    (directory,) = bucket.rglob(first.format(topic, own))
+    shutil.copytree(directory, directory.with_name(directory.name.replace(own, OTHER)))
+    for file in directory.with_name(directory.name.replace(own, OTHER)).rglob("*.rsm-manifest"):
+        file.write_bytes(file.read_bytes().replace(own.encode(), OTHER.encode()))
+    for topics in ((), (topic,), ("*",)):
+        with pytest.raises(UsageError, match=f"IDs {min(OTHER, own)} and {max(OTHER, own)}, .*--topic {topic}:ID"):
+            brokerless.rebuild([], tmp_path / "to", from_bucket=bucket, topics=topics)
+    with pytest.raises(UsageError, match="no topic of this name with ID nothing"):
+        brokerless.rebuild([], tmp_path / "to", from_bucket=bucket, topics=f"{topic}:nothing")
+    for chosen, left in ((own, OTHER), (OTHER, own)):
+        planned = brokerless.rebuild([], tmp_path / "to", from_bucket=bucket, topics=("*", f"{topic}:{chosen}"))
+        assert planned.from_bucket is not None
+        names = sorted(planned.cluster.topics.values())
+        assert names == sorted(known.cluster.topics.values())
+        assert planned.cluster.topics[chosen] == topic
+        assert any(f"{topic}-0 of the other topic of this name, with ID {left}" in each for each in planned.lost)
+        own_partitions = [each.partition for each in planned.from_bucket.stand_ins if each.partition.topic == topic]
+        assert {each.topic_id for each in own_partitions} == {chosen}
+        assert all(each.segments and not each.missing for each in own_partitions)

@@ -6,7 +6,7 @@ Source: ``TierStateMachine.buildRemoteLogAuxState`` (4.4.0), by which an empty r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ from brokerless.log.tiered.bucket import Bucket, Folder
 from brokerless.log.tiered.decryption import KeyPairs
 from brokerless.log.tiered.lineage import is_within_lineage, parse_lineage
 from brokerless.log.tiered.manifest import IndexName, Manifest
-from brokerless.log.tiered.object_names import ObjectKind
+from brokerless.log.tiered.object_names import ObjectKind, PartitionName
 from brokerless.log.tiered.segment_log import read_index
 from brokerless.log.tiered.segments import RemoteSegment
 from brokerless.offset_spans import union, without
@@ -48,6 +48,27 @@ class MissingOffsets:
         """What is lost of the partition of this name."""
         span = f"offsets {self.first} and after" if self.end is None else f"offsets {self.first}..{self.end - 1}"
         return f"{span} of {name}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedTopic:
+    """A partition of a topic that is not taken, as another one of this name is. ``first``, ``last``: where its segments
+    begin, of which there are so many."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    segments: int
+    first: int
+    last: int
+    path: str
+
+    @property
+    def text(self) -> str:
+        """What is lost, for people."""
+        count = "1 segment" if self.segments == 1 else f"{self.segments} segments"
+        text = f"{self.topic}-{self.partition} of the other topic of this name, with ID {self.topic_id}: {count}, "
+        return f"{text}which begin at offsets {self.first}..{self.last}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +116,58 @@ class BucketPartition:
         return self.segments[0].start_offset if self.segments else 0
 
 
-def read_partitions(bucket: Bucket, is_chosen: Callable[[str], bool] = lambda _: True) -> list[BucketPartition]:
-    """The partitions of chosen topics with objects in a bucket.
+def read_partitions(
+    bucket: Bucket, id_of: Callable[[str, Collection[str]], str | None]
+) -> tuple[list[BucketPartition], list[ReplacedTopic]]:
+    """The partitions of chosen topics with objects in a bucket, and the topics of the same names that are not taken.
+    ``id_of``: which of the IDs of a topic of this name is taken, None for no one.
 
     Raises :class:`UnreadableError`, also for a partition whose leader epochs cannot be read for want of a key: a start
-    without them would delete its objects.
+    without them would delete its objects; and what ``id_of`` raises.
     """
-    return [_read(bucket, each) for each in bucket.folders().values() if is_chosen(each.name.topic)]
+    folders = bucket.folders().values()
+    repeated = {each.name.topic for each in folders if any(map(_is_of_replaced, each.findings))}
+    ids: dict[str, set[str]] = {}
+    for each in folders:
+        ids.setdefault(each.name.topic, set()).add(each.name.topic_id)
+    repeated |= {topic for topic, own in ids.items() if len(own) > 1}
+    everything = [*(each for each in folders if each.name.topic not in repeated), *_folders(bucket, repeated)]
+    for each in everything:
+        ids[each.name.topic].add(each.name.topic_id)
+    chosen = {topic: id_of(topic, own) for topic, own in ids.items()}
+    taken = [each for each in everything if chosen[each.name.topic] == each.name.topic_id]
+    others = [each for each in everything if chosen[each.name.topic] not in (None, each.name.topic_id)]
+    return [_read(bucket, each) for each in taken], [_replaced(each) for each in others]
+
+
+def _is_of_replaced(finding: Finding) -> bool:
+    return finding.kind == Kind.REMOTE_TOPIC_REPLACED
+
+
+def _folders(bucket: Bucket, topics: Container[str]) -> list[Folder]:
+    """The objects of topics that have a name together with others, each by its own ID."""
+    found: dict[PartitionName, Folder] = {}
+    for each in bucket.inventory() if topics else ():
+        if each.topic not in topics:
+            continue
+        name = PartitionName(each.topic, each.topic_id, each.partition, is_plain=each.is_plain)
+        location = next(iter(each.objects.values())).location.parent
+        folder = found.setdefault(name, Folder(name, location or bucket.root, {}))
+        folder.objects[each.start_offset, each.segment_id] = dict(each.objects)
+    return list(found.values())
+
+
+def _replaced(folder: Folder) -> ReplacedTopic:
+    name, starts = folder.name, sorted(start for start, _ in folder.objects)
+    return ReplacedTopic(
+        name.topic,
+        name.topic_id,
+        name.partition,
+        segments=len(starts),
+        first=starts[0],
+        last=starts[-1],
+        path=str(folder.location),
+    )
 
 
 def _read(bucket: Bucket, folder: Folder) -> BucketPartition:

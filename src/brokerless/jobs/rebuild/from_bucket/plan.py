@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -12,7 +12,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.internals.cluster import Cluster
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.jobs.cluster.disks import Disk
-from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition, read_partitions
+from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition, ReplacedTopic, read_partitions
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket, OpenTransaction, StandIn
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
@@ -36,7 +36,8 @@ Report = Callable[[Finding], None]
 class BucketOptions:
     """``location``: the bucket, with its options. ``log_starts``: first offsets that consumers get, by topic and
     partition. ``abort_open``: end transactions that are open at its end. ``topics``: names or patterns of those that
-    are rebuilt, where all else of the cluster stays; all of the bucket without any."""
+    are rebuilt, where all else of the cluster stays; all of the bucket without any. After a name, ``:ID`` says which of
+    several topics of this name."""
 
     location: Location
     log_starts: Mapping[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
@@ -55,15 +56,18 @@ class Bucketed:
     rows: Mapping[tuple[str, int], Mapping[str, Any]]
     starts: Mapping[tuple[str, int], int]
     has_metadata: bool
+    replaced: tuple[ReplacedTopic, ...] = ()
+    """Topics of names that others have, which are taken."""
 
 
-def read_bucket(options: BucketOptions) -> list[BucketPartition]:
-    """The partitions of a bucket. Raises :class:`UnreadableError`, and :class:`UsageError` for another layout."""
+def read_bucket(options: BucketOptions) -> tuple[list[BucketPartition], list[ReplacedTopic]]:
+    """The partitions of a bucket, and topics of the same names that are not taken. Raises :class:`UnreadableError`, and
+    :class:`UsageError` for another layout, and for two topics of one name of which none is chosen."""
     location = resolve(options.location).location
     if not is_tiered(location):
         raise UsageError(f"{options.location}: these are no remote segments; give the bucket of tiered topics")
     file_system, _ = location.file_system()
-    found = read_partitions(file_system.bucket, lambda topic: _is_chosen(topic, options.topics))
+    found, others = read_partitions(file_system.bucket, lambda topic, ids: _id_of(topic, ids, options.topics))
     if not found and options.topics:
         there = ", ".join(sorted({each.name.topic for each in file_system.bucket.folders().values()})[:8])
         raise UsageError(f"{options.location}: there is no topic {', '.join(options.topics)} (there are {there})")
@@ -77,24 +81,40 @@ def read_bucket(options: BucketOptions) -> list[BucketPartition]:
             raise UsageError(f"log start: the bucket has no partition {topic}-{partition}")
         if options.log_starts[topic, partition] > each.end_offset:
             raise UsageError(f"log start: {each.name} ends at offset {each.end_offset}")
-    return found
+    return found, others
 
 
-def _is_chosen(topic: str, patterns: Sequence[str]) -> bool:
-    return not patterns or any(fnmatchcase(topic, each) for each in patterns)
+def _id_of(topic: str, ids: Collection[str], patterns: Sequence[str]) -> str | None:
+    """Which topic of a name is taken, None for no one. Raises :class:`UsageError` where that is not clear."""
+    chosen = [each.partition(":")[::2] for each in patterns]
+    own = [topic_id for pattern, topic_id in chosen if fnmatchcase(topic, pattern)]
+    if patterns and not own:
+        return None
+    known, there = {each for each in own if each}, " and ".join(sorted(ids))
+    if not known <= set(ids):
+        raise UsageError(f"{topic}: the bucket has no topic of this name with ID {min(known - set(ids))}, but {there}")
+    if len(known) > 1 or (not known and len(ids) > 1):
+        text = (
+            f"{topic}: of this name, the bucket has topics with IDs {there}, and one cluster has one of them; choose "
+        )
+        rest = "" if patterns else ", and --topic '*' for all others"
+        raise UsageError(f"{text}with --topic {topic}:ID{rest}")
+    return min(known or ids)
 
 
 def take_out(
-    partitions: Sequence[BucketPartition],
+    of_bucket: tuple[Sequence[BucketPartition], Sequence[ReplacedTopic]],
     options: BucketOptions | None,
     cluster: Cluster,
     disks: Sequence[Disk],
     lost: list[str],
 ) -> tuple[Bucketed | None, Sequence[Disk]]:
     """Takes the topics of a bucket, and the metadata of remote segments, out of an old cluster's state and disks, for
-    stand-ins take their place; the state is changed. Raises :class:`UsageError` where that has another ID for one."""
+    stand-ins take their place; the state is changed. ``of_bucket``: as of :func:`read_bucket`. Raises
+    :class:`UsageError` where that has another ID for one, or the disks have one that was to be attached."""
     if options is None:
         return None, disks
+    partitions, replaced = of_bucket
     topics = {each.topic_id: each.topic for each in partitions}
     ids = {name: topic_id for topic_id, name in cluster.topics.items()}
     for topic_id, topic in topics.items():
@@ -104,6 +124,8 @@ def take_out(
                 f"{topic}: {text}; with --topic, that of the bucket takes its place; else give another directory, or "
                 "--without-metadata"
             )
+    if options.topics and topics.keys() & cluster.topics.keys():
+        _refuse_present(topics, disks)
     has_metadata = bool(options.topics) and REMOTE_LOG_METADATA in ids
     taken = {*topics.values(), *(() if has_metadata else (REMOTE_LOG_METADATA,))}
     rows: dict[tuple[str, int], Mapping[str, Any]] = {}
@@ -130,7 +152,27 @@ def take_out(
             if there is not None and (each.end_offset or 0) > there.end_offset:
                 span = f"{there.end_offset}..{(each.end_offset or 0) - 1}"
                 lost.append(f"offsets {span} of {there.name}, which {each.paths.path} has and the bucket has not")
-    return Bucketed(options, tuple(partitions), topics, rows=rows, starts=starts, has_metadata=has_metadata), kept
+    bucketed = Bucketed(
+        options,
+        tuple(partitions),
+        topics,
+        rows=rows,
+        starts=starts,
+        has_metadata=has_metadata,
+        replaced=tuple(replaced),
+    )
+    return bucketed, kept
+
+
+def _refuse_present(topics: Mapping[str, str], disks: Sequence[Disk]) -> None:
+    """Refuses a topic that is on the disks: stand-ins in its place have nothing that was not uploaded."""
+    for each in (replica for disk in disks for replica in disk.replicas):
+        if each.state == "live" and each.topic_id is not None and topics.get(each.topic_id) == each.topic:
+            text = f"{each.topic}: {each.paths.path} has the topic with this ID ({each.topic_id}), and what was not "
+            text += (
+                "uploaded; there is nothing to attach: read both with --remote, and compare them with audit --remote"
+            )
+            raise UsageError(f"{text}; only where the directory is worthless, move it away and try again")
 
 
 def put_in(
@@ -142,6 +184,9 @@ def put_in(
     text = "copy the bucket, or switch on versions of its objects, before a first start on what is rebuilt of it; the "
     text += f"records in it are not read here: brokerless verify {url} says first whether they are intact"
     report(Finding("warning", Kind.REMOTE_FIRST_START, url, message=text))
+    for each in bucket.replaced:
+        report(Finding("warning", Kind.REMOTE_TOPIC_REPLACED, each.path, message=f"not taken: {each.text}"))
+        lost.append(each.text)
     brokers = sorted(directory_ids)
     stand_ins: list[StandIn] = []
     there = {(each.topic_id, each.partition): each for each in bucket.partitions}

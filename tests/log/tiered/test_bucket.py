@@ -9,6 +9,7 @@ from tests.log.tiered import cases, copy_of, golden, key_pairs, rows_of, summary
 
 import brokerless
 from brokerless import Kind, UnreadableError, UsageError
+from brokerless.jobs.audit.advice import advice_at
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.bucket import Bucket
 from brokerless.log.tiered.decryption import KeyPairs
@@ -58,6 +59,55 @@ def test_two_topics_of_one_name(tmp_path: Path) -> None:
     assert [(each.kind, each.severity) for each in found] == [(Kind.REMOTE_TOPIC_REPLACED, "warning")]
     assert old_id in found[0].message
     assert 0 < len(rows_of(brokerless.open(old))) < 72
+
+
+def test_a_manifest_of_another_topic_renames_nothing(tmp_path: Path) -> None:
+    """The newest manifest of a topic is that of another one: both stay what their directories say."""
+    bucket = copy_of("compressed-encrypted", tmp_path / "bucket")
+    others, own = sorted(bucket.glob("epochs-*/0/*.rsm-manifest")), sorted(bucket.glob("txn-*/0/*.rsm-manifest"))
+    shutil.copy(others[-1], own[-1])
+    found = bucket_at(bucket).folders()
+    assert list(found) == ["epochs-0", "txn-0"]
+    assert [found[each].name.topic for each in found] == ["epochs", "txn"]
+    data = golden() / "compressed-encrypted" / "data"
+    for place, remote, records in ((bucket, None, 217), (data, bucket, 300)):
+        damage: list[brokerless.Finding] = []
+        log = brokerless.open(place, key_pairs=key_pairs(), remote=remote)
+        assert len(rows_of(log.partition("epochs", 0), damage)) == records
+        assert not damage
+        rows = rows_of(log.partition("txn", 0), damage)
+        assert {each.kind for each in damage if each.severity == "error"} >= {Kind.REMOTE_MANIFEST_INVALID}
+        missing = int(own[-1].name[:20])
+        assert [each[0] for each in rows[:3]] == [0, 1, 2]
+        assert missing not in {each[0] for each in rows}
+
+
+def without(bucket: Path, partition: str, suffix: str, at: int) -> Path:
+    """Removes one object of a partition, of one of its segments."""
+    path = sorted(bucket.glob(f"**/{partition}/*.{suffix}"))[at]
+    path.unlink()
+    return path
+
+
+@pytest.mark.parametrize("at", [0, -1])
+def test_a_plain_segment_without_its_log_is_an_error(at: int, tmp_path: Path) -> None:
+    bucket = copy_of("local", tmp_path / "bucket")
+    path = without(bucket, "codecs-0-*", "log", at)
+    (found,) = [each for each in brokerless.open(bucket).verify() if each.kind == Kind.REMOTE_OBJECT_MISSING]
+    assert (found.severity, found.file, found.offset) == ("error", str(path), int(path.name[:20]))
+
+
+@pytest.mark.parametrize("set_", ["compressed", "plain"])
+def test_a_last_segment_without_its_manifest_is_a_warning(set_: str, tmp_path: Path) -> None:
+    bucket = copy_of(set_, tmp_path / "bucket")
+    path = without(bucket, f"{'big' if set_ == 'compressed' else 'epochs'}-*/0", "rsm-manifest", -1)
+    (found,) = [each for each in brokerless.open(bucket).verify() if each.kind == Kind.REMOTE_SEGMENT_UNFINISHED]
+    assert (found.severity, found.offset) == ("warning", int(path.name[:20]))
+    assert "put its manifest back" in str(advice_at(found))
+    remote = brokerless.open(bucket).audit().remote
+    assert remote is not None
+    (needed,) = [each.finding for each in remote.findings]
+    assert (needed.severity, needed.kind) == ("warning", Kind.REMOTE_SEGMENT_NEEDED)
 
 
 def test_only_objects_of_a_prefix(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def audit_remote(
     known = _Known.of(directory, loaded.partitions, loaded.metadata)
     if loaded.is_damaged:
         known = replace(known, here=frozenset())  # what was lost there may be about any segment
-    comparison = _Comparison(loaded.metadata, known, clock.now())
+    comparison = _Comparison(loaded.metadata, known, clock.now(), is_alone=is_tiered(location))
     comparison.price, comparison.places, comparison.errors = price_per_gb, places, errors or {}
     comparison.dangling = frozenset(
         each.file
@@ -190,6 +190,7 @@ class _Comparison:
     metadata: RemoteMetadata
     known: _Known
     now: int
+    is_alone: bool = False
     price: float | None = None
     places: Collection[tuple[str, int]] | None = None
     found: list[RemoteFinding] = field(default_factory=list[RemoteFinding])
@@ -306,7 +307,7 @@ class _Comparison:
                 self._keep(text, objects, None)
             else:
                 self._add(Kind.REMOTE_SEGMENT_UNFINISHED, "info", text, objects=objects, segment=None)
-        else:
+        elif "log" in objects.objects:  # else it is found as it is listed
             self.unknown += 1
             self.unknown_size += objects.size
 
@@ -349,18 +350,18 @@ class _Comparison:
         lacks = f", without {' and '.join(objects.missing)}" if objects.missing else ""
         self._add(Kind.REMOTE_SEGMENT_NEEDED, "warning", text + named + lacks, objects=objects, segment=segment)
 
-    @staticmethod
     def _are_needed(
+        self,
         objects: SegmentObjects,
         segment: SegmentMetadata | None,
         local: PartitionPath | None,
         others: Sequence[tuple[int, int]],
     ) -> bool:
-        """Whether the log goes on after the segment, and some of its offsets are in no other segment (``others``: their
-        first and last offsets) and not in the local log."""
+        """Whether the log goes on after the segment, or only the bucket is known, and some of its offsets are in no
+        other segment (``others``: their first and last offsets) and not in the local log."""
         start, end = objects.start_offset, _end_of(objects, segment)
         if local is None:
-            return any(first > start for first, _ in others) and not _covers(others, start, end)
+            return (self.is_alone or any(first > start for first, _ in others)) and not _covers(others, start, end)
         own = [each.base_offset for each in local.segments if not is_tiered(each.log.location)]
         start = max(start, local.log_start_offset)
         return start <= end and not _covers((*others, *((each, end) for each in own[:1])), start, end)

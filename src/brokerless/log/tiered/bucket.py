@@ -153,8 +153,7 @@ class Bucket:
             load_manifests(folder, [each["rsm-manifest"] for each in objects.values() if "rsm-manifest" in each])
             name = folder.name
             for (start_offset, segment_id), own in sorted(objects.items()):
-                manifest = folder.manifests.get(own["rsm-manifest"]) if "rsm-manifest" in own else None
-                known = manifest if isinstance(manifest, Manifest) else None
+                known = _own_manifest(folder, (start_offset, segment_id), own)
                 place = name.topic, name.topic_id, name.partition, start_offset, segment_id
                 found.append(SegmentObjects(*place, own, known, name.is_plain))
         return found
@@ -339,15 +338,25 @@ def _read(entry: DirectoryEntry) -> bytes:
 
 
 def _named_by_manifest(folder: Folder) -> Folder:
-    """A folder with the topic that a manifest names: what its directory is called may begin with a prefix."""
-    for _, objects in sorted(folder.objects.items(), reverse=True):
+    """A folder with the topic that a manifest names, if it is that of its segment: what its directory is called may
+    begin with a prefix, and ends with the topic."""
+    for key, objects in sorted(folder.objects.items(), reverse=True):
         if (entry := objects.get("rsm-manifest")) is None:
             continue
         load_manifests(folder, [entry])
-        if isinstance(manifest := folder.manifests[entry], Manifest):
+        manifest = _own_manifest(folder, key, objects)
+        if manifest is not None and folder.name.topic.endswith(manifest.topic):
             folder.name = replace(folder.name, topic=manifest.topic)
             break
     return folder
+
+
+def _own_manifest(
+    folder: Folder, key: tuple[int, str], objects: Mapping[ObjectKind, DirectoryEntry]
+) -> Manifest | None:
+    """The manifest of a segment, as far as it was read; None also if it is of another segment than its name."""
+    found = folder.manifests.get(objects["rsm-manifest"]) if "rsm-manifest" in objects else None
+    return found if isinstance(found, Manifest) and _mismatch(found, folder.name, *key) is None else None
 
 
 def _by_name(found: Iterable[Folder]) -> dict[str, Folder]:
@@ -367,8 +376,8 @@ def _by_name(found: Iterable[Folder]) -> dict[str, Folder]:
 
 
 def _time(folder: Folder) -> tuple[int, str]:
-    times = (each.event_timestamp for each in folder.manifests.values() if isinstance(each, Manifest))
-    return max(times, default=-1), folder.name.topic_id
+    manifests = (_own_manifest(folder, *each) for each in folder.objects.items())
+    return max((each.event_timestamp for each in manifests if each is not None), default=-1), folder.name.topic_id
 
 
 def _entries(location: Location, *, is_needed: bool) -> list[DirectoryEntry]:
@@ -425,13 +434,11 @@ def _needed_copies(folder: Folder, unread: Mapping[str, str]) -> set[str]:
 def _whole(folder: Folder, key: tuple[int, str]) -> RemoteSegment | None:
     """A segment whose log is there in the size that its manifest says; None for others."""
     objects = folder.objects[key] if key in folder.objects else folder.left_out[key]
-    manifest = folder.manifests.get(objects["rsm-manifest"]) if "rsm-manifest" in objects else None
-    if "log" not in objects:
+    manifest = _own_manifest(folder, key, objects)
+    if "log" not in objects or (manifest is None and not folder.name.is_plain):
         return None
-    if not isinstance(manifest, Manifest):
-        return RemoteSegment(*key, objects) if folder.name.is_plain else None
     segment = RemoteSegment(*key, objects, manifest)
-    return segment if segment.is_whole and _mismatch(manifest, folder.name, *key) is None else None
+    return segment if segment.is_whole else None
 
 
 def _with_copies(

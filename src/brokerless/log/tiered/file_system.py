@@ -27,7 +27,7 @@ from brokerless.log.tiered.lineage import Epochs
 from brokerless.log.tiered.manifest import ENCRYPTED, IndexName
 from brokerless.log.tiered.object_names import ObjectKind
 from brokerless.log.tiered.segment_log import open_log, read_index
-from brokerless.log.tiered.segments import RemoteLog, RemoteSegment, SegmentObjects
+from brokerless.log.tiered.segments import RemoteLog, RemoteSegment, SegmentObjects, graded_left_out, spans_of
 
 _MOST_BUCKETS = 8
 _MOST_INDEXES, _LARGEST_KEPT = 8, 4 << 20
@@ -132,7 +132,9 @@ class TieredFileSystem(AbstractFileSystem):
 
     def findings(self, path: str) -> tuple[Finding, ...]:
         """What is wrong with the objects of a partition, or is not read of them."""
-        return self._bucket.log(self._folder(_stripped(path))).findings
+        log = self._bucket.log(self._folder(_stripped(path)))
+        read = spans_of(log.segments)
+        return tuple(graded_left_out(each, 0, read) for each in log.findings)
 
     def overlapping(self, path: str) -> frozenset[int]:
         """Start offsets of segments that begin within the one before."""

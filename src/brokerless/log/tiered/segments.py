@@ -165,9 +165,13 @@ def _finding(severity: Severity, kind: Kind, path: str, segment: RemoteSegment, 
 
 
 def check_objects(segment: RemoteSegment) -> Iterator[Finding]:
-    """The sizes of a segment's objects against its manifest."""
+    """The sizes of a segment's objects against its manifest; without one, whether there is its log."""
     manifest = segment.manifest
     if manifest is None:
+        if "log" not in segment.objects:
+            path = min(each.path for each in segment.objects.values()).rpartition(".")[0] + ".log"
+            text = "the log of a remote segment is missing; there are other objects of it"
+            yield Finding("error", Kind.REMOTE_OBJECT_MISSING, path, offset=segment.start_offset, message=text)
         return
     needed: dict[ObjectKind, int] = {"log": manifest.chunks.stored_size}
     needed["indexes"] = max((position + size for position, size in manifest.indexes.values()), default=0)

@@ -154,6 +154,7 @@ class Kind(StrEnum):
     CLEANER_CHECKPOINT_BEYOND_END = "cleaner-checkpoint-beyond-end"
     CLEANER_CHECKPOINT_REPEATED = "cleaner-checkpoint-repeated"
     REMOTE_OFFSETS = "remote-offsets"
+    REMOTE_AHEAD = "remote-ahead"
     REMOTE_OBJECTS_UNREAD = "remote-objects-unread"
     REMOTE_OBJECT_MISSING = "remote-object-missing"
     REMOTE_OBJECT_SIZE = "remote-object-size"

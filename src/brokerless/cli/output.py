@@ -31,7 +31,13 @@ CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 """Exit codes: all is well; damage was met; a wrong command line or a path that cannot be opened; Ctrl-C; SIGTERM."""
 
 
-_MISSING = (Kind.TRUNCATED_BATCH, *BEFORE_FIRST_SEGMENT, Kind.REMOTE_OBJECTS_UNREAD, Kind.OFFSET_OVERLAP)
+_MISSING = (
+    *BEFORE_FIRST_SEGMENT,
+    Kind.TRUNCATED_BATCH,
+    Kind.REMOTE_AHEAD,
+    Kind.REMOTE_OBJECTS_UNREAD,
+    Kind.OFFSET_OVERLAP,
+)
 """Kinds of warnings about something that is not in the output."""
 
 _WITHOUT_KEY = re.compile(

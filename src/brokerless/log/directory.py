@@ -249,8 +249,8 @@ def _with_remote(partitions: Sequence[PartitionPath], remote: Location) -> list[
         lineage = () if local.leader_epoch_checkpoint is None else read_lineage(local.leader_epoch_checkpoint.location)
         metadata = local.partition_metadata
         topic_id = None if metadata is None else load_partition_metadata(metadata.location).topic_id
-        first = local.segments[0].base_offset if local.segments else None
-        log, end = file_system.segments_before(name, topic_id, first, lineage)
+        own = [(each.base_offset, each.size) for each in local.segments]
+        log, end = file_system.segments_before(name, topic_id, own, lineage)
         listed = describe_partition(remote / name, (remote / name).entries())
         used = {each.start_offset for each in log.segments}
         before = tuple(
@@ -260,7 +260,7 @@ def _with_remote(partitions: Sequence[PartitionPath], remote: Location) -> list[
         after = local.segments
         if after and end is not None and end > after[0].base_offset:
             after = (replace(after[0], overlaps=True), *after[1:])
-        read = union([*spans_of(log.segments), *([] if first is None else [(first, MAX_INT64)])])
+        read = union([*spans_of(log.segments), *((first, MAX_INT64) for first, _ in own[:1])])
         findings = [graded_left_out(each, local.log_start_offset, read) for each in log.findings]
         return replace(local, segments=(*before, *after), findings=(*local.findings, *findings))
 

@@ -53,6 +53,29 @@ def test_local_and_remote_are_one_log(case: Case, level: str) -> None:
         assert summary_of(rows) == case.expected[level]["all"]
 
 
+@pytest.mark.parametrize("part", [1, 0.5, 0])
+def test_an_old_log_whose_bucket_goes_on_is_a_warning(part: float, tmp_path: Path) -> None:
+    """Its last segment is the first one of the bucket: a copy of it, the beginning of it, or empty."""
+    data, bucket = shutil.copytree(golden() / "plain" / "data", tmp_path / "data"), golden() / "plain" / "bucket"
+    first, second, *_ = sorted(bucket.glob("trimmed-*/0/*.log"))
+    for each in (data / "trimmed-0").glob("0*.*"):
+        each.unlink()
+    content = first.read_bytes()
+    (data / "trimmed-0" / f"{first.name[:20]}.log").write_bytes(content[: int(len(content) * part)])
+    log = brokerless.open(data, remote=bucket)
+    (found,) = [each for each in log.verify() if each.kind == Kind.REMOTE_AHEAD]
+    (damage,) = [each for each in damage_of(log.partition("trimmed", 0)) if each.kind == Kind.REMOTE_AHEAD]
+    assert found == damage
+    ahead = second if part == 1 else first
+    assert (found.severity, found.file, found.offset) == ("warning", str(ahead), int(ahead.name[:20]))
+
+
+def damage_of(partition: brokerless.Partition) -> list[Finding]:
+    damage: list[Finding] = []
+    rows_of(partition, damage)
+    return damage
+
+
 @pytest.mark.parametrize("name", SETS)
 def test_everything_is_intact(name: str) -> None:
     """Indexes, snapshots and checkpoints agree with the logs."""

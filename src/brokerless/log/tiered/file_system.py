@@ -7,7 +7,7 @@ written. ``Location`` knows it by its protocol.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
@@ -163,19 +163,21 @@ class TieredFileSystem(AbstractFileSystem):
         return self._bucket.inventory(), self._bucket.is_part
 
     def segments_before(
-        self, path: str, topic_id: str | None, first: int | None, lineage: Epochs
+        self, path: str, topic_id: str | None, local: Sequence[tuple[int, int]], lineage: Epochs
     ) -> tuple[RemoteLog, int | None]:
-        """The segments of a partition that begin before the ``first`` local offset, and the offset after the last of
-        them; None if that is not known. ``lineage``: the leader epochs of the local log."""
+        """The segments of a partition that begin before the first ``local`` one, and the offset after the last of them;
+        None if that is not known. ``local``: base offsets and sizes (bytes) of local segments; ``lineage``: the leader
+        epochs of the local log."""
         folder = self._folder(_stripped(path))
         if topic_id is not None and folder.name.topic_id not in ("", topic_id):
             text = f"not read: these remote segments are of another topic of this name, {folder.name.topic_id}"
             finding = Finding("warning", Kind.REMOTE_TOPIC_REPLACED, str(folder.location), message=text)
             return RemoteLog((), frozenset(), (finding,)), None
         log = self._bucket.log_within(folder, lineage)
-        segments = tuple(each for each in log.segments if first is None or each.start_offset < first)
+        segments = tuple(each for each in log.segments if not local or each.start_offset < local[0][0])
         end = segments[-1].end_offset if segments else None
-        return replace(log, segments=segments), None if end is None else end + 1
+        findings = (*log.findings, *_ahead_of(local, log.segments))
+        return replace(log, segments=segments, findings=findings), None if end is None else end + 1
 
     def _open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> Any:
         if mode != "rb":
@@ -258,6 +260,19 @@ class TieredFileSystem(AbstractFileSystem):
                 self._indexes.pop(next(iter(self._indexes)), None)
             self._indexes[key] = data
         return self._indexes[key]
+
+
+def _ahead_of(local: Sequence[tuple[int, int]], remote: Sequence[RemoteSegment]) -> Iterator[Finding]:
+    """What a bucket has after the last local segment, or more of it: brokers copy nothing of the one that they write
+    to, so that this log is an old one, or was cut."""
+    if not local:
+        return
+    base_offset, size = local[-1]
+    for each in remote:
+        if each.start_offset > base_offset or (each.start_offset == base_offset and each.size > size):
+            text = "not read: the bucket goes on after the end of the local log"
+            yield Finding("warning", Kind.REMOTE_AHEAD, each.log.path, offset=each.start_offset, message=text)
+            return
 
 
 def _stripped(path: str) -> str:

@@ -61,3 +61,9 @@ def test_mistakes_are_refused(run: Run, tmp_path: Path) -> None:
     assert run("rebuild", DEMO, *to, "--metadata-version", "9").exit_code == 2
     assert run("rebuild", DEMO, *to, "--map", "/nowhere").exit_code == 2
     assert run("rebuild", DEMO, "--undo", *to).exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["internals", "cluster"])
+def test_a_state_may_be_all_that_is_printed_as_json(run: Run, tmp_path: Path, command: str) -> None:
+    (tmp_path / "state.jsonl").write_bytes(run(command, DEMO, "--json").out)
+    assert run("rebuild", DEMO, "--to", tmp_path / "to", "--state", tmp_path / "state.jsonl").exit_code == 0

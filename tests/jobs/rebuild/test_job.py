@@ -237,6 +237,23 @@ def test_edited_tables_are_the_state_and_what_does_not_fit_is_refused_with_its_l
             brokerless.rebuild(DEMO, tmp_path / "b", state=file)
 
 
+@pytest.mark.parametrize(("line", "reason"), [
+    ('{"table": "config", "resourceType": "topic"}', "there is no table 'config'; near are configs"),
+    ('{"topic": "a"}', "there is no table's name, as table; there are topics, partitions"),
+    ('{"table": "configs", "resourceType": ["topic"]}', "of another type"),
+    ('{"table": "users", "mechanism": []}', "of another type"),
+    ('{"table": "topics", "topic": ' + "[" * 100_000 + "}", "nested too deep"),
+])  # fmt: skip
+def test_a_table_that_is_unknown_and_a_row_that_is_none_are_refused_in_plain_words(
+    tmp_path: Path, line: str, reason: str
+) -> None:
+    file = tmp_path / "edited.jsonl"
+    file.write_text(line)
+    with pytest.raises(UsageError, match="line 1: ") as caught:
+        brokerless.rebuild(DEMO, tmp_path / "to", state=file)
+    assert reason in str(caught.value)
+
+
 def test_the_state_can_be_that_of_a_snapshot_or_log_that_is_given(tmp_path: Path) -> None:
     brokerless.rebuild(DEMO, tmp_path / "first", apply=True)
     (snapshot,) = (tmp_path / "first" / "node-1" / METADATA).glob("*.checkpoint")

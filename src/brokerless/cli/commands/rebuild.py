@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -78,7 +79,7 @@ def add_options(parser: ArgumentParser) -> None:
     help_of_reset = "set positions of groups past the end of a partition to the end or start of what is left of it"
     parser.add_argument("--reset-positions", choices=("end", "start"), help=help_of_reset)
     help_of_bucket = "the bucket of the tiered topics, where it is all that is left of them"
-    parser.add_argument("--from-bucket", metavar="URL", help=help_of_bucket)
+    parser.add_argument("--from-bucket", action="append", metavar="URL", help=help_of_bucket)
     add_key_pair(parser)
     help_of_topic = (
         "with --from-bucket: only this topic, as NAME, NAME:ID or 'click*'; all else is of DISK; can be repeated"
@@ -110,8 +111,13 @@ def _bucket(options: Namespace) -> BucketOptions | None:
         if options.log_start or options.key_pair or options.abort_open_transactions or options.topics:
             raise UsageError("--topic, --log-start, --key-pair and --abort-open-transactions are for --from-bucket")
         return None
-    location = with_tiered_options(Location(options.from_bucket), dict(options.key_pair), None, None)
+    if len(options.from_bucket) > 1:
+        raise UsageError("--from-bucket is given twice; copy the objects of both into one, under their names")
+    location = with_tiered_options(Location(options.from_bucket[0]), dict(options.key_pair), None, None)
     log_starts = dict(options.log_start)
+    if len(log_starts) < len(options.log_start):
+        twice = next(each for each, count in Counter(place for place, _ in options.log_start).items() if count > 1)
+        raise UsageError(f"--log-start: {twice[0]}-{twice[1]} is given twice")
     return BucketOptions(location, log_starts, options.abort_open_transactions, tuple(options.topics))
 
 

@@ -10,6 +10,7 @@ from brokerless.errors import UsageError
 from brokerless.internals.cluster import RESOURCE_TYPES, SCRAM_MECHANISMS, Cluster, apply
 from brokerless.internals.metadata_records import encode_record
 from brokerless.internals.records import InternalRecord
+from brokerless.internals.schemas import STATE
 from brokerless.log.storage.location import Location
 
 Row = dict[str, Any]
@@ -27,7 +28,8 @@ def load_tables(path: str) -> Cluster:
     """Reads tables as ``brokerless internals --json`` and ``brokerless cluster --json`` print them: one row a line,
     with its table's name as ``table``. Tables that are not of the cluster's metadata are passed over.
 
-    Raises :class:`UsageError` for a row that no record can be written of, with its line, and UnreadableError.
+    Raises :class:`UsageError` for a table that there is not and a row that no record can be written of, with the line,
+    and UnreadableError.
     """
     cluster = Cluster()
     for number, line in enumerate(Location(path).read(_LIMIT).split(b"\n"), 1):
@@ -42,11 +44,18 @@ def load_tables(path: str) -> Cluster:
                 encode_record(type_, _NEWEST.get(type_, 0), data)  # refused here, where its line is known
                 apply(cluster, InternalRecord(type_, None, {"type": type_, "version": 0, "data": data}))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            missing = f"there is no {error.args[0]}" if isinstance(error, KeyError) else str(error)
-            raise UsageError(f"{path}, line {number}: {missing}") from error
+            raise UsageError(f"{path}, line {number}: {_reason(error)}") from error
         except UsageError as error:
             raise UsageError(f"{path}, line {number}: {error}") from error
     return cluster
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"there is no {error.args[0]}"
+    if isinstance(error, RecursionError):
+        return "this is nested too deep for a row"
+    return "a value is of another type than in internals --json" if isinstance(error, TypeError) else str(error)
 
 
 _NEWEST = {"PARTITION_RECORD": 2, "REGISTER_BROKER_RECORD": 4}
@@ -56,6 +65,16 @@ def _records(table: str, row: Row) -> Iterator[tuple[str, Row]]:
     make = _MAKERS.get(table)
     if make is not None:
         yield from make(row)
+    elif table not in STATE and table not in _OF_JOBS:
+        raise UsageError(_unknown(table))
+
+
+def _unknown(table: str) -> str:
+    from difflib import get_close_matches  # which no right name needs
+
+    near = get_close_matches(table, _MAKERS, 3)
+    named = f"there is no table {table!r}" if table else "there is no table's name, as table"
+    return f"{named}; {'near are' if near else 'there are'} {', '.join(near or _MAKERS)}"
 
 
 def _topic(row: Row) -> Iterator[tuple[str, Row]]:
@@ -125,3 +144,5 @@ _MAKERS: dict[str, Callable[[Row], Iterator[tuple[str, Row]]]] = {
     ),
 }
 """What makes records of a table's rows. A controller's registration is made again at its start."""
+_OF_JOBS = ("cluster", "disks", "nodes", "directories", "remotePartitions", "positions", "lost", "findings")
+"""Tables of ``cluster`` and ``rebuild``, beside those of internal topics, of which no records are made."""

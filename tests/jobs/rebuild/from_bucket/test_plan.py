@@ -79,6 +79,14 @@ def test_a_log_start_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main([*line, "--log-start", "trimmed-0=212"]) == 1
     shown = capsys.readouterr().out
     assert "212" in next(each for each in shown.splitlines() if each.startswith("  trimmed-0 "))
+    (trimmed,) = BUCKET.glob("trimmed-*/0")
+    starts = sorted(int(each.name[:20]) for each in trimmed.glob("*.log"))
+    assert main([*line, "--log-start", f"trimmed-0={starts[1]}"]) == 1
+    assert "the first start deletes 1 remote segment (3 objects) of trimmed-0" in capsys.readouterr().out
+    assert main([*line, "--log-start", "trimmed-0=1", "--log-start", "trimmed-0=2"]) == 2
+    assert "--log-start: trimmed-0 is given twice" in capsys.readouterr().err
+    assert main([*line, "--from-bucket", str(golden() / "local" / "bucket")]) == 2
+    assert "--from-bucket is given twice" in capsys.readouterr().err
     assert main([*line, "--log-start", "trimmed-0=100000"]) == 2
     assert "ends at offset" in capsys.readouterr().err
     assert main([*line, "--log-start", "nothing-0=1"]) == 2

@@ -98,6 +98,8 @@ class BucketPartition:
     newest_epoch: int
     findings: tuple[Finding, ...]
     missing: tuple[MissingOffsets, ...] = ()
+    objects: tuple[int, ...] = ()
+    """How many each of the segments has."""
 
     @property
     def name(self) -> str:
@@ -208,6 +210,7 @@ def _read(bucket: Bucket, folder: Folder) -> BucketPartition:
         snapshot=snapshot,
         newest_epoch=max(newest, default=-1),
         findings=tuple(findings),
+        objects=tuple(len(each.objects) for each, _ in whole),
         missing=(*_missing(str(folder.location), segments, not_taken), *cut),
     )
 

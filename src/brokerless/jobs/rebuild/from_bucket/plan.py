@@ -242,6 +242,8 @@ def _stand_in(bucket: Bucketed, each: BucketPartition, node: int, url: str, repo
         text = f"the log start of {each.name} is in no bucket: it is the first offset there, {start}; records that "
         text += "were deleted up to a later one come back, unless --log-start says where it was"
         report(Finding("warning", Kind.REMOTE_LOG_START_UNKNOWN, url, offset=start, message=text))
+    else:
+        _report_expired(each, start, url, report)
     transactions = tuple(_open_transactions(each))
     is_ended = bucket.options.abort_open
     for one in transactions:
@@ -258,6 +260,16 @@ def _stand_in(bucket: Bucketed, each: BucketPartition, node: int, url: str, repo
     return StandIn(
         each, node, start, is_log_start_known=known is not None, transactions=transactions, is_ended=is_ended
     )
+
+
+def _report_expired(each: BucketPartition, start: int, url: str, report: Report) -> None:
+    """Reports the segments before a log start, which a broker deletes (``RemoteLogManager``, 4.4.0)."""
+    counts = [count for segment, count in zip(each.segments, each.objects, strict=True) if segment.end_offset < start]
+    if counts:
+        segments = "1 remote segment" if len(counts) == 1 else f"{len(counts)} remote segments"
+        text = f"the first start deletes {segments} ({sum(counts)} objects) of {each.name}, which end before its log "
+        text += f"start, {start}"
+        report(Finding("warning", Kind.REMOTE_SEGMENT_EXPIRED, url, offset=each.start_offset, message=text))
 
 
 def _open_transactions(each: BucketPartition) -> list[OpenTransaction]:

@@ -17,6 +17,7 @@ from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import has_changed, segment_now
 from brokerless.log.segment import Chunk
 from brokerless.log.storage.paths import is_remote
+from brokerless.log.tiered.detection import is_tiered
 
 Change = tuple[int, int, str, int]
 """A batch of another epoch than the one before it: its epoch, offset, path and position."""
@@ -126,13 +127,20 @@ def check_epochs(
     last = partition.segments[-1] if wrong and partition.segments else None
     if last is not None and _has_changed(last):  # a broker appends to it, or truncates it, and writes its checkpoint
         wrong = [each for each in wrong if each.offset is not None and each.offset < last.base_offset]
-    if any(each.kind in _DEADLY for each in wrong):
+    if _has_remote_offsets(partition) or any(each.kind in _DEADLY for each in wrong):
         from brokerless.internals.remote.leader_epochs import check_remote_epochs
 
         if (lost := check_remote_epochs(partition)) is not None:
             is_known = checkpoint is None or not len(checkpoint.epochs)  # by check_leader_epochs
-            wrong = [] if is_known else [lost]
+            wrong = [each for each in wrong if each.kind not in _DEADLY]
+            wrong += [] if is_known else [lost]
     yield from wrong
+
+
+def _has_remote_offsets(partition: PartitionPath) -> bool:
+    """Whether the log has segments of a bucket, or begins before those that are here."""
+    own = [each for each in partition.segments if not is_tiered(each.log.location)]
+    return len(own) < len(partition.segments) or bool(own and partition.log_start_offset < own[0].base_offset)
 
 
 def _has_changed(segment: SegmentPaths) -> bool:

@@ -14,10 +14,11 @@ from tests.internals.remote.metadata import broker_directory
 
 import brokerless
 from brokerless.cli import main
-from brokerless.findings import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.internals.remote import unread_segments
 from brokerless.internals.remote.leader_epochs import check_leader_epochs, check_remote_epochs
 from brokerless.internals.remote.segment_metadata import RemoteMetadata
+from brokerless.jobs.epoch_checks import LeaderEpochCheck, check_epochs
 from brokerless.jobs.restart.job import plan_directories
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.storage.location import Location
@@ -53,6 +54,20 @@ def test_all_remote_segments_go_without_epochs(data: Path, content: bytes | None
     assert DELETES in lost(data).message
 
 
+def test_the_first_epoch_has_remote_segments_of_its_own(data: Path) -> None:
+    """Of a checkpoint without it, a leader deletes those, and no others."""
+    file = data / PLACE / "leader-epoch-checkpoint"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([lines[0], str(len(lines) - 3), *lines[3:]]) + "\n")
+    own = partition(data / PLACE)
+    found = check_remote_epochs(own)
+    assert found is not None
+    assert found.found == f"epoch {lines[3].split()[0]} first"
+    assert "1 of its 2 remote segments" in found.message
+    check = LeaderEpochCheck()
+    assert Kind.REMOTE_EPOCHS_LOST in [each.kind for each in check_epochs(own, check, 1 << 40, is_partition=True)]
+
+
 def test_epochs_after_those_of_the_remote_segments_are_wrong(data: Path) -> None:
     file = data / PLACE / "leader-epoch-checkpoint"
     assert check_remote_epochs(partition(data / PLACE)) is None
@@ -60,7 +75,7 @@ def test_epochs_after_those_of_the_remote_segments_are_wrong(data: Path) -> None
     found = check_remote_epochs(partition(data / PLACE))
     assert found is not None
     assert (found.kind, found.expected, found.found) == (
-        "remote-epochs-lost", "epoch 4 or before", "epoch 99 first",
+        "remote-epochs-lost", "epoch 0 or before", "epoch 99 first",
     )  # fmt: skip
 
 

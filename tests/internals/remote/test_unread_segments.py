@@ -27,10 +27,11 @@ def killed(data: Path, bucket: Path) -> Partition:
     return brokerless.open(data, remote=bucket).partition("killed", 0)
 
 
-@pytest.mark.parametrize("most", [0, 1000])
-def test_only_finished_uploads_count(tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("most", "name"), [(0, "data"), (1000, "data"), (1000, "node-1")])
+def test_only_finished_uploads_count(tmp_path: Path, most: int, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a log directory has a name as a partition's has."""
     monkeypatch.setattr(unread_segments, "_MOST", most)
-    partition = killed(broker_directory("killed", tmp_path / "data"), golden() / "killed" / "bucket")
+    partition = killed(broker_directory("killed", tmp_path / name), golden() / "killed" / "bucket")
     assert summary_of(rows_of(partition)) == KILLED.expected["read_uncommitted"]["all"]
     unfinished = {each for each, state in last_states().items() if state == "COPY_SEGMENT_STARTED"}
     named = {each.file.rpartition("/")[2][21:43] for each in partition.paths.findings}

@@ -38,7 +38,7 @@ def check_leader_epochs(partition: PartitionPath) -> Iterator[Finding]:
 
 
 def check_remote_epochs(partition: PartitionPath, damage: Finding | None = None) -> Finding | None:
-    """Whether a start deletes all remote segments of a partition, by its leader epochs; None where it is not tiered.
+    """Whether a start deletes remote segments of a partition, by its leader epochs; None where it is not tiered.
     ``damage``: why the checkpoint cannot be parsed."""
     location = partition.location
     if partition.topic is None or partition.state != "live" or is_tiered(location):
@@ -47,8 +47,10 @@ def check_remote_epochs(partition: PartitionPath, damage: Finding | None = None)
     epochs = () if entry is None else epochs_of(load_leader_epochs(entry.location))
     is_tiered_topic, segments = _remote_segments(partition, partition.topic)
     segments = [each for each in segments if each.end_offset >= partition.log_start_offset]
+    count = len(segments)
     if epochs:
-        is_lost = bool(segments) and len(deleted_by_epochs(segments, epochs[0][0])) == len(segments)
+        segments = deleted_by_epochs(segments, epochs[0][0])
+        is_lost = bool(segments)
     else:
         own = [each for each in partition.segments if not is_tiered(each.log.location)]
         has_begun = any(each.base_offset or each.size for each in own)
@@ -59,10 +61,17 @@ def check_remote_epochs(partition: PartitionPath, damage: Finding | None = None)
         what, expected, found = damage.message, damage.expected, damage.found
     elif epochs:
         last = max(max(each.epochs, default=-1) for each in segments)
-        what, expected, found = "its leader epochs are wrong", f"epoch {last} or before", f"epoch {epochs[0][0]} first"
+        first = min(min(each.epochs, default=last) for each in segments)
+        what, expected, found = (
+            "its first leader epochs are missing",
+            f"epoch {first} or before",
+            f"epoch {epochs[0][0]} first",
+        )
     else:
         what, expected, found = "it has no leader epochs", "a line for each leader epoch", None
-    which = f"its {len(segments)} remote segment{'s' * (len(segments) != 1)}" if segments else "its remote segments"
+    which = f"its {count} remote segment{'s' * (count != 1)}" if segments else "its remote segments"
+    if 0 < len(segments) < count:
+        which = f"{len(segments)} of {which}"
     text = f"{what}; the topic is tiered, and a leader without its leader epochs deletes {which} from the bucket"
     path = (location / names.LEADER_EPOCH_CHECKPOINT).path if entry is None else entry.path
     return Finding("error", Kind.REMOTE_EPOCHS_LOST, path, message=text, expected=expected, found=found)

@@ -11,6 +11,7 @@ from brokerless.findings import Finding
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_metadata import STATES, RemoteMetadata, SegmentMetadata, read_remote_metadata
 from brokerless.log import names
+from brokerless.log.directory import log_directories_below
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered.detection import OPTION, is_joined, remote_of
 from brokerless.offset_spans import union, without
@@ -101,10 +102,11 @@ def metadata_partitions(location: Location) -> list[PartitionReader]:
 
 def log_directory_of(location: Location) -> Location:
     """A log directory, or that of a partition's directory, without what is chosen of remote segments."""
-    above = location.parent
-    is_partition = names.parse_partition_directory(location.name) is not None
-    path = above.path if is_partition and above is not None else location.path
-    return without_remote(location.at(path))
+    own = without_remote(location)
+    above = own.parent
+    if above is None or names.parse_partition_directory(own.name) is None or log_directories_below(own, 0):
+        return own  # such as node-1, or kafka-0
+    return above
 
 
 def without_remote(location: Location) -> Location:

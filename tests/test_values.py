@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -120,6 +120,14 @@ def test_a_message_has_nothing_of_the_content() -> None:
         with pytest.raises(WrongJsonError) as caught:
             from_json(data, Document)
         assert "secret" not in str(caught.value)
+
+
+def test_half_of_a_surrogate_pair_is_no_name_that_there_is() -> None:
+    class Kinds(Value, frozen=True):
+        kind: Literal["a", "b"]
+
+    with pytest.raises(WrongJsonError, match="surrogate"):
+        from_json(b'{"kind": "\\ud800"}', Kinds)
 
 
 def test_a_message_is_short() -> None:

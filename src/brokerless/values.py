@@ -49,6 +49,8 @@ def from_members(parsed: Any, kind: type[ValueT]) -> ValueT:
     """A value out of what :func:`parse_json` returned. Raises :class:`WrongJsonError`."""
     try:
         return msgspec.convert(parsed, kind, str_keys=True)
+    except UnicodeError as error:  # of msgspec, which compares texts as UTF-8
+        raise WrongJsonError("a text has half of a surrogate pair") from error
     except (msgspec.ValidationError, RecursionError) as error:
         raise WrongJsonError(str(error)[:LONGEST_REASON]) from error
 

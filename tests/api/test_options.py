@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,3 +57,26 @@ def test_a_restart_takes_the_bound_of_batches() -> None:
     bounded = log.restart(max_batch_bytes=1)
     assert bounded.directory is not None
     assert log.partition("txn", 0).restart(max_batch_bytes=1 << 20).is_harmless
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"blank_fields": "customer"}, r"give \['customer'\]"),
+        ({"blank": True, "blank_fields": ["customer"]}, "exclude each other"),
+        ({"where": 5}, "no condition of SQL"),
+        ({"max_batch_bytes": -1}, "no number of bytes above 0"),
+        ({"max_batch_bytes": "x"}, "not a whole number"),
+    ],
+)
+def test_an_erasure_takes_what_its_options_are(options: dict[str, Any], says: str, tmp_path: Path) -> None:
+    """Letters of a field's name are no fields, of which none would be blanked."""
+    with pytest.raises(UsageError, match=says):
+        brokerless.open("demo/data").erase(tmp_path / "to", **{"keys": ["o-101230"], **options})
+
+
+def test_a_read_takes_what_its_options_are() -> None:
+    log = brokerless.open("demo/data")
+    for options in ({"max_batch_bytes": 0}, {"done": None}):
+        with pytest.raises(UsageError, match=r"max_batch_bytes|done"):
+            log.records(**options)

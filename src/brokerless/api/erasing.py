@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from brokerless.api.jobs import bound
+from brokerless.errors import UsageError
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import OnDamage
@@ -43,6 +44,12 @@ def erase(
     from brokerless.jobs.rewrite.reading import raise_damage
     from brokerless.tables.record_filter import given_header
 
+    if isinstance(blank_fields, str):
+        raise UsageError(f"blank_fields: {blank_fields!r} is no list of fields; give [{blank_fields!r}]")
+    if blank and blank_fields:
+        raise UsageError("blank and blank_fields exclude each other; use one of them")
+    if where is not None and not isinstance(where, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"where: {where!r} is no condition of SQL")
     own_keys = None if keys is None else given_keys(keys)
     own_header = None if header is None else given_header(header)
     blanking = None

@@ -616,8 +616,8 @@ class Log(LogTables):
         storage_options : dict, optional
             fsspec's options of ``to``, where it is a URL.
         on_damage : callable, optional
-            Called with each :class:`Finding`, and with those of values that lack a field that is blanked. Without it,
-            the first error is raised.
+            Called with each :class:`Finding`, and with one for each field that selected values lack, which is in
+            ``fields`` of the result in any case. Without it, the first damage is raised.
         spark : str, SparkSession or SparkContext, default "none"
             A session to run on, or a master such as ``"local[4]"`` for which one is started; a partition is a task. By
             default this process does it all.

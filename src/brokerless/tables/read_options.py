@@ -53,7 +53,9 @@ class ReadOptions:
             raise UsageError(f"isolation: {self.isolation!r} is neither 'read_uncommitted' nor 'read_committed'")
         if (whole_number("limit", self.limit) or 0) < 0:
             raise UsageError(f"limit: {self.limit} is not a number of records")
-        whole_number("max_batch_bytes", self.max_batch_bytes)
+        check_bound(self.max_batch_bytes)
+        if not callable(self.done):
+            raise UsageError(f"done: {self.done!r} is no function that takes numbers of bytes")
         if self.jobs is not None and (not isinstance(self.jobs, int) or self.jobs < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"jobs: {self.jobs!r} is not a number of threads; 1 is for none beside the caller's")
         if self.filter is not None:
@@ -86,6 +88,15 @@ def whole_number(name: str, value: object) -> int | None:
         return operator.index(value)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     except TypeError as error:
         raise UsageError(f"{name}: {value!r} is not a whole number") from error
+
+
+def check_bound(max_batch_bytes: object) -> int | None:
+    """Return what one batch may inflate to, in bytes, as it was given. Raises :class:`UsageError` for no number above
+    0."""
+    found = whole_number("max_batch_bytes", max_batch_bytes)
+    if found is not None and found < 1:
+        raise UsageError(f"max_batch_bytes: {found} is no number of bytes above 0")
+    return found
 
 
 def range_of(

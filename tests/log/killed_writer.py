@@ -47,8 +47,9 @@ def made(offset: int) -> NDArray[np.uint8]:
 
 
 def end_of_transaction(offset: int) -> NDArray[np.uint8]:
-    """The marker after the two records at an offset."""
-    return marker(offset + 2, (TRANSACTIONAL_PRODUCER, 0), commit=offset % 2 == 0, timestamp=offset)
+    """The marker after the two records at an offset, of the same leader."""
+    is_even, epoch = offset % 2 == 0, offset // 500
+    return marker(offset + 2, (TRANSACTIONAL_PRODUCER, 0), commit=is_even, timestamp=offset, epoch=epoch)
 
 
 def everything(until: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:

@@ -86,11 +86,13 @@ def on_terminal(
     then: Callable[[int, str], object] = lambda process, sent: None,
     stdin: int | None = None,
     typed: Callable[[str], str] | None = None,
+    is_impatient: bool = False,
     is_new: bool = False,
 ) -> Session:
     """Runs a command line with stderr (and stdout) as a terminal, in a copy of this process, which has loaded what a
     new one (``is_new``) loads for a second. ``then`` is called with its ID and what came so far, whenever more has
-    come. ``typed``: what is typed by then; with it, stdin is the terminal as well, and its keys send signals."""
+    come. ``typed``: what is typed by then; with it, stdin is the terminal as well, and its keys send signals.
+    ``is_impatient``: it is asked as well when nothing has come for a second, as people press a key that did nothing."""
     mine, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     read_out, write_out = os.pipe()
@@ -119,7 +121,10 @@ def on_terminal(
         open_files.register(file, selectors.EVENT_READ)
     until = time.monotonic() + 120
     while open_files.get_map() and time.monotonic() < until:
-        for ready, _ in open_files.select(1):
+        found = open_files.select(1)
+        if not found and typed is not None and is_impatient:
+            os.write(mine, typed(parts[mine].decode(errors="replace")).encode())
+        for ready, _ in found:
             file = ready.fd
             try:
                 piece = os.read(file, 1 << 16)

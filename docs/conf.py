@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 project = "brokerless"
 author = "the brokerless contributors"
 version = release = brokerless.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+napoleon_google_docstring = False
+strip_signature_backslash = True  # or as_, a parameter, would be a reference
 exclude_patterns = ["_build"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 

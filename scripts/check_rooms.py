@@ -24,7 +24,7 @@ ORDER = (
     "log.segment log.ranges log.positions log.read_progress log.live_segments log.seek log.offset_checks",
     "log.offset_gaps log.producer log.partition log.tail log.write log.recovery log.commit",
     "tables interchange table_formats internals explanation typed",
-    "jobs.run jobs.manifest jobs.named_partitions jobs.directory_state jobs.segment_checks jobs.epoch_checks",
+    "jobs.run jobs.manifest jobs.named_partitions jobs.directory_state jobs.epoch_checks jobs.segment_checks",
     "jobs.recovered jobs.rewrite jobs.verify jobs.restart jobs.audit jobs.convert jobs.compact",
     "jobs.size jobs.load jobs.export jobs.salvage jobs.merge",
     "jobs.cluster jobs.rebuild jobs.restore jobs.trim jobs.report jobs.erase jobs.prove jobs.pipeline",

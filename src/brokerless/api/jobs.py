@@ -172,7 +172,7 @@ def list_paths(paths: Paths, if_none: str) -> list[str]:
 
 
 def bound(max_batch_bytes: int | None) -> int:
-    """What one batch may inflate to, in bytes: as requested, or 128 MiB. Raises :class:`UsageError`."""
+    """Return what one batch may inflate to, in bytes: as requested, or 128 MiB. Raises :class:`UsageError`."""
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.tables.read_options import check_bound
 

@@ -77,7 +77,7 @@ class PagedOutput(io.RawIOBase):
 
     @property
     def is_quit(self) -> bool:
-        """Whether a pager was quit while there was more to write."""
+        """Return whether a pager was quit while there was more to write."""
         return self._is_quit
 
     def release(self) -> None:
@@ -188,7 +188,7 @@ def to_pager(text: str) -> bool:
 
 
 def is_for_reading(name: str, options: Namespace | None) -> bool:
-    """Whether a command does nothing but print; the shell of ``sql`` does more."""
+    """Return whether a command does nothing but print; the shell of ``sql`` does more."""
     if _is_off or getattr(options, "no_pager", False):
         return False
     if name == "sql":
@@ -205,7 +205,7 @@ def rows_of(text: str, columns: int) -> int:
 
 
 def _is_at_terminal(options: Namespace | None) -> bool:
-    """Whether somebody can turn pages: what is read may come from stdin, as a pager reads the terminal itself."""
+    """Return whether somebody can turn pages: what is read may be stdin, as a pager reads the terminal itself."""
     if sys.stdout is None or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
         return False
     return "-" in getattr(options, "paths", ()) or (sys.stdin is not None and sys.stdin.isatty())

@@ -116,6 +116,20 @@ class LeaderEpochCheck:
             )
 
 
+def check_leader_epochs(partition: PartitionPath) -> Iterator[Finding]:
+    """What is wrong with a partition's ``leader-epoch-checkpoint``, or with its absence, by itself."""
+    entry = partition.leader_epoch_checkpoint
+    loaded = None if entry is None else load_leader_epochs(entry.location)
+    findings = () if loaded is None else loaded.findings
+    if loaded is None or not len(loaded.epochs):
+        from brokerless.internals.remote.leader_epochs import check_remote_epochs
+
+        damage = next((each for each in findings if each.severity == "error"), None)
+        if (lost := check_remote_epochs(partition, damage)) is not None:
+            findings = (lost,)
+    yield from findings
+
+
 def check_epochs(
     partition: PartitionPath, check: LeaderEpochCheck, end_offset: int, is_partition: bool
 ) -> Iterator[Finding]:

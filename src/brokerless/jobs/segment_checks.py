@@ -20,7 +20,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.decoder import Decoder
-from brokerless.internals.remote.leader_epochs import check_leader_epochs
+from brokerless.jobs.epoch_checks import check_leader_epochs
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.checkpoint.quorum_state import load_quorum_state

@@ -16,9 +16,9 @@ import brokerless
 from brokerless.cli import main
 from brokerless.findings import Finding, Kind
 from brokerless.internals.remote import unread_segments
-from brokerless.internals.remote.leader_epochs import check_leader_epochs, check_remote_epochs
+from brokerless.internals.remote.leader_epochs import check_remote_epochs
 from brokerless.internals.remote.segment_metadata import RemoteMetadata
-from brokerless.jobs.epoch_checks import LeaderEpochCheck, check_epochs
+from brokerless.jobs.epoch_checks import LeaderEpochCheck, check_epochs, check_leader_epochs
 from brokerless.jobs.restart.job import plan_directories
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.storage.location import Location

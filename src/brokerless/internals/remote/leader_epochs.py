@@ -6,7 +6,7 @@ A leader deletes the segments whose leader epochs are all before its first one, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from brokerless.findings import Finding, Kind
 from brokerless.internals.remote.storage import (
@@ -23,18 +23,6 @@ from brokerless.log.checkpoint.leader_epochs import epochs_of, load_leader_epoch
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import PartitionPath
 from brokerless.log.tiered.detection import is_tiered
-
-
-def check_leader_epochs(partition: PartitionPath) -> Iterator[Finding]:
-    """What is wrong with a partition's ``leader-epoch-checkpoint``, or with its absence, by itself."""
-    entry = partition.leader_epoch_checkpoint
-    loaded = None if entry is None else load_leader_epochs(entry.location)
-    findings = () if loaded is None else loaded.findings
-    if loaded is None or not len(loaded.epochs):
-        damage = next((each for each in findings if each.severity == "error"), None)
-        if (lost := check_remote_epochs(partition, damage)) is not None:
-            findings = (lost,)
-    yield from findings
 
 
 def check_remote_epochs(partition: PartitionPath, damage: Finding | None = None) -> Finding | None:

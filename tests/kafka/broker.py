@@ -185,12 +185,17 @@ class KafkaBroker:
         return sorted((self.log_dir / f"{topic}-{partition}").glob("*.log"))
 
     def copy_log_dir(self, target: Path) -> Path:
-        """The log directory as it is now, also of a running broker, without its lock."""
+        """The log directory as it is now, also of a running broker, without its lock, and without files that a broker
+        renames or removes between their listing and their copy: a checkpoint's next content has a name of its own."""
 
         def leave_out(_directory: str, names: list[str]) -> list[str]:
             return [name for name in names if name == ".lock"]
 
-        return Path(shutil.copytree(self.log_dir, target, ignore=leave_out))
+        def copy_if_there(source: str, to: str) -> None:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copy2(source, to)
+
+        return Path(shutil.copytree(self.log_dir, target, ignore=leave_out, copy_function=copy_if_there))
 
 
 def make_archive_of_broker() -> None:

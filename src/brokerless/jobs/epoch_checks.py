@@ -2,12 +2,17 @@
 
 Followers ask the checkpoint where they differ from the leader, so a wrong one makes them cut off too much or too
 little (``LeaderEpochFileCache``, 4.1.1).
+
+An epoch begins at the base offset of a batch, or, where nothing was written in it, at the end of the log
+(``UnifiedLog.append``, ``Partition.makeLeader``): no entry lies within a batch, nor between batches of one epoch. Only
+the first one may, as it moves to the log start offset (``truncateFromStart``). An entry between batches of different
+epochs proves nothing: compaction may have removed what was there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,32 +21,46 @@ from brokerless.log.checkpoint.leader_epochs import LeaderEpochs, load_leader_ep
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import has_changed, segment_now
 from brokerless.log.segment import Chunk
+from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.paths import is_remote
 from brokerless.log.tiered.detection import is_tiered
 
-Change = tuple[int, int, str, int]
-"""A batch of another epoch than the one before it: its epoch, offset, path and position."""
+
+@dataclass(slots=True)
+class EpochRun:
+    """Batches of one leader epoch, one after the other. ``path`` and ``position`` are the first one's;
+    ``last_offset``: of the last one, included."""
+
+    epoch: int
+    start_offset: int
+    last_offset: int
+    path: str
+    position: int
 
 
 @dataclass(slots=True)
 class LeaderEpochCheck:
-    """Follows a partition's intact batches, and keeps where each epoch begins. ``has_legacy``: whether messages v0 or
+    """Follows a partition's intact batches, and keeps the runs of each epoch. ``has_legacy``: whether messages v0 or
     v1 were among them."""
 
     _last: int = -1
-    changes: list[Change] = field(default_factory=list[Change])
+    runs: list[EpochRun] = field(default_factory=list[EpochRun])
     has_legacy: bool = False
 
     def follow(self, chunk: Chunk, path: str) -> Iterator[Finding]:
         batches = chunk.batches
-        stamped = batches.partition_leader_epoch.astype(np.int64)
-        if batches.is_legacy.any():
+        if not batches.all_v2:
             # Messages v0 and v1 have no epoch, and make the log forget those before.
-            self.changes.clear()
+            self.runs.clear()
             self.has_legacy = True
-        for row in np.flatnonzero(stamped != np.concatenate([[self._last], stamped[:-1]])).tolist():
-            epoch = int(stamped[row])
+        stamped = batches.partition_leader_epoch
+        changed = (np.flatnonzero(stamped[1:] != stamped[:-1]) + 1).tolist()
+        for row, following in zip([0, *changed], [*changed, len(stamped)], strict=True):
+            epoch, last_offset = int(stamped[row]), int(batches.last_offset[following - 1])
             if epoch < 0:
+                continue
+            if epoch == self._last and self.runs:
+                self.runs[-1].last_offset = last_offset
                 continue
             position, offset = int(chunk.positions[row]), int(batches.entry_offset[row])
             if epoch < self._last:
@@ -59,7 +78,7 @@ class LeaderEpochCheck:
                     expected=expected,
                     found=found,
                 )
-            self.changes.append((epoch, offset, path, position))
+            self.runs.append(EpochRun(epoch, offset, last_offset, path=path, position=position))
             self._last = epoch
 
     def watch(self, chunk: Chunk, path: str) -> tuple[Finding, ...]:
@@ -71,42 +90,33 @@ class LeaderEpochCheck:
     def add(self, following: LeaderEpochCheck) -> None:
         """Goes on with the batches of the next segment, which were followed by themselves."""
         if following.has_legacy:
-            self.changes.clear()
+            self.runs.clear()
             self.has_legacy = True
-        self.changes += following.changes
+        runs = list(following.runs)
+        if self.runs and runs and runs[0].epoch == self.runs[-1].epoch:
+            self.runs[-1] = replace(self.runs[-1], last_offset=runs.pop(0).last_offset)
+        self.runs += runs
 
     def findings(self, checkpoint: LeaderEpochs | None, end_offset: int, is_partition: bool) -> Iterator[Finding]:
         """The checkpoint against the batches, when all were followed. ``end_offset`` of the log; ``is_partition``: this
         is a partition's directory, in which a broker keeps a checkpoint."""
         if checkpoint is None:
-            if self.changes and is_partition:
-                epoch, offset, path, position = self.changes[0]
+            if self.runs and is_partition:
+                first = self.runs[0]
                 text = "batches have a leader epoch, but there is no leader-epoch-checkpoint beside them"
                 yield Finding(
-                    "info", Kind.LEADER_EPOCH_CHECKPOINT_MISSING, path, position=position, offset=offset, message=text
+                    "info",
+                    Kind.LEADER_EPOCH_CHECKPOINT_MISSING,
+                    first.path,
+                    position=first.position,
+                    offset=first.start_offset,
+                    message=text,
                 )
             return
         if checkpoint.findings:
             return
+        yield from filter(None, (_mismatch(run, checkpoint) for run in self.runs))
         starts, epochs = checkpoint.start_offsets, checkpoint.epochs
-        for epoch, offset, path, position in self.changes:
-            at = int(np.searchsorted(starts, offset, side="right")) - 1
-            if at < 0 and len(epochs) and epoch <= int(epochs[0]):
-                continue  # records before it were deleted, and with them their epochs
-            if at < 0 or int(epochs[at]) != epoch:
-                text = f"this batch has another leader epoch than {checkpoint.file} says"
-                expected = "no epoch" if at < 0 else f"epoch {epochs[at]} from offset {starts[at]}"
-                found = f"epoch {epoch}"
-                yield Finding(
-                    "warning",
-                    Kind.LEADER_EPOCH_MISMATCH,
-                    path,
-                    position=position,
-                    offset=offset,
-                    message=text,
-                    expected=expected,
-                    found=found,
-                )
         if len(starts) and int(starts[-1]) > end_offset:
             text = "the last leader epoch begins after the end of the log: what was written in it is not there"
             expected, found = f"at most offset {end_offset}", f"epoch {epochs[-1]} from offset {starts[-1]}"
@@ -114,6 +124,39 @@ class LeaderEpochCheck:
             yield Finding(
                 "warning", kind, checkpoint.file, offset=int(starts[-1]), message=text, expected=expected, found=found
             )
+
+
+def _mismatch(run: EpochRun, checkpoint: LeaderEpochs) -> Finding | None:
+    """How the checkpoint contradicts the batches of a run, if it does: the epoch at its first offset, else an entry
+    that begins after that and within the run."""
+    starts, epochs = checkpoint.start_offsets, checkpoint.epochs
+    following, after = np.searchsorted(starts, (run.start_offset, run.last_offset), side="right").tolist()
+    is_before_all = not following and len(epochs) and run.epoch <= int(epochs[0])
+    if not is_before_all and (not following or int(epochs[following - 1]) != run.epoch):
+        expected = "no epoch" if not following else f"epoch {epochs[following - 1]} from offset {starts[following - 1]}"
+        return Finding(
+            "warning",
+            Kind.LEADER_EPOCH_MISMATCH,
+            run.path,
+            position=run.position,
+            offset=run.start_offset,
+            message=f"this batch has another leader epoch than {checkpoint.file} says",
+            expected=expected,
+            found=f"epoch {run.epoch}",
+        )
+    if is_before_all and int(epochs[0]) == run.epoch:
+        following = 1  # records before it were deleted, and with them their epochs
+    if following >= after:
+        return None
+    return Finding(
+        "warning",
+        Kind.LEADER_EPOCH_MISMATCH,
+        checkpoint.file,
+        offset=int(starts[following]),
+        message="a leader epoch begins within batches of another one",
+        expected=f"epoch {run.epoch} up to offset {run.last_offset}",
+        found=f"epoch {epochs[following]} from offset {starts[following]}",
+    )
 
 
 def check_leader_epochs(partition: PartitionPath) -> Iterator[Finding]:
@@ -141,6 +184,7 @@ def check_epochs(
     last = partition.segments[-1] if wrong and partition.segments else None
     if last is not None and _has_changed(last):  # a broker appends to it, or truncates it, and writes its checkpoint
         wrong = [each for each in wrong if each.offset is not None and each.offset < last.base_offset]
+        wrong = [] if entry is None or _is_rewritten(entry) else wrong
     if _has_remote_offsets(partition) or any(each.kind in _DEADLY for each in wrong):
         from brokerless.internals.remote.leader_epochs import check_remote_epochs
 
@@ -163,6 +207,13 @@ def _has_changed(segment: SegmentPaths) -> bool:
         return False
     now, _ = segment_now(segment)
     return now is None or has_changed(now.log, segment.log)
+
+
+def _is_rewritten(listed: DirectoryEntry) -> bool:
+    """Whether a file on this machine is not what was listed any more."""
+    directory = listed.location.at(listed.path.removesuffix(listed.name))
+    now = directory.find_entry(listed.name)
+    return now is None or has_changed(now, listed)
 
 
 _DEADLY = (Kind.LEADER_EPOCH_MISMATCH, Kind.LEADER_EPOCH_CHECKPOINT_MISSING)

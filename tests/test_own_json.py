@@ -37,7 +37,7 @@ GROWING = {"topic": "orders", "partition": 0, "base_offset": 0, "end_offset": 0,
 
 def load_journal(at: Path) -> None:
     found = commit_journal.load_journal(Location(str(at / names.COMMIT_JOURNAL)))
-    for name in [*found.hidden, *(name for pair in found.new for name in pair)]:
+    for name in [*found.hidden, *(name for each in found.new for name in (each.staged, each.name))]:
         assert names.parse_partition_directory(name) is not None
         assert "/" not in name
 

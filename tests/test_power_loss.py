@@ -269,7 +269,7 @@ def record_restore() -> Recorded:
         left = {name: data for name, data in killed_restore.contents(target).items() if "-delete/" not in name}
         is_begun = any(left.get(name) != data for name, data in before.items() if name.endswith(".log"))
         wrong: list[Any] = []
-        if is_begun and ".brokerless-restore" not in left and left != expected:
+        if is_begun and names.COMMIT_JOURNAL not in left and left != expected:
             wrong.append("changed without a journal")
         code, said = killed_restore.run(root, target)
         found = killed_restore.contents(target)

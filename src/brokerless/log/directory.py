@@ -6,7 +6,7 @@ listed apart: orphaned files of an interrupted compaction or deletion, and forei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -15,7 +15,7 @@ from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.log import names
-from brokerless.log.checkpoint.hidden_segments import hidden_segments
+from brokerless.log.checkpoint.hidden_segments import NOTHING_HIDDEN, HiddenSegments, hidden_segments
 from brokerless.log.checkpoint.log_start import LogStartOffsets
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.names import INCLUDE, Include, PartitionState, SegmentFile, SegmentFileKind
@@ -193,9 +193,11 @@ def _resolve_directory(location: Location, include: Collection[str]) -> LogDirec
         own = _with_remote_segments(describe_partition(location, settled_entries(location, entries)))
         if own.segments or own.snapshots or own.orphaned_files:
             above = location.parent
-            hidden = {} if above is None else hidden_segments(above, is_listed=False)
+            hidden = None if above is None else hidden_segments(above, is_listed=False)
             log_starts = LogStartOffsets("deleted" in include, {})
-            return LogDirectory(location, "partition", (_from_log_start(_hide(own, hidden or {}), log_starts),))
+            return LogDirectory(
+                location, "partition", (_from_log_start(_hide(own, hidden or NOTHING_HIDDEN), log_starts),)
+            )
     found = side_by_side(_subdirectory, subdirectories, location.is_remote)
     kafka = {one.name: each for one, each in zip(subdirectories, found, strict=True) if not _is_foreign(each)}
     if files or kafka:  # a partition whose disk is not there, say
@@ -215,7 +217,7 @@ def _resolve_directory(location: Location, include: Collection[str]) -> LogDirec
     log_starts = LogStartOffsets("deleted" in include, files)
     partitions = sorted((_from_log_start(_hide(each, hidden), log_starts) for each in kafka.values()), key=_order)
     read_states = {"live", *include}
-    new = {name for name, base_offset in hidden.items() if base_offset < 0}
+    new = {name for name, base_offset in hidden.segments.items() if base_offset < 0}
     to_read: list[PartitionPath] = []
     others: list[PartitionPath] = []
     for each in partitions:
@@ -420,18 +422,12 @@ def _lone_file(location: Location) -> PartitionPath:
     return PartitionPath(None, None, location, segments=(SegmentPaths(base_offset, entry),))
 
 
-def _hide(partition: PartitionPath, hidden: Mapping[str, int]) -> PartitionPath:
+def _hide(partition: PartitionPath, hidden: HiddenSegments) -> PartitionPath:
     name = directory_name(partition.path)
-    if name not in hidden:
+    if name not in hidden.segments:
         return partition
-    kept = tuple(segment for segment in partition.segments if segment.base_offset < hidden[name])
-    text = (
-        "not read: a commit to this log directory is going on, or was cut short; then the next one, or whoever opens "
-        f"one of its partitions for writing, completes or undoes it ({names.COMMIT_JOURNAL} says which)"
-    )
-    begins = hidden[name] if hidden[name] >= 0 else None
-    finding = Finding("info", Kind.UNCOMMITTED, partition.path, offset=begins, message=text)
-    return replace(partition, segments=kept, findings=(*partition.findings, finding))
+    kept = tuple(segment for segment in partition.segments if segment.base_offset < hidden.segments[name])
+    return replace(partition, segments=kept, findings=(*partition.findings, hidden.finding(partition.path, name)))
 
 
 def _from_log_start(partition: PartitionPath, log_starts: LogStartOffsets) -> PartitionPath:

@@ -20,6 +20,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import (
     GrowingPartition,
     Journal,
+    Renaming,
     committing,
     last_batch,
     load_journal,
@@ -65,14 +66,19 @@ def test_readers_pass_over_what_a_journal_lists_and_say_so(tmp_path: Path) -> No
     commit_all(tmp_path, prepare(tmp_path))
     base = max(segment for segment in segments(tmp_path / "old-0") if segment <= 10)
     assert base == 10
-    journal = Journal.begun().grow(GrowingPartition("old", 0, base, 10, 3)).decide(((UNFINISHED, "new-1"),))
+    journal = Journal.begun().grow(GrowingPartition("old", 0, base, 10, 3)).decide([Renaming(UNFINISHED, "new-1")])
     write_journal(tmp_path, journal)
     assert load_journal(Location(str(tmp_path / JOURNAL))) == journal
     assert visible(tmp_path) == {**{name: AFTER[name] for name in ("new-0", "old-1")}, "old-0": BEFORE["old-0"]}
     found = brokerless.open(tmp_path)
     (old,) = [each for each in found.partitions if each.path.endswith("old-0")]
     (finding,) = [each for each in old.verify() if each.kind == "uncommitted"]
+    assert (finding.severity, finding.offset) == ("warning", 10)
+    assert "a commit to this log directory was cut short" in finding.message
+    with committing(tmp_path):
+        (finding,) = [each for each in brokerless.open(tmp_path / "old-0").verify() if each.kind == "uncommitted"]
     assert (finding.severity, finding.offset) == ("info", 10)
+    assert "a commit to this log directory is going on, or was cut short" in finding.message
     (hidden,) = [each for each in found.directory.others if each.topic == "new"]
     assert [each.kind for each in hidden.findings] == ["uncommitted"]
     # By its own path, a partition is the same as in its log directory.
@@ -86,7 +92,7 @@ def segments(directory: Path) -> list[int]:
 
 def test_a_reader_that_meets_the_end_of_a_commit_looks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit_all(tmp_path, prepare(tmp_path))
-    write_journal(tmp_path, Journal.begun().decide(((UNFINISHED, "new-1"),)))
+    write_journal(tmp_path, Journal.begun().decide([Renaming(UNFINISHED, "new-1")]))
     import brokerless.log.directory as module
 
     listings = 0
@@ -161,11 +167,52 @@ def test_what_a_broker_went_on_with_is_not_undone(tmp_path: Path) -> None:
         log.append(batch(5, 5, epoch=3))
         log.append(batch(10, epoch=4))
     write_journal(tmp_path, Journal.begun().grow(GrowingPartition("old", 0, 5, 5, 3)))
+    (tmp_path / names.CLEAN_SHUTDOWN).unlink()
     assert visible(tmp_path) == {"old-0": [0, 1, 2, 3, 4]}
     with pytest.raises(UsageError, match=r"a broker ran .* from offset 5 on; to keep it, remove .*-commit"):
         settle(tmp_path)
     (tmp_path / JOURNAL).unlink()
     assert visible(tmp_path) == {"old-0": [*range(11)]}
+
+
+def test_nothing_is_undone_where_the_last_writer_has_stopped_cleanly(tmp_path: Path) -> None:
+    """A journal that is no commit's of this directory, or older than what was written since."""
+    with open_log(tmp_path, "old", 0, CONFIG) as log:
+        log.append(batch(0, 5, epoch=3))
+    write_journal(tmp_path, Journal.begun().grow(GrowingPartition("old", 0, 0, 0, -1)))
+    for again in (lambda: settle(tmp_path), lambda: open_log(tmp_path, "old", 0), lambda: commit(tmp_path, [])):
+        with pytest.raises(UsageError, match=r"removes what old-0 has from offset 0 on; but .* has stopped cleanly"):
+            again()
+    (tmp_path / JOURNAL).unlink()
+    assert visible(tmp_path) == {"old-0": [*range(5)]}
+    assert (tmp_path / names.CLEAN_SHUTDOWN).exists()
+
+
+def test_who_settles_a_commit_says_what_becomes_of_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with open_log(tmp_path, "old", 0, CONFIG) as log:
+        log.append(batch(0, 5, epoch=3))
+    (tmp_path / names.CLEAN_SHUTDOWN).unlink()
+    write_journal(tmp_path, Journal.begun().grow(GrowingPartition("old", 0, 0, 0, 3)))
+    settle(tmp_path)
+    assert caplog.messages == [
+        f"{tmp_path}: a commit that a stop had cut short was undone; offsets 0 to 4 of old-0 were removed"
+    ]
+    caplog.clear()
+    new = write(tmp_path, "new-0", 0, 3)
+    write_journal(tmp_path, Journal.begun().decide([Renaming(new.directory, new.name)]))
+    settle(tmp_path)
+    assert caplog.messages == [f"{tmp_path}: a commit that a stop had cut short was completed: new-0"]
+
+
+def test_a_partition_that_came_meanwhile_is_not_mistaken_for_the_new_one(tmp_path: Path) -> None:
+    new = write(tmp_path, "new-0", 0, 3)
+    write_journal(tmp_path, Journal.begun().decide([Renaming(new.directory, new.name)]))
+    (tmp_path / "new-0").mkdir()
+    with pytest.raises(UsageError, match="new-0: this partition came meanwhile; move it away, and run this again"):
+        settle(tmp_path)
+    (tmp_path / "new-0").rmdir()
+    settle(tmp_path)
+    assert visible(tmp_path) == {"new-0": [0, 1, 2]}
 
 
 def test_what_was_decided_is_not_discarded_where_its_end_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +237,7 @@ def test_what_was_decided_is_not_discarded_where_its_end_fails(tmp_path: Path, m
 
 def test_what_a_broker_deleted_meanwhile_is_reported(tmp_path: Path) -> None:
     one, other = write(tmp_path, "a-0", 0, 3), write(tmp_path, "b-0", 0, 3)
-    write_journal(tmp_path, Journal.begun().decide(((one.directory, one.name), (other.directory, other.name))))
+    write_journal(tmp_path, Journal.begun().decide(Renaming(each.directory, each.name) for each in (one, other)))
     shutil.rmtree(tmp_path / other.directory)
     with pytest.raises(UsageError, match="what b-0 should become was deleted"):
         settle(tmp_path)
@@ -207,7 +254,7 @@ def test_a_journal_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
         brokerless.open(tmp_path)
     with pytest.raises(UnreadableError, match=r"not what brokerless writes there .*; move the file away"):
         settle(tmp_path)
-    (tmp_path / JOURNAL).write_text('{"version": 2}')
+    (tmp_path / JOURNAL).write_text('{"version": 3}')
     with pytest.raises(UsageError, match="a newer brokerless wrote this"):
         brokerless.open(tmp_path)
 

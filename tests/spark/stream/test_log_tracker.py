@@ -21,7 +21,7 @@ from tests.spark.limits import HAS_LIMITS, needs_limits
 from tests.spark.test_plan import kafkas
 
 from brokerless.errors import DamageError, UnreadableError, UsageError
-from brokerless.log.checkpoint.commit_journal import GrowingPartition, Journal, write_journal
+from brokerless.log.checkpoint.commit_journal import GrowingPartition, Journal, Renaming, write_journal
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.names import COMMIT_JOURNAL
 from brokerless.spark.source import BrokerlessSource
@@ -125,7 +125,7 @@ def test_what_a_commit_adds_is_there_when_the_commit_has_ended(
     before = [row for row in all_of_it if row[2] < last]
     query = Query(tmp_path, startingOffsets="earliest", mode=mode)
     growing = GrowingPartition("segments", 0, last, last, -1)
-    journal = Journal.begun().grow(growing).decide(((unfinished_name("edges", 0), "edges-0"),))
+    journal = Journal.begun().grow(growing).decide([Renaming(unfinished_name("edges", 0), "edges-0")])
     write_journal(tmp_path, journal)
     assert query.trigger() == before
     assert query.trigger() == []

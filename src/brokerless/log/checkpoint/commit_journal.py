@@ -2,19 +2,20 @@
 
 Three files of ours in a log directory, which a broker ignores (``LogManager.loadLogs`` lists directories only, 4.1.1).
 The journal exists from before the first change until after the last one, and lists what changes: readers skip that, and
-the next writer completes or undoes it. A commit holds the lock. The third file has the last committed batch of each
-streaming query that wrote here.
+the next writer completes or undoes it. A commit of several directories has one in each (``commit/joint_commit.py``). A
+commit holds the lock. The third file has the last committed batch of each streaming query that wrote here.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Mapping
+import re
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import names
@@ -37,6 +38,7 @@ from brokerless.values import (
 
 _LIMIT = 16 << 20
 """Bytes of one of these files: some 100,000 partitions."""
+_UNIQUE = re.compile(r"[0-9a-f]{32}")
 
 
 class GrowingPartition(Value, frozen=True, rename=None):
@@ -60,41 +62,88 @@ class GrowingPartition(Value, frozen=True, rename=None):
         return names.partition_directory(self.topic, self.partition)
 
 
-class Journal(Value, frozen=True, rename=None):
-    """``growing``: partitions that are appended to. ``new``: pairs of the name that a new partition's directory has and
-    the one that it gets. ``query``: of which streaming query this is which batch.
+class Renaming(Value, frozen=True, array_like=True):
+    """A new partition that gets its name, by the names of directories: ``staged`` is the one that it has until then.
 
-    ``is_decided``: whether all is written and only names are left; before that, it is undone after a crash.
+    The others are of a commit of several log directories only. What has the ``name`` already is moved to ``aside``, in
+    a directory beside the log directory; or, if that is ``discarded``, to this name in it, and removed at the end.
+    ``offsets``: the members of the :class:`PartitionOffsets` that are recorded with the name, as until then they are
+    those of what it replaces.
     """
 
-    version: Literal[1]
+    staged: str
+    name: str
+    aside: str | None = None
+    discarded: str | None = None
+    offsets: tuple[Int64 | None, Int64 | None, Int64 | None, Int64 | None] | None = None
+
+    def __post_init__(self) -> None:
+        own, target = names.parse_partition_directory(self.staged), names.parse_partition_directory(self.name)
+        if own is None or target is None or not own.is_unfinished or target.state != "live":
+            raise WrongJsonError("new has what is not a name of ours and one of a partition")
+        if own.partition != target.partition or not target.topic.startswith(own.topic):  # a long topic is cut
+            raise WrongJsonError("new has the names of two partitions")
+        discarded = None if self.discarded is None else names.parse_partition_directory(self.discarded)
+        if self.discarded is not None and (discarded is None or not discarded.is_unfinished):
+            raise WrongJsonError("new discards what has no name of ours")
+        prefix, aside = f"{self.name}.", self.aside
+        if aside is not None and not (aside.startswith(prefix) and _UNIQUE.fullmatch(aside.removeprefix(prefix))):
+            raise WrongJsonError("new has something aside that has no name of ours")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing has the name before."""
+        return astuple(self)[2:] == (None, None, None)
+
+
+class Journal(Value, frozen=True, rename=None):
+    """``growing``: partitions that are appended to. ``new``: what gets its name. ``query``: of which streaming query
+    this is which batch.
+
+    ``is_decided``: whether all is written and only names are left; before that, it is undone after a crash.
+    ``together``: the log directories of a commit of several, of which the first one's journal is the only one that is
+    decided.
+    """
+
+    version: Literal[1, 2]
     growing: tuple[GrowingPartition, ...]
-    new: tuple[tuple[str, str], ...]
+    new: tuple[Renaming, ...]
     query: tuple[str, Int64] | None
     is_decided: bool
+    together: tuple[str, ...] = ()
 
     @classmethod
     def begun(cls, query: tuple[str, int] | None = None) -> Journal:
         """That of a commit which has changed nothing yet."""
-        return cls(1, (), (), query, is_decided=False)
+        return cls(2, (), (), query, is_decided=False)
+
+    @classmethod
+    def of_several(cls, new: Sequence[Renaming], directories: Sequence[Path]) -> Journal:
+        """That of one of the log directories of a commit, undecided."""
+        return replace(cls.begun(), new=tuple(new), together=tuple(map(str, directories)))
 
     def __post_init__(self) -> None:
-        for pair in self.new:
-            _check_renaming(*pair)
-        changed = [*(each.name for each in self.growing), *(name for _, name in self.new)]
-        if len({*changed, *(name for name, _ in self.new)}) != len(changed) + len(self.new):
+        own = [name for each in self.new for name in (each.staged, each.discarded) if name is not None]
+        changed = [*(each.name for each in self.growing), *(each.name for each in self.new), *own]
+        if len({*changed}) != len(changed):
             raise WrongJsonError("a directory comes twice")
+        if not self.together and not all(each.is_plain for each in self.new):
+            raise WrongJsonError("new replaces something, which a commit of one directory does not")
+        if self.together and (self.growing or self.query or len({*self.together}) != len(self.together)):
+            raise WrongJsonError("together is not of a commit of several directories")
 
     def grow(self, growing: GrowingPartition) -> Journal:
         return replace(self, growing=(*self.growing, growing))
 
-    def decide(self, new: tuple[tuple[str, str], ...]) -> Journal:
-        return replace(self, new=new, is_decided=True)
+    def decide(self, new: Iterable[Renaming]) -> Journal:
+        return replace(self, new=tuple(new), is_decided=True)
 
     @property
     def hidden(self) -> Mapping[str, int]:
-        """From which segment on a partition's directory is not to be read, by its name; -1 for one that is new."""
-        return {each.name: each.base_offset for each in self.growing} | {name: -1 for _, name in self.new}
+        """From which segment on a partition's directory is not to be read, by its name; -1 for one that is new. Of a
+        commit of several directories nothing: what it replaces, and what it replaces that with, is whole."""
+        new = self.new if not self.together else ()
+        return {each.name: each.base_offset for each in self.growing} | {each.name: -1 for each in new}
 
 
 class _Queries(Value, frozen=True):
@@ -104,15 +153,6 @@ class _Queries(Value, frozen=True):
 
 class _Versioned(LenientValue, frozen=True):
     version: Int64
-
-
-def _check_renaming(before: str, after: str) -> None:
-    """What is renamed is of the same log directory and the same partition, and not finished, by its name."""
-    own, target = names.parse_partition_directory(before), names.parse_partition_directory(after)
-    if own is None or target is None or not own.is_unfinished or target.state != "live":
-        raise WrongJsonError("new has what is not a name of ours and one of a partition")
-    if own.partition != target.partition or not target.topic.startswith(own.topic):  # a long topic is cut
-        raise WrongJsonError("new has the names of two partitions")
 
 
 @contextmanager
@@ -143,7 +183,7 @@ def remove_journal(log_directory: Destination) -> None:
 def load_journal(location: Location) -> Journal:
     """Raises :class:`UnreadableError` if there is none any more, and for one that we did not write: one with names that
     are not those of partitions' directories, for example. UsageError for that of a newer brokerless."""
-    return _load(location, Journal)
+    return _load(location, Journal, newest=2)
 
 
 def last_batch(log_directory: Path | Destination, query: str) -> int | None:
@@ -159,14 +199,14 @@ def record_query(log_directory: Destination, query: tuple[str, int]) -> None:
 def _queries(log_directory: Destination) -> dict[str, int]:
     if not log_directory.exists(names.COMMITTED_QUERIES):
         return {}
-    return _load(log_directory.location / names.COMMITTED_QUERIES, _Queries).queries
+    return _load(log_directory.location / names.COMMITTED_QUERIES, _Queries, newest=1).queries
 
 
-def _load(location: Location, kind: type[ValueT]) -> ValueT:
+def _load(location: Location, kind: type[ValueT], newest: int) -> ValueT:
     try:
         found = parse_json(read_own(location, _LIMIT))
         version = from_members(found, _Versioned).version
-        if version != 1:
+        if version > newest:
             raise UsageError(f"{location}: a newer brokerless wrote this (version {version}); use that one")
         return from_members(found, kind)
     except WrongJsonError as error:

@@ -2,28 +2,76 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from brokerless.errors import UnreadableError
+from brokerless.errors import UnreadableError, UnwritableError
+from brokerless.findings import Finding, Kind
 from brokerless.log import names
 from brokerless.log.storage.location import Location
+from brokerless.log.storage.own_files import open_own
 
 
-def hidden_segments(directory: Location, *, is_listed: bool) -> Mapping[str, int] | None:
-    """:attr:`Journal.hidden` of a log directory, empty without a commit. ``is_listed``: whether the journal was in a
-    listing made before the partitions were listed. None if there was a commit then and it has ended."""
+@dataclass(frozen=True, slots=True)
+class HiddenSegments:
+    """``segments``: from which one on a partition's directory is not to be read, by its name; -1 for one that is new.
+    ``is_cut_short``: whether nobody is at it any more; False where nothing can be known."""
+
+    segments: Mapping[str, int] = field(default_factory=dict[str, int])
+    is_cut_short: bool = False
+
+    def finding(self, path: str, name: str) -> Finding:
+        """What a reader says of a partition's directory that is among them."""
+        if self.is_cut_short:
+            severity, text = "warning", "a commit to this log directory was cut short"
+        else:
+            severity, text = "info", "a commit to this log directory is going on, or was cut short"
+        offset = None if self.segments[name] < 0 else self.segments[name]
+        what = "this partition" if offset is None else f"what this partition has from offset {offset} on"
+        text = f"{what} is not read: {text}; whoever writes here next completes or undoes it, as "
+        text += f"{names.COMMIT_JOURNAL} says"
+        return Finding(severity, Kind.UNCOMMITTED, path, offset=offset, message=text)
+
+
+NOTHING_HIDDEN = HiddenSegments()
+
+
+def hidden_segments(directory: Location, *, is_listed: bool) -> HiddenSegments | None:
+    """Those of a log directory, none without a commit. ``is_listed``: whether the journal was in a listing made before
+    the partitions were listed. None if there was a commit then and it has ended."""
     journal = directory / names.COMMIT_JOURNAL
     if not is_listed:
         try:
             if not journal.exists():
-                return {}
+                return NOTHING_HIDDEN
         except UnreadableError:  # of a URL, it may be that only a part may be read
-            return {}
+            return NOTHING_HIDDEN
     from brokerless.log.checkpoint.commit_journal import load_journal  # a listing without a commit starts sooner
 
     try:
-        return load_journal(journal).hidden
+        segments = load_journal(journal).hidden
     except UnreadableError:
         if journal.exists():
             raise
         return None
+    is_cut_short = not directory.is_remote and not _is_going_on(directory) and journal.exists()
+    return HiddenSegments(segments, is_cut_short)
+
+
+def _is_going_on(directory: Location) -> bool:
+    """Whether somebody commits to a local log directory: holds its lock of commits."""
+    try:
+        lock = open_own(directory.local / names.COMMIT_LOCK, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    except (OSError, UnwritableError):
+        return True
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False

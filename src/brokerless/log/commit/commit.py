@@ -7,6 +7,8 @@ renaming; for more than that a journal (``log/checkpoint/commit_journal.py``) is
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -16,24 +18,30 @@ from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import (
     GrowingPartition,
     Journal,
+    Renaming,
     committing,
     load_journal,
     record_query,
     remove_journal,
     write_journal,
 )
-from brokerless.log.checkpoint.offset_checkpoints import write_checkpoints
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, write_checkpoints
 from brokerless.log.commit.remote_append import grow_remote, undo_remote
 from brokerless.log.commit.staged_append import append_staged, check_after_end
 from brokerless.log.commit.types import Place, StagedPartition
 from brokerless.log.config import DEFAULTS, LogConfig
 from brokerless.log.directory import resolve
 from brokerless.log.recovery.log_loader import load_log
+from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import NO_BROKER, DirectoryLock, clean_mark_removed
-from brokerless.log.storage.own_files import is_own_directory, refuse_links
+from brokerless.log.storage.own_files import is_own_directory, make_directory, refuse_links
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.tail import look
+
+_log = logging.getLogger(__name__)
+_ASIDE = ".replaced"
+"""What the directory beside a log directory ends with, that replaced partitions are moved to."""
 
 
 def commit(log_directory: str | Path | Destination, partitions: Sequence[StagedPartition]) -> None:
@@ -77,10 +85,9 @@ def commit_locked(
     write_checkpoints(at, {(each.topic, each.partition): each.checkpoints for each in new})
     if new and not at.exists(names.CLEAN_SHUTDOWN) and not _partitions(at):  # there may be thousands to list
         at.write(names.CLEAN_SHUTDOWN, NO_BROKER)
-    names_of_new = tuple((each.directory, each.name) for each in new)
     if not growing and query is None and not _needs_journal(at, new):
-        for name, target in names_of_new:
-            at.move(name, target)
+        for each in new:
+            at.move(each.directory, each.name)
             at.sync()
         return
     with ExitStack() as stack:
@@ -96,9 +103,9 @@ def commit_locked(
             else:
                 was_clean = stack.enter_context(clean_mark_removed(at.local, lock))
                 journal = _grow_all(at.local, journal, growing, config=config, was_clean=was_clean)
-        journal = journal.decide(names_of_new)
+        journal = journal.decide(Renaming(each.directory, each.name) for each in new)
         write_journal(at, journal)
-        _complete(at, journal)
+        complete(at, journal)
     discard(at, (each_staged for staged in growing.values() for each_staged in staged))
 
 
@@ -118,14 +125,23 @@ def settle_locked(directory: Path | Destination, lock: DirectoryLock) -> Set[str
     if not at.exists(names.COMMIT_JOURNAL):
         return frozenset()
     journal = load_journal(at.location / names.COMMIT_JOURNAL)
+    if journal.together:
+        text = f"a restore was cut short that changes {' and '.join(journal.together)}: run it again with --apply, to"
+        raise UsageError(f"{at}: {text} have it completed or undone; then this")
     if journal.is_decided:
-        _complete(at, journal)
+        complete(at, journal)
+        new = ", ".join(each.name for each in journal.new)
+        _log.warning("%s: a commit that a stop had cut short was completed%s", at, f": {new}" if new else "")
     elif at.is_remote:
         undo_remote(at, journal)
     else:
+        _refuse_clean_stop(at.local, journal, lock)
         with clean_mark_removed(at.local, lock) as was_clean:
-            _undo(at.local, journal, was_clean)
-    return {name for _, name in journal.new} if journal.is_decided else frozenset()
+            removed = _undo(at.local, journal, was_clean)
+        _log.warning(
+            "%s: a commit that a stop had cut short was undone%s", at, "".join(f"; {each}" for each in removed)
+        )
+    return {each.name for each in journal.new} if journal.is_decided else frozenset()
 
 
 def refuse_existing(directory: Destination, names_of_new: Iterable[str], completed: Set[str] = frozenset()) -> None:
@@ -154,7 +170,7 @@ def remove_unfinished(log_directory: Destination, directories: Iterable[str]) ->
     try:
         if log_directory.exists(names.COMMIT_JOURNAL):
             journal = load_journal(log_directory.location / names.COMMIT_JOURNAL)
-            kept = {name for name, _ in journal.new}
+            kept = {each.staged for each in journal.new}
     except BrokerlessError:
         return
     for name in directories:
@@ -189,7 +205,9 @@ def _grow_all(
     return journal
 
 
-def _undo(directory: Path, journal: Journal, was_clean: bool) -> None:
+def _undo(directory: Path, journal: Journal, was_clean: bool) -> Sequence[str]:
+    """Returns what it removed, in words."""
+    removed: list[str] = []
     for each in journal.growing:
         with load_log(directory, each.topic, each.partition, DEFAULTS, was_clean=was_clean) as log:
             if log.leader_epochs and log.leader_epochs[-1][0] > each.leader_epoch >= 0:
@@ -199,21 +217,65 @@ def _undo(directory: Path, journal: Journal, was_clean: bool) -> None:
                     f"serves what had been appended from offset {each.end_offset} on; to keep it, remove "
                     f"{directory / names.COMMIT_JOURNAL}"
                 )
-            log.truncate_to(each.end_offset)
+            end = log.log_end_offset
+            if log.truncate_to(each.end_offset):
+                removed.append(f"offsets {each.end_offset} to {end - 1} of {each.name} were removed")
     if (directory / names.COMMIT_JOURNAL).exists():
         remove_journal(Destination.of(directory))
+    return removed
 
 
-def _complete(directory: Destination, journal: Journal) -> None:
-    """Does what is left of a commit that was decided."""
-    gone = [target for name, target in journal.new if not directory.move(name, target)]
+def _refuse_clean_stop(directory: Path, journal: Journal, lock: DirectoryLock) -> None:
+    """Raises :class:`UsageError` where somebody has stopped cleanly since, or never ran this commit: it takes the mark
+    of a clean stop away before it appends."""
+    growing = [each for each in journal.growing if is_own_directory(directory / each.name)]
+    if growing and (lock.was_clean if lock.exclusive else os.path.lexists(directory / names.CLEAN_SHUTDOWN)):
+        first = growing[0]
+        raise UsageError(
+            f"{directory / names.COMMIT_JOURNAL}: this is of a commit that was cut short and is to be undone, which "
+            f"removes what {first.name} has from offset {first.end_offset} on; but whoever wrote here last has stopped "
+            f"cleanly. To keep these records, remove this file; to remove them, remove {names.CLEAN_SHUTDOWN}"
+        )
+
+
+def complete(directory: Destination, journal: Journal) -> None:
+    """Does what is left of a commit that was decided. Raises :class:`UsageError` where something is gone."""
+    gone = [each.name for each in journal.new if not _rename(directory, each)]
     directory.sync()
+    recorded = {_place(each.name): PartitionOffsets(*each.offsets) for each in journal.new if each.offsets is not None}
+    if recorded:
+        write_checkpoints(directory, recorded)
+    for each in journal.new:
+        if each.discarded is not None:
+            directory.remove_directory(each.discarded)
     if journal.query is not None:
         record_query(directory, journal.query)
     remove_journal(directory)
     if gone:
         text = f"a stop cut a commit short, and what {', '.join(gone)} should become was deleted since, by a broker"
         raise UsageError(f"{directory}: {text} that was started on it? The commit's other partitions are there")
+
+
+def aside_of(log_directory: Path) -> Path:
+    """Where replaced partitions of a log directory are moved to: beside it, as a broker ends its start at names in it
+    that are no partitions'."""
+    return log_directory.with_name(log_directory.name + _ASIDE)
+
+
+def _rename(directory: Destination, new: Renaming) -> bool:
+    """Gives a partition its name; False where it is gone. Once more does nothing: the directory has its name then."""
+    if not directory.is_remote and is_own_directory(directory.local / new.staged):
+        path = directory.local / new.name
+        if new.aside is not None and is_own_directory(path):
+            aside = aside_of(directory.local)
+            make_directory(aside)
+            path.rename(aside / new.aside)
+            sync_directory(aside)
+        elif new.discarded is not None and is_own_directory(path):
+            path.rename(directory.local / new.discarded)
+        elif os.path.lexists(path):
+            raise UsageError(f"{path}: this partition came meanwhile; move it away, and run this again")
+    return directory.move(new.staged, new.name)
 
 
 def _needs_journal(directory: Destination, new: Sequence[StagedPartition]) -> bool:
@@ -227,6 +289,12 @@ def _partitions(directory: Destination) -> set[str]:
         (each.name, names.parse_partition_directory(each.name)) for each in directory.entries() if each.is_directory
     )
     return {name for name, parsed in found if parsed is not None and parsed.state in ("live", "future")}
+
+
+def _place(name: str) -> Place:
+    parsed = names.parse_partition_directory(name)
+    assert parsed is not None
+    return parsed.topic, parsed.partition
 
 
 def _check_new(directory: Destination, partition: StagedPartition) -> None:

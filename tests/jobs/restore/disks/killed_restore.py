@@ -17,6 +17,7 @@ from tests.golden import broker_data
 from tests.log.killed_commit import killed
 
 from brokerless.cli import main
+from brokerless.log import names
 
 TOPICS = ("txn", "segments", "epochs")
 
@@ -63,14 +64,14 @@ def try_all(root: Path, every: int) -> None:
             break
         left = {name: data for name, data in contents(target).items() if "-delete/" not in name}
         is_begun = any(left.get(name) != data for name, data in before.items() if name.endswith(".log"))
-        if is_begun and ".brokerless-restore" not in left and left != expected:
+        if is_begun and names.COMMIT_JOURNAL not in left and left != expected:
             print(f"killed at {number}: changed without a journal")
         code, text = run(root, target)
         seen["completed" if "completed" in text else "begun again"] += 1
         found = contents(target)
         if code > 1 or found != expected:
-            names = [name for name in {**found, **expected} if found.get(name) != expected.get(name)]
-            print(f"killed at {number} and run again ({code}): {names[:5]} {text}")
+            differing = [name for name in {**found, **expected} if found.get(name) != expected.get(name)]
+            print(f"killed at {number} and run again ({code}): {differing[:5]} {text}")
         aside = sorted(path.name.rpartition(".")[0] for path in target.with_name("data.replaced").iterdir())
         if not {f"{topic}-0" for topic in TOPICS} <= set(aside):
             print(f"killed at {number}: aside there is {aside}")

@@ -19,15 +19,18 @@ from brokerless.internals.tables import state_rows
 from brokerless.jobs.restore import source
 from brokerless.jobs.restore.checks import check_topic, limits_of, refuse_errors
 from brokerless.jobs.restore.disks.committed_topic_ids import TopicIds, changed_topic_ids, check_share_groups
-from brokerless.jobs.restore.disks.staging import Staged, stage
-from brokerless.jobs.restore.disks.swap import apply_swap, aside_of, check_aside, plan_swap, settle
+from brokerless.jobs.restore.disks.staging import OWNER, Staged, stage
+from brokerless.jobs.restore.disks.swap import check_aside, plan_swap
 from brokerless.jobs.restore.disks.targets import Placement, load_target, place
 from brokerless.jobs.restore.results import Limits, SourcePartition, TopicRestore
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import committing
-from brokerless.log.commit.commit import settle as settle_commits
+from brokerless.log.commit.commit import aside_of
+from brokerless.log.commit.job_commit import remove_staged_of
+from brokerless.log.commit.joint_commit import commit_together, settle_together
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.directory_lock import DirectoryLock
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_local_within, is_remote
 from brokerless.log.storage.write_errors import unwritable
@@ -159,7 +162,7 @@ def apply_disks(plan: DiskRestore, settings: DiskSettings, on_damage: OnDamage, 
     ends = {(each.topic, each.partition): each.end_offset for topic in plan.topics for each in topic.partitions}
     with ExitStack() as stack:
         stack.enter_context(unwritable(paths[0]))
-        _hold(stack, paths)
+        settle_together(_hold(stack, paths))
         staged: list[Staged] = []
         try:
             for each in plan.placements:
@@ -177,47 +180,47 @@ def apply_disks(plan: DiskRestore, settings: DiskSettings, on_damage: OnDamage, 
                         topic_ids=ids,
                     )
                 )
-            swap = plan_swap(staged, uuid.uuid4().hex)
+            parts = plan_swap(staged, uuid.uuid4().hex)
         except BaseException:
             for each in staged:
                 for path, name in each.directories.items():
                     shutil.rmtree(path / name, ignore_errors=True)
             raise
-        apply_swap(swap)
+        commit_together(parts)
     aside = {
-        (move.topic, move.partition, path): str(aside_of(path) / move.aside)
-        for path in swap.paths
-        for move in swap.moves[path]
-        if move.aside is not None
+        path / each.name: str(aside_of(path) / each.aside)
+        for path, part in parts.items()
+        for each in part
+        if each.aside is not None
     }
     return replace(plan, partitions=tuple(_result(each, aside) for each in staged), is_applied=True)
 
 
 def settle_disks(to: Sequence[str]) -> bool:
-    """Completes or undoes what a kill cut short in these log directories; says whether it was completed."""
+    """Completes or undoes what a kill cut short in these log directories; says whether a restore was completed."""
     paths = [Path(os.path.realpath(each)) for each in to]
     paths = sorted(path for path in paths if path.is_dir())
     with ExitStack() as stack:
         if paths:
             stack.enter_context(unwritable(paths[0]))
-            _hold(stack, paths)
-        return settle(paths)
+        is_completed = settle_together(_hold(stack, paths))
+        for path in paths:
+            remove_staged_of(path, OWNER)
+        return is_completed
 
 
-def _hold(stack: ExitStack, paths: Sequence[Path]) -> None:
+def _hold(stack: ExitStack, paths: Sequence[Path]) -> dict[Path, DirectoryLock]:
     """Keeps brokers, and others of us that write, out of some log directories."""
+    locks: dict[Path, DirectoryLock] = {}
     for path in paths:
-        settle_commits(path)
-        stack.enter_context(Destination.of(path).hold())
+        locks[path] = stack.enter_context(Destination.of(path).hold())
         stack.enter_context(committing(path))
+    return locks
 
 
-def _result(staged: Staged, aside: dict[tuple[str, int, Path], str]) -> RestoredDisk:
+def _result(staged: Staged, aside: dict[Path, str]) -> RestoredDisk:
     at, partition = staged.placement, staged.partition
-    moved = tuple(
-        aside[at.topic, at.partition, disk.path] for disk in at.replicas if (at.topic, at.partition, disk.path) in aside
-    )
-    directories = tuple(str(disk.path / at.name) for disk in at.replicas)
+    directories = [disk.path / at.name for disk in at.replicas]
     lost = sum(each.offsets or 0 for each in staged.losses)
     return RestoredDisk(
         at.topic,
@@ -226,6 +229,6 @@ def _result(staged: Staged, aside: dict[tuple[str, int, Path], str]) -> Restored
         start_offset=partition.log_start_offset,
         end_offset=partition.log_end_offset,
         lost=lost,
-        directories=directories,
-        aside=moved,
+        directories=tuple(map(str, directories)),
+        aside=tuple(aside[each] for each in directories if each in aside),
     )

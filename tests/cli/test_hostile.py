@@ -18,7 +18,7 @@ from tests.cli.conftest import Run
 from brokerless.cli import main
 from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.log import names
-from brokerless.log.commit.commit import settle
+from brokerless.log.commit.commit import recover_commit
 from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.storage.directory_lock import is_locked, lock_directory
@@ -228,7 +228,7 @@ def test_a_staged_partition_that_is_a_link_is_neither_named_nor_emptied(place: P
     place.link(STAGED, "orders-0")
     (place.target / names.COMMIT_JOURNAL).write_text(journal([[STAGED, "orders-0"]]))
     with pytest.raises(UsageError, match="was deleted since"):
-        settle(place.target)
+        recover_commit(place.target)
     assert (place.target / STAGED).is_symlink()
     assert not (place.target / "orders-0").exists()
     place.check()
@@ -245,7 +245,7 @@ def test_a_partition_that_is_a_link_is_not_written_to(place: Place) -> None:
         open_log(place.target, "orders", 0)
     (place.target / names.COMMIT_JOURNAL).write_text(journal([], growing("orders"), is_decided=False))
     with pytest.raises(UnwritableError, match="symbolic link"):
-        settle(place.target)
+        recover_commit(place.target)
     place.check()
 
 

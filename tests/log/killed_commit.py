@@ -22,7 +22,7 @@ from tests.log.whole_batches import batch, batches
 import brokerless
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import committing, last_batch
-from brokerless.log.commit.commit import commit_locked, settle
+from brokerless.log.commit.commit import commit_locked, recover_commit
 from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
 from brokerless.log.commit.types import StagedPartition
@@ -119,21 +119,21 @@ def check(directory: Path, pieces: Pieces, when: str, at_least: dict[str, list[i
         print(f"{when}: {found}")
     opened = open_log(directory, "old", 1, CONFIG)
     opened.close()
-    settled = visible(directory)
-    if settled not in (BEFORE, AFTER) or (found == AFTER and settled != AFTER):
-        print(f"{when}, and opened by the next writer: {settled}")
+    recovered = visible(directory)
+    if recovered not in (BEFORE, AFTER) or (found == AFTER and recovered != AFTER):
+        print(f"{when}, and opened by the next writer: {recovered}")
     if (directory / names.COMMIT_JOURNAL).exists():
         print(f"{when}: the journal is there still")
-    if last_batch(directory, QUERY[0]) != (7 if settled == AFTER else None):
-        print(f"{when}: the query's last batch is {last_batch(directory, QUERY[0])}, and there is {settled}")
+    if last_batch(directory, QUERY[0]) != (7 if recovered == AFTER else None):
+        print(f"{when}: the query's last batch is {last_batch(directory, QUERY[0])}, and there is {recovered}")
     for finding in brokerless.open(directory).verify():
         if finding.severity != "info":
             print(f"{when}: {finding}")
-    if settled == BEFORE:
+    if recovered == BEFORE:
         commit_all(directory, pieces)
         if visible(directory) != AFTER:
             print(f"{when}, undone and committed again: {visible(directory)}")
-    return "after" if settled == AFTER else "before"
+    return "after" if recovered == AFTER else "before"
 
 
 def run(root: Path) -> None:
@@ -148,15 +148,15 @@ def run(root: Path) -> None:
         shutil.copytree(root / "template", directory)
         is_over = not killed(lambda: commit_all(directory, pieces), number)  # noqa: B023 - called at once
         if not is_over and number % 40 == 3:
-            again, is_settled = 0, False
-            while not is_settled:
+            again, is_recovered = 0, False
+            while not is_recovered:
                 copy = root / f"{number}-{again}"
                 shutil.copytree(directory, copy)
                 before = visible(copy)
-                is_settled = not killed(lambda: settle(copy), again)  # noqa: B023
-                check(copy, pieces, f"killed at {number}, and while that was settled at {again}", before)
+                is_recovered = not killed(lambda: recover_commit(copy), again)  # noqa: B023
+                check(copy, pieces, f"killed at {number}, and while that was recovered at {again}", before)
                 shutil.rmtree(copy)
-                seen["settled"] += 1
+                seen["recovered"] += 1
                 again += 1
         seen[check(directory, pieces, f"killed at {number}", BEFORE)] += 1
         shutil.rmtree(directory)
@@ -166,5 +166,5 @@ def run(root: Path) -> None:
 
 if __name__ == "__main__":
     os.fsync = lambda _: None  # a kill loses nothing that was written
-    logging.disable()  # whoever settles says so
+    logging.disable()  # whoever recovers says so
     run(Path(sys.argv[1]))

@@ -1,5 +1,5 @@
 """A commit of three log directories, in a process that is killed before each of the calls that change the disk, and
-again before each of those that settle it: ``python -m tests.log.killed_joint_commit DIRECTORY [EVERY]``, where of the
+again before each of those that recover it: ``python -m tests.log.killed_joint_commit DIRECTORY [EVERY]``, where of the
 second ones it tries each EVERY-th. Prints what went wrong, a line for each, and at last how often it was killed, and
 what there was to see then. It is a process of its own because it forks."""
 
@@ -20,8 +20,8 @@ from tests.log.killed_commit import killed
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import Renaming, committing
-from brokerless.log.commit.commit import aside_of, settle
-from brokerless.log.commit.joint_commit import commit_together, settle_together
+from brokerless.log.commit.commit import aside_of, recover_commit
+from brokerless.log.commit.joint_commit import commit_together, recover_together
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import DirectoryLock
@@ -66,9 +66,9 @@ def commit(root: Path) -> None:
         commit_together(dict.fromkeys(directories(root), PART))
 
 
-def settle_all(root: Path) -> bool:
+def recover_all(root: Path) -> bool:
     with held(directories(root)) as locks:
-        return settle_together(locks)
+        return recover_together(locks)
 
 
 def contents(path: Path) -> dict[str, str]:
@@ -100,24 +100,24 @@ def after(name: str) -> dict[str, str]:
 def is_refused(path: Path) -> bool:
     """Whether another writer is told to let the restore be repeated first."""
     try:
-        settle(path)
+        recover_commit(path)
     except UsageError as error:
         return "a restore was cut short" in str(error)
     return False
 
 
 def check(root: Path, when: str) -> str:
-    """What there is once it is settled: all that was there before, or all that is new."""
+    """What there is once it is recovered: all that was there before, or all that is new."""
     for path in directories(root):
         if (path / names.COMMIT_JOURNAL).exists() and not is_refused(path):
-            print(f"{when}: another writer settles {path.name}")
-    is_completed = settle_all(root)
+            print(f"{when}: another writer recovers {path.name}")
+    is_completed = recover_all(root)
     found = [contents(path) for path in directories(root)]
     names_of = [path.name for path in directories(root)]
     seen = next((each.__name__ for each in (before, after) if found == [*map(each, names_of)]), "")
     if not seen or (is_completed and seen != "after"):
         print(f"{when}, {'completed' if is_completed else 'undone'}: {found}")
-    if settle_all(root):
+    if recover_all(root):
         print(f"{when}: it was completed twice")
     return seen
 
@@ -138,8 +138,8 @@ def run(root: Path, every: int) -> None:
             if is_over:
                 break
             shutil.copytree(kept, at)
-            is_over = not killed(lambda: settle_all(at), again)
-            seen[check(at, f"killed at {number}, and while that was settled at {again}")] += 1
+            is_over = not killed(lambda: recover_all(at), again)
+            seen[check(at, f"killed at {number}, and while that was recovered at {again}")] += 1
             shutil.rmtree(at)
         shutil.rmtree(kept)
 

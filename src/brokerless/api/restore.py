@@ -120,10 +120,10 @@ def restore(
     report = on_damage or raise_errors
     selected = SelectedPartitions(given, chosen, everything, sorted(topics or ()))
     if bootstrap_servers is None:
-        from brokerless.jobs.restore.disks.job import DiskSettings, apply_disks, plan_disks, settle_disks
+        from brokerless.jobs.restore.disks.job import DiskSettings, apply_disks, plan_disks, recover_disks
 
         if apply:
-            settle_disks(targets)
+            recover_disks(targets)
         cluster = None if metadata is None else os.fspath(metadata)
         how = DiskSettings(milliseconds(until), replace, cluster, max_batch_bytes)
         disks = plan_disks(selected, targets, how, on_damage=report, done=done)

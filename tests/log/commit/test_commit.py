@@ -26,7 +26,7 @@ from brokerless.log.checkpoint.commit_journal import (
     load_journal,
     write_journal,
 )
-from brokerless.log.commit.commit import commit, commit_locked, discard, settle
+from brokerless.log.commit.commit import commit, commit_locked, discard, recover_commit
 from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput, unfinished_name
 from brokerless.log.storage.directory_lock import lock_directory
@@ -45,7 +45,7 @@ def test_a_kill_at_any_step_leaves_all_of_a_commit_or_nothing(tmp_path: Path) ->
     assert not wrong
     assert not done.stderr
     counts = {what: int(count) for what, count in re.findall(r"(\w+) (\d+)", seen)}
-    assert min(counts["before"], counts["after"], counts["settled"]) > 20
+    assert min(counts["before"], counts["after"], counts["recovered"]) > 20
 
 
 def test_it_continues_partitions_and_adds_new_ones(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_what_a_broker_went_on_with_is_not_undone(tmp_path: Path) -> None:
     (tmp_path / names.CLEAN_SHUTDOWN).unlink()
     assert visible(tmp_path) == {"old-0": [0, 1, 2, 3, 4]}
     with pytest.raises(UsageError, match=r"a broker ran .* from offset 5 on; to keep it, remove .*-commit"):
-        settle(tmp_path)
+        recover_commit(tmp_path)
     (tmp_path / JOURNAL).unlink()
     assert visible(tmp_path) == {"old-0": [*range(11)]}
 
@@ -180,7 +180,7 @@ def test_nothing_is_undone_where_the_last_writer_has_stopped_cleanly(tmp_path: P
     with open_log(tmp_path, "old", 0, CONFIG) as log:
         log.append(batch(0, 5, epoch=3))
     write_journal(tmp_path, Journal.begun().grow(GrowingPartition("old", 0, 0, 0, -1)))
-    for again in (lambda: settle(tmp_path), lambda: open_log(tmp_path, "old", 0), lambda: commit(tmp_path, [])):
+    for again in (lambda: recover_commit(tmp_path), lambda: open_log(tmp_path, "old", 0), lambda: commit(tmp_path, [])):
         with pytest.raises(UsageError, match=r"removes what old-0 has from offset 0 on; but .* has stopped cleanly"):
             again()
     (tmp_path / JOURNAL).unlink()
@@ -188,19 +188,19 @@ def test_nothing_is_undone_where_the_last_writer_has_stopped_cleanly(tmp_path: P
     assert (tmp_path / names.CLEAN_SHUTDOWN).exists()
 
 
-def test_who_settles_a_commit_says_what_becomes_of_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_who_recovers_a_commit_says_what_becomes_of_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with open_log(tmp_path, "old", 0, CONFIG) as log:
         log.append(batch(0, 5, epoch=3))
     (tmp_path / names.CLEAN_SHUTDOWN).unlink()
     write_journal(tmp_path, Journal.begun().grow(GrowingPartition("old", 0, 0, 0, 3)))
-    settle(tmp_path)
+    recover_commit(tmp_path)
     assert caplog.messages == [
         f"{tmp_path}: a commit that a stop had cut short was undone; offsets 0 to 4 of old-0 were removed"
     ]
     caplog.clear()
     new = write(tmp_path, "new-0", 0, 3)
     write_journal(tmp_path, Journal.begun().decide([Renaming(new.directory, new.name)]))
-    settle(tmp_path)
+    recover_commit(tmp_path)
     assert caplog.messages == [f"{tmp_path}: a commit that a stop had cut short was completed: new-0"]
 
 
@@ -209,9 +209,9 @@ def test_a_partition_that_came_meanwhile_is_not_mistaken_for_the_new_one(tmp_pat
     write_journal(tmp_path, Journal.begun().decide([Renaming(new.directory, new.name)]))
     (tmp_path / "new-0").mkdir()
     with pytest.raises(UsageError, match="new-0: this partition came meanwhile; move it away, and run this again"):
-        settle(tmp_path)
+        recover_commit(tmp_path)
     (tmp_path / "new-0").rmdir()
-    settle(tmp_path)
+    recover_commit(tmp_path)
     assert visible(tmp_path) == {"new-0": [0, 1, 2]}
 
 
@@ -231,7 +231,7 @@ def test_what_was_decided_is_not_discarded_where_its_end_fails(tmp_path: Path, m
     assert visible(tmp_path) == BEFORE
     discard(tmp_path, [*pieces[0], *(piece for each in pieces[1].values() for piece in each)])
     assert visible(tmp_path) == BEFORE
-    settle(tmp_path)
+    recover_commit(tmp_path)
     assert visible(tmp_path) == AFTER
 
 
@@ -240,8 +240,8 @@ def test_what_a_broker_deleted_meanwhile_is_reported(tmp_path: Path) -> None:
     write_journal(tmp_path, Journal.begun().decide(Renaming(each.directory, each.name) for each in (one, other)))
     shutil.rmtree(tmp_path / other.directory)
     with pytest.raises(UsageError, match="what b-0 should become was deleted"):
-        settle(tmp_path)
-    settle(tmp_path)
+        recover_commit(tmp_path)
+    recover_commit(tmp_path)
     assert [*visible(tmp_path)] == ["a-0"]
 
 
@@ -253,7 +253,7 @@ def test_a_journal_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(UnreadableError, match=r"not what brokerless writes there .*; move the file away"):
         brokerless.open(tmp_path)
     with pytest.raises(UnreadableError, match=r"not what brokerless writes there .*; move the file away"):
-        settle(tmp_path)
+        recover_commit(tmp_path)
     (tmp_path / JOURNAL).write_text('{"version": 3}')
     with pytest.raises(UsageError, match="a newer brokerless wrote this"):
         brokerless.open(tmp_path)

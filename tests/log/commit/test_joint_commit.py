@@ -16,8 +16,8 @@ import pytest
 from brokerless.errors import BrokerlessError, UnreadableError, UsageError
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import Renaming, committing
-from brokerless.log.commit.commit import aside_of, settle
-from brokerless.log.commit.joint_commit import commit_together, settle_together
+from brokerless.log.commit.commit import aside_of, recover_commit
+from brokerless.log.commit.joint_commit import commit_together, recover_together
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.storage.destination import Destination
 
@@ -27,12 +27,12 @@ STAGED = unfinished_name("t", 0)
 ASIDE = f"t-0.{'0' * 32}"
 
 
-def settled(directories: Sequence[Path]) -> bool:
+def recovered(directories: Sequence[Path]) -> bool:
     with ExitStack() as stack:
         locks = {path: stack.enter_context(Destination.of(path).hold()) for path in directories}
         for path in directories:
             stack.enter_context(committing(path))
-        return settle_together(locks)
+        return recover_together(locks)
 
 
 def journal(paths: Sequence[Path], *, is_decided: bool, **change: Any) -> bytes:
@@ -93,7 +93,7 @@ def test_all_partitions_get_their_names(directories: list[Path]) -> None:
 def test_what_the_first_directory_did_not_decide_is_undone(directories: list[Path]) -> None:
     _, two = directories
     (two / JOURNAL).write_bytes(journal(directories, is_decided=False))
-    assert not settled(directories)
+    assert not recovered(directories)
     for path in directories:
         is_old(path)
     assert not (two / STAGED).exists()
@@ -103,10 +103,10 @@ def test_what_it_has_decided_is_completed_in_all(directories: list[Path]) -> Non
     one, two = directories
     (one / JOURNAL).write_bytes(journal(directories, is_decided=True))
     (two / JOURNAL).write_bytes(journal(directories, is_decided=False))
-    assert settled(directories)
+    assert recovered(directories)
     for path in directories:
         is_new(path)
-    assert not settled(directories)
+    assert not recovered(directories)
 
 
 def test_where_another_directory_cannot_be_completed_the_first_one_still_decides(directories: list[Path]) -> None:
@@ -114,11 +114,11 @@ def test_where_another_directory_cannot_be_completed_the_first_one_still_decides
     (one / JOURNAL).write_bytes(journal(directories, is_decided=True))
     (two / JOURNAL).write_bytes(journal(directories, is_decided=False, aside=None))
     with pytest.raises(UsageError, match="t-0: this partition came meanwhile"):
-        settled(directories)
+        recovered(directories)
     assert (one / JOURNAL).exists()
     (two / "t-0" / "old").unlink()
     (two / "t-0").rmdir()
-    assert settled(directories)
+    assert recovered(directories)
     is_new(one)
     assert [each.name for each in (two / "t-0").iterdir()] == ["new"]
 
@@ -138,7 +138,7 @@ def test_a_kill_at_any_step_leaves_all_of_a_commit_or_nothing(tmp_path: Path) ->
 def test_an_empty_partition_in_its_place_is_removed(directories: list[Path]) -> None:
     discarded = unfinished_name("t", 0)
     (directories[0] / JOURNAL).write_bytes(journal(directories[:1], is_decided=True, aside=None, discarded=discarded))
-    assert settled(directories[:1])
+    assert recovered(directories[:1])
     assert [each.name for each in (directories[0] / "t-0").iterdir()] == ["new"]
     assert not (directories[0] / discarded).exists()
 
@@ -146,14 +146,14 @@ def test_an_empty_partition_in_its_place_is_removed(directories: list[Path]) -> 
 def test_the_other_directories_have_to_be_given(directories: list[Path]) -> None:
     (directories[0] / JOURNAL).write_bytes(journal(directories, is_decided=True))
     with pytest.raises(UsageError, match=f"changes {directories[1]}, too"):
-        settled(directories[:1])
+        recovered(directories[:1])
 
 
 def test_other_writers_leave_it_to_the_next_restore(directories: list[Path]) -> None:
     for is_decided in (True, False):
         (directories[0] / JOURNAL).write_bytes(journal(directories, is_decided=is_decided))
         with pytest.raises(UsageError, match=r"a restore was cut short that changes .*: run it again with --apply"):
-            settle(directories[0])
+            recover_commit(directories[0])
     assert [each.name for each in (directories[0] / "t-0").iterdir()] == ["old"]
 
 
@@ -163,7 +163,7 @@ def test_the_journal_of_a_directory_that_was_moved_is_refused(directories: list[
     with pytest.raises(
         UsageError, match=r"this is of a commit that was cut short in .*; have them there again, or move"
     ):
-        settled([moved, directories[1]])
+        recovered([moved, directories[1]])
 
 
 def test_what_a_broker_deleted_meanwhile_is_said(directories: list[Path]) -> None:
@@ -175,9 +175,9 @@ def test_what_a_broker_deleted_meanwhile_is_said(directories: list[Path]) -> Non
     (one / JOURNAL).write_bytes(journal(directories, is_decided=True))
     (two / JOURNAL).write_bytes(journal(directories, is_decided=False))
     with pytest.raises(UsageError, match=r"what t-0 should become was deleted since, by a broker"):
-        settled(directories)
+        recovered(directories)
     is_new(one)
-    assert not settled(directories)
+    assert not recovered(directories)
 
 
 @pytest.mark.parametrize(
@@ -193,14 +193,14 @@ def test_a_forged_journal_moves_nothing(directories: list[Path], tmp_path: Path,
     (directories[0] / JOURNAL).write_bytes(journal(directories[:1], is_decided=True, **change))
     before = contents(tmp_path)
     with pytest.raises(UnreadableError, match="this is not what brokerless writes there"):
-        settled(directories[:1])
+        recovered(directories[:1])
     assert contents(tmp_path) == before
 
 
 def test_a_commit_of_one_directory_replaces_nothing(directories: list[Path]) -> None:
     (directories[0] / JOURNAL).write_bytes(journal([], is_decided=True))
     with pytest.raises(UnreadableError, match="new replaces something"):
-        settled(directories[:1])
+        recovered(directories[:1])
 
 
 def test_a_link_in_a_partitions_place_is_not_followed(directories: list[Path], tmp_path: Path) -> None:
@@ -209,6 +209,6 @@ def test_a_link_in_a_partitions_place_is_not_followed(directories: list[Path], t
     (directories[0] / "t-0").rename(tmp_path / "away")
     (directories[0] / JOURNAL).write_bytes(journal(directories[:1], is_decided=True))
     with pytest.raises(BrokerlessError, match="deleted since"):
-        settled(directories[:1])
+        recovered(directories[:1])
     assert not (directories[0] / "t-0").exists()
     assert (tmp_path / "elsewhere" / "new").exists()

@@ -18,7 +18,7 @@ from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError,
 from brokerless.jobs.load.routing import Routing
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import last_batch
-from brokerless.log.commit.commit import discard, settle
+from brokerless.log.commit.commit import discard, recover_commit
 from brokerless.log.commit.job_commit import commit_staged, prepare
 from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
 from brokerless.log.commit.types import StagedPartition
@@ -185,9 +185,9 @@ def test_partitions_there_go_on_wherever_a_writer_is_killed(
         seen["after" if is_decided else "before"] += 1
         for killed in range(number % 4):  # who settles it is killed as well
             with killed_after(3 * killed, monkeypatch), suppress(BrokerlessError):
-                settle(Destination(Location(URL)))
+                recover_commit(Destination(Location(URL)))
             assert visible() in (before, APPENDED), (number, done)
-        settle(Destination(Location(URL)))
+        recover_commit(Destination(Location(URL)))
         assert visible() == (APPENDED if is_decided else before), (number, done)
         assert [each for each in brokerless.open(URL).verify() if each.severity != "info"] == []
         assert append()

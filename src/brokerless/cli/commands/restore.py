@@ -148,7 +148,7 @@ def _into_disks(
     options: Namespace, output: Output, selected: SelectedPartitions, on_damage: OnDamage
 ) -> _Job[DiskRestore]:
     from brokerless import clock
-    from brokerless.jobs.restore.disks.job import DiskSettings, apply_disks, plan_disks, settle_disks
+    from brokerless.jobs.restore.disks.job import DiskSettings, apply_disks, plan_disks, recover_disks
     from brokerless.views.restore.disks import disk_lines, disk_result_lines, disk_rows
 
     of_clusters = (options.offset_map, options.groups, options.offsets, options.append, options.rate)
@@ -158,7 +158,7 @@ def _into_disks(
         )
     until = None if options.until is None else parse_time(options.until, clock.now())
     settings = DiskSettings(until, options.replace, options.metadata, options.max_batch_bytes)
-    if options.apply and settle_disks(options.to):
+    if options.apply and recover_disks(options.to):
         output.say("a restore that had been cut short was completed")
     size = sum(each.size for each in selected.partitions)
     with progress("reading", size) as done:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from brokerless.jobs.erase.copies import Copy, find_copies
 from brokerless.jobs.erase.field_counts import TopicField
-from brokerless.jobs.erase.job import ErasedPartition, Erasure, erase, plan, settle_targets
+from brokerless.jobs.erase.job import ErasedPartition, Erasure, erase, plan, recover_targets
 from brokerless.jobs.erase.recording import ManifestWriter, topic_fields
 from brokerless.jobs.erase.replicas import ReplicaComparison, compare_replicas
 from brokerless.jobs.rewrite.plan import Source
@@ -76,7 +76,7 @@ def erase_logs(
     """
     sources, to, erasure, writer = request.sources, request.to, request.erasure, None
     if not erasure.dry_run:
-        settle_targets([each.directory for each in sources], to)
+        recover_targets([each.directory for each in sources], to)
         if request.manifest is not None:
             path, sign_key = request.manifest
             writer = ManifestWriter(

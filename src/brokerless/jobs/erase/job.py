@@ -41,7 +41,7 @@ from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
-from brokerless.log.commit.commit import settle
+from brokerless.log.commit.commit import recover_commit
 from brokerless.log.commit.partition_copy import files_of
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.commit.types import StagedPartition
@@ -147,11 +147,11 @@ class ErasedPartition:
         }
 
 
-def settle_targets(sources: Sequence[LogDirectory], to: Location) -> None:
+def recover_targets(sources: Sequence[LogDirectory], to: Location) -> None:
     """Completes or undoes the commit of a run that was killed, before what is there is compared with its manifest.
     Raises as :func:`plan`."""
     for each in by_target([Source.all_of(each) for each in sources], to):
-        settle(each.directory)
+        recover_commit(each.directory)
 
 
 def plan(

@@ -25,7 +25,7 @@ from brokerless.log.checkpoint.leader_epochs import (
     truncate_from_start,
 )
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, read_checkpoints, write_checkpoints
-from brokerless.log.commit.commit import settle
+from brokerless.log.commit.commit import recover_commit
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.directory_lock import lock_directory, only_writer
@@ -205,7 +205,7 @@ def trim(
         if apply and directory.kind == "log-directory" and not is_remote(directory.path):
             stack.enter_context(unwritable(directory.path))
             stack.enter_context(lock_directory(directory.path, exclusive=True))
-            settle(Path(directory.path))
+            recover_commit(Path(directory.path))
             directory = resolve(directory.location)
             wanted = None if partitions is None else {each.path for each in partitions}
             partitions = None if wanted is None else [each for each in directory.partitions if each.path in wanted]

@@ -57,7 +57,7 @@ def commit(log_directory: str | Path | Destination, partitions: Sequence[StagedP
         lock = stack.enter_context(directory.hold())
         if _needs_journal(directory, partitions) or directory.exists(names.COMMIT_JOURNAL):
             stack.enter_context(committing(directory))
-            settle_locked(directory, lock)
+            recover_commit_locked(directory, lock)
         commit_locked(directory, lock, partitions)
 
 
@@ -109,17 +109,17 @@ def commit_locked(
     discard(at, (each_staged for staged in growing.values() for each_staged in staged))
 
 
-def settle(log_directory: Path | Destination) -> Set[str]:
+def recover_commit(log_directory: Path | Destination) -> Set[str]:
     """Completes or undoes what a stop cut short, if anything; gives the names of new partitions that it completed.
     Raises :class:`UsageError` where a broker ran on it, and UnwritableError."""
     at = Destination.of(log_directory)
     if at.exists(names.COMMIT_JOURNAL):
         with unwritable(at), at.hold() as lock, committing(at):
-            return settle_locked(at, lock)
+            return recover_commit_locked(at, lock)
     return frozenset()
 
 
-def settle_locked(directory: Path | Destination, lock: DirectoryLock) -> Set[str]:
+def recover_commit_locked(directory: Path | Destination, lock: DirectoryLock) -> Set[str]:
     """The same for who holds the log directory and its commits. Raises OSError as well."""
     at = Destination.of(directory)
     if not at.exists(names.COMMIT_JOURNAL):
@@ -146,7 +146,7 @@ def settle_locked(directory: Path | Destination, lock: DirectoryLock) -> Set[str
 
 def refuse_existing(directory: Destination, names_of_new: Iterable[str], completed: Set[str] = frozenset()) -> None:
     """Raises :class:`UsageError` if there is a partition already that is to be written. ``completed``: what
-    :func:`settle` gave."""
+    :func:`recover_commit` gave."""
     for name in names_of_new:
         if directory.exists(name):
             text = "this partition exists already; write to another directory"

@@ -15,7 +15,13 @@ from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import committing, last_batch
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.topic_ids import check_topic_ids
-from brokerless.log.commit.commit import commit_locked, discard, remove_unfinished, settle, settle_locked
+from brokerless.log.commit.commit import (
+    commit_locked,
+    discard,
+    recover_commit,
+    recover_commit_locked,
+    remove_unfinished,
+)
 from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
 from brokerless.log.commit.staged_append import append_staged
 from brokerless.log.commit.types import StagedPartition
@@ -54,7 +60,7 @@ def commit_staged(
     with ExitStack() as stack, unwritable(directory):
         lock = stack.enter_context(directory.hold())
         stack.enter_context(committing(directory))
-        settle_locked(directory, lock)
+        recover_commit_locked(directory, lock)
         if query is not None:
             last = last_batch(directory, query[0])
             if last is not None and last >= query[1]:
@@ -132,12 +138,11 @@ def cleared_of(log_directory: Destination, job: str) -> Generator[None]:
 
 
 def prepare(log_directory: Destination) -> None:
-    """Makes a log directory if it is not there, settles what a stop cut short, and removes what killed runs left: of
+    """Make a log directory if it is not there, recover its interrupted commit, and remove what killed runs left: of
     commands, if nobody writes there, and in an object store all, as there is one writer at a time. Raises
-    UnwritableError and OSError.
-    """
+    UnwritableError and OSError."""
     log_directory.make()
-    settle(log_directory)
+    recover_commit(log_directory)
     if log_directory.is_remote:
         log_directory.check()
         with suppress(UnreadableError):

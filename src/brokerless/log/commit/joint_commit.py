@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import Journal, Renaming, load_journal, remove_journal, write_journal
-from brokerless.log.commit.commit import complete, settle_locked
+from brokerless.log.commit.commit import complete, recover_commit_locked
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import DirectoryLock
 
@@ -31,7 +31,7 @@ def commit_together(parts: Mapping[Path, Sequence[Renaming]]) -> None:
     _complete_all(paths)
 
 
-def settle_together(directories: Mapping[Path, DirectoryLock]) -> bool:
+def recover_together(directories: Mapping[Path, DirectoryLock]) -> bool:
     """Completes or undoes what a stop cut short in log directories that the caller holds, and the commits of them;
     says whether a commit of several directories was completed. Raises UsageError where others take part that are not
     among them, or something is gone; UnreadableError for a journal that is not ours; OSError."""
@@ -56,7 +56,7 @@ def settle_together(directories: Mapping[Path, DirectoryLock]) -> bool:
     for path, journal in journals.items():
         paths = [Path(each) for each in journal.together]
         if not paths:
-            settle_locked(path, directories[path])
+            recover_commit_locked(path, directories[path])
         elif paths[0] not in journals or journals[paths[0]].together != journal.together:
             _undo(Destination.of(path), journal)
         elif path == paths[0]:

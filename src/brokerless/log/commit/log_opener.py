@@ -1,11 +1,11 @@
-"""Opens a partition's log for writing: locks its log directory, settles an interrupted commit, and loads the log."""
+"""Opens a partition's log for writing: locks its log directory, recovers an interrupted commit, and loads the log."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
 
-from brokerless.log.commit.commit import settle
+from brokerless.log.commit.commit import recover_commit
 from brokerless.log.config import DEFAULTS, LogConfig
 from brokerless.log.recovery.log_loader import new_writer, recover_contents
 from brokerless.log.storage.atomic import sync_directory
@@ -38,7 +38,7 @@ def open_log(
     path = log_directory / checked_name(topic, partition)
     with ExitStack() as stack, unwritable(log_directory):
         lock = stack.enter_context(lock_directory(log_directory, exclusive=True))
-        settle(log_directory)
+        recover_commit(log_directory)
         stack.enter_context(only_writer(path))
         if path.is_dir():
             contents = recover_contents(

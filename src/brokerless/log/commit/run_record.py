@@ -15,7 +15,7 @@ from typing import Literal
 
 from brokerless.errors import BrokerlessError, UnreadableError, UsageError
 from brokerless.log import names
-from brokerless.log.commit.commit import commit, refuse_existing, settle
+from brokerless.log.commit.commit import commit, recover_commit, refuse_existing
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.storage.destination import Destination
@@ -86,9 +86,9 @@ def end_run(directory: Destination) -> None:
 
 
 def refuse_written(directory: Destination, names_of_new: Sequence[str], run: str) -> None:
-    """Settles an interrupted commit, removes what a killed run of the same command has committed, and raises
+    """Recover an interrupted commit, remove what a killed run of the same command has committed, and raise
     :class:`UsageError` if one of the partitions is there even so; UnreadableError for a record that is not ours."""
-    completed = settle(directory)
+    completed = recover_commit(directory)
     recorded = _load(directory, run)
     there = {name: files for name, files in recorded.items() if directory.exists(name)}
     for name, files in there.items():

@@ -27,7 +27,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import committing
 from brokerless.log.commit.commit import aside_of
 from brokerless.log.commit.job_commit import remove_staged_of
-from brokerless.log.commit.joint_commit import commit_together, settle_together
+from brokerless.log.commit.joint_commit import commit_together, recover_together
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import DirectoryLock
@@ -162,7 +162,7 @@ def apply_disks(plan: DiskRestore, settings: DiskSettings, on_damage: OnDamage, 
     ends = {(each.topic, each.partition): each.end_offset for topic in plan.topics for each in topic.partitions}
     with ExitStack() as stack:
         stack.enter_context(unwritable(paths[0]))
-        settle_together(_hold(stack, paths))
+        recover_together(_hold(stack, paths))
         staged: list[Staged] = []
         try:
             for each in plan.placements:
@@ -196,14 +196,14 @@ def apply_disks(plan: DiskRestore, settings: DiskSettings, on_damage: OnDamage, 
     return replace(plan, partitions=tuple(_result(each, aside) for each in staged), is_applied=True)
 
 
-def settle_disks(to: Sequence[str]) -> bool:
+def recover_disks(to: Sequence[str]) -> bool:
     """Completes or undoes what a kill cut short in these log directories; says whether a restore was completed."""
     paths = [Path(os.path.realpath(each)) for each in to]
     paths = sorted(path for path in paths if path.is_dir())
     with ExitStack() as stack:
         if paths:
             stack.enter_context(unwritable(paths[0]))
-        is_completed = settle_together(_hold(stack, paths))
+        is_completed = recover_together(_hold(stack, paths))
         for path in paths:
             remove_staged_of(path, OWNER)
         return is_completed

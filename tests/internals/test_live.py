@@ -21,6 +21,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "3",
     "share.coordinator.state.topic.num.partitions": "1",
     "metadata.log.max.record.bytes.between.snapshots": "3000",
+    "metadata.max.idle.interval.ms": "500",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import os
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from unittest import mock
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from tests.archive import make_archive
-from tests.kafka.jars import NEWEST, archive_of, check, command, run
+from tests.kafka import broker_jvms
+from tests.kafka.jars import NEWEST, archive_of, check, command, compile_helpers, run
 
 READY_WITHIN = 90.0
 STOPPED_WITHIN = 60.0
@@ -46,16 +45,23 @@ SETTINGS = {
     "broker.heartbeat.interval.ms": "500",
     "log.initial.task.delay.ms": "500",
     "log.cleaner.dedupe.buffer.size": str(8 << 20),
-    "log.cleaner.backoff.ms": "200",
+    "log.cleaner.backoff.ms": "1000",
+    # Every 500 ms, as is the default, a broker without work takes twice the processor time.
+    "metadata.max.idle.interval.ms": "2000",
     "log.retention.ms": "-1",
     "log.flush.start.offset.checkpoint.interval.ms": "500",
 }
+TALKATIVE = tuple(
+    f"-Dorg.slf4j.simpleLogger.log.{name}=info" for name in ("kafka.log", "org.apache.kafka.storage.internals.log")
+)
+"""Options for Java with which a broker says what it does to logs while it loads them."""
 
 
 class KafkaBroker:
     """A broker's process and its directory. As a context manager it starts, and stops cleanly.
 
-    ``log_dir`` is what brokerless reads; it stays there after a stop, a kill, and a restart.
+    ``log_dir`` is what brokerless reads; it stays there after a stop, a kill, and a restart. ``java_options`` can be
+    set before each start.
     """
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, version: str = NEWEST) -> None:
@@ -63,6 +69,7 @@ class KafkaBroker:
         self.version = version
         self.log_dir = directory / "data"
         self.output = directory / "broker.out"
+        self.java_options: Sequence[str] = ()
         self.process: subprocess.Popen[bytes] | None = None
         with free_ports(2) as (port, controller_port):
             self.bootstrap = f"127.0.0.1:{port}"
@@ -96,14 +103,17 @@ class KafkaBroker:
     def start(self) -> None:
         """Starts it, on an empty directory or on what an earlier run left, and waits until clients are served."""
         self.format()
-        with self.output.open("ab") as output:
-            line = command("kafka.Kafka", str(self.properties), version=self.version)
-            self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        self.start_process()
         try:
             self.wait_until_ready()
         except BaseException:
             self.kill()
             raise
+
+    def start_process(self) -> None:
+        """Starts it without waiting for it."""
+        java, *line = command("Brokers", version=self.version, classes=compile_helpers(self.version))
+        self.process = broker_jvms.start([java, *self.java_options, *line], self.properties, self.output)
 
     def wait_until_ready(self) -> None:
         give_up = time.monotonic() + READY_WITHIN
@@ -123,9 +133,12 @@ class KafkaBroker:
         if self.process is None:
             return
         process, self.process = self.process, None
-        process.terminate()
         try:
-            process.wait(STOPPED_WITHIN)
+            if process.stdin is not None:
+                broker_jvms.stop(process, STOPPED_WITHIN)
+            else:
+                process.terminate()
+                process.wait(STOPPED_WITHIN)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -205,8 +218,13 @@ def make_archive_of_broker() -> None:
         with tempfile.TemporaryDirectory() as directory:
             broker = KafkaBroker(Path(directory))
             broker.format()
-            with mock.patch.dict(os.environ, {"JAVA_TOOL_OPTIONS": option}), broker:
+            java, *line = command("kafka.Kafka", str(broker.properties))
+            broker.process = subprocess.Popen([java, option, *line], stdout=subprocess.DEVNULL)
+            try:
+                broker.wait_until_ready()
                 broker.create_topic("any")
+            finally:
+                broker.stop()
 
     make_archive(archive_of(NEWEST), run_broker)
 

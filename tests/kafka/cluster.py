@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import socket
-import subprocess
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 from brokerless.log.checkpoint.meta_properties import meta_properties
 from brokerless.log.checkpoint.topic_ids import random_id
 from tests.kafka.broker import READY_WITHIN, KafkaBroker, free_ports
-from tests.kafka.jars import NEWEST, check, command, run
+from tests.kafka.jars import NEWEST, check, run
 
 CONTROLLER = 100
 SETTINGS = {
@@ -69,12 +68,6 @@ class Node(KafkaBroker):
         self.bootstrap = f"127.0.0.1:{port}"
         self.sasl = f"127.0.0.1:{sasl}"
 
-    def start_process(self) -> None:
-        """Starts it without waiting for it."""
-        with self.output.open("ab") as output:
-            line = command("kafka.Kafka", str(self.properties), version=self.version)
-            self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-
     def wait_until_ready(self) -> None:
         def is_ready() -> bool:
             if self.process is None or self.process.poll() is not None:
@@ -89,7 +82,7 @@ class Node(KafkaBroker):
 
 
 class Cluster:
-    """Brokers 1, 2 and 3. As a context manager all start, and all that still run are killed at its end.
+    """Brokers 1, 2 and 3. As a context manager all start, and all that still run are stopped or killed at its end.
 
     ``controllers``: how many. ``is_dynamic``: they are in the metadata (KIP-853), and not in each node's settings.
     ``has_sasl``: brokers have a listener on which users log in, which ``settings`` are to describe.
@@ -147,7 +140,11 @@ class Cluster:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, type_: type[BaseException] | None, *_: object) -> None:
+        if type_ is None:
+            self.stop(*self.brokers)  # others start in their JVMs
+            if len(self.controllers) == 1:  # the last one of several would wait for a minute
+                self.controllers[CONTROLLER].stop()
         self.kill_all()
 
     def kill_all(self) -> None:

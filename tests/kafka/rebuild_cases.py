@@ -43,7 +43,7 @@ from tests.kafka.rebuilt import (
 
 METADATA = "__cluster_metadata-0"
 KEY = {"delegation.token.secret.key": "a-secret-key-of-all-nodes"}
-SNAPSHOTS = {"metadata.log.max.snapshot.interval.ms": "3000"}
+SNAPSHOTS = {"metadata.log.max.snapshot.interval.ms": "3000", "metadata.max.idle.interval.ms": "500"}
 SASL = {
     **SCRAM,
     **KEY,

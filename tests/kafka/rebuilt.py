@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from brokerless.jobs.rebuild.plan import Rebuild
 from tests.kafka.broker import KafkaBroker, free_ports
 from tests.kafka.described import AUTHORIZER, COMMITTED, PASSWORD, USER, Known, ask
-from tests.kafka.jars import NEWEST, command
+from tests.kafka.jars import NEWEST
 
 SCRAM = {
     "sasl.enabled.mechanisms": "SCRAM-SHA-256",
@@ -45,11 +44,6 @@ class RebuiltNode(KafkaBroker):
         self.bootstrap = next((each.address for each in node.listeners if each.name == "PLAINTEXT"), "")
         self.sasl = next((each.address for each in node.listeners if each.name == "SASL"), "")
 
-    def begin(self) -> None:
-        with self.output.open("ab") as output:
-            line = command("kafka.Kafka", str(self.properties), version=self.version)
-            self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-
 
 @contextmanager
 def running(nodes: Sequence[RebuiltNode]) -> Generator[KafkaBroker]:
@@ -57,7 +51,7 @@ def running(nodes: Sequence[RebuiltNode]) -> Generator[KafkaBroker]:
     with ExitStack() as stack:
         for each in nodes:
             stack.callback(each.kill)
-            each.begin()
+            each.start_process()
         brokers = [each for each in nodes if each.is_broker]
         for each in brokers:
             each.wait_until_ready()

@@ -39,6 +39,7 @@ OTHER = "other"
 UNKNOWN_ID = "MAAAAAAAQkyAAAAAAAAAAQ"
 SNAPSHOTS = {
     "metadata.log.max.snapshot.interval.ms": "500",
+    "metadata.max.idle.interval.ms": "500",
     "metadata.log.max.record.bytes.between.snapshots": "1000",
 }
 Change = Callable[[Path], object]

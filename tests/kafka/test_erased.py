@@ -21,6 +21,7 @@ import brokerless
 from brokerless.cli import main
 from brokerless.jobs.erase.key_set import KeySet
 from brokerless.jobs.erase.selection import Selection
+from tests.kafka.broker import TALKATIVE
 from tests.kafka.cluster import Cluster, Node, wait_for
 from tests.kafka.jars import check
 from tests.kafka.jars import run as run_java
@@ -40,10 +41,7 @@ SETTINGS = {
     "transaction.state.log.replication.factor": "3",
     "broker.session.timeout.ms": "3000",
 }
-TALKATIVE = " ".join(
-    f"-Dorg.slf4j.simpleLogger.log.{name}=info"
-    for name in ("kafka.log", "kafka.server.ReplicaFetcherThread", "org.apache.kafka.storage.internals.log")
-)
+FETCHING = "-Dorg.slf4j.simpleLogger.log.kafka.server.ReplicaFetcherThread=info"
 MENDING = re.compile(
     r"recovering (un)?flushed|rebuilding (the )?index|corrupt|found invalid|truncat|sanity|no checkpoint|unclean"
     r"|out of range|fenced(?!: false)|diverg",
@@ -166,7 +164,10 @@ def is_cleaned(node: Node) -> bool:
 @pytest.fixture(scope="module")
 def erased(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Erased]:
     directory = tmp_path_factory.mktemp("erased")
-    with Cluster(directory / "cluster", SETTINGS) as cluster:
+    cluster = Cluster(directory / "cluster", SETTINGS)
+    for node in cluster.brokers.values():
+        node.java_options = (*TALKATIVE, FETCHING)
+    with cluster:
         idempotent, transactional = write(cluster)
         commit(cluster.alive)
         wait_for(lambda: all(map(is_cleaned, cluster.brokers.values())), cluster.alive.tail)
@@ -183,9 +184,7 @@ def erased(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             shutil.rmtree(node.log_dir)
             shutil.copytree(disk, node.log_dir)
             node.output.write_bytes(b"")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("JAVA_TOOL_OPTIONS", TALKATIVE)
-            cluster.start(*BROKERS)
+        cluster.start(*BROKERS)
         for topic in (*REPLICAS, "__consumer_offsets", "__transaction_state"):
             cluster.wait_for_replicas(topic, 3)
         producer_id = (

@@ -75,3 +75,30 @@ def test_consumers_see_transactions_as_their_isolation_says(client: str, kafka: 
 
 def controls(kafka: KafkaBroker, topic: str) -> list[str]:
     return [line["control"]["type"] for line in read_log(*kafka.logs(topic)) if "control" in line]
+
+
+def test_a_stopped_broker_leaves_its_jvm_and_nothing_else_to_the_next(kafka_jars: Path, tmp_path: Path) -> None:
+    first, second = KafkaBroker(tmp_path / "first"), KafkaBroker(tmp_path / "second")
+    with first:
+        assert first.process is not None
+        jvm = first.process.pid
+        first.create_topic("of-the-first")
+        produce_confluent(first, "of-the-first", RECORDS)
+    assert (first.log_dir / ".kafka_cleanshutdown").exists()
+    second.start()
+    assert second.process is not None
+    assert second.process.pid == jvm
+    assert set(second.admin().list_topics(timeout=10).topics) == set()
+    assert "of-the-first" not in second.tail()
+    second.kill()
+    with first:  # on what it had, in a JVM of its own
+        assert first.process is not None
+        assert first.process.pid != jvm
+        assert [each.value for each in consume(first, "of-the-first")] == [each.value for each in RECORDS]
+
+
+def test_a_broker_that_fails_ends_its_jvm(kafka_jars: Path, tmp_path: Path) -> None:
+    broker = KafkaBroker(tmp_path / "broker", {"log.segment.bytes": "none"})
+    broker.format = lambda: None  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="ended while it started: .*Not a number of type INT"):
+        broker.start()

@@ -21,6 +21,7 @@ import brokerless
 from brokerless.cli import main
 from brokerless.findings import Finding
 from brokerless.jobs.merge.job import Merge, MergeResult, merge, plan
+from tests.kafka.broker import TALKATIVE
 from tests.kafka.cluster import Cluster
 from tests.kafka.diverged import LAST, REPLICAS, TOPIC, diverge
 from tests.kafka.oracle import read_logs
@@ -29,9 +30,6 @@ from tests.sources import sources_of
 
 pytestmark = pytest.mark.xdist_group("merged")
 PARTITIONS = range(len(REPLICAS))
-TALKATIVE = " ".join(
-    f"-Dorg.slf4j.simpleLogger.log.{name}=info" for name in ("kafka.log", "org.apache.kafka.storage.internals.log")
-)
 MENDING = re.compile(
     r"recovering (un)?flushed|rebuilding (the )?index|corrupt|found invalid|truncat|sanity|no checkpoint|unclean",
     re.IGNORECASE,
@@ -57,12 +55,11 @@ def diverged(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         before = cluster.disks(directory / "before")
         for broker in cluster.brokers.values():
             broker.output.write_bytes(b"")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("JAVA_TOOL_OPTIONS", TALKATIVE)
-            cluster.start(LAST)
-            cluster.wait_for_leaders(TOPIC, [LAST, LAST])
-            cluster.start(1, 2)
-            cluster.wait_for_replicas(TOPIC, 3)
+            broker.java_options = TALKATIVE
+        cluster.start(LAST)
+        cluster.wait_for_leaders(TOPIC, [LAST, LAST])
+        cluster.start(1, 2)
+        cluster.wait_for_replicas(TOPIC, 3)
         cluster.stop(1, 2, LAST)
         after = cluster.disks(directory / "after")
         yield Diverged(cluster, before, after, dict(truncations(cluster)))
@@ -181,10 +178,8 @@ def test_a_broker_serves_what_was_merged_of_damaged_disks(diverged: Diverged, tm
     assert not [line for lines in read.values() for line in lines if line["type"] == "error"]
     assert sum(line["type"] == "record" for lines in read.values() for line in lines) == 270 * len(PARTITIONS)
     broker.output.write_bytes(b"")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAVA_TOOL_OPTIONS", TALKATIVE)
-        diverged.cluster.start(LAST)
-        diverged.cluster.wait_for_leaders(TOPIC, [LAST, LAST])
+    diverged.cluster.start(LAST)
+    diverged.cluster.wait_for_leaders(TOPIC, [LAST, LAST])
     for partition in PARTITIONS:
         expected = records(diverged.after[0] / f"{TOPIC}-{partition}")
         consumed = consume(broker, TOPIC, partition)

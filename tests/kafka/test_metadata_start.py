@@ -238,7 +238,11 @@ class Started:
 
 def stopped(directory: Path, version: str) -> list[Path]:
     """The two log directories of a broker after a clean stop."""
-    snapshots = {"metadata.log.max.snapshot.interval.ms": "500", "metadata.log.max.record.bytes.between.snapshots": "1"}
+    snapshots = {
+        "metadata.log.max.snapshot.interval.ms": "500",
+        "metadata.log.max.record.bytes.between.snapshots": "1",
+        "metadata.max.idle.interval.ms": "500",
+    }
     broker = KafkaBroker(directory, snapshots, version)
     paths = [directory / "first", directory / "second"]
     line = f"log.dirs={','.join(map(str, paths))}"

@@ -21,7 +21,7 @@ from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.location import Location
-from tests.kafka.broker import KafkaBroker
+from tests.kafka.broker import TALKATIVE, KafkaBroker
 from tests.kafka.jars import check, run
 from tests.kafka.oracle import dump_everything
 from tests.kafka.producers import Consumed, Record, consume, produce_confluent
@@ -37,10 +37,6 @@ MENDING = re.compile(
 )
 WRONG = re.compile(r"mismatch|do not have|out of order|isvalid: false|invalid|sanity|corrupt", re.IGNORECASE)
 """What the dump tool says of logs and indexes that are not as they should be."""
-TALKATIVE = " ".join(
-    f"-Dorg.slf4j.simpleLogger.log.{name}=info" for name in ("kafka.log", "org.apache.kafka.storage.internals.log")
-)
-"""So that the broker says what it does to logs while it loads them."""
 
 
 class Serving(KafkaBroker):
@@ -61,6 +57,7 @@ def broker(
 ) -> Iterator[Serving]:
     """A broker that knows two topics, whose partitions were replaced by ours while it was stopped."""
     broker = Serving(tmp_path_factory.mktemp("serving"))
+    broker.java_options = TALKATIVE
     with broker:
         for topic in written:
             broker.create_topic(topic, message_timestamp_type="CreateTime", retention_ms=-1)
@@ -81,10 +78,8 @@ def broker(
     broker.as_written = {topic: files(broker, topic) for topic in written}
     broker.dumped = dump_of_topics(broker, *written)
     broker.output.write_bytes(b"")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAVA_TOOL_OPTIONS", TALKATIVE)
-        with broker:
-            yield broker
+    with broker:
+        yield broker
 
 
 def files(broker: Serving, topic: str) -> dict[str, bytes]:

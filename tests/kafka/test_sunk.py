@@ -22,10 +22,10 @@ from brokerless.log.config import LogConfig
 from brokerless.log.storage.location import Location
 from brokerless.spark import arrange
 from brokerless.tables.batcher import BatchSettings
-from tests.kafka.broker import KafkaBroker
+from tests.kafka.broker import TALKATIVE, KafkaBroker
 from tests.kafka.oracle import run_dump
 from tests.kafka.producers import Consumed, Record, consume, produce_confluent
-from tests.kafka.test_serving import MENDING, TALKATIVE, WRONG
+from tests.kafka.test_serving import MENDING, WRONG
 from tests.spark.conftest import spark as _spark
 
 spark = _spark
@@ -105,6 +105,7 @@ def test_a_broker_serves_what_spark_wrote_and_both_go_on(
     spark: SparkSession, kafka_jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = KafkaBroker(tmp_path / "broker")
+    broker.java_options = TALKATIVE
     with broker:
         broker.create_topic("sunk", PARTITIONS, retention_ms=-1)
         for topic in FORMATS:
@@ -114,7 +115,6 @@ def test_a_broker_serves_what_spark_wrote_and_both_go_on(
     write(spark, broker.log_dir, 0)
     load_parts(spark, broker, monkeypatch)
     assert not WRONG.search(dumped(broker))
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", TALKATIVE)
     broker.output.write_bytes(b"")
     with broker:
         ends = check(broker, list(range(COUNT)))
@@ -125,7 +125,6 @@ def test_a_broker_serves_what_spark_wrote_and_both_go_on(
         said = [line for line in broker.output.read_text().splitlines() if any(f"{each}-" in line for each in topics)]
         assert said
         assert not [line for line in said if MENDING.search(line)]
-    monkeypatch.delenv("JAVA_TOOL_OPTIONS")
     write(spark, broker.log_dir, COUNT)
     assert not WRONG.search(dumped(broker))
     with broker:

@@ -17,7 +17,7 @@ from brokerless.api.loading import load
 from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError, UsageError
 from brokerless.jobs.load.routing import Routing
 from brokerless.log import names
-from brokerless.log.checkpoint.commit_journal import last_batch
+from brokerless.log.checkpoint.commit_journal import GrowingPartition, Journal, last_batch, write_journal
 from brokerless.log.commit.commit import discard, recover_commit
 from brokerless.log.commit.job_commit import commit_staged, prepare
 from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
@@ -195,6 +195,14 @@ def test_partitions_there_go_on_wherever_a_writer_is_killed(
         assert contents(store) == expected, (number, done)
         number += 1
     assert min(seen.values()) > 5
+
+
+def test_who_undoes_a_commit_says_what_was_removed(store: MemoryFileSystem, caplog: pytest.LogCaptureFixture) -> None:
+    assert write("old")
+    write_journal(Destination(Location(URL)), Journal.begun().grow(GrowingPartition("old", 1, 0, 0, -1)))
+    recover_commit(Destination(Location(URL)))
+    (message,) = caplog.messages
+    assert message.startswith(f"{URL}: a commit that a stop had cut short was undone; old-1/{0:020}.log was emptied")
 
 
 def test_what_does_not_fit_after_a_log_changes_nothing(store: MemoryFileSystem) -> None:

@@ -132,12 +132,8 @@ def recover_commit_locked(directory: Path | Destination, lock: DirectoryLock) ->
         complete(at, journal)
         new = ", ".join(each.name for each in journal.new)
         _log.warning("%s: a commit that a stop had cut short was completed%s", at, f": {new}" if new else "")
-    elif at.is_remote:
-        undo_remote(at, journal)
     else:
-        _refuse_clean_stop(at.local, journal, lock)
-        with clean_mark_removed(at.local, lock) as was_clean:
-            removed = _undo(at.local, journal, was_clean)
+        removed = undo_remote(at, journal) if at.is_remote else _undo_local(at.local, journal, lock)
         _log.warning(
             "%s: a commit that a stop had cut short was undone%s", at, "".join(f"; {each}" for each in removed)
         )
@@ -225,7 +221,7 @@ def _undo(directory: Path, journal: Journal, was_clean: bool) -> Sequence[str]:
     return removed
 
 
-def _refuse_clean_stop(directory: Path, journal: Journal, lock: DirectoryLock) -> None:
+def _undo_local(directory: Path, journal: Journal, lock: DirectoryLock) -> Sequence[str]:
     """Raises :class:`UsageError` where somebody has stopped cleanly since, or never ran this commit: it takes the mark
     of a clean stop away before it appends."""
     growing = [each for each in journal.growing if is_own_directory(directory / each.name)]
@@ -236,6 +232,8 @@ def _refuse_clean_stop(directory: Path, journal: Journal, lock: DirectoryLock) -
             f"removes what {first.name} has from offset {first.end_offset} on; but whoever wrote here last has stopped "
             f"cleanly. To keep these records, remove this file; to remove them, remove {names.CLEAN_SHUTDOWN}"
         )
+    with clean_mark_removed(directory, lock) as was_clean:
+        return _undo(directory, journal, was_clean)
 
 
 def complete(directory: Destination, journal: Journal) -> None:

@@ -55,8 +55,10 @@ def grow_remote(
     return journal
 
 
-def undo_remote(at: Destination, journal: Journal) -> None:
-    """Takes away what was sent of a commit that was not decided. A segment that was begun stays, empty."""
+def undo_remote(at: Destination, journal: Journal) -> Sequence[str]:
+    """Take away what was sent of a commit that was not decided; return what that was, in words. A segment that was
+    begun stays, empty."""
+    removed: list[str] = []
     for each in journal.growing:
         directory = names.partition_directory(each.topic, each.partition)
         there = {file: entry for entry in at.entries(directory) if (file := names.parse_segment_file(entry.name))}
@@ -67,6 +69,8 @@ def undo_remote(at: Destination, journal: Journal) -> None:
                 continue
             if file.offset == each.base_offset and file.kind == "producer-snapshot":
                 continue  # of what was before
+            if file.kind == "log" and entry.size:
+                removed.append(f"{path} was {'emptied' if file.offset == each.base_offset else 'removed'}")
             if file.offset == each.base_offset and file.kind in _EMPTIED and each.base_offset in begun:
                 at.write(path, b"")
             else:
@@ -76,6 +80,7 @@ def undo_remote(at: Destination, journal: Journal) -> None:
         lines = PartitionOffsets(each.end_offset, recorded.log_start_offset, each.end_offset)
         write_checkpoints(at, {(each.topic, each.partition): lines})
     remove_journal(at)
+    return removed
 
 
 def _forget_epochs(at: Destination, directory: str, end_offset: int) -> None:

@@ -100,5 +100,5 @@ def test_a_stopped_broker_leaves_its_jvm_and_nothing_else_to_the_next(kafka_jars
 def test_a_broker_that_fails_ends_its_jvm(kafka_jars: Path, tmp_path: Path) -> None:
     broker = KafkaBroker(tmp_path / "broker", {"log.segment.bytes": "none"})
     broker.format = lambda: None  # type: ignore[method-assign]
-    with pytest.raises(RuntimeError, match="ended while it started: .*Not a number of type INT"):
+    with pytest.raises(RuntimeError, match=r"ended while it started: .*Not a number of type INT"):
         broker.start()

@@ -20,7 +20,7 @@ ORDER = (
     "format.layouts format.kernel_library format.compiler format.kernel format.intrinsics format.varint format.columns",
     "format.crc format.codecs format.read",
     "format.control_messages format.other_files format.write format.control format.convert format.filter format.append",
-    "log.names log.config log.settings log.storage log.tiered log.checkpoint log.index log.directory log.segment_end",
+    "log.names log.config log.settings log.storage log.checkpoint log.tiered log.index log.directory log.segment_end",
     "log.segment log.ranges log.positions log.read_progress log.live_segments log.seek log.offset_checks",
     "log.offset_gaps log.producer log.partition log.tail log.write log.recovery log.commit",
     "tables interchange table_formats internals explanation typed",

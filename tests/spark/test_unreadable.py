@@ -12,6 +12,8 @@ import pytest
 from pyspark.sql import datasource as spark
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tests.golden import broker_data, broker_expected, json_lines, of_type
+from tests.internals.remote.metadata import broker_directory
+from tests.log.tiered import golden as golden_tiered
 
 from brokerless.errors import DamageError, UnreadableError
 from brokerless.spark.columns import choose_columns
@@ -184,3 +186,26 @@ def test_a_damaged_marker_is_reported_with_the_transactions(marker: tuple[Path, 
     with pytest.raises(DamageError, match=f"position {batch['position']}: the checksum"):
         rows(path, StructField("state", StringType()), table="transactions")
     assert [each["position"] for each in told(path, table="transactions")] == [batch["position"]]
+
+
+def test_missing_first_segments_fail_a_query_or_are_a_row(tmp_path: Path) -> None:
+    """By the log start offset, by an index without its log, and by what brokers know of a bucket."""
+    by_start, by_index = (shutil.copytree(Path("demo/data"), tmp_path / name) for name in ("start", "index"))
+    (by_start / "log-start-offset-checkpoint").write_text("0\n1\norders 0 5\n")
+    for path in (by_start / "orders-0").glob("00000000000000000000.*"):
+        path.unlink()
+    (by_index / "orders-0" / "00000000000000000000.log").unlink()
+    in_bucket = broker_directory("plain", tmp_path / "tiered")
+    bucket = shutil.copytree(golden_tiered() / "plain" / "bucket", tmp_path / "bucket")
+    for path in bucket.glob("append-time-*/0/00000000000000000000-*"):
+        path.unlink()
+    for path, options in (
+        (by_start, {"subscribe": "orders"}),
+        (by_index, {"subscribe": "orders"}),
+        (in_bucket, {"subscribe": "append-time", "remote": bucket}),
+    ):
+        with pytest.raises(DamageError, match=r"missing: the log begins|is missing, although|is in the bucket"):
+            rows(path, **options)
+        (found,) = told(path, **options)
+        assert found["severity"] == "error"
+        assert found["offset"] in (0, 5)

@@ -34,11 +34,12 @@ CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 _MISSING = (
     *BEFORE_FIRST_SEGMENT,
     Kind.TRUNCATED_BATCH,
-    Kind.REMOTE_AHEAD,
     Kind.REMOTE_OBJECTS_UNREAD,
     Kind.OFFSET_OVERLAP,
 )
 """Kinds of warnings about something that is not in the output."""
+_UNREAD = (Kind.REMOTE_AHEAD, Kind.REMOTE_SEGMENT_UNFINISHED)
+"""Kinds of findings that are about such a thing if they are warnings."""
 
 _WITHOUT_KEY = re.compile(
     r"it is encrypted with key pair .*$|key pair [^:]+: it is not the one that the data key was encrypted with$"
@@ -95,14 +96,14 @@ class Output:
         """A damaged place, reported after what was read before it. An error changes the exit code, and so do a cut-off
         end, what is in remote storage, and records at offsets that others have: something that was requested is
         missing."""
-        is_unfinished = finding.kind == Kind.REMOTE_SEGMENT_UNFINISHED and finding.severity == "warning"
-        if finding.severity == "error" or finding.kind in _MISSING or is_unfinished:
+        is_unread = finding.kind in _UNREAD and finding.severity == "warning"
+        if finding.severity == "error" or finding.kind in _MISSING or is_unread:
             self.exit_code = max(self.exit_code, FINDINGS)
         self._report(finding)
 
     def left_out(self, finding: Finding) -> None:
         """A damaged place that another file may make good; the exit code is that of what is missing after all."""
-        if finding.kind in _MISSING:
+        if finding.kind in _MISSING or (finding.kind == Kind.REMOTE_AHEAD and finding.severity == "warning"):
             self.exit_code = max(self.exit_code, FINDINGS)
         self.say(str(finding))
 

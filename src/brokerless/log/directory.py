@@ -20,9 +20,7 @@ from brokerless.log.checkpoint.log_start import LogStartOffsets
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.names import INCLUDE, Include, PartitionState, SegmentFile, SegmentFileKind
 from brokerless.log.storage.location import DirectoryEntry, Location
-from brokerless.log.storage.paths import (
-    directory_name,
-)
+from brokerless.log.storage.paths import directory_name
 from brokerless.log.storage.segment_files import settled_entries
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered import detection
@@ -238,8 +236,9 @@ def _with_finding(partition: PartitionPath, finding: Finding | None) -> Partitio
 
 
 def _with_remote(partitions: Sequence[PartitionPath], remote: Location) -> list[PartitionPath]:
-    """Partitions with their remote segments before the local ones. ``remote``: the log directory that these are."""
-    from brokerless.log.tiered.segments import graded_left_out, spans_of  # it imports NumPy, and nothing else here does
+    """Partitions with their remote segments before and after local ones. ``remote``: the log directory of these."""
+    # These import NumPy, and nothing else here does.
+    from brokerless.log.tiered.segments import LocalSegment, graded_left_out, spans_of
 
     file_system, _ = remote.file_system()
     there = {each.name for each in remote.entries()}
@@ -251,20 +250,21 @@ def _with_remote(partitions: Sequence[PartitionPath], remote: Location) -> list[
         lineage = () if local.leader_epoch_checkpoint is None else read_lineage(local.leader_epoch_checkpoint.location)
         metadata = local.partition_metadata
         topic_id = None if metadata is None else load_partition_metadata(metadata.location).topic_id
-        own = [(each.base_offset, each.size) for each in local.segments]
-        log, end = file_system.segments_before(name, topic_id, own, lineage)
+        own = [LocalSegment(each.base_offset, each.log, each.offset_index) for each in local.segments]
+        beside = file_system.segments_beside(name, topic_id, own, lineage=lineage)
         listed = describe_partition(remote / name, (remote / name).entries())
-        used = {each.start_offset for each in log.segments}
-        before = tuple(
-            replace(each, overlaps=each.base_offset in log.overlapping)
-            for each in listed.segments if each.base_offset in used
-        )  # fmt: skip
-        after = local.segments
-        if after and end is not None and end > after[0].base_offset:
-            after = (replace(after[0], overlaps=True), *after[1:])
-        read = union([*spans_of(log.segments), *((first, MAX_INT64) for first, _ in own[:1])])
-        findings = [graded_left_out(each, local.log_start_offset, read) for each in log.findings]
-        return replace(local, segments=(*before, *after), findings=(*local.findings, *findings))
+        paths = {False: local.segments, True: listed.segments}
+        known = {(is_remote, each.base_offset): each for is_remote, those in paths.items() for each in those}
+        segments = [replace(known[each.is_remote, each.start_offset], overlaps=each.overlaps) for each in beside.parts]
+        read = union([*spans_of(beside.log.segments), *((each.base_offset, MAX_INT64) for each in own[:1])])
+        findings = [graded_left_out(each, local.log_start_offset, read) for each in beside.log.findings]
+        is_newer = beside.has_epochs and (lineage or local.leader_epoch_checkpoint is None)
+        return replace(
+            local,
+            segments=tuple(segments),
+            leader_epoch_checkpoint=(listed if is_newer else local).leader_epoch_checkpoint,
+            findings=(*local.findings, *findings),
+        )
 
     return list(side_by_side(joined, partitions, remote.is_remote))
 

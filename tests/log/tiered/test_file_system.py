@@ -14,6 +14,7 @@ from tests.log.tiered import Case, cases, copy_of, golden, key_pairs, rows_of, s
 
 import brokerless
 from brokerless import Finding, Kind, UnreadableError, UsageError
+from brokerless.cli import main
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.file_system import TieredFileSystem
 from brokerless.log.tiered.options import with_tiered_options
@@ -53,21 +54,62 @@ def test_local_and_remote_are_one_log(case: Case, level: str) -> None:
         assert summary_of(rows) == case.expected[level]["all"]
 
 
-@pytest.mark.parametrize("part", [1, 0.5, 0])
-def test_an_old_log_whose_bucket_goes_on_is_a_warning(part: float, tmp_path: Path) -> None:
-    """Its last segment is the first one of the bucket: a copy of it, the beginning of it, or empty."""
-    data, bucket = shutil.copytree(golden() / "plain" / "data", tmp_path / "data"), golden() / "plain" / "bucket"
-    first, second, *_ = sorted(bucket.glob("trimmed-*/0/*.log"))
-    for each in (data / "trimmed-0").glob("0*.*"):
+def old_log(directory: Path, epochs: str | None, part: float = 1) -> tuple[Path, Path, list[Path]]:
+    """The log directory of a broker as it was when its last segment was the second of the bucket, or a part of that;
+    the bucket; and the logs of the segments in it."""
+    data, bucket = shutil.copytree(golden() / "killed" / "data", directory / "data"), golden() / "killed" / "bucket"
+    segments = sorted(each.with_suffix(".log") for each in bucket.glob("killed-*/0/*.rsm-manifest"))
+    local = data / "killed-0"
+    for each in local.glob("0*.*"):
         each.unlink()
-    content = first.read_bytes()
-    (data / "trimmed-0" / f"{first.name[:20]}.log").write_bytes(content[: int(len(content) * part)])
-    log = brokerless.open(data, remote=bucket)
-    (found,) = [each for each in log.verify() if each.kind == Kind.REMOTE_AHEAD]
-    (damage,) = [each for each in damage_of(log.partition("trimmed", 0)) if each.kind == Kind.REMOTE_AHEAD]
+    for each, size in zip(segments[:2], (1, part), strict=True):
+        content = each.read_bytes()
+        (local / f"{each.name[:20]}.log").write_bytes(content[: int(len(content) * size)])
+    if epochs is not None:
+        (local / "leader-epoch-checkpoint").write_text(epochs)
+    return data, bucket, segments
+
+
+@pytest.mark.parametrize("part", [1, 0.5, 0])
+@pytest.mark.parametrize("epochs", [None, "0\n2\n0 0\n2 2071\n"])
+def test_an_old_log_goes_on_in_its_bucket(part: float, epochs: str | None, tmp_path: Path) -> None:
+    """It lost what its broker had after that, or it is so old that it does not know the later epochs."""
+    data, bucket, segments = old_log(tmp_path, epochs, part)
+    partition = brokerless.open(data, remote=bucket).partition("killed", 0)
+    found = [*partition.verify()]
+    (ahead,) = [each for each in found if each.kind == Kind.REMOTE_AHEAD]
+    starts = [int(each.name[:20]) for each in segments]
+    assert (ahead.severity, ahead.offset) == ("info", starts[2 if part == 1 else 1])
+    lost = [Kind.LEADER_EPOCH_BEYOND_END] if epochs is None else []
+    assert [each.kind for each in found if each.severity == "error" or "epoch" in each.kind] == lost
+    rows = rows_of(partition)
+    assert rows == rows_of(brokerless.open(bucket).partition("killed", 0))
+    assert main(["cat", str(data), "--remote", str(bucket), "-t", "killed", "-f", "%o\n"]) == 0
+
+
+def test_an_old_log_with_other_records_than_its_bucket_is_read_without_the_later_ones(tmp_path: Path) -> None:
+    """A leader that was killed wrote them; the next one did not have them."""
+    data, bucket, segments = old_log(tmp_path, "0\n2\n0 0\n1 1000\n")
+    partition = brokerless.open(data, remote=bucket).partition("killed", 0)
+    (found,) = [each for each in partition.verify() if each.kind == Kind.REMOTE_AHEAD]
+    (damage,) = [each for each in damage_of(partition) if each.kind == Kind.REMOTE_AHEAD]
     assert found == damage
-    ahead = second if part == 1 else first
-    assert (found.severity, found.file, found.offset) == ("warning", str(ahead), int(ahead.name[:20]))
+    assert (found.severity, found.offset) == ("warning", int(segments[2].name[:20]))
+    assert max(each[0] for each in rows_of(partition, [])) < int(segments[2].name[:20])
+    assert main(["cat", str(data), "--remote", str(bucket), "-t", "killed", "-f", "%o\n"]) == 1
+
+
+def test_a_log_that_a_bucket_is_not_ahead_of_although_its_segments_begin_later(tmp_path: Path) -> None:
+    """A follower rolls at other offsets than the leader that copied its own segments."""
+    data, bucket, segments = old_log(tmp_path, None)
+    local = data / "killed-0"
+    whole = b"".join(each.read_bytes() for each in dict.fromkeys(segments) if each not in segments[3:4])
+    for each in local.glob("0*.log"):
+        each.unlink()
+    (local / f"{0:020}.log").write_bytes(whole)
+    partition = brokerless.open(data, remote=bucket).partition("killed", 0)
+    assert [each for each in partition.verify() if each.kind == Kind.REMOTE_AHEAD] == []
+    assert rows_of(partition) == rows_of(brokerless.open(bucket).partition("killed", 0))
 
 
 def damage_of(partition: brokerless.Partition) -> list[Finding]:

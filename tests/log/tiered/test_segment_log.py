@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.log.tiered import copy_of, key_pairs, rows_of
+from tests.log.tiered import copy_of, golden, key_pairs, rows_of
 
 import brokerless
 from brokerless import Finding, Kind
@@ -87,3 +87,33 @@ def test_two_damaged_copies_are_read_as_one(name: str, tmp_path: Path) -> None:
     kinds = {each.kind for each in found if each.severity == "error"}
     assert (Kind.CHECKSUM_MISMATCH if name == "plain" else Kind.REMOTE_CHUNK_INVALID) in kinds
     assert Kind.REMOTE_SEGMENT_DAMAGED not in kinds
+
+
+@pytest.mark.parametrize("damage", [0.2, 0.9, None])
+@pytest.mark.parametrize("is_longer_damaged", [True, False])
+def test_copies_of_a_growing_segment_are_read_as_one(
+    damage: float | None, is_longer_damaged: bool, tmp_path: Path
+) -> None:
+    """A script has uploaded it twice; what the longer one has lost, the other has."""
+    source = golden() / "killed" / "bucket"
+    log = min(source.glob("killed-*/0/*.rsm-manifest")).with_suffix(".log")
+    content, at = log.read_bytes(), 0
+    while at < len(content) // 2:
+        at += int.from_bytes(content[at + 8 : at + 12], "big") + 12
+    copies = [content[:at], content]
+    if damage is not None:
+        changed = bytearray(copies[is_longer_damaged])
+        changed[int(at * damage)] ^= 1
+        copies[is_longer_damaged] = bytes(changed)
+    for name, each in zip("ab", copies, strict=True):
+        path = tmp_path / "t" / "0" / f"{log.name[:20]}-{name}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(each)
+    found: list[Finding] = []
+    opened = brokerless.open(tmp_path, layout="{topic}/{partition}/{offset}-*.log")
+    rows = rows_of(opened, found)
+    assert rows == rows_of(brokerless.open(log))
+    damaged = [each.file for each in found if each.kind == Kind.REMOTE_SEGMENT_DAMAGED]
+    is_named = damage is not None and is_longer_damaged
+    assert damaged == ([str(tmp_path / "t" / "0" / f"{log.name[:20]}-b.log")] if is_named else [])
+    assert [each for each in opened.verify() if each.severity == "error"] == []

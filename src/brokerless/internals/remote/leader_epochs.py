@@ -32,6 +32,8 @@ def check_remote_epochs(partition: PartitionPath, damage: Finding | None = None)
     if partition.topic is None or partition.state != "live" or is_tiered(location):
         return None
     entry = partition.leader_epoch_checkpoint
+    if entry is not None and is_tiered(entry.location):  # of a bucket that goes on after the local log
+        entry = location.find_entry(names.LEADER_EPOCH_CHECKPOINT)
     epochs = () if entry is None else epochs_of(load_leader_epochs(entry.location))
     is_tiered_topic, segments = _remote_segments(partition, partition.topic)
     segments = [each for each in segments if each.end_offset >= partition.log_start_offset]

@@ -22,7 +22,7 @@ from brokerless.log.tiered import object_names
 from brokerless.log.tiered.decryption import KeyPairs
 from brokerless.log.tiered.detection import Place
 from brokerless.log.tiered.layout import Layout
-from brokerless.log.tiered.lineage import Epochs, parse_lineage
+from brokerless.log.tiered.lineage import Epochs, parse_lineage, read_lineage
 from brokerless.log.tiered.manifest import LIMIT, Manifest, parse_manifest
 from brokerless.log.tiered.object_names import ObjectKind, PartitionName
 from brokerless.log.tiered.segment_log import check_ends, read_index
@@ -49,6 +49,9 @@ DEPTH = 3
 """Levels of directories below a path in which partitions are looked for."""
 _MOST_LISTED = 100
 """Directories that have no name of remote storage, and are listed nevertheless."""
+
+_MOST_COPIES = 2
+"""Copies of a segment that are read next to it, in case that it is damaged."""
 
 Objects = dict[tuple[int, str], dict[ObjectKind, DirectoryEntry]]
 """The objects of segments, by start offset and segment ID."""
@@ -194,15 +197,26 @@ class Bucket:
                 segments.append(segment)
         segments, wrong_ends = check_ends(segments, self.keys)
         findings += wrong_ends
-        log = choose(str(folder.location), segments, lineage or self._lineage(segments))
+        if not lineage and needs_lineage(segments):
+            lineage = self._lineage_of(segments)
+        log = choose(str(folder.location), segments, lineage)
         chosen = _with_copies(folder, log.segments, self._unread)
         graded = graded_damage(findings, chosen)
         return replace(log, segments=chosen, findings=(*graded, *log.findings))
 
-    def _lineage(self, segments: Sequence[RemoteSegment]) -> Epochs:
-        """The leader epochs of the log, where segments contradict one another; else nothing."""
+    def lineage(self, folder: Folder) -> Epochs:
+        """The leader epochs up to the end of a partition's last segment; nothing where they are not known."""
+        with self._lock:
+            segments = self.log(folder).segments
+            if segments and segments[-1].manifest is None:
+                entry = segments[-1].objects.get("leader_epoch_checkpoint")
+                return () if entry is None else read_lineage(entry.location)
+            return self._lineage_of(segments)
+
+    def _lineage_of(self, segments: Sequence[RemoteSegment]) -> Epochs:
+        """By the index of the newest one, which has the epochs before it as well."""
         last = newest(segments)
-        if last is None or not needs_lineage(segments):
+        if last is None:
             return ()
         with suppress(UnreadableError):
             return parse_lineage(read_index(last, "leaderEpoch", self.keys)) or last.epochs
@@ -451,8 +465,13 @@ def _with_copies(
         is_copy = counts[key[0]] > 1 and unread.get(key[1], _COPIES[0]) in _COPIES
         if is_copy and (whole := _whole(folder, key)) is not None:
             known.setdefault(key[0], []).append(whole)
+    for each in known.values():
+        each.sort(key=place_of)
     return tuple(
-        replace(each, copies=tuple(one for one in known.get(each.start_offset, ()) if have_same_log(each, one)))
+        replace(
+            each,
+            copies=tuple(one for one in known.get(each.start_offset, ()) if have_same_log(each, one))[:_MOST_COPIES],
+        )
         for each in segments
     )
 

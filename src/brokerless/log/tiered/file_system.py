@@ -7,7 +7,7 @@ written. ``Location`` knows it by its protocol.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
@@ -23,11 +23,21 @@ from brokerless.log.tiered.bucket import FRESH_S, Bucket, Folder
 from brokerless.log.tiered.decryption import KeyPairs
 from brokerless.log.tiered.detection import Place
 from brokerless.log.tiered.layout import parse_layout
-from brokerless.log.tiered.lineage import Epochs
+from brokerless.log.tiered.lineage import Epochs, goes_on
 from brokerless.log.tiered.manifest import ENCRYPTED, IndexName
 from brokerless.log.tiered.object_names import ObjectKind
-from brokerless.log.tiered.segment_log import open_log, read_index
-from brokerless.log.tiered.segments import RemoteLog, RemoteSegment, SegmentObjects, graded_left_out, spans_of
+from brokerless.log.tiered.segment_log import end_of_local, open_log, read_index
+from brokerless.log.tiered.segments import (
+    LocalSegment,
+    RemoteLog,
+    RemoteSegment,
+    SegmentObjects,
+    SegmentsBeside,
+    graded_left_out,
+    segments_beside,
+    segments_from,
+    spans_of,
+)
 
 _MOST_BUCKETS = 8
 _MOST_INDEXES, _LARGEST_KEPT = 8, 4 << 20
@@ -162,22 +172,35 @@ class TieredFileSystem(AbstractFileSystem):
         """The objects of all segments, and whether they are only a part of a bucket's."""
         return self._bucket.inventory(), self._bucket.is_part
 
-    def segments_before(
-        self, path: str, topic_id: str | None, local: Sequence[tuple[int, int]], lineage: Epochs
-    ) -> tuple[RemoteLog, int | None]:
-        """The segments of a partition that begin before the first ``local`` one, and the offset after the last of them;
-        None if that is not known. ``local``: base offsets and sizes (bytes) of local segments; ``lineage``: the leader
-        epochs of the local log."""
+    def segments_beside(
+        self, path: str, topic_id: str | None, local: Sequence[LocalSegment], lineage: Epochs
+    ) -> SegmentsBeside:
+        """The segments of a partition that a log directory does not have: those before its first one, and those after
+        its end. ``local``: the segments that it has; ``lineage``: the leader epochs of the local log."""
         folder = self._folder(_stripped(path))
         if topic_id is not None and folder.name.topic_id not in ("", topic_id):
             text = f"not read: these remote segments are of another topic of this name, {folder.name.topic_id}"
             finding = Finding("warning", Kind.REMOTE_TOPIC_REPLACED, str(folder.location), message=text)
-            return RemoteLog((), frozenset(), (finding,)), None
-        log = self._bucket.log_within(folder, lineage)
-        segments = tuple(each for each in log.segments if not local or each.start_offset < local[0][0])
-        end = segments[-1].end_offset if segments else None
-        findings = (*log.findings, *_ahead_of(local, log.segments))
-        return replace(log, segments=segments, findings=findings), None if end is None else end + 1
+            return segments_beside(RemoteLog((), frozenset(), (finding,)), local)
+        known = self._bucket.log_within(folder, lineage)
+        if not local or max((start for start, _ in folder.objects), default=-1) < local[-1].base_offset:
+            return segments_beside(known, local)
+        own = self._bucket.log(folder)
+        if not any(_is_ahead(each, local[-1]) for each in own.segments):
+            return segments_beside(known, local)
+        newest, end = self._bucket.lineage(folder), end_of_local(local[-1])
+        if lineage and (not newest or newest[-1][0] < lineage[-1][0]):  # a local log that lost its end
+            return segments_beside(known, local, end)
+        later = self._bucket.log_within(folder, newest)
+        after = segments_from(later.segments, end)
+        if after and goes_on(newest, after[-1].end_offset, lineage, end):
+            return replace(segments_beside(later, local, end), has_epochs=bool(newest))
+        beside = segments_beside(known, local)
+        if not after:
+            return beside
+        text = "not read: the bucket goes on after the end of the local log, which has other records before that"
+        finding = Finding("warning", Kind.REMOTE_AHEAD, after[0].log.path, offset=after[0].start_offset, message=text)
+        return replace(beside, log=replace(beside.log, findings=(*beside.log.findings, finding)))
 
     def _open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> Any:
         if mode != "rb":
@@ -262,17 +285,11 @@ class TieredFileSystem(AbstractFileSystem):
         return self._indexes[key]
 
 
-def _ahead_of(local: Sequence[tuple[int, int]], remote: Sequence[RemoteSegment]) -> Iterator[Finding]:
-    """What a bucket has after the last local segment, or more of it: brokers copy nothing of the one that they write
-    to, so that this log is an old one, or was cut."""
-    if not local:
-        return
-    base_offset, size = local[-1]
-    for each in remote:
-        if each.start_offset > base_offset or (each.start_offset == base_offset and each.size > size):
-            text = "not read: the bucket goes on after the end of the local log"
-            yield Finding("warning", Kind.REMOTE_AHEAD, each.log.path, offset=each.start_offset, message=text)
-            return
+def _is_ahead(remote: RemoteSegment, last: LocalSegment) -> bool:
+    """Whether a remote segment may go on after the last local one, by its base offset and size: brokers copy nothing of
+    the segment that they write to, so that this log is an old one, was cut, or has segments from other offsets on."""
+    is_longer = remote.start_offset == last.base_offset and remote.size > last.size
+    return remote.start_offset > last.base_offset or is_longer
 
 
 def _stripped(path: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from brokerless.errors import UnreadableError
+from brokerless.log.checkpoint.leader_epochs import truncate_from_end, truncation_offset
 from brokerless.log.storage.location import Location
 
 Epochs = Sequence[tuple[int, int]]
@@ -57,6 +58,16 @@ def is_within_lineage(segment: Epochs, end_offset: int, lineage: Epochs) -> bool
         elif later != following or of_log[following] != own[following]:
             return False
     return True
+
+
+def goes_on(newer: Epochs, newer_last: int | None, older: Epochs, older_end: int) -> bool:
+    """Whether a log with the lineage ``newer``, whose last offset is ``newer_last``, has all that one with the lineage
+    ``older`` has, which ends at ``older_end``: a follower of the first would cut off nothing of the second. Nothing
+    says otherwise where leader epochs are not known."""
+    known = truncate_from_end(tuple(older), older_end)
+    if not newer or not known or newer_last is None:
+        return True
+    return truncation_offset(tuple(newer), newer_last + 1, known, older_end) == older_end
 
 
 def _with_records(epochs: Epochs) -> dict[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
@@ -16,12 +17,13 @@ from brokerless.log.storage.files import File, RemoteFile
 from brokerless.log.tiered.chunk_file import ChunkFile
 from brokerless.log.tiered.decryption import DecryptionError, KeyPairs, decryptor
 from brokerless.log.tiered.manifest import IndexName
-from brokerless.log.tiered.segments import RemoteSegment, place_of
+from brokerless.log.tiered.segments import LocalSegment, RemoteSegment, place_of
 
 _WINDOW = 16 << 20
 """Bytes of a log that are validated at a time; more only for a batch that is larger."""
 _LONGEST_TAIL = 64 << 20
 """Bytes after the last entry of an offset index that are read for a segment's end."""
+_LONGEST_INDEX = 64 << 20
 
 
 def open_log(segment: RemoteSegment, path: str, keys: KeyPairs) -> File:
@@ -29,7 +31,8 @@ def open_log(segment: RemoteSegment, path: str, keys: KeyPairs) -> File:
     :class:`UnreadableError`, also without its key."""
     if not segment.copies:
         return _open_one(segment, path, keys)
-    return RemoteFile(path, CopiedLog(segment, path, keys), segment.size, None)
+    copies = CopiedLog(segment, path, keys)
+    return RemoteFile(path, copies, min(segment.size, copies.size), None)
 
 
 def _open_one(segment: RemoteSegment, path: str, keys: KeyPairs) -> File:
@@ -53,7 +56,7 @@ class CopiedLog:
 
     def __init__(self, segment: RemoteSegment, path: str, keys: KeyPairs) -> None:
         """Raises :class:`UnreadableError` where none of them can be opened."""
-        self._segment, self._position = segment, 0
+        self._segment, self._position, self._is_chosen = segment, 0, False
         self._open: list[tuple[RemoteSegment, File]] = []
         self._findings: list[Finding] = []
         errors: list[UnreadableError] = []
@@ -67,16 +70,30 @@ class CopiedLog:
         if self._open[0][0] is not segment:
             self._report(errors[0].reason_for(segment.log.path))
 
+    @property
+    def size(self) -> int:
+        """Bytes of the longest one."""
+        return max(file.size for _, file in self._open)
+
     def seek(self, position: int) -> None:
         self._position = position
 
     def read(self, length: int) -> bytes:
         """At most so many bytes from the position on. Raises :class:`UnreadableError` where the storage fails."""
-        if len(self._open) > 1 and len({self._read(file, length) for _, file in self._open}) > 1:
+        if not self._is_chosen and len(self._open) > 1 and self._differ(length):
             self._choose()
-        data = self._open[0][1].read(self._position, length).tobytes()
+        data = b""
+        for _, file in self._open:  # after the end of a shorter one, the rest of a longer one
+            at = self._position + len(data)
+            data += file.read(at, min(length - len(data), max(0, file.size - at))).tobytes()
         self._position += len(data)
         return data
+
+    def _differ(self, length: int) -> bool:
+        """Whether copies have other bytes at the position, as far as each of them goes."""
+        ranges = [self._read(file, length) for _, file in self._open if file.size > self._position]
+        shortest = min((len(each) for each in ranges if each is not None), default=0)
+        return len({each if each is None else each[:shortest] for each in ranges}) > 1
 
     def _read(self, file: File, length: int) -> bytes | None:
         try:
@@ -85,11 +102,13 @@ class CopiedLog:
             return None
 
     def _choose(self) -> None:
-        """Leaves one of the copies open, the first one that is intact."""
+        """Leaves open the first copy that is intact, and those that are longer."""
         at = next((at for at, (each, file) in enumerate(self._open) if _is_intact(each, file)), 0)
-        chosen = self._open.pop(at)
-        self.close()
-        self._open = [chosen]
+        chosen, size = self._open[at], self._open[at][1].size
+        longer = [each for each in self._open if each[1].size > size]
+        for _, file in (each for each in self._open if each is not chosen and each not in longer):
+            file.close()
+        self._open, self._is_chosen = [chosen, *longer], True
         if chosen[0] is not self._segment:
             chosen[1].take_findings()
             self._report("its batches are not what was written")
@@ -204,3 +223,35 @@ def last_offset(segment: RemoteSegment, keys: KeyPairs) -> int | None:
         return None
     batches = read_headers(buffer, scan_batches(buffer).positions)
     return int(batches.last_offset.max()) if len(batches) else None
+
+
+def end_of_local(segment: LocalSegment) -> int:
+    """The offset after the last batch of a local segment, by headers from the last entry of its offset index on; its
+    base offset where it cannot be read."""
+    end = segment.base_offset
+    with suppress(UnreadableError), segment.log.location.open() as file:
+        at, window = _last_indexed(segment, file), _WINDOW
+        while at < file.size:
+            buffer = file.read(at, window)
+            batches = read_headers(buffer, scan_batches(buffer).positions)
+            if not len(batches) and len(buffer) == window < _LONGEST_TAIL:
+                window *= 2
+                continue
+            if not len(batches):
+                break
+            end = max(end, int(batches.end_of_records.max()) + 1)
+            at += int(batches.ends.max())
+    return end
+
+
+def _last_indexed(segment: LocalSegment, file: File) -> int:
+    """The position (bytes) of the last batch that the offset index of a local segment knows, if one is there, or 0."""
+    if segment.offset_index is None:
+        return 0
+    data = segment.offset_index.location.read(_LONGEST_INDEX)
+    entries = np.frombuffer(data[: len(data) // 8 * 8], layouts.OFFSET_INDEX_ENTRY)
+    positions = entries["position"][entries["position"] > 0]  # zeros follow, as brokers allocate the file beforehand
+    at = int(positions[-1]) if len(positions) else 0
+    buffer = file.read(at, _WINDOW) if at < file.size else np.empty(0, np.uint8)
+    batches = read_headers(buffer, scan_batches(buffer).positions)
+    return at if len(batches) and bool(checksums_match(buffer, batches)[0]) else 0

@@ -18,7 +18,7 @@ from brokerless.offset_spans import Span, union, without
 @dataclass(frozen=True, slots=True)
 class RemoteSegment:
     """A segment by its objects. ``manifest``: None in a layout without; then its last offset and its leader epochs are
-    not known. ``copies``: others of the same bytes, for where this one is damaged."""
+    not known. ``copies``: others of the same bytes, or of the first of them, for where this one is damaged."""
 
     start_offset: int
     segment_id: str
@@ -98,6 +98,89 @@ class RemoteLog:
     segments: tuple[RemoteSegment, ...]
     overlapping: frozenset[int]
     findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSegment:
+    """A segment in a log directory of brokers."""
+
+    base_offset: int
+    log: DirectoryEntry
+    offset_index: DirectoryEntry | None
+
+    @property
+    def size(self) -> int:
+        """Bytes of its log."""
+        return self.log.size or 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """A segment of a log that is partly in a bucket. ``overlaps``: it begins within those before it."""
+
+    start_offset: int
+    is_remote: bool
+    overlaps: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentsBeside:
+    """Remote segments that are read next to local ones, and all ``parts`` of the log in order. ``has_epochs``: the
+    bucket has the leader epochs of all of them."""
+
+    log: RemoteLog
+    parts: tuple[LogPart, ...]
+    has_epochs: bool = False
+
+
+def segments_from(segments: Sequence[RemoteSegment], offset: int) -> list[RemoteSegment]:
+    """The segments with offsets from ``offset`` on. One whose end is not known ends where the next one begins, and the
+    last one after any offset."""
+    return [
+        each
+        for each, following in zip_longest(segments, segments[1:])
+        if each is not None
+        and (
+            (following is None or following.start_offset > offset)
+            if each.end_offset is None
+            else each.end_offset >= offset
+        )
+    ]
+
+
+def segments_beside(log: RemoteLog, local: Sequence[LocalSegment], local_end: int | None = None) -> SegmentsBeside:
+    """Of a partition's remote segments, those before its ``local`` ones, and those with offsets from ``local_end`` on,
+    unless that is None: these take the place of local segments that begin later."""
+    before = [each for each in log.segments if not local or each.start_offset < local[0].base_offset]
+    after = [] if local_end is None else segments_from(log.segments, local_end)
+    if not after:
+        joined = replace(log, segments=tuple(before))
+        return SegmentsBeside(joined, _parts(joined, local, None, local_end))
+    first = after[0]
+    text = "the local log ends before its bucket does: it is an old copy, or was cut; the bucket is read from here on"
+    finding = _finding("info", Kind.REMOTE_AHEAD, first.log.path, segment=first, text=text)
+    segments = tuple(each for each in log.segments if each in before or each.start_offset >= first.start_offset)
+    joined = replace(log, segments=segments, findings=(*log.findings, finding))
+    return SegmentsBeside(joined, _parts(joined, local, first.start_offset, local_end))
+
+
+def _parts(
+    log: RemoteLog, local: Sequence[LocalSegment], resumes_at: int | None, local_end: int | None
+) -> tuple[LogPart, ...]:
+    """``resumes_at``: local segments from this offset on are left out."""
+    ends = [*(each.base_offset for each in local[1:]), local_end or 0]
+    places = [(each.start_offset, True, 0 if each.end_offset is None else each.end_offset + 1) for each in log.segments]
+    places += [
+        (each.base_offset, False, end)
+        for each, end in zip(local, ends, strict=False)
+        if resumes_at is None or each.base_offset < resumes_at
+    ]
+    parts: list[LogPart] = []
+    reached = 0
+    for start, is_remote, end in sorted(places):
+        parts.append(LogPart(start, is_remote, start < reached or (is_remote and start in log.overlapping)))
+        reached = max(reached, end)
+    return tuple(parts)
 
 
 def needs_lineage(segments: Sequence[RemoteSegment]) -> bool:
@@ -196,8 +279,9 @@ def check_objects(segment: RemoteSegment) -> Iterator[Finding]:
 
 
 def have_same_log(one: RemoteSegment, other: RemoteSegment) -> bool:
-    """Whether two segments are whole copies of one, by their offsets and sizes."""
-    places = [(each.start_offset, each.end_offset, each.size) for each in (one, other)]
+    """Whether two segments are whole copies of one, by their offsets and sizes. Without manifests, one may have been
+    made earlier than the other, and be shorter."""
+    places = [(each.start_offset, each.end_offset, -1 if each.manifest is None else each.size) for each in (one, other)]
     return one.segment_id != other.segment_id and one.is_whole and other.is_whole and places[0] == places[1]
 
 

@@ -49,7 +49,7 @@ TESTED_IN = {
     "table_formats": "jobs/export/test_tables.py",
     "jobs/export/targets": "jobs/export/test_tables.py",
     "internals": "internals/test_tables.py",
-    "internals/metadata_versions": "internals/test_metadata_records.py",
+    "internals/metadata/versions": "internals/metadata/test_records.py",
     "internals/known_topics": "jobs/load/test_loader.py",
     "api/erasing": "jobs/erase/test_blanking.py",
     "jobs/erase/field_counts": "jobs/erase/test_blanking.py",

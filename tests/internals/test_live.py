@@ -13,7 +13,7 @@ from tests.internals.test_tables import replayed, state
 from tests.kafka import jars
 from tests.kafka.broker import KafkaBroker
 
-from brokerless.internals.cluster import cluster_rows
+from brokerless.internals.metadata.cluster import cluster_rows
 
 pytestmark = pytest.mark.xdist_group("internals")
 

@@ -12,7 +12,7 @@ import brokerless
 from brokerless import UsageError
 from brokerless.internals.message_encoder import encode
 from brokerless.internals.messages import decode, message
-from brokerless.internals.metadata_records import encode_record
+from brokerless.internals.metadata.records import encode_record
 from brokerless.internals.records import decode_record
 
 METADATA = "__cluster_metadata"

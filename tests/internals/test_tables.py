@@ -31,8 +31,8 @@ from tests.internals.written import (
 import brokerless
 from brokerless import DamageError, Finding, UsageError, internals
 from brokerless.format.layouts import BATCH_V2
-from brokerless.internals.cluster import Cluster, apply, cluster_rows, read_cluster
 from brokerless.internals.entries import decode_entry, internal_topic, read_entries
+from brokerless.internals.metadata.cluster import Cluster, apply, cluster_rows, read_cluster
 from brokerless.internals.schemas import HISTORY, STATE
 
 CLEAN = broker_data("clean")

@@ -9,7 +9,7 @@ import pytest
 from tests.golden import broker_data
 
 from brokerless.internals import topic_settings
-from brokerless.internals.cluster import Cluster
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.topic_settings import read_topic_setting
 from brokerless.log.storage.location import Location
 

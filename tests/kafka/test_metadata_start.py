@@ -15,7 +15,7 @@ import pytest
 
 import brokerless
 from brokerless.findings import remedy_of
-from brokerless.internals.metadata_records import Record, encode_record
+from brokerless.internals.metadata.records import Record, encode_record
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.restart.job import plan_directories, plan_restart
 from brokerless.jobs.restart.results import DirectoryRestart

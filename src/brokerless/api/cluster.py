@@ -144,7 +144,7 @@ def rebuild(
     >>> [each.node_id for each in planned.nodes]
     [1]
     """
-    from brokerless.internals.metadata_versions import parse_level
+    from brokerless.internals.metadata.versions import parse_level
     from brokerless.jobs.rebuild.job import rebuild as run
     from brokerless.jobs.rebuild.plan import RebuildOptions
 

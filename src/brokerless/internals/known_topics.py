@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from brokerless.errors import UnreadableError
-from brokerless.internals.cluster import read_cluster
+from brokerless.internals.metadata.cluster import read_cluster
 from brokerless.log import names
 from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import open_partitions

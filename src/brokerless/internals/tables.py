@@ -17,12 +17,12 @@ from typing import Any
 import pyarrow as pa
 
 from brokerless.errors import UsageError, raise_errors
-from brokerless.internals.cluster import cluster_rows, read_cluster
 from brokerless.internals.connect import rows as connect
 from brokerless.internals.connect.topics import TABLES as CONNECT
 from brokerless.internals.connect.topics import table_of_topic
 from brokerless.internals.entries import RawRecord, decode_entry, internal_topic, last_by_key, read_entries
 from brokerless.internals.groups.state import group_rows
+from brokerless.internals.metadata.cluster import cluster_rows, read_cluster
 from brokerless.internals.records import (
     CLUSTER_METADATA,
     CONSUMER_OFFSETS,

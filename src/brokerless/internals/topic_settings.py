@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import lru_cache
 
 from brokerless.errors import BrokerlessError
-from brokerless.internals.cluster import Cluster, read_cluster
+from brokerless.internals.metadata.cluster import Cluster, read_cluster
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.settings.definitions import synonyms_of

@@ -22,7 +22,7 @@ from brokerless.serving.source.new_partitions import NewPartitions
 from brokerless.serving.source.topics import Topics
 
 if TYPE_CHECKING:
-    from brokerless.internals.cluster import Cluster
+    from brokerless.internals.metadata.cluster import Cluster
 
 THREADS = 4
 """Worker threads that read files."""

@@ -21,7 +21,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.storage.location import Location
 
 if TYPE_CHECKING:
-    from brokerless.internals.cluster import Cluster
+    from brokerless.internals.metadata.cluster import Cluster
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """Of the mechanisms, by name."""
@@ -83,7 +83,7 @@ def read_users(path: str) -> Users:
 
 def users_of_cluster(cluster: Cluster | None) -> Users:
     """Return the users of a cluster. Raises :class:`UsageError` where it has none."""
-    from brokerless.internals.cluster import SCRAM_MECHANISMS
+    from brokerless.internals.metadata.cluster import SCRAM_MECHANISMS
 
     rows = {} if cluster is None else cluster.users
     users = {

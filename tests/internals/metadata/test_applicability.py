@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from brokerless.internals.cluster import Cluster
 from brokerless.internals.metadata.applicability import inapplicable
+from brokerless.internals.metadata.cluster import Cluster
 
 CLUSTER = Cluster(
     topics={"T": "plain"},

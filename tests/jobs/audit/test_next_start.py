@@ -11,7 +11,7 @@ from tests.described import undescribed
 from tests.golden import broker_data
 from tests.internals.written import append_values
 
-from brokerless.internals.metadata_records import encode_record
+from brokerless.internals.metadata.records import encode_record
 from brokerless.jobs.audit.job import audit_directory, audit_partitions
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.log.directory import resolve

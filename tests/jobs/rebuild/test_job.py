@@ -17,7 +17,7 @@ from tests.lock_holder import held_by_another
 
 import brokerless
 from brokerless import UnreadableError, UsageError
-from brokerless.internals.cluster import read_cluster
+from brokerless.internals.metadata.cluster import read_cluster
 from brokerless.jobs.rebuild.nodes import Listener, Node
 from brokerless.jobs.rebuild.plan import Rebuild
 from brokerless.jobs.rebuild.server_properties import server_properties

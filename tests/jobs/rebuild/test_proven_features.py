@@ -10,7 +10,7 @@ from tests.log.whole_batches import batch, batches
 
 import brokerless
 from brokerless.errors import UsageError
-from brokerless.internals.metadata_versions import features_of, parse_level
+from brokerless.internals.metadata.versions import features_of, parse_level
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 

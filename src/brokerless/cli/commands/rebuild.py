@@ -122,7 +122,7 @@ def _bucket(options: Namespace) -> BucketOptions | None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.internals.metadata_versions import parse_level
+    from brokerless.internals.metadata.versions import parse_level
     from brokerless.jobs.rebuild.in_place import undo
     from brokerless.jobs.rebuild.job import rebuild
     from brokerless.jobs.rebuild.plan import RebuildOptions

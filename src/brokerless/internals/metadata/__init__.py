@@ -1,1 +1,1 @@
-"""How a broker replays the records of the cluster's metadata."""
+"""The metadata of a KRaft cluster: its records replayed to a state, and a state written as a snapshot."""

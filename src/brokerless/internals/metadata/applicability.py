@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 class Entities(Protocol):
-    """What of a cluster decides; :class:`brokerless.internals.cluster.Cluster` has it."""
+    """What of a cluster decides; :class:`brokerless.internals.metadata.cluster.Cluster` has it."""
 
     @property
     def topics(self) -> Mapping[str, str]: ...

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from brokerless.errors import BrokerlessError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.cluster import Cluster, read_cluster
+from brokerless.internals.metadata.cluster import Cluster, read_cluster
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_metadata import Key, RemoteMetadata, SegmentMetadata, read_remote_metadata
 from brokerless.log import names

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.cluster import Cluster, cluster_rows, read_cluster
 from brokerless.internals.groups.positions import GroupPosition, lost_positions, read_positions
+from brokerless.internals.metadata.cluster import Cluster, cluster_rows, read_cluster
 from brokerless.internals.records import CONSUMER_OFFSETS, REMOTE_LOG_METADATA, SHARE_GROUP_STATE
 from brokerless.internals.remote.storage import read_remote_storage, topic_settings
 from brokerless.internals.schemas import STATE

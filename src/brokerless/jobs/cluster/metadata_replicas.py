@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from brokerless import arrow
 from brokerless.findings import Finding, Kind
 from brokerless.format.control import decode_control
-from brokerless.internals.cluster import is_complete_snapshot
+from brokerless.internals.metadata.cluster import is_complete_snapshot
 from brokerless.log import names
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from brokerless.findings import Finding, Kind
-from brokerless.internals.cluster import Cluster
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.jobs.cluster.disks import Disk
 from brokerless.jobs.rebuild.nodes import Node
 from brokerless.jobs.rebuild.replicas import topic_ids_of

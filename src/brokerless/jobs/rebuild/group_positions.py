@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from brokerless.format.write.builder import BatchAttributes, BatchBuilder
-from brokerless.internals.cluster import Cluster
 from brokerless.internals.groups.positions import (
     GroupPosition,
     LostPosition,
@@ -16,6 +15,7 @@ from brokerless.internals.groups.positions import (
     lost_positions,
     read_positions,
 )
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.jobs.rebuild.replicas import HeldReplica, Place
 from brokerless.log.commit.log_opener import open_log

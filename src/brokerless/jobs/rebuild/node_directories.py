@@ -12,7 +12,7 @@ from pathlib import Path
 
 from brokerless.errors import UsageError
 from brokerless.internals.groups.positions import ResetTo
-from brokerless.internals.metadata_snapshot import snapshot_batches
+from brokerless.internals.metadata.snapshot import snapshot_batches
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket, append_events, events_in, write_stand_ins
 from brokerless.jobs.rebuild.group_positions import in_sync, reset_positions

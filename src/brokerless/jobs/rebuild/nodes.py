@@ -9,7 +9,7 @@ from typing import Any, cast
 from msgspec import field
 
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.internals.cluster import Cluster
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.jobs.cluster.disks import Disk
 from brokerless.jobs.cluster.metadata_replicas import Voter
 from brokerless.log.storage.location import Location

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from brokerless.findings import Finding, Kind
-from brokerless.internals.cluster import Cluster
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.jobs.rebuild.nodes import Node
 from brokerless.jobs.rebuild.replicas import HeldReplica, Place
 

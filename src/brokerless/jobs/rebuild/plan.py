@@ -13,10 +13,10 @@ from typing import Any, Literal
 from brokerless import clock
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.cluster import Cluster, read_cluster
 from brokerless.internals.groups.positions import LostPosition, ResetTo
-from brokerless.internals.metadata_records import Record, cluster_records
-from brokerless.internals.metadata_versions import (
+from brokerless.internals.metadata.cluster import Cluster, read_cluster
+from brokerless.internals.metadata.records import Record, cluster_records
+from brokerless.internals.metadata.versions import (
     DYNAMIC_QUORUM,
     KRAFT_VERSION,
     LEVELS,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from brokerless.arrow import integers
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.cluster import Cluster
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.jobs.cluster.disks import Disk, DiskReplica
 from brokerless.jobs.rebuild.nodes import Node
 from brokerless.jobs.restart.job import RecoveredLogs

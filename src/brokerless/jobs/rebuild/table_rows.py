@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from brokerless.errors import UsageError
-from brokerless.internals.cluster import RESOURCE_TYPES, SCRAM_MECHANISMS, Cluster, apply
-from brokerless.internals.metadata_records import encode_record
+from brokerless.internals.metadata.cluster import RESOURCE_TYPES, SCRAM_MECHANISMS, Cluster, apply
+from brokerless.internals.metadata.records import encode_record
 from brokerless.internals.records import InternalRecord
 from brokerless.internals.schemas import STATE
 from brokerless.log.storage.location import Location

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from brokerless.findings import Finding, Kind
-from brokerless.internals.cluster import Cluster
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_metadata import RemoteMetadata, read_remote_metadata
 from brokerless.internals.remote.storage import remote_storage, topic_settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from brokerless.errors import UnreadableError
-from brokerless.internals.cluster import is_complete_snapshot
+from brokerless.internals.metadata.cluster import is_complete_snapshot
 from brokerless.log import names
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath

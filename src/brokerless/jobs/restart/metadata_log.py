@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.metadata_versions import (
+from brokerless.internals.metadata.versions import (
     LEVELS,
     METADATA_VERSION,
     describe_level,

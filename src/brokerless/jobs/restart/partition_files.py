@@ -17,7 +17,7 @@ from brokerless.arrow import ends, is_valid, numbers
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.cluster import is_complete_snapshot
+from brokerless.internals.metadata.cluster import is_complete_snapshot
 from brokerless.jobs.epoch_checks import check_leader_epochs
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from brokerless.findings import Finding, Kind
-from brokerless.internals.metadata_versions import LEVELS, METADATA_VERSION
+from brokerless.internals.metadata.versions import LEVELS, METADATA_VERSION
 from brokerless.jobs.restart.replicas import ClusterState
 from brokerless.log.settings.definitions import refusal, versions
 

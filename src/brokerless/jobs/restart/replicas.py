@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from brokerless.findings import Finding, Kind
-from brokerless.internals.cluster import cluster_rows, read_cluster
+from brokerless.internals.metadata.cluster import cluster_rows, read_cluster
 from brokerless.internals.remote.storage import topic_settings
 from brokerless.jobs.restart.directory_files import LoadedDirectory, is_reserved
 from brokerless.jobs.restart.retention_forecast import Settings, settings_by_topic

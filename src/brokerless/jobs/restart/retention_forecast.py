@@ -17,7 +17,7 @@ import numpy as np
 
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.internals.cluster import Cluster
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.log import names
 from brokerless.log.config import DEFAULTS, CleanupPolicy, LogConfig
 from brokerless.log.recovery.plan import RecoveryPlan

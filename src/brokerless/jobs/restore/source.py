@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from brokerless import arrow
 from brokerless.errors import BrokerlessError, UsageError
-from brokerless.internals.cluster import Cluster, read_cluster
+from brokerless.internals.metadata.cluster import Cluster, read_cluster
 from brokerless.jobs.restore.results import Limits, SourcePartition
 from brokerless.kafka_names import Isolation
 from brokerless.log import names

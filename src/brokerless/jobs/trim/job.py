@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from brokerless.errors import UnwritableError, UsageError
-from brokerless.internals.cluster import read_cluster
+from brokerless.internals.metadata.cluster import read_cluster
 from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.directory_state import load_directory_state

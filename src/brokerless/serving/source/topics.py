@@ -28,7 +28,7 @@ from brokerless.serving.source.partition import ServedPartition, unreadable
 from brokerless.tables.partition_reader import PartitionReader
 
 if TYPE_CHECKING:
-    from brokerless.internals.cluster import Cluster
+    from brokerless.internals.metadata.cluster import Cluster
 
 INTERNAL = (CONSUMER_OFFSETS, "__transaction_state", "__share_group_state")
 """Topics that clients are to take for Kafka's own (``Topic.isInternal``, 4.4.0)."""

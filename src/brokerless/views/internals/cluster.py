@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from brokerless.internals.metadata_versions import describe_level
+from brokerless.internals.metadata.versions import describe_level
 from brokerless.jobs.cluster.job import ClusterDescription
 from brokerless.text import format_bytes, show
 from brokerless.views.internals.state import state_lines

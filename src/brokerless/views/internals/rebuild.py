@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from brokerless.internals.cluster import cluster_rows
-from brokerless.internals.metadata_versions import describe_level
+from brokerless.internals.metadata.cluster import cluster_rows
+from brokerless.internals.metadata.versions import describe_level
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket
 from brokerless.jobs.rebuild.node_directories import held_in
 from brokerless.jobs.rebuild.plan import Rebuild

@@ -13,9 +13,9 @@ from typing import Any
 import brokerless
 from brokerless import Finding
 from brokerless.format.write.builder import BatchAttributes, BatchBuilder
-from brokerless.internals.cluster import Cluster
 from brokerless.internals.message_encoder import encode
 from brokerless.internals.messages import messages
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.restore.disks.committed_topic_ids import changed_topic_ids, check_share_groups, translate

@@ -9,7 +9,7 @@ from typing import Any
 
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.cluster import Cluster
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.jobs.cluster.disks import Disk
 from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition, ReplacedTopic, read_partitions

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
-from brokerless.internals.cluster import Cluster
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.log.segment import Report, scan
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import open_own

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.cluster import Cluster, read_cluster
+from brokerless.internals.metadata.cluster import Cluster, read_cluster
 from brokerless.jobs.cluster.metadata_replicas import best_of, load_replica
 from brokerless.jobs.directory_state import load_directory_state, running_broker
 from brokerless.jobs.restart.directory_files import load_properties

@@ -15,8 +15,8 @@ from typing import Any
 from brokerless import clock
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.cluster import Cluster
 from brokerless.internals.groups.offsets_file import read_offsets_file
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.restore import source
 from brokerless.jobs.restore.checks import check_groups, check_topic, limits_of, refuse_errors

@@ -12,10 +12,10 @@ from functools import cache
 from typing import Any
 
 from brokerless.errors import UsageError
-from brokerless.internals.cluster import Cluster
 from brokerless.internals.message_encoder import encode, unsigned_varint
 from brokerless.internals.messages import Message, messages
-from brokerless.internals.metadata_versions import (
+from brokerless.internals.metadata.cluster import Cluster
+from brokerless.internals.metadata.versions import (
     DELEGATION_TOKENS,
     DIRECTORIES,
     ELR,

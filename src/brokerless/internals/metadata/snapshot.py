@@ -13,7 +13,7 @@ from typing import Any
 from brokerless.format.control import KRAFT_VERSION, KRAFT_VOTERS, MESSAGES, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from brokerless.format.control_messages import encode_message
 from brokerless.format.write.builder import BatchAttributes, BatchBuilder
-from brokerless.internals.metadata_records import Record, encode_record
+from brokerless.internals.metadata.records import Record, encode_record
 
 BATCH_SIZE = 1 << 20
 """Bytes of a batch of records; KRaft reads those of up to 8 MiB (``KafkaRaftClient.MAX_BATCH_SIZE_BYTES``)."""

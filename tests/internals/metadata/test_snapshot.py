@@ -12,9 +12,9 @@ from tests.kafka.oracle import dump
 
 import brokerless
 from brokerless.format.control import decode_control
-from brokerless.internals.cluster import Cluster
-from brokerless.internals.metadata_records import Record, cluster_records
-from brokerless.internals.metadata_snapshot import BATCH_SIZE, snapshot_batches
+from brokerless.internals.metadata.cluster import Cluster
+from brokerless.internals.metadata.records import Record, cluster_records
+from brokerless.internals.metadata.snapshot import BATCH_SIZE, snapshot_batches
 from brokerless.internals.records import decode_record
 
 SETTINGS = {

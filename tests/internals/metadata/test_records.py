@@ -11,10 +11,10 @@ from tests.internals.written import write_partition
 
 import brokerless
 from brokerless import UsageError
-from brokerless.internals.cluster import Cluster, read_cluster
-from brokerless.internals.metadata_records import cluster_records, encode_record
-from brokerless.internals.metadata_snapshot import snapshot_batches
-from brokerless.internals.metadata_versions import first_level_of, level_name, parse_level, record_version
+from brokerless.internals.metadata.cluster import Cluster, read_cluster
+from brokerless.internals.metadata.records import cluster_records, encode_record
+from brokerless.internals.metadata.snapshot import snapshot_batches
+from brokerless.internals.metadata.versions import first_level_of, level_name, parse_level, record_version
 from brokerless.internals.records import decode_record
 from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import open_partitions

@@ -70,6 +70,17 @@ def test_all_of_a_long_output_goes_to_the_pager(command: list[str], to_file: tup
     assert found.exit_code == whole.exit_code
 
 
+@pytest.mark.parametrize("variable", ["PAGER", "BROKERLESS_PAGER"])
+@pytest.mark.parametrize("pager", ["less '", "no-such-pager", "$NO_SUCH_PAGER -R", "/etc/passwd"])
+def test_without_a_pager_that_can_be_run_all_is_printed(pager: str, variable: str) -> None:
+    whole = at_terminal("cat", TXN)
+    found = at_terminal("cat", TXN, pager=pager, variable=variable)
+    complaint = f"brokerless: {variable}={pager!r} cannot be run; this is printed without a pager"
+    assert complaint in found.screen
+    assert [each for each in found.screen if "sh: " not in each and each != complaint] == whole.screen
+    assert found.exit_code == 0
+
+
 def test_an_output_that_fits_is_printed(to_file: tuple[str, Path]) -> None:
     pager, paged = to_file
     rows = len(at_terminal("ls", TXN, lines=1000).screen)

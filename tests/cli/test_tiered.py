@@ -6,6 +6,7 @@ LocalTieredStorage, of which offsets 0..959 and 0..1039 were in remote segments,
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.log.tiered import golden
 
 import brokerless
 from brokerless import Finding
+from brokerless.cli import main
 
 ARCHIVE = Path(__file__).parents[1] / "internals" / "remote" / "tiered.tar.gz"
 OFFSETS = ["offsets 0..959 are in remote storage", "offsets 0..1039 are in remote storage"]
@@ -89,3 +91,15 @@ def test_a_key_pair_that_is_given_twice_is_refused(run: Run) -> None:
     result = run("ls", str(golden() / "encrypted" / "bucket"), "--key-pair", pairs[0], "--key-pair", pairs[1])
     assert (result.exit_code, result.out) == (2, b"")
     assert "key1 is given twice" in result.err
+
+
+def test_verify_names_the_partition_whose_remote_segment_is_damaged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bucket = Path(shutil.copytree("demo/bucket", tmp_path / "a-bucket-7"))
+    log = min(bucket.glob("plain.headers-*/0/*350-*.log"))
+    content = bytearray(log.read_bytes())
+    content[200] ^= 1
+    log.write_bytes(content)
+    assert main(["verify", str(bucket)]) == 1
+    assert "damaged or missing in plain.headers-0" in capsys.readouterr().out

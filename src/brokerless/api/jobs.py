@@ -223,6 +223,8 @@ def audit(
 
     if price_per_gb is not None and not 0 < price_per_gb < math.inf:
         raise UsageError(f"price_per_gb: {price_per_gb!r} is no number above 0")
+    if price_per_gb is not None and not has_remote(directory):
+        raise UsageError("price_per_gb: this is the price of what is in a bucket, which open(..., remote=...) names")
     state, partitions = load_directory_state(directory), directory.partitions
     partitions = tuple(map(without_reported, partitions)) if has_remote(directory) else partitions
     audits: list[PartitionAudit] = []

@@ -279,7 +279,7 @@ class Log(LogTables):
         Parameters
         ----------
         price_per_gb : float, optional
-            What 1,000,000,000 bytes in the bucket cost a month.
+            What 1,000,000,000 bytes in the bucket cost a month; of a bucket, or a log that was opened with ``remote``.
         max_batch_bytes : int, optional
             Bytes that one batch may inflate to (128 MiB).
         spark : str, SparkSession or SparkContext, default "none"
@@ -297,6 +297,8 @@ class Log(LogTables):
         ------
         UnreadableError
             For a file that cannot be opened.
+        UsageError
+            For a price without a bucket.
 
         Examples
         --------

@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 
 HOLDS_S = 0.2
 """Seconds for which output is held back."""
+_NOT_RUN = (126, 127)
+"""Exit codes of a shell that could not run a command."""
+_READ_BY_NOW = 1 << 20
+"""Bytes that no pipe holds: a pager that got so many runs."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+_VARIABLES = ("BROKERLESS_PAGER", "PAGER")
 _OPTIONS = {"LESS": "FRX", "LV": "-c"}
 """What pagers are started with, unless users have set it: what fits is printed, colours are shown, and what was shown
 stays on the terminal."""
@@ -54,7 +59,8 @@ class PagedOutput(io.RawIOBase):
         self._shown = 0
         self._timer: Timer | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._is_quit = False
+        self._is_quit = self._is_broken = False
+        self._sent: bytearray | None = bytearray()
 
     def writable(self) -> bool:
         return True
@@ -68,7 +74,10 @@ class PagedOutput(io.RawIOBase):
     def write(self, data: Any) -> int:
         size = len(memoryview(data).cast("B"))
         with above_bar(data), self._lock:
-            if self._process is None:
+            if self._is_broken:
+                self._terminal.write(data)
+                self._terminal.flush()
+            elif self._process is None:
                 self._held += data
                 self._begin()
             else:
@@ -83,7 +92,7 @@ class PagedOutput(io.RawIOBase):
     def release(self) -> None:
         """Writes what was held back to the terminal, unless a pager has it."""
         with above_bar(b"\n"), self._lock:
-            if self._process is None and self._shown < len(self._held):
+            if self._process is None and not self._is_broken and self._shown < len(self._held):
                 self._terminal.write(self._held[self._shown :])
                 self._terminal.flush()
                 self._shown = len(self._held)
@@ -95,6 +104,8 @@ class PagedOutput(io.RawIOBase):
             if self._process is not None:
                 self._to_pager(line)
                 return True
+            if self._is_broken:
+                return False
             self.release()
             self._held += line
             self._shown = len(self._held)
@@ -114,6 +125,8 @@ class PagedOutput(io.RawIOBase):
             process.stdin.close()
         with _interrupts_left_to_pager():
             process.wait()
+        if process.returncode in _NOT_RUN:
+            self._print_without()
 
     def _begin(self) -> None:
         """Starts a pager if there is too much, else what lets nobody wait for what there is."""
@@ -129,21 +142,44 @@ class PagedOutput(io.RawIOBase):
 
         end_bar()
         environment = {**_OPTIONS, **os.environ}
-        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=self._terminal, env=environment)
         held, self._held = bytes(self._held), bytearray()
+        try:
+            if self._command[0] == "sh":
+                subprocess.run(["sh", "-n", *self._command[1:]], check=True, capture_output=True)
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=self._terminal, env=environment
+            )
+        except (OSError, subprocess.CalledProcessError):
+            self._sent = bytearray(held)
+            self._print_without()
+            return
         self._to_pager(held)
 
     def _to_pager(self, data: Any) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
+        if self._sent is not None:
+            self._sent = None if len(self._sent) > _READ_BY_NOW else self._sent + data
         if not self._is_quit:
             try:
                 self._process.stdin.write(data)
                 self._process.stdin.flush()
             except BrokenPipeError:
+                if self._process.wait() in _NOT_RUN:
+                    self._print_without()
+                    return
                 self._is_quit = True
         if self._is_quit and self._ends:
             raise BrokenPipeError
+
+    def _print_without(self) -> None:
+        """Says that the pager cannot be run, and writes to the terminal what it should have got."""
+        name = next(name for name in (*_VARIABLES, "less") if name in os.environ or name == "less")
+        text = f"brokerless: {name}={os.environ.get(name, '')!r} cannot be run; this is printed without a pager"
+        print(text, file=sys.stderr, flush=True)
+        self._process, self._is_broken = None, True
+        self._terminal.write(self._sent or b"")
+        self._terminal.flush()
 
 
 @contextmanager
@@ -212,16 +248,17 @@ def _is_at_terminal(options: Namespace | None) -> bool:
 
 
 def _pager() -> list[str] | None:
-    """The command line of the pager that a user has chosen, or of ``less``; None without any. An empty variable is for
-    none."""
-    chosen = (os.environ[name] for name in ("BROKERLESS_PAGER", "PAGER") if name in os.environ)
-    text = next(chosen, "less").strip()
+    """The command line of the pager that a user has chosen, or of ``less`` if that is there; None without any. An empty
+    variable is for none."""
+    chosen = (os.environ[name] for name in _VARIABLES if name in os.environ)
+    text = next(chosen, None)
+    is_default, text = text is None, "less" if text is None else text.strip()
     if not text or text == "cat":
         return None
     if re.search(r"[|&;<>()$`\\\"'*?\[#~=%]", text):
         return ["sh", "-c", text]
     words = text.split()
-    return words if shutil.which(words[0]) else None
+    return None if is_default and not shutil.which(words[0]) else words
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from brokerless.jobs.audit.job import PartitionAudit
 from brokerless.jobs.audit.remote import GIGABYTE, RemoteAudit, RemoteFinding, show_cost
 from brokerless.jobs.restart.remote_deletions import count_deleted
 from brokerless.jobs.restart.start import StartOutcome
+from brokerless.log.settings.definitions import versions
 from brokerless.text import format_bytes, show_name
 from brokerless.views.findings import SHOWN, FindingGroups, concerns_records, summary_line
 from brokerless.views.table import NOTHING, count_of, format_number, format_offsets, table
@@ -131,11 +132,28 @@ def _start(start: StartOutcome | None, path: str) -> str:
     more = shlex.join(["brokerless", "restart", path])
     if start is None:
         return "not known: only of a local log directory with its meta.properties"
+    if start.newest is not None:
+        newest = f"{_refusal(start.newest, f'Kafka {versions()[-1]}')} ({more})"
+        return f"{_outcome(start, f'Kafka {start.version}')}; {newest}" if start.newest.refused else _outcome(start)
     if start.refused:
-        text = (
-            "a broker does not start here" if start.refused == 1 else f"a broker does not start: {start.refused} causes"
-        )
-        return f"{text}: {start.first_refusal} ({more})"
+        return f"{_refusal(start)} ({more})"
+    return f"{_outcome(start)} ({more})" if _harms(start) else _outcome(start)
+
+
+def _refusal(start: StartOutcome, who: str = "a broker") -> str:
+    if start.refused == 1:
+        return f"{who} does not start here: {start.first_refusal}"
+    return f"{who} does not start: {start.refused} causes: {start.first_refusal}"
+
+
+def _outcome(start: StartOutcome, who: str = "a broker") -> str:
+    text = f"{who} goes on without this directory" if start.offline else f"{who} starts"
+    if harms := _harms(start):
+        return f"{text}: {harms}"
+    return text if start.offline else f"{text}, and cuts nothing off"
+
+
+def _harms(start: StartOutcome) -> str:
     found = [
         f"it deletes {show_name(count_deleted(start.remote_deletions))}" if start.remote_deletions else "",
         f"{format_bytes(start.lost_bytes)} are cut off, with {count_of(start.lost_records, 'record')}"
@@ -146,9 +164,7 @@ def _start(start: StartOutcome | None, path: str) -> str:
         f"{count_of(start.created, 'partition')} begun empty" * bool(start.created),
         "not all is known" * bool(start.unknown),
     ]
-    text = "a broker goes on without this directory" if start.offline else "a broker starts"
-    named = ", ".join(filter(None, found))
-    return f"{text}: {named} ({more})" if named else text if start.offline else f"{text}, and cuts nothing off"
+    return ", ".join(filter(None, found))
 
 
 def _verdict(audit: PartitionAudit) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from brokerless.findings import SEVERITIES, Finding, Severity, describe_kinds, harm_of
 from brokerless.jobs.audit.advice import abort_command, advice_at
-from brokerless.log import names
+from brokerless.log.tiered.object_names import partition_directory_of
 from brokerless.text import format_bytes, show_name
 from brokerless.views import screen
 from brokerless.views.screen import colored, wrapped
@@ -167,10 +167,7 @@ def _counted(counts: Counter[Severity]) -> str:
 
 def _partition(file: str) -> str:
     """What a file belongs to: a partition's directory, or itself."""
-    parent = PurePosixPath(file).parent.name
-    if names.parse_partition_directory(PurePosixPath(file).name) is None and names.parse_partition_directory(parent):
-        return parent
-    return PurePosixPath(file).name
+    return partition_directory_of(file) or PurePosixPath(file).name
 
 
 def _text(equal: _Equal, root: str) -> str:

@@ -10,6 +10,8 @@ from tests.internals.remote.metadata import add_event, broker_directory, events
 from tests.log.tiered import copy_of, golden, key_pairs
 
 import brokerless
+from brokerless import UsageError
+from brokerless.cli import main
 from brokerless.findings import Kind
 from brokerless.jobs.audit.remote import RemoteAudit, audit_remote
 
@@ -312,3 +314,13 @@ def test_the_intact_copy_of_a_damaged_segment_is_no_orphan(tmp_path: Path) -> No
     assert unfinished not in {each.segment_id for each in remote.orphans}
     (kept,) = [each for each in remote.findings if each.segment_id == unfinished]
     assert (kept.finding.kind, kept.finding.severity) == (Kind.REMOTE_SEGMENT_NEEDED, "warning")
+
+
+def test_a_price_needs_a_bucket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = broker_directory("plain", tmp_path / "data")
+    with pytest.raises(UsageError, match=r"price_per_gb: .* in a bucket, which open\(.*remote"):
+        brokerless.open(data).audit(price_per_gb=1.0)
+    assert main(["audit", str(data), "--price-per-gb", "1"]) == 2
+    assert "--price-per-gb: this is the price of what is in a bucket, which --remote names" in capsys.readouterr().err
+    bucket = golden() / "plain" / "bucket"
+    assert brokerless.open(bucket).audit(price_per_gb=1.0).remote is not None

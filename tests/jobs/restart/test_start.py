@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import tarfile
 from pathlib import Path
 
+import pytest
 from tests.golden import broker_data
 from tests.internals.remote.metadata import broker_directory
 
 import brokerless
+from brokerless.cli import main
 from brokerless.jobs.restart.start import StartOutcome, foresee_start
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
@@ -60,3 +63,22 @@ def test_remote_segments_that_the_start_deletes_are_named(tmp_path: Path) -> Non
     assert before is not None
     assert after is not None
     assert [each.topic for each in {*after.remote_deletions} - {*before.remote_deletions}] == ["trimmed"]
+
+
+def test_a_directory_that_only_an_older_kafka_takes_is_one_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kafka 4.4 refuses the segment.bytes of its topics."""
+    with tarfile.open("tests/internals/remote/tiered.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    found = outcome(tmp_path / "data")
+    assert found is not None
+    assert (found.refused, found.version) == (0, "3.9.1")
+    assert found.newest is not None
+    assert found.newest.refused == 1
+    main(["audit", str(tmp_path / "data")])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "start Kafka 3.9.1 starts, and cuts nothing off; Kafka 4.4.0 does not start here: " in text
+    of_demo = outcome(Path("demo/data"))
+    assert of_demo is not None
+    assert (of_demo.version, of_demo.newest) == (None, None)

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from brokerless.log.tiered.object_names import is_topic_directory, parse_object_name, parse_partition
+from brokerless.log.tiered.object_names import (
+    is_topic_directory,
+    parse_object_name,
+    parse_partition,
+    partition_directory_of,
+)
 
 ID = "MocuiS7uRRW7NCxG0VkwpA"
 
@@ -44,3 +49,23 @@ def test_topics() -> None:
     assert is_topic_directory(f"orders-{ID}")
     assert not is_topic_directory(f"-{ID}"[1:])
     assert not is_topic_directory("orders-0")
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/var/lib/kafka/orders-0/00000000000000000000.log", "orders-0"),
+        ("orders-0/00000000000000000000.log", "orders-0"),
+        ("s3://backups/kafka/orders-0/00000000000000000000.log", "orders-0"),
+        ("tiered://orders-0/00000000000000000000.log::s3://bucket/prefix-1/x", "orders-0"),
+        ("tiered://orders-0/00000000000000000000.log::file:///data/kafka-1/bucket", "orders-0"),
+        ("/bucket/orders-MocuiS7uRRW7NCxG0VkwpA/12/00000000000000000000-cpGusWbURTq1Vdw9Q27TyA.log", "orders-12"),
+        ("/bucket/orders-3-MocuiS7uRRW7NCxG0VkwpA/00000000000000000000-cpGusWbURTq1Vdw9Q27TyA.log", "orders-3"),
+        ("/var/lib/kafka/orders-0", "orders-0"),
+        ("tiered://orders-0::s3://bucket/kafka-1", "orders-0"),
+        ("00000000000000000000.log", None),
+        ("/var/lib/kafka/meta.properties", None),
+    ],
+)
+def test_the_partition_of_a_file(path: str, expected: str | None) -> None:
+    assert partition_directory_of(path) == expected

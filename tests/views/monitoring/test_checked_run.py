@@ -30,6 +30,17 @@ def test_findings_are_of_the_partition_whose_file_they_name() -> None:
     assert run.places["demo/data/orders-1"].name == "orders-1"
 
 
+def test_findings_in_a_bucket_are_of_the_partition_of_the_segment() -> None:
+    bucket = resolve(Location("demo/bucket"))
+    for run in (begin_run(bucket.partitions, 0), demo()):
+        segment = next(each for each in bucket.partitions if each.topic == "many_parts").segments[0].log.path
+        run.add(finding(segment))
+        topic, segment_id = "many_parts-I2Q7UjIJRdieiGjVyg1m7w", "aazvmO5pRNOKq6sQJFMIHQ"
+        run.add(finding(f"demo/bucket/{topic}/2/{0:020}-{segment_id}.log"))
+        names = [run.places[path].name for path, *_ in run.counts if path]
+        assert names == (["many_parts-0", "many_parts-2"] if len(run.places) == 4 else [])
+
+
 def test_a_lone_file_is_its_own_place() -> None:
     path = "demo/data/users-0/00000000000000000000.log"
     run = begin_run(resolve(Location(path)).partitions, 0)

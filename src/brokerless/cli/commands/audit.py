@@ -12,7 +12,7 @@ from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import is_narrowed
 from brokerless.cli.values import price
-from brokerless.errors import UnreadableError
+from brokerless.errors import UnreadableError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -52,7 +52,7 @@ EXAMPLES = """\
 
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
-    help_of_price = "what 10^9 bytes cost in a month in the bucket: shows costs as well"
+    help_of_price = "what 10^9 bytes cost in a month in the bucket: shows costs as well; with --remote, or of a bucket"
     parser.add_argument("--price-per-gb", type=price, metavar="PRICE", help=help_of_price)
     add_spark(parser)
     add_max_batch_bytes(parser)
@@ -61,9 +61,13 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    from brokerless.jobs.audit.remote import has_remote
+
     output = Output()
     is_found = False
     logs = list(output.open(options))
+    if logs and options.price_per_gb is not None and not any(has_remote(each.directory) for each in logs):
+        raise UsageError("--price-per-gb: this is the price of what is in a bucket, which --remote names")
     starts = _foresee_start(logs, options)
     for number, log in enumerate(logs):
         chosen = output.chosen(log, options)

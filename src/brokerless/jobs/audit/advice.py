@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import PurePosixPath
 
 from brokerless.findings import Finding, Kind, advice_of, describe_kinds
 from brokerless.log import names
 from brokerless.log.storage.paths import TIERED
+from brokerless.log.tiered.object_names import partition_directory_of
 
 _RESTORE = (
     "look for an earlier version of the segment's objects in the bucket, and for a copy of the bucket: brokers rebuild "
@@ -47,7 +47,7 @@ def abort_command(finding: Finding) -> str | None:
     other findings, and where the path does not say which partition it is."""
     if finding.kind not in (Kind.TRANSACTION_HANGING, Kind.TRANSACTION_ORPHANED) or finding.offset is None:
         return None
-    place = names.parse_partition_directory(PurePosixPath(finding.file).parent.name)
+    place = names.parse_partition_directory(partition_directory_of(finding.file) or "")
     return None if place is None else abort_command_at(place.topic, place.partition, finding.offset)
 
 

@@ -239,6 +239,8 @@ def _start(start: StartOutcome | None) -> tuple[str, str]:
         "this directory is offline" * start.offline,
         "not all is known" * bool(start.unknown),
     ]
+    if start.newest is not None and start.newest.refused:
+        harms.append(f"with Kafka {start.version}; the newest refuses it: {escape(start.newest.first_refusal or '')}")
     text = ", ".join(filter(None, harms))
     return (f'<span class="{"warning" if text else "ok"}">yes</span>', text or "and cuts nothing off")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from brokerless.errors import UnreadableError
 from brokerless.jobs.directory_state import load_directory_state
@@ -14,6 +14,7 @@ from brokerless.jobs.restart.results import Restart
 from brokerless.jobs.run.types import Done, ignore
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory
+from brokerless.log.settings.definitions import versions
 from brokerless.log.storage.paths import is_remote
 
 
@@ -34,16 +35,36 @@ class StartOutcome:
     created: int
     unknown: int
     remote_deletions: tuple[RemoteDeletion, ...] = ()
+    version: str | None = None
+    """The Kafka that starts where the newest does not; None for the newest."""
+    newest: StartOutcome | None = None
+    """What the newest makes of the directory where it does not start, and ``version`` does."""
 
 
 def foresee_start(
     directories: Sequence[LogDirectory], max_batch_bytes: int | None = None, done: Done = ignore
 ) -> Mapping[str, StartOutcome]:
     """Sum up the start of a broker that has these log directories, for each path of a local one with a
-    ``meta.properties``; all else is a copy of partitions, and has no entry. ``done`` is called with bytes read."""
-    outcomes: dict[str, StartOutcome] = {}
+    ``meta.properties``; all else is a copy of partitions, and has no entry. Where the newest Kafka refuses one, an
+    older one that does not is assumed: its broker wrote the directory. ``done`` is called with bytes read."""
     own = {each.path: each for each in directories if is_started_on(each)}
-    for planned in plan_directories(list(own.values()), max_batch_bytes=max_batch_bytes) if own else ():
+    if not own:
+        return {}
+    newest = _outcomes(own, None, max_batch_bytes, done)
+    if not any(each.refused for each in newest.values()):
+        return newest
+    for version in reversed(versions()[:-1]):
+        older = _outcomes(own, version, max_batch_bytes, ignore)
+        if not any(each.refused for each in older.values()):
+            return {path: replace(each, version=version, newest=newest.get(path)) for path, each in older.items()}
+    return newest
+
+
+def _outcomes(
+    own: Mapping[str, LogDirectory], version: str | None, max_batch_bytes: int | None, done: Done
+) -> dict[str, StartOutcome]:
+    outcomes: dict[str, StartOutcome] = {}
+    for planned in plan_directories(list(own.values()), max_batch_bytes=max_batch_bytes, version=version):
         directory = own[planned.path]
         state = load_directory_state(directory)
         restarts: list[Restart] = []

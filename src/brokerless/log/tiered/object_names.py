@@ -11,6 +11,7 @@ from typing import Literal, cast
 
 from brokerless.bounds import MAX_INT32, MAX_INT64
 from brokerless.log import names
+from brokerless.log.storage.paths import TIERED
 
 ObjectKind = Literal[
     "log", "indexes", "rsm-manifest", "index", "timeindex", "txnindex", "snapshot", "leader_epoch_checkpoint"
@@ -73,6 +74,18 @@ def parse_partition(above: str, name: str) -> PartitionName | None:
     else:
         return None
     return found if found.partition <= MAX_INT32 else None
+
+
+def partition_directory_of(path: str) -> str | None:
+    """The name of the partition's directory that a path leads to or into, or whose objects it leads to: ``orders-0``;
+    None where the path does not say so."""
+    inside = path.removeprefix(TIERED).partition("::")[0] if path.startswith(TIERED) else path
+    *_, above, directory, name = ("", "", *inside.rstrip("/").split("/"))
+    found = next((each for each in (name, directory) if names.parse_partition_directory(each) is not None), None)
+    if found is not None:
+        return found
+    of_objects = parse_partition(above, directory)
+    return None if of_objects is None else names.partition_directory(of_objects.topic, of_objects.partition)
 
 
 def is_name(topic: str, partition: int) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from brokerless.findings import Finding, Severity
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
+from brokerless.log.tiered.object_names import partition_directory_of
 
 MOST = 10_000
 """Findings that are kept; all are counted."""
@@ -57,11 +58,16 @@ class CheckedRun:
 
     def add(self, found: Finding) -> None:
         """Take what was found next."""
-        above = found.file.rpartition("/")[0]
-        path = next((each for each in (above, found.file) if each in self.places), "")
+        path = self._place_of(found.file)
         self.counts[path, found.severity, str(found.kind)] += 1
         if len(self.findings) < MOST:
             self.findings.append((path, found))
+
+    def _place_of(self, file: str) -> str:
+        """The path of the partition that a file or an object belongs to, empty where that is not known."""
+        above, name = file.rpartition("/")[0], partition_directory_of(file)
+        named = [each.path for each in self.places.values() if each.name == name]
+        return next((each for each in (above, file) if each in self.places), named[0] if len(named) == 1 else "")
 
 
 def begin_run(partitions: Sequence[PartitionPath], started_ms: int) -> CheckedRun:

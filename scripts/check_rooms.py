@@ -82,7 +82,7 @@ TO_PYLIST = {
 }
 """Modules that call ``to_pylist``, and why; in all others a time of the year 10000 would end a command."""
 
-STORAGE_OPTIONS = {"api": 19, "explanation": 1, "jobs": 1}
+STORAGE_OPTIONS = {"api": 18, "explanation": 1}
 """How many functions of a package have a parameter ``storage_options``: elsewhere it is part of a Location. The numbers
 may only fall, until only the doors have it, where users name it."""
 

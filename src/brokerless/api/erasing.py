@@ -36,7 +36,7 @@ def erase(
     spark: Spark = "none",
 ) -> ErasedLogs:
     from brokerless.jobs.erase.blanking import blanking_of
-    from brokerless.jobs.erase.erased_logs import ErasureRequest, ManifestFile, erase_logs
+    from brokerless.jobs.erase.erased_logs import ErasureRequest, erase_logs
     from brokerless.jobs.erase.job import Erasure
     from brokerless.jobs.erase.key_set import given_keys
     from brokerless.jobs.erase.selection import Selection
@@ -58,8 +58,8 @@ def erase(
         partitions = [each for directory in directories for each in directory.partitions]
         blanking = blanking_of(blank_fields, value_format, path, partitions)
     erasure = Erasure(Selection(own_keys, where, own_header), blanking, bound(max_batch_bytes), dry_run)
-    file = None if manifest is None else ManifestFile(manifest, sign_key)
-    request = ErasureRequest(list(map(Source.all_of, directories)), to, erasure, manifest=file)
+    sources = list(map(Source.all_of, directories))
+    request = ErasureRequest(sources, to, erasure, manifest=manifest, sign_key=sign_key)
     results = erase_logs(request, on_damage or raise_damage, spark=spark, processes=1)
     if on_damage is not None:
         for each in results.fields:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from brokerless.api.jobs import bound
@@ -10,7 +9,7 @@ from brokerless.errors import raise_errors
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import is_internal
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import OnDamage
 from brokerless.text import ShownList
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 def export(
     directory: LogDirectory,
-    to: str | os.PathLike[str] | None,
+    to: Location | None,
     *,
     as_: ExportForm = "parquet",
     catalog: Catalog | str | None = None,
@@ -35,7 +34,6 @@ def export(
     allow_removed: bool,
     dry_run: bool,
     max_batch_bytes: int | None,
-    storage_options: StorageOptions | None,
     on_damage: OnDamage | None,
     decode: Decoding | str | bool | None = None,
     spark: Spark = "none",
@@ -64,9 +62,8 @@ def export(
     is_whole = directory.kind == "log-directory"
     partitions = [each for each in directory.partitions if not (is_whole and is_internal(each.topic))]
     paths = [directory.path]
-    target = None if to is None else Location.of(to, storage_options)
     if on_damage is None:
-        planned = plan(partitions, paths, target, settings)
+        planned = plan(partitions, paths, to, settings)
     else:
-        planned = plan_topics(partitions, paths, target, export=settings, report=on_damage)
+        planned = plan_topics(partitions, paths, to, export=settings, report=on_damage)
     return ShownList(export(planned, on_damage or raise_errors, spark=spark, processes=1))

@@ -738,22 +738,13 @@ class Log(LogTables):
         >>> users.totals.records_in > users.totals.records_out
         True
         """
-        from brokerless.jobs.compact.settings import KEY_BYTES, CompactOptions
+        from brokerless.jobs.compact.settings import CompactOptions
 
-        is_dry = dry_run or what_if or to is None
         options = CompactOptions(
-            milliseconds(now),
-            delete_retention_ms,
-            min_compaction_lag_ms,
-            segment_bytes=segment_bytes,
-            keep_active=keep_active,
-            from_start=from_start,
-            kafka=kafka,
-            max_batch_bytes=jobs.bound(max_batch_bytes),
-            dry_run=is_dry,
-            top_keys=top if is_dry else 0,
-            key_bytes=KEY_BYTES if key_memory is None else key_memory,
-        )
+            milliseconds(now), delete_retention_ms, min_compaction_lag_ms, segment_bytes=segment_bytes,
+            keep_active=keep_active, from_start=from_start, kafka=kafka, max_batch_bytes=jobs.bound(max_batch_bytes),
+            dry_run=dry_run or what_if, top_keys=top, key_bytes=key_memory,
+        )  # fmt: skip
         return jobs.compact(
             self._with(others),
             None if to is None else Location.of(to, storage_options),
@@ -909,7 +900,8 @@ class Log(LogTables):
         3796
         """
         return exporting.export(
-            self._source, to, as_=as_, catalog=catalog, by_date=by_date, isolation=isolation, compression=compression,
+            self._source, None if to is None else Location.of(to, storage_options),
+            as_=as_, catalog=catalog, by_date=by_date, isolation=isolation, compression=compression,
             file_bytes=file_bytes, allow_removed=allow_removed, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
-            storage_options=storage_options, on_damage=on_damage, decode=decode, spark=spark,
+            on_damage=on_damage, decode=decode, spark=spark,
         )  # fmt: skip

@@ -110,7 +110,7 @@ def run(options: Namespace) -> int:
 
 def _options(options: Namespace) -> CompactOptions:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-    from brokerless.jobs.compact.settings import KEY_BYTES, CompactOptions
+    from brokerless.jobs.compact.settings import CompactOptions
 
     segment_bytes = None if options.segment_bytes is None else log_config(options).segment_bytes
     return CompactOptions(
@@ -123,8 +123,8 @@ def _options(options: Namespace) -> CompactOptions:
         kafka=options.kafka,
         max_batch_bytes=options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
         dry_run=options.dry_run,
-        top_keys=options.top if options.dry_run else 0,
-        key_bytes=KEY_BYTES if options.key_memory is None else options.key_memory,
+        top_keys=options.top,
+        key_bytes=options.key_memory,
     )
 
 

@@ -87,7 +87,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.jobs.erase.erased_logs import ErasureRequest, ManifestFile, erase_logs
+    from brokerless.jobs.erase.erased_logs import ErasureRequest, erase_logs
     from brokerless.log.storage.location import Location
 
     output = Output()
@@ -103,7 +103,8 @@ def run(options: Namespace) -> int:
         Location(options.to),
         erasure,
         named=named_topics(partitions, options),
-        manifest=ManifestFile(path, options.sign_key),
+        manifest=path,
+        sign_key=options.sign_key,
     )
     results = erase_logs(request, output.damage, progress, spark=options.spark, say=output.say)
     fields, copies, replicas = results.fields, results.copies, results.replicas

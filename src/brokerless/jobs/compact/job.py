@@ -145,14 +145,16 @@ def plan(
     named: Collection[str] = (),
     report: Report = ignore_finding,
 ) -> Plan[CompactTask]:
-    """A task for each of the partitions that were chosen of each source. ``to``: None in a dry run without one; in any
-    dry run, partitions that would be copied have no task. ``named``: topics that are compacted whatever their
-    ``cleanup.policy``, beside those whose directories are sources. ``report`` is called for topics of which no metadata
-    in the sources has the settings, so that they are copied.
+    """Return a task for each of the partitions that were chosen of each source.
+
+    Without ``to``, this is a dry run, whatever the options are; in a dry run, partitions that would be copied have no
+    task. ``named``: topics that are compacted whatever their ``cleanup.policy``, in addition to those whose directories
+    are sources. ``report`` is called for each topic that is copied because no metadata in the sources has its settings.
 
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
     known, ``to`` is in what is read, or ``named`` has KRaft's own log.
     """
+    options = options if to is not None else replace(options, dry_run=True)
     named = named_topics(sources, named)
     if names.CLUSTER_METADATA in named:
         text = "is KRaft's own log, which Kafka does not compact, but replaces by snapshots"

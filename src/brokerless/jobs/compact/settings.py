@@ -55,7 +55,9 @@ class CompactSettings:
 
 @dataclass(frozen=True, slots=True)
 class CompactOptions:
-    """What a caller sets for all topics; None for what each topic has. Others as in :class:`CompactSettings`."""
+    """The settings that a caller has for all topics; None for those of each topic, or the default.
+
+    ``top_keys`` counts in a dry run only. Others as in :class:`CompactSettings`."""
 
     now_ms: int | None = None
     delete_retention_ms: int | None = None
@@ -67,7 +69,7 @@ class CompactOptions:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     dry_run: bool = False
     top_keys: int = 0
-    key_bytes: int = KEY_BYTES
+    key_bytes: int | None = None
 
     def settings_of(self, source: PartitionPath, others: Sequence[str] = ()) -> CompactSettings:
         """Those of one partition; ``others``: log directories that may have the cluster's metadata as well.
@@ -80,8 +82,8 @@ class CompactOptions:
             kafka=self.kafka,
             max_batch_bytes=self.max_batch_bytes,
             dry_run=self.dry_run,
-            top_keys=self.top_keys,
-            key_bytes=self.key_bytes,
+            top_keys=self.top_keys if self.dry_run else 0,
+            key_bytes=KEY_BYTES if self.key_bytes is None else self.key_bytes,
         )
         own: dict[str, int] = {}
         for name in _FROM_TOPIC:

@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from brokerless.jobs.erase.copies import Copy, find_copies
 from brokerless.jobs.erase.field_counts import TopicField
@@ -26,23 +25,18 @@ Phase = Callable[[str, int | None], AbstractContextManager[Done]]
 """Begins a part of the work, of so many bytes if that is known."""
 
 
-class ManifestFile(NamedTuple):
-    """Where a manifest is written, and the file with the key that signs it."""
-
-    path: str | os.PathLike[str]
-    sign_key: str | os.PathLike[str] | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class ErasureRequest:
-    """``named``: topics that the user has named, for Kafka's own are copied otherwise. Without ``manifest``, none is
-    written, and a run that was stopped is repeated from the start."""
+    """``named``: topics that the user has named, for Kafka's own are copied otherwise. ``manifest``: the path that a
+    manifest is written to; ``sign_key``: the file with the key that signs it. Without a manifest, a run that was
+    stopped is repeated from the start."""
 
     sources: Sequence[Source]
     to: Location
     erasure: Erasure
     named: Collection[str] = ()
-    manifest: ManifestFile | None = None
+    manifest: str | os.PathLike[str] | None = None
+    sign_key: str | os.PathLike[str] | None = None
 
 
 class ErasedLogs(ShownList[ErasedPartition]):
@@ -78,10 +72,8 @@ def erase_logs(
     if not erasure.dry_run:
         recover_targets([each.directory for each in sources], to)
         if request.manifest is not None:
-            path, sign_key = request.manifest
-            writer = ManifestWriter(
-                path, [each.directory.path for each in sources], to, erasure=erasure, sign_key=sign_key
-            )
+            paths = [each.directory.path for each in sources]
+            writer = ManifestWriter(request.manifest, paths, to, erasure=erasure, sign_key=request.sign_key)
     finished = {} if writer is None else writer.finished
     planned = plan(sources, to, erasure, request.named, finished, is_hashed=writer is not None)
     with phase("looking for copies", None) as done:

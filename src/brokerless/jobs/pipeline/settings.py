@@ -64,7 +64,7 @@ class Settings:
         return Location(self.to, self.to_storage_options)
 
 
-def load_settings(path: str, storage_options: StorageOptions | None = None) -> dict[str, Any]:
+def load_settings(path: str) -> dict[str, Any]:
     """The settings that a YAML file has, by the names of the fields of :class:`Settings`; those that it does not have
     are missing. ``decode``, ``schemas``, ``key-format`` and ``value-format`` become ``decoding``.
 
@@ -75,7 +75,7 @@ def load_settings(path: str, storage_options: StorageOptions | None = None) -> d
         import yaml
     except ImportError as error:
         raise missing_libraries("a file of settings needs PyYAML", "pipeline") from error
-    data = Location(path, storage_options).read(_LIMIT)
+    data = Location(path).read(_LIMIT)
     try:
         root: Any = yaml.compose(data, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, UnicodeError, RecursionError, ValueError) as error:

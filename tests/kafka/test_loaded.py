@@ -15,16 +15,22 @@ from confluent_kafka import Consumer, TopicPartition
 
 import brokerless
 from brokerless.cli import main
+from brokerless.jobs.restart.results import DirectoryRestart
+from brokerless.log.checkpoint.commit_journal import committing
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
+from brokerless.log.commit import commit
+from brokerless.log.storage.directory_lock import lock_directory
 from brokerless.log.storage.location import Location
 from tests.kafka.broker import KafkaBroker
+from tests.kafka.cluster import wait_for
 from tests.kafka.live import some_records
 from tests.kafka.producers import Consumed, Record, consume, produce_confluent, produce_java
+from tests.log.killed_commit import write
 
 pytestmark = pytest.mark.xdist_group("loaded")
 
 COUNT, PARTITIONS, START = 20_000, 3, 1_767_225_600_000
-LOST, BY_LOAD, OTHERS = "lost", 3, "others"
+LOST, BY_LOAD, OTHERS, CUT = "lost", 3, "others", "cut"
 OTHER_ID = "GGfzE_HvRoGT7m9N-0_chw"
 
 
@@ -37,20 +43,26 @@ class Loading:
     committed: dict[int, list[Consumed]] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     """Of the partition ``BY_LOAD`` before it was lost, by their names."""
+    foreseen: DirectoryRestart | None = None
+    """The dry run of the start on a commit that was cut short."""
 
 
 @pytest.fixture(scope="module")
 def loading(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loading]:
     """Each step writes into topics of its own before the broker is stopped, and into its directory afterwards."""
-    done = Loading(KafkaBroker(tmp_path_factory.mktemp("loading") / "broker"))
+    settings = {"log.segment.delete.delay.ms": "500"}
+    done = Loading(KafkaBroker(tmp_path_factory.mktemp("loading") / "broker", settings))
     with done.broker as broker:
         broker.create_topic("loaded", PARTITIONS, retention_ms=-1)
         produce_what_is_lost(done)
         broker.create_topic(OTHERS, 2)
+        broker.create_topic(CUT, 1, retention_ms=-1)
+        produce_confluent(broker, CUT, [Record(b"k", b"before", (), START)] * 5)
         produce_confluent(broker, OTHERS, some_records(2, 20, partitions=2))
     load_files(done.broker)
     write_what_is_lost_again(done)
     write_partition_of_another_topic(done.broker)
+    cut_a_commit_short(done)
     with done.broker:
         yield done
 
@@ -179,3 +191,34 @@ def test_a_broker_takes_a_partition_with_another_id_for_a_stray_and_begins_it_ag
     assert load_partition_metadata(Location(str(stray / "partition.metadata"))).topic_id == OTHER_ID
     produce_confluent(broker, OTHERS, [Record(b"k", b"anew", (), START, 1)])
     assert [each.offset for each in consume(broker, OTHERS, 1)] == [0]
+
+
+def cut_a_commit_short(done: Loading) -> None:
+    """To a partition that is there and a new one, after it was decided."""
+
+    def die(*_: object) -> None:
+        raise RuntimeError("killed")
+
+    log_dir = done.broker.log_dir
+    staged = [write(log_dir, f"{CUT}-{number}", 0, 5, has_offsets=False) for number in range(2)]
+    with pytest.MonkeyPatch.context() as patch, lock_directory(log_dir, exclusive=False) as held, committing(log_dir):
+        patch.setattr(commit, "complete", die)
+        with pytest.raises(RuntimeError, match="killed"):
+            commit.commit_locked(log_dir, held, staged[1:], {(CUT, 0): staged[:1]})
+    done.foreseen = brokerless.open(log_dir).restart().directory
+
+
+def test_a_broker_serves_and_deletes_what_a_commit_was_cut_short_of_as_the_dry_run_said(loading: Loading) -> None:
+    broker = loading.broker
+    foreseen = loading.foreseen
+    assert foreseen is not None
+    (deleted,) = [Path(path) for path, _ in foreseen.deleted]
+    served, left = sorted(
+        (each for each in foreseen.warnings if each.kind == "uncommitted"), key=lambda each: each.file
+    )
+    assert (Path(served.file).name, served.offset) == (f"{CUT}-0", 5)
+    assert left.file == str(deleted)
+    assert not foreseen.is_harmless
+    assert broker.watermarks(CUT) == {0: (0, 10)}
+    wait_for(lambda: not deleted.exists(), broker.tail)
+    assert not (broker.log_dir / f"{CUT}-1").exists()

@@ -424,9 +424,10 @@ def _lone_file(location: Location) -> PartitionPath:
 
 def _hide(partition: PartitionPath, hidden: HiddenSegments) -> PartitionPath:
     name = directory_name(partition.path)
-    if name not in hidden.segments:
+    end = MAX_INT64 + 1 if name in hidden.complete else hidden.segments.get(name)
+    if end is None:
         return partition
-    kept = tuple(segment for segment in partition.segments if segment.base_offset < hidden.segments[name])
+    kept = tuple(segment for segment in partition.segments if segment.base_offset < end)
     return replace(partition, segments=kept, findings=(*partition.findings, hidden.finding(partition.path, name)))
 
 

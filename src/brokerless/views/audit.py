@@ -162,6 +162,7 @@ def _harms(start: StartOutcome) -> str:
         * bool(start.lost_records and not start.lost_bytes),
         f"{count_of(start.not_served, 'partition')} not served" * bool(start.not_served),
         f"{count_of(start.created, 'partition')} begun empty" * bool(start.created),
+        f"{count_of(start.uncommitted, 'partition')} deleted whose commit was cut short" * bool(start.uncommitted),
         "not all is known" * bool(start.unknown),
     ]
     return ", ".join(filter(None, found))

@@ -10,6 +10,7 @@ from brokerless.findings import Finding, Kind, remedy_of
 from brokerless.jobs.restart.results import DirectoryRestart, Restart
 from brokerless.jobs.restart.retention_forecast import Retention
 from brokerless.jobs.restart.transactions import Completion
+from brokerless.log.names import parse_partition_directory
 from brokerless.text import format_bytes, show_name
 from brokerless.views.table import NOTHING, count_of, format_number, table
 
@@ -136,7 +137,7 @@ def directory_lines(restart: DirectoryRestart, shown: Collection[str] = ()) -> I
         *(line for path, each in restart.stray.items() if path not in shown for line in _stray(path, each)),
         *(line for path, each in restart.unserved.items() if path not in shown for line in _unserved(path, each)),
         *(f"begun empty: {_place(*place)}, which should be here and is not" for place in restart.created),
-        *(f"deleted: {_name(path)} of {format_bytes(size)}, as marked" for path, size in restart.deleted),
+        *(f"deleted: {_name(path)} of {format_bytes(size)}, {_why_deleted(path)}" for path, size in restart.deleted),
         *(_promotion(path, replaced) for path, replaced in restart.promoted),
         *map(_overwriting, restart.overwritten),
         *map(_completion, restart.completed),
@@ -172,6 +173,11 @@ def _unserved(path: str, finding: Finding) -> tuple[str, str]:
     loaded = "is not loaded, and" if finding.kind == Kind.META_PROPERTIES_CORRUPT else "is loaded, but"
     text = f"not served: {_name(path)} {loaded} clients {gets} nothing of it: {show_name(str(finding))}"
     return text, _remedy(finding)
+
+
+def _why_deleted(path: str) -> str:
+    own = parse_partition_directory(PurePath(path).name)
+    return "all of a partition whose commit was cut short" if own is not None and own.is_unfinished else "as marked"
 
 
 def _promotion(path: str, replaced: str | None) -> str:

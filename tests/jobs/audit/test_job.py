@@ -25,6 +25,7 @@ from brokerless.jobs.audit.job import PartitionAudit, audit_directory, audit_par
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.verify.partition import verify_partition
 from brokerless.log import names
+from brokerless.log.checkpoint.commit_journal import GrowingPartition, Journal, write_journal
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint, offset_checkpoint
 from brokerless.log.checkpoint.producer_snapshot import producer_snapshot
 from brokerless.log.directory import resolve
@@ -394,3 +395,14 @@ def test_brokers_stamp_all_batches_of_the_offsets_topic(topic: str, kind: str, t
     (audit,) = brokerless.open(tmp_path).audit().partitions
     found = [each for each in audit.findings if each.kind.startswith("transaction-")]
     assert [(each.kind, each.offset) for each in found] == [(kind, 0)]
+
+
+def test_a_log_that_goes_on_under_a_commit_that_was_cut_short_has_lost_nothing(tmp_path: Path) -> None:
+    source = broker_data("clean")
+    for name in ("segments-0", names.RECOVERY_POINT_CHECKPOINT, names.HIGH_WATERMARK_CHECKPOINT):
+        (shutil.copytree if (source / name).is_dir() else shutil.copyfile)(source / name, tmp_path / name)
+    last = max(int(log.stem) for log in (tmp_path / "segments-0").glob("*.log"))
+    write_journal(tmp_path, Journal.begun().grow(GrowingPartition("segments", 0, last, last, -1)))
+    (audit,) = brokerless.open(tmp_path).audit().partitions
+    assert audit.missing_offsets == 0
+    assert [each.kind for each in audit.findings if each.severity != "info"] == ["uncommitted"]

@@ -13,6 +13,8 @@ from tests.internals.remote.metadata import broker_directory
 import brokerless
 from brokerless.cli import main
 from brokerless.jobs.restart.start import StartOutcome, foresee_start
+from brokerless.log.checkpoint.commit_journal import Journal, Renaming, write_journal
+from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 
@@ -48,6 +50,20 @@ def test_a_name_at_which_a_broker_ends_refuses_the_directory(tmp_path: Path) -> 
     assert found is not None
     assert found.refused == 1
     assert "lost+found" in str(found.first_refusal)
+
+
+def test_partitions_whose_commit_was_cut_short_are_counted(tmp_path: Path) -> None:
+    disk, new = tmp_path / "disk", unfinished_name("txn", 7)
+    shutil.copytree(broker_data("clean"), disk)
+    shutil.copytree(disk / "txn-0", disk / new)
+    write_journal(disk, Journal.begun().decide([Renaming(new, "txn-7")]))
+    found = outcome(disk)
+    assert found is not None
+    assert found.uncommitted == 1
+    of_disk = brokerless.open(disk).restart().directory
+    assert of_disk is not None
+    assert [Path(path).name for path, _ in of_disk.deleted] == [new]
+    assert [(each.kind, each.severity) for each in of_disk.warnings] == [("uncommitted", "warning")]
 
 
 def test_nothing_is_foreseen_of_a_copy_of_partitions(tmp_path: Path) -> None:

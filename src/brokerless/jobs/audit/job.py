@@ -312,9 +312,14 @@ class _PartitionFollower:
         last = self.partition.segments[-1].base_offset if self.partition.segments else 0
         return max(last, self.gaps.next_offset or 0)
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether the log goes on after what is read of it, as a commit is not finished."""
+        return any(each.kind == Kind.UNCOMMITTED for each in self.partition.findings)
+
     def missing_offsets(self, lines: Lines) -> int | None:
         """How many offsets are in no intact batch, up to the high watermark in ``lines``; None if not known."""
-        _, committed = lines.get(names.HIGH_WATERMARK_CHECKPOINT, ("", 0))
+        _, committed = ("", 0) if self.goes_on else lines.get(names.HIGH_WATERMARK_CHECKPOINT, ("", 0))
         return self.gaps.missing + max(0, committed - self.end_offset) if self.gaps.is_counted else None
 
 
@@ -374,10 +379,19 @@ def _findings(
     yield from check_metadata_files(partition)
     yield from follower.gaps.findings(partition.segments[-1] if partition.segments else None)
     yield from follower.timestamps.findings()
-    yield from check_epochs(partition, follower.epochs, follower.end_offset, is_partition)
-    yield from follower.transactions.findings(partition.segments, follower.end_offset, follower.is_whole)
-    yield from check_lines(lines, follower.start_offset, follower.end_offset)
+    at_end = [
+        *check_epochs(partition, follower.epochs, follower.end_offset, is_partition),
+        *follower.transactions.findings(partition.segments, follower.end_offset, follower.is_whole),
+        *check_lines(lines, follower.start_offset, follower.end_offset),
+    ]
+    yield from (each for each in at_end if not (follower.goes_on and each.kind in _BEYOND_END))
     yield from _formats(partition.path, follower)
+
+
+_BEYOND_END = (
+    Kind.LEADER_EPOCH_BEYOND_END, Kind.PRODUCER_SNAPSHOT_BEYOND_END, Kind.RECOVERY_POINT_BEYOND_END,
+    Kind.HIGH_WATERMARK_BEYOND_END, Kind.CLEANER_CHECKPOINT_BEYOND_END,
+)  # fmt: skip
 
 
 def _graded(findings: Iterable[Finding], is_last: bool, is_recovered: bool) -> Iterator[Finding]:

@@ -237,6 +237,7 @@ def _start(start: StartOutcome | None) -> tuple[str, str]:
         f"{start.not_served:,} partitions not served" * bool(start.not_served),
         f"{start.created:,} partitions begun empty" * bool(start.created),
         "this directory is offline" * start.offline,
+        f"{start.uncommitted:,} partitions deleted whose commit was cut short" * bool(start.uncommitted),
         "not all is known" * bool(start.unknown),
     ]
     if start.newest is not None and start.newest.refused:

@@ -82,7 +82,7 @@ def plan_directories(
         online,
         lambda at: state is not None and replicas.is_assigned_here(at, state, node),
     )
-    warnings = list(directory_files.check_cleaner_checkpoints(own))
+    warnings = [*directory_files.check_cleaner_checkpoints(own), *directory_files.check_commits(own)]
     places = _Places() if state is None else _places(loaded, state, node, offline, readable=bool(readable))
     if state is not None:
         findings += [*replicas.check_owners(readable, state), *replicas.check_future(loaded, state, node)]
@@ -108,7 +108,7 @@ def plan_directories(
             {at: finding for at, finding in stray.items() if _is_in(at, path)},
             unserved={at: finding for at, finding in places.unserved.items() if _is_in(at, path)},
             created=tuple(place for place, at in places.created if at == path),
-            deleted=tuple((at.path, at.size) for at in each.others if at.state == "delete" and not at.is_unfinished),
+            deleted=tuple((at.path, at.size) for at in each.others if directory_files.is_deleted(at)),
             completed=tuple(at for at in completed if any(_is_in(served[place].path, path) for place in at.partitions)),
             is_state_known=state is not None,
             promoted=tuple((at, replaced) for at, replaced in places.promoted if _is_in(at, path)),

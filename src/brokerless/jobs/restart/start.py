@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from brokerless.errors import UnreadableError
 from brokerless.jobs.directory_state import load_directory_state
+from brokerless.jobs.restart.directory_files import is_deleted
 from brokerless.jobs.restart.job import plan_directories, plan_partition
 from brokerless.jobs.restart.remote_deletions import RemoteDeletion
 from brokerless.jobs.restart.results import Restart
@@ -24,7 +25,8 @@ class StartOutcome:
     and ``first_refusal`` one of them; ``offline``: it starts with its other directories only. ``lost_bytes`` of log are
     cut or deleted; ``lost_records``: those that clients do not get any more; ``not_served`` partitions are stray, not
     loaded or not served, ``created`` ones begin empty. ``unknown``: how many partitions could not be read, or whether
-    they are stray is not known. ``remote_deletions``: with the node's first directory."""
+    they are stray is not known. ``uncommitted``: how many partitions it deletes whose commit was cut short.
+    ``remote_deletions``: with the node's first directory."""
 
     refused: int
     first_refusal: str | None
@@ -34,6 +36,7 @@ class StartOutcome:
     not_served: int
     created: int
     unknown: int
+    uncommitted: int = 0
     remote_deletions: tuple[RemoteDeletion, ...] = ()
     version: str | None = None
     """The Kafka that starts where the newest does not; None for the newest."""
@@ -82,6 +85,7 @@ def _outcomes(
             not_served=sum(bool(each.refused or each.stray or each.unserved) for each in restarts),
             created=len(planned.created),
             unknown=len(directory.partitions) - len(restarts) + (planned.unknown is not None),
+            uncommitted=sum(each.is_unfinished and is_deleted(each) for each in directory.others),
             remote_deletions=planned.remote_deletions,
         )
     return outcomes

@@ -145,6 +145,12 @@ class Journal(Value, frozen=True, rename=None):
         new = self.new if not self.together else ()
         return {each.name: each.base_offset for each in self.growing} | {each.name: -1 for each in new}
 
+    @property
+    def complete(self) -> Mapping[str, str]:
+        """By the names that they have until then, those of the partitions that only lack them: of all that is decided,
+        and of commits of several directories, where another one's journal says whether they are."""
+        return {each.staged: each.name for each in self.new} if self.is_decided or self.together else {}
+
 
 class _Queries(Value, frozen=True):
     version: Literal[1]

@@ -17,17 +17,25 @@ from brokerless.log.storage.own_files import open_own
 @dataclass(frozen=True, slots=True)
 class HiddenSegments:
     """``segments``: from which one on a partition's directory is not to be read, by its name; -1 for one that is new.
-    ``is_cut_short``: whether nobody is at it any more; False where nothing can be known."""
+    ``complete``: see :attr:`Journal.complete`. ``is_cut_short``: whether nobody is at it any more; False where nothing
+    can be known."""
 
     segments: Mapping[str, int] = field(default_factory=dict[str, int])
+    complete: Mapping[str, str] = field(default_factory=dict[str, str])
     is_cut_short: bool = False
 
     def finding(self, path: str, name: str) -> Finding:
-        """What a reader says of a partition's directory that is among them."""
+        """What a reader reports of a partition's directory that is among them."""
         if self.is_cut_short:
             severity, text = "warning", "a commit to this log directory was cut short"
         else:
             severity, text = "info", "a commit to this log directory is going on, or was cut short"
+        if name in self.complete:
+            text = (
+                f"all of {self.complete[name]} is here, under another name: {text}; whoever writes here next completes "
+            )
+            text += "it, but a broker deletes this when it starts"
+            return Finding(severity, Kind.UNCOMMITTED, path, message=text)
         offset = None if self.segments[name] < 0 else self.segments[name]
         what = "this partition" if offset is None else f"what this partition has from offset {offset} on"
         text = f"{what} is not read: {text}; whoever writes here next completes or undoes it, as "
@@ -51,13 +59,13 @@ def hidden_segments(directory: Location, *, is_listed: bool) -> HiddenSegments |
     from brokerless.log.checkpoint.commit_journal import load_journal  # a listing without a commit starts sooner
 
     try:
-        segments = load_journal(journal).hidden
+        found = load_journal(journal)
     except UnreadableError:
         if journal.exists():
             raise
         return None
     is_cut_short = not directory.is_remote and not _is_going_on(directory) and journal.exists()
-    return HiddenSegments(segments, is_cut_short)
+    return HiddenSegments(found.hidden, found.complete, is_cut_short)
 
 
 def _is_going_on(directory: Location) -> bool:

@@ -52,10 +52,16 @@ class Cluster:
         return {**os.environ, **settings, "PYSPARK_PYTHON": sys.executable}
 
     def kill_worker(self, name: str) -> None:
-        """Kills a worker and its executors with SIGKILL, as if its machine were gone."""
-        process = self._processes.pop(name)
+        """Kills a worker and its executors with SIGKILL, as if its machine were gone, until the master knows it."""
+        before, process = self.workers(), self._processes.pop(name)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        self._wait(lambda: self.workers() < before, "master")
+
+    def worker_of(self, pid: int) -> str:
+        """The name of the worker that a Python process, of one of its executors, belongs to."""
+        session = os.getsid(pid)
+        return next(name for name, process in self._processes.items() if process.pid == session)
 
     def workers(self) -> int:
         """How many the master believes to be alive."""

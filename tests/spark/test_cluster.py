@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from tests.golden import broker_data
 from tests.sources import sources_of
 from tests.spark.cluster import ROOT, Cluster
+from tests.spark.driver import CONVERTING, COPYING
 
 import brokerless
 from brokerless.format.convert import ConversionTarget
@@ -46,58 +49,6 @@ def files(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.glob("*-*/*")}
 
 
-def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
-    spark_cluster: Cluster, source: Path, tmp_path: Path
-) -> None:
-    alone = tmp_path / "alone"
-    expected = list(convert(plan(sources_of(source), alone, Conversion(ConversionTarget(codec="zstd"))), print))
-
-    command = [sys.executable, "-m", "tests.spark.driver", spark_cluster.master, str(source), str(tmp_path / "to")]
-    with subprocess.Popen(
-        command, cwd=ROOT, env=spark_cluster.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as driver:
-        while len(list(tmp_path.glob("waiting-*"))) < 2 and driver.poll() is None:
-            time.sleep(0.02)
-        half_written = list((tmp_path / "to").glob("*-delete"))
-        spark_cluster.kill_worker("worker-0")
-        (tmp_path / "go-on").touch()
-        out, err = driver.communicate()
-    assert driver.returncode == 0, err.decode()[-3000:]
-
-    found = json.loads(out.splitlines()[-1])
-    assert len(half_written) == 2
-    assert found["read"] == rows(source)
-    assert found["findings"] == [str(each) for each in brokerless.open(source).verify()]
-    assert found["converted"] == [
-        {**each.as_dict(), "target": (each.as_dict()["target"] or "").replace(str(alone), str(tmp_path / "to")) or None}
-        for each in expected
-    ]
-    assert any(each.damages for each in expected)
-    assert files(tmp_path / "to") == files(alone)
-    assert sorted(path.name for path in (tmp_path / "to").iterdir()) == sorted(path.name for path in alone.iterdir())
-    spark_cluster.add_worker("worker-2")
-
-
-def test_frames_and_streams_are_written_although_a_worker_is_killed_in_the_middle(
-    spark_cluster: Cluster, source: Path, tmp_path: Path
-) -> None:
-    spark_cluster.add_worker("worker-3")
-    command = [sys.executable, "-m", "tests.spark.driver_of_frames", spark_cluster.master, str(source), str(tmp_path)]
-    with subprocess.Popen(command, cwd=ROOT, env=spark_cluster.environment, stderr=subprocess.PIPE) as driver:
-        while not list(tmp_path.glob("waiting-*")) and driver.poll() is None:
-            time.sleep(0.02)
-        spark_cluster.kill_worker("worker-3")
-        (tmp_path / "go-on").touch()
-        _, err = driver.communicate()
-    assert driver.returncode == 0, err.decode()[-3000:]
-
-    assert rows(tmp_path / "sink") == rows(source)
-    assert rows(tmp_path / "stream") == rows(source)
-    for name in ("sink", "stream"):
-        assert not [each for each in brokerless.open(tmp_path / name).verify() if each.severity != "info"]
-        assert not list((tmp_path / name).glob("*-delete"))
-
-
 def test_commands_run_on_a_cluster_and_say_the_same(spark_cluster: Cluster, source: Path, tmp_path: Path) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "brokerless", *arguments]
@@ -121,3 +72,66 @@ def test_commands_run_on_a_cluster_and_say_the_same(spark_cluster: Cluster, sour
         }
     assert told[0] == told[1]
     assert rows(tmp_path / "there") == rows(tmp_path / "here") == rows(source)
+
+
+@dataclass
+class Done:
+    """What a driver did on a cluster of which a worker was killed while it converted, and another one while it copied.
+
+    ``half_written``: directories of unfinished partitions when the first was killed. ``found``: what it printed.
+    """
+
+    to: Path
+    half_written: list[Path]
+    found: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def done(spark_cluster: Cluster, source: Path, tmp_path_factory: pytest.TempPathFactory) -> Done:
+    directory = tmp_path_factory.mktemp("done")
+    command = [sys.executable, "-m", "tests.spark.driver", spark_cluster.master, str(source), str(directory / "to")]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=spark_cluster.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as driver:
+
+        def wait_for(what: str, count: int) -> list[int]:
+            """The Python processes of as many tasks, when they are in the middle."""
+            while len(waiting := list(directory.glob(f"{what}-*"))) < count and driver.poll() is None:
+                time.sleep(0.02)
+            return [int(path.name.rpartition("-")[2]) for path in waiting]
+
+        with ExitStack() as stack:
+            stack.callback(driver.kill)
+            one, _ = wait_for(CONVERTING, 2)
+            half_written = list((directory / "to").glob("*-delete"))
+            spark_cluster.kill_worker(spark_cluster.worker_of(one))
+            (directory / f"go-on-{CONVERTING}").touch()
+            spark_cluster.add_worker("worker-2")
+            (one,) = wait_for(COPYING, 1)
+            spark_cluster.kill_worker(spark_cluster.worker_of(one))
+            (directory / f"go-on-{COPYING}").touch()
+            out, err = driver.communicate()
+    assert driver.returncode == 0, err.decode()[-3000:]
+    return Done(directory / "to", half_written, json.loads(out.splitlines()[-1]))
+
+
+def test_a_worker_that_is_killed_in_the_middle_changes_nothing(done: Done, source: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "alone"
+    expected = list(convert(plan(sources_of(source), alone, Conversion(ConversionTarget(codec="zstd"))), print))
+    assert len(done.half_written) == 2
+    assert done.found["read"] == rows(source)
+    assert done.found["findings"] == [str(each) for each in brokerless.open(source).verify()]
+    assert done.found["converted"] == [
+        {**each.as_dict(), "target": (each.as_dict()["target"] or "").replace(str(alone), str(done.to)) or None}
+        for each in expected
+    ]
+    assert any(each.damages for each in expected)
+    assert files(done.to) == files(alone)
+    assert sorted(path.name for path in done.to.iterdir()) == sorted(path.name for path in alone.iterdir())
+
+
+def test_frames_and_streams_are_written_although_a_worker_is_killed_in_the_middle(done: Done, source: Path) -> None:
+    for name in ("sink", "stream"):
+        assert rows(done.to.parent / name) == rows(source)
+        assert not [each for each in brokerless.open(done.to.parent / name).verify() if each.severity != "info"]
+        assert not list((done.to.parent / name).glob("*-delete"))

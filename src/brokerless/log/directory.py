@@ -156,16 +156,10 @@ def resolve(
     if unknown:
         there = ", ".join(map(repr, INCLUDE[:-1]))
         raise UsageError(f"include: there is no {unknown[0]!r}; there are {there} and {INCLUDE[-1]!r}")
-    if detection.is_tiered(location):
-        detection.refreshed(location)
-    if detection.has_layout(location):
-        location = detection.as_log_directory(location)
-    elif not location.is_directory():
-        remote = None if detection.is_tiered(location) or location.exists() else detection.at_prefix(location)
-        if remote is None:
-            return LogDirectory(location, "file", (_lone_file(location),))
-        location = remote
-
+    directory = detection.directory_at(location)
+    if directory is None:
+        return LogDirectory(location, "file", (_lone_file(location),))
+    location = directory
     for _ in range(_TRIES):
         found = _resolve_directory(location, include)
         if found is not None:

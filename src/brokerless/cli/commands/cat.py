@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from brokerless.tables.partition_reader import OnDamage, PartitionReader
     from brokerless.tables.prepared_records import Prepare
     from brokerless.tables.record_filter import RecordFilter
-    from brokerless.typed.topic_type import TopicType
+    from brokerless.typed.topic_type import Decoding, TopicType
     from brokerless.views.records.printed_filter import PrintedFilter
 
 View = Callable[["pa.RecordBatch"], "Iterable[bytes | memoryview]"]
@@ -99,14 +99,16 @@ def run(options: Namespace) -> int:
         raise UsageError("--json and --template exclude each other; use one of them")
     if options.bytes == "base64" and not options.json:
         raise UsageError("--bytes base64 applies to JSON; add --json")
-    if options.redact and decoding(options) is not None:
+    requested = decoding(options)
+    if options.redact and requested is not None:
         raise UsageError("--redact and --decode exclude each other; use one of them")
     output = Output()
     selection = _filter_of(options)
-    within, printed = (selection, None) if decoding(options) is None else _of_printed(selection)
+    within, printed = (selection, None) if requested is None else _of_printed(selection)
     run = _Run(
-        options, within, clock.now(), to_terminal=output.is_terminal, key=secrets.token_bytes(32), printed=printed
-    )
+        options, requested, within, printed,
+        now=clock.now(), to_terminal=output.is_terminal, key=secrets.token_bytes(32),
+    )  # fmt: skip
     for check in (_view, _range):  # what is wrong with options is reported before anything is read
         check(run)
     partitions = output.partitions(options)
@@ -141,15 +143,18 @@ def run(options: Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What is the same for all partitions. ``key``: of the hashes of ``--redact``. ``selection``: by bytes;
-    ``printed``: by what is printed, where that is decoded."""
+    """A run of the command, the same for all partitions.
+
+    ``decoding``: None where records are printed as bytes. ``selection`` selects records by their bytes, ``printed`` by
+    what is printed of them, where that is decoded. ``key``: of the hashes of ``--redact``."""
 
     options: Namespace
+    decoding: Decoding | None
     selection: RecordFilter | None
+    printed: PrintedFilter | None
     now: int
     to_terminal: bool
     key: bytes
-    printed: PrintedFilter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +223,7 @@ def _view(run: _Run) -> tuple[list[str], View]:
     options, key = run.options, run.key
     form = redaction.as_json if options.json else redaction.as_text
 
-    is_decoded = decoding(options) is not None
+    is_decoded = run.decoding is not None
 
     def as_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
         if not is_decoded:
@@ -292,8 +297,7 @@ def _printed_records(task: _PrintTask, columns: list[str]) -> Callable[[pa.Recor
 
 def _types(run: _Run, partitions: Sequence[Partition]) -> dict[str | None, TopicType]:
     """The types of each topic, by the records that are to be printed; empty where nothing is decoded."""
-    requested = decoding(run.options)
-    if requested is None:
+    if run.decoding is None:
         return {}
     from brokerless.tables.partition_reader import first_rows
     from brokerless.typed.records import resolve_types
@@ -307,7 +311,7 @@ def _types(run: _Run, partitions: Sequence[Partition]) -> dict[str | None, Topic
                 limit = None if run.printed else run.options.limit
                 yield from batches if limit is None else first_rows(batches, limit)
 
-    return resolve_types(partitions, requested, read)
+    return resolve_types(partitions, run.decoding, read)
 
 
 def _range(run: _Run) -> Range:

@@ -17,12 +17,6 @@ OPTION = "tiered"
 _DEPTH, _MOST_LISTED = 3, 100
 
 
-def has_layout(location: Location) -> bool:
-    """Whether a path is read by a pattern of names, as a user chose."""
-    own = (location.options or {}).get(OPTION) or {}
-    return not is_tiered(location) and own.get("layout") is not None
-
-
 def is_tiered(location: Location) -> bool:
     """Whether a path is in a log directory that is made of a bucket's objects."""
     return location.path.startswith(paths.TIERED)
@@ -151,9 +145,17 @@ def _place_of(remote: Location) -> Place:
     return remote, ""
 
 
-def at_prefix(location: Location) -> Location | None:
-    """The log directory of topics whose directories begin with the last part of a path; None without any."""
-    found = _place_at_prefix(location)
+def directory_at(location: Location) -> Location | None:
+    """Return the directory that a path stands for; None for a file, and where there is nothing.
+
+    It is a log directory of objects where a user chose a layout of their names, and where there is nothing, but topics
+    next to it have directories whose names begin with the last part of the path. Objects are listed again."""
+    own = (location.options or {}).get(OPTION) or {}
+    if own.get("layout") is not None and not is_tiered(location):
+        return as_log_directory(location)
+    if refreshed(location).is_directory():
+        return location
+    found = None if is_tiered(location) or location.exists() else _place_at_prefix(location)
     return None if found is None else as_log_directory(*found)
 
 

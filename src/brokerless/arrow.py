@@ -80,7 +80,8 @@ def flags(column: Column) -> NDArray[np.uint8]:
 
 
 def ends(column: Column) -> NDArray[np.int32]:
-    """Of a column of bytes, strings or lists: row ``i`` is from ``ends[i]`` to ``ends[i + 1]`` of its data."""
+    """Return where the rows of a column of bytes, strings or lists end: row ``i`` is from ``ends[i]`` to
+    ``ends[i + 1]`` of its data."""
     return np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
 
 

@@ -42,7 +42,7 @@ def explain_entry(data: bytes, position: int, settings: Settings, budget: Budget
 
 
 def _magic(data: bytes) -> int:
-    """The magic byte; of what is too short for one, v2's."""
+    """Return the magic byte; v2's where there are too few bytes for one."""
     at = layouts.MAGIC_POSITION
     return int.from_bytes(data[at : at + 1], "big", signed=True) if len(data) > at else layouts.MAGIC_V2
 

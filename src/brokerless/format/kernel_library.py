@@ -65,8 +65,8 @@ def symbol(name: str) -> str:
 
 
 def digest(files: Sequence[str]) -> str:
-    """Of the sources that kernels are compiled from, by their paths in the package; where there are none, as in a
-    frozen application, of nothing."""
+    """Return the digest of the sources that kernels are compiled from, by their paths in the package; that of nothing
+    where there are none, as in a frozen application."""
     if not files:
         return ""
     found = hashlib.sha256()

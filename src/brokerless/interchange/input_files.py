@@ -89,7 +89,7 @@ class InputFiles:
         return sum(map(_size, self._sources))
 
     def topic_ids(self) -> dict[str, str]:
-        """The topic IDs recorded in the files of an export; of each directory, its first file is read."""
+        """Return the topic IDs recorded in the files of an export. Only the first file of each directory is read."""
         found: dict[str, str] = {}
         asked: set[str] = set()
         for path in self.files:
@@ -274,7 +274,8 @@ def _exported(path: str, done: Done) -> Iterator[pa.RecordBatch]:
 def _parquet(
     path: str, file: File, done: Done, part: InputSplit | None = None, *, is_one: bool = True
 ) -> Iterator[pa.RecordBatch]:
-    """The columns of a record of a Parquet file; of one of several, in small batches that are all of one type."""
+    """Yield the columns of records of a Parquet file. A file that is one of several yields small batches, all of one
+    type."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

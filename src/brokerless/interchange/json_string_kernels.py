@@ -34,8 +34,8 @@ _HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8).copy()
 
 @intrinsic
 def classify_32(typing, array, position):
-    """Of the 32 bytes at ``position``, a bit for each that is escaped in a JSON string (the lower half of a uint64),
-    and one for each above 127 (the upper half)."""
+    """Return a uint64 about the 32 bytes at ``position``: its lower half has a bit for each that is escaped in a JSON
+    string, its upper half one for each above 127."""
 
     def generate(context, builder, sig, args):
         vector = ir.VectorType(ir.IntType(8), 32)
@@ -60,8 +60,8 @@ def classify_32(typing, array, position):
 
 @intrinsic
 def invisible_32(typing, array, position):
-    """Of the 32 bytes at ``position``, a bit for each that begins a character that :func:`invisible` finds. The two
-    bytes after them are examined as well."""
+    """Return a bit for each of the 32 bytes at ``position`` that begins a character that :func:`invisible` finds. The
+    two bytes after them are examined as well."""
 
     def generate(context, builder, sig, args):
         vector = ir.VectorType(ir.IntType(8), 32)

@@ -152,6 +152,6 @@ def _transaction_states(partition: PartitionReader, end_offset: int | None) -> d
 
 
 def _state(spans: list[tuple[int, int, State]], offset: int) -> State:
-    """Of a producer's transactions, which follow one another: the state of the one that has an offset."""
+    """Return the state of the transaction that has an offset, among those of one producer, which follow one another."""
     at = bisect_right(spans, offset, key=lambda span: span[0])
     return spans[at - 1][2] if at and offset <= spans[at - 1][1] else "open"

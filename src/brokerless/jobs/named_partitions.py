@@ -39,7 +39,7 @@ def topic_id_of_partition(partition: PartitionPath) -> str | None:
 
 
 def topic_ids_of(partitions: Iterable[PartitionPath], advice: str) -> dict[str, tuple[str, str]]:
-    """Return the topic ID (KIP-516) of each topic, with the path of a partition that has it; of those that have one.
+    """Return the topic ID (KIP-516) of each topic that has one, with the path of a partition that records it.
 
     Raises :class:`UsageError` where partitions of one name have several: the topic was deleted and made again, and
     offsets of the one have nothing to do with those of the other. ``advice``: what to do then."""

@@ -347,9 +347,10 @@ def falls_within(path: str, position: int, before: int, offset: int) -> Finding:
 
 
 def repeated_offsets(file: File, earlier: Sequence[Offsets] = ()) -> dict[int, list[Offsets]]:
-    """The offsets of each intact batch of a file (by position) that records before it have, in the file or in
-    ``earlier`` ones; of one that only begins below those before it, none. What counts is the records that can be read:
-    a header may say that its batch goes on after its last record (a cleaner leaves such), and a batch has gaps."""
+    """Return, for each intact batch of a file (by position), the offsets that records before it have too, in the file
+    or in ``earlier`` ones. A batch that only begins below those before it has none. What counts is the records that can
+    be read: a header may say that its batch goes on after its last record (a cleaner leaves such), and a batch has
+    gaps."""
     repeated: dict[int, list[Offsets]] = {}
     seen, highest, crowded = list(earlier), max((end for _, end in earlier), default=0), _crowded_batches(file, earlier)
     for chunk in scan(file, ignore) if crowded else ():
@@ -398,7 +399,7 @@ def runs_of(offsets: NDArray[np.int64]) -> list[Offsets]:
 
 
 def _runs_of_records(chunk: Chunk) -> list[list[Offsets]]:
-    """Of each batch, the offsets of the records that can be read of it, in order."""
+    """Return the offsets of the records that can be read of each batch, in order."""
     from brokerless.format.read.decoder import Decoder
 
     found: list[list[Offsets]] = [[] for _ in range(len(chunk.batches))]

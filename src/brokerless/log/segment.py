@@ -87,7 +87,7 @@ class Chunk:
 
     @property
     def positions(self) -> NDArray[np.int64]:
-        """Of the batches in the file: int64, bytes."""
+        """The positions of the batches in the file: int64, bytes."""
         return self.batches.positions + self.base
 
     def take(self, rows: NDArray[np.bool_]) -> Chunk:
@@ -346,7 +346,7 @@ def _resumes(file: File, found: Continuation) -> Finding:
 
 
 def _size_at(buffer: NDArray[np.uint8], position: int) -> int:
-    """Of the batch at a position, as its header says; 0 where that is not in the buffer."""
+    """Return the size of the batch at a position, as its header has it; 0 where that is not in the buffer."""
     head = buffer[position : position + layouts.LOG_ENTRY_SIZE]
     if len(head) < layouts.LOG_ENTRY_SIZE:
         return 0

@@ -21,8 +21,8 @@ _LEAST_BLOCK, _LARGEST_BLOCK = 1 << 16, 8 << 20
 
 
 def describe_end(file: File, position: int, zeros: int | None = None) -> Finding | None:
-    """What is wrong with the end of a chain of batches at ``position``, if anything. ``zeros``: of how many bytes it
-    is checked whether all are zero; of all unless it is given."""
+    """Return the finding about the end of a chain of batches at ``position``, if anything is wrong with it. ``zeros``:
+    how many bytes are checked for being all zero; by default all are."""
     left = file.size - position
     if left <= 0:
         return None
@@ -79,7 +79,7 @@ def describe_end(file: File, position: int, zeros: int | None = None) -> Finding
 
 
 def _zeros(file: File, position: int, zeros: int | None) -> Finding | None:
-    """Of a file that has nothing but zeros, or so many bytes of them."""
+    """Return the finding about a file that has nothing but zeros, or so many bytes of them."""
     if not is_zero(file, position, None if zeros is None else position + zeros):
         return None
     left = file.size - position
@@ -108,8 +108,8 @@ def _no_size(file: File, position: int, offset: int | None, size: int) -> Findin
 
 
 def describe_shrinking(file: File, position: int, end: int) -> Finding:
-    """Of a file that ended at ``end`` when it was read, before the size that it had when it was opened; nothing from
-    ``position`` on was read."""
+    """Return the finding about a file that ended at ``end`` when it was read, before the size that it had when it was
+    opened. Nothing from ``position`` on was read."""
     text = "the file became shorter while it was read: what was from here on was not read; read it again"
     found = min(end, file.size_now())
     return Finding(

@@ -103,7 +103,7 @@ class OverlappingSegments:
         return union(found)
 
     def _spans(self, segment: SegmentPaths, first: int) -> list[Span]:
-        """The offsets of a segment's intact records; of one that ends before ``first``, none."""
+        """Return the offsets of a segment's intact records; none where it ends before ``first``."""
         base = segment.base_offset
         try:
             if base not in self._ends:

@@ -82,7 +82,7 @@ class TopicTypes:
 
 
 def topics_of(tables: Tables) -> set[str]:
-    """The topics of a log; of a lone file in a partition's directory, that directory's."""
+    """Return the topics of a log. A lone file in a partition's directory has the topic of that directory."""
     found = {each.topic for each in tables.partitions if each.topic is not None}
     lone = lone_topic(tables)
     return found if lone is None else {lone}

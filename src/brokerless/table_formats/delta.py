@@ -310,8 +310,8 @@ class DeltaTables:
             raise RefusedTopicError(topic, f"{text} ({', '.join(rules)}); {advice}")
 
     def _state(self, table: Any, topic: str) -> ExportState:
-        """Of the newest commit that has it. After a restore, that is one of the restored version or before; where the
-        log of such commits was cleaned up, their transactions are there still."""
+        """Return the state that the newest commit with one has. After a restore, that is one of the restored version or
+        before; where the log of such commits was cleaned up, their transactions are there still."""
         where, metadata = self.describe(topic), table.metadata()
         check_topic(where, topic, metadata.configuration.get(TOPIC, metadata.name))
         found, later = metadata.configuration.get(EXPORT), None
@@ -363,7 +363,7 @@ class DeltaTables:
 
 
 def _actions(data: bytes) -> list[dict[str, Any]] | None:
-    """Of an entry of a table's log; None where it is not whole."""
+    """Return the actions of an entry of a table's log; None where the entry is not complete."""
     try:
         found = [json.loads(each) for each in data.splitlines()]
     except ValueError:

@@ -132,8 +132,8 @@ def topic_directory(directory: Location, topic: str) -> Location:
 
 
 def file_name(partition: int, first_offset: int) -> str:
-    """Of the file whose first record has this offset, within its date if there is one. The topic is not in it: with
-    ``_schemas``, say, readers would pass over the file."""
+    """Return the name of the file whose first record has this offset, within its date if there is one. The topic is not
+    in it: with ``_schemas``, say, readers would pass over the file."""
     return f"partition-{partition}-{first_offset:020d}.parquet"
 
 

@@ -235,8 +235,8 @@ class IcebergTables:
         return any(_summary(each).get(COMMIT) == commit for each in table.metadata.snapshots)
 
     def _state(self, table: Any, topic: str) -> ExportState:
-        """Of the newest snapshot that has it: after a rollback, that is an older one. Other writers' snapshots have
-        none; where those of exports have expired, the table's properties do."""
+        """Return the state that the newest snapshot with one has: after a rollback, that is an older one. Other
+        writers' snapshots have none; where those of exports have expired, the table's properties do."""
         check_topic(self.describe(topic), topic, table.properties.get(TOPIC))
         where, snapshot = self.describe(topic), table.current_snapshot()
         while snapshot is not None:

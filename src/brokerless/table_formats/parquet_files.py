@@ -280,7 +280,7 @@ def _offsets(batch: pa.RecordBatch) -> NDArray[np.int64]:
 
 
 def _of_kafka(batch: pa.RecordBatch, name: str) -> Any:
-    """Of a table's rows, one of Kafka's own columns."""
+    """Return one of Kafka's own columns of a table's rows."""
     return cast(Any, batch.column("kafka")).field(name)
 
 

@@ -79,8 +79,8 @@ class Cut(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """The bytes of batches, one after the other, and their headers; of each, the bytes of its payload, and those before
-    compressing."""
+    """The bytes of batches, one after the other, with their headers, the size of each payload, and its size before
+    compression."""
 
     buffer: NDArray[np.uint8]
     batches: Batches

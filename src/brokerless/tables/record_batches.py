@@ -187,7 +187,7 @@ def columns_of(batch: pa.RecordBatch) -> RecordColumns:
 
 
 def _contents(column: Column) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8]]:
-    """Of a column of bytes or strings: where its values end, which are null, and their bytes."""
+    """Return where the values of a column of bytes or strings end, which are null, and their bytes."""
     null = (~is_valid(column)).view(np.uint8) if column.null_count else np.zeros(len(column), np.uint8)
     return ends(column), null, data(column)
 

@@ -38,8 +38,8 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Of each row: ``codes``, its frame in ``known`` (or :data:`NULL`, :data:`UNFRAMED`), and where the payload is in
-    ``data``, from ``starts`` to ``ends``."""
+    """The frames of rows. Each row has a code, which is its frame in ``known`` (or :data:`NULL`, :data:`UNFRAMED`), and
+    a payload in ``data``, from ``starts`` to ``ends``."""
 
     known: list[Frame]
     codes: NDArray[np.int32]

@@ -83,7 +83,7 @@ def column_of_rows(values: list[Any], type_: pa.DataType, reasons: Reasons) -> C
 
 
 def reason_of_left_out(paths: list[str]) -> str:
-    """Of a value that was decoded without the fields that its column does not have."""
+    """Return the reason for a value that was decoded without the fields that its column does not have."""
     return f"field {paths[0]}: it has no column, and {LEFT_OUT}"
 
 

@@ -185,7 +185,7 @@ class Failures:
 
 @lru_cache(maxsize=32)
 def texts_of_shared_ids(topic_type: TopicType) -> frozenset[str]:
-    """Of each id that records name and that is several schemas, by which of them they are decoded."""
+    """Return, for each ID that records name and that is several schemas, by which of them they are decoded."""
     found: set[str] = set()
     for name, side in (("key", topic_type.key), ("value", topic_type.value)):
         for each in side.schemas:

@@ -89,8 +89,8 @@ def _type_of(used: UsedSchema, schema: Schema, newest: Schema | None, messages: 
 
 
 def _likely_messages(schema: Schema, names: set[str]) -> list[tuple[int, ...]]:
-    """Of a Protobuf schema that no record names, those of ``names`` that it has; all where there is none of them, as
-    a subject does not say which one records are."""
+    """Return those of ``names`` that a Protobuf schema which no record names has; all of its messages where it has none
+    of them, as a subject does not name the message of its records."""
     from brokerless.typed.protobuf.files import message_types
 
     top = message_types(schema).top

@@ -102,7 +102,7 @@ class SchemaReport:
 
 
 def fields_of(type_: pa.DataType) -> list[Row]:
-    """A struct's fields by name and type; of another type, one without a name."""
+    """Return the fields of a struct with their types; any other type is one field without a name."""
     if pa.types.is_struct(type_):
         return [{"name": field.name, "type": str(field.type)} for field in type_]  # pyright: ignore[reportGeneralTypeIssues]
     return [{"name": None, "type": str(type_)}]

@@ -110,8 +110,8 @@ class FindingGroups:
             kind.equal[text] = _Equal(finding, finding, count)
 
     def lines(self, root: str = "", *, has_advice: bool = False) -> Iterator[str]:
-        """The worst first, as :func:`brokerless.findings.harm_of` orders them; of each kind the first few, how many
-        more, and where the last one is. Paths are shown from ``root`` on."""
+        """Yield lines for findings, the worst first (:func:`brokerless.findings.harm_of`). Each kind shows its first
+        few, how many more there are, and where the last one is. Paths are shown from ``root`` on."""
         for _, kind in sorted(self._kinds.items(), key=lambda each: each[0][:3]):
             for equal in kind.equal.values():
                 yield from marked(colored(equal.first.severity, 7), _text(equal, root))

@@ -176,7 +176,7 @@ def _cells(each: ExportedPartition) -> list[str]:
 
 
 def _path(each: ExportedPartition, name: str) -> str:
-    """Of a file: in the target's directory, or in the table's."""
+    """Return the path of a file, in the target's directory or in the table's."""
     return name if each.table is not None else f"topic={each.topic}/{name}"
 
 

@@ -76,7 +76,7 @@ def explain_manifest(data: bytes, chosen: RecordRange, budget: Budget) -> tuple[
 
 
 def _cut_off(data: bytes) -> str:
-    """That the file ends within the JSON, if it does."""
+    """Return the text for a file that ends within the JSON; an empty one for any other."""
     try:
         json.loads(data)
     except json.JSONDecodeError as error:

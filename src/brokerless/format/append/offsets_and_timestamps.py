@@ -56,8 +56,8 @@ def assign_batches(
     is_unchanged: NDArray[np.bool_],
     context: AppendContext,
 ) -> None:
-    """Sets the headers of many v2 batches, in place: base offsets (added to what is there), leader epochs, and
-    timestamps of those batches that are as the producer sent them (``is_unchanged``)."""
+    """Sets the headers of many v2 batches, in place. ``offsets`` are added to their base offsets; the leader epoch is
+    set, and so are the timestamps of batches whose records are as the producer sent them (``is_unchanged``)."""
     from brokerless.format.crc.kernels import crc32c_ranges
 
     batches = read_headers(buffer, positions)

@@ -65,7 +65,7 @@ def read(payload: memoryview, magic: int, output: InflateBuffer) -> None:
 
 
 def read_header(payload: memoryview, magic: int) -> tuple[int, int, bool, bool]:
-    """Of a frame: where its blocks start, their largest size, and whether it has block and content checksums."""
+    """Return where a frame's blocks start, their largest size, and whether it has block and content checksums."""
     head = bytes(payload[:15])
     if len(head) < 6:
         raise CodecError("lz4: the stream ends within its header")

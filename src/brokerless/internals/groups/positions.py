@@ -88,7 +88,7 @@ class LostPosition:
         }
 
     def record(self, reset_to: ResetTo, now_ms: int) -> tuple[bytes, bytes]:
-        """Return the key and value of the record that sets it to the end or the start of what is left."""
+        """Return the key and value of the record that moves this position to the end or the start of what is left."""
         at = self.position
         offset = self.end_offset if reset_to == "end" else self.start_offset
         if not at.is_shared:

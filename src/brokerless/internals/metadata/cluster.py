@@ -49,7 +49,7 @@ _TOPIC = 2
 
 @dataclass(slots=True)
 class Cluster:
-    """The entities of a cluster, each as in its record, by their keys; filled by :func:`apply`."""
+    """The entities of a cluster by their keys, each as its record has it. :func:`apply` fills them."""
 
     topics: dict[str, str] = field(default_factory=dict[str, str])
     """Names by topic id."""
@@ -72,8 +72,8 @@ class Cluster:
 def read_cluster(
     partition: PartitionReader, on_damage: OnDamage, end_offset: int | None = None, max_batch_bytes: int | None = None
 ) -> Cluster:
-    """The state that a partition's snapshots and log add up to; of a lone file, what it holds. ``end_offset``: where
-    the log is to end, if records after that do not count. ``max_batch_bytes``: what one batch may inflate to."""
+    """Return the state that a partition's snapshots and log, or a lone file, add up to. ``end_offset``: where the log
+    is to end, if records after that do not count. ``max_batch_bytes``: what one batch may inflate to."""
     snapshot, start_offset = _newest_snapshot(partition, on_damage, max_batch_bytes)
     cluster = Cluster()
     if snapshot is not None:

@@ -50,7 +50,8 @@ _FEATURES = {
 
 
 def parse_level(text: str) -> int:
-    """``4.0``, ``3.9-IV0`` or ``21`` -> its level; of a release, its newest. Raises :class:`UsageError`."""
+    """Return the level that ``4.0``, ``3.9-IV0`` or ``21`` names. A release has the newest of its levels. Raises
+    :class:`UsageError`."""
     levels = [LEAST + at for at, name in enumerate(_NAMES) if text in (name, name.partition("-")[0])]
     if levels:
         return levels[-1]

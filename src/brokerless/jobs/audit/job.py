@@ -407,7 +407,8 @@ def _graded(findings: Iterable[Finding], is_last: bool, is_recovered: bool) -> I
 
 
 def _missing_indexes(segment: SegmentPaths) -> Iterator[Finding]:
-    """Of an empty log, nothing is missing: a broker makes the indexes with the first batch (``LazyIndex``, 4.1.1)."""
+    """Report missing indexes. An empty log needs none: a broker makes them with the first batch (``LazyIndex``,
+    4.1.1)."""
     severity = "warning" if segment.size else "info"
     texts = (
         "the segment has no offset index; a broker rebuilds it at its next start",

@@ -359,8 +359,8 @@ def _partition_rows(disks: Sequence[Disk], cluster: Cluster) -> Iterator[Row]:
 
 
 def _lost_positions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: int | None) -> Iterator[Finding]:
-    """Positions of groups past the end that the longest replica has after a start; of a partition that no disk has,
-    past 0."""
+    """Yield the positions of groups past the end that the longest replica has after a start. A partition that is on no
+    disk ends at 0."""
     ids = {each.topic: each.topic_id for _, each in _live(disks) if each.topic_id is not None}
     ids |= {name: topic_id for topic_id, name in cluster.topics.items()}
     replicas: dict[Place, list[DiskReplica]] = defaultdict(list)
@@ -396,7 +396,7 @@ def _lost_positions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: in
 
 
 def _longest_replicas(disks: Sequence[Disk], topic: str) -> Iterator[PartitionReader]:
-    """Of each partition of a topic, the replica with the longest log."""
+    """Yield the replica with the longest log of each partition of a topic."""
     found = [each for _, each in _live(disks) if each.topic == topic]
     found.sort(key=lambda each: (each.partition, -(each.end_offset or 0)))
     for number, each in enumerate(found):

@@ -179,7 +179,7 @@ class PartitionCleaner:
             first, rest = False, self._keys.rest
 
     def _with_keys_to_put(self, whole: WholeBatches) -> tuple[Bools, Bools]:
-        """Of a dirty segment, the rows whose keys supersede others, and those that may be superseded only."""
+        """Return which rows of a dirty segment have keys that supersede others, and which may only be superseded."""
         columns = whole.columns
         may_stay = _with_key(columns)
         is_discarded = whole.batches.is_control | self.result.history.is_aborted(whole.batches)
@@ -304,7 +304,7 @@ class PartitionCleaner:
         return chunk.buffer[int(batches.positions[0]) : int(batches.ends[-1])]
 
     def _superseded_rows(self, whole: WholeBatches, is_dirty: bool) -> Bools:
-        """Of the rows that come next."""
+        """Return which of the next rows are superseded."""
         rows = whole.columns.rows
         if is_dirty:
             start, self._rows = self._rows, self._rows + rows

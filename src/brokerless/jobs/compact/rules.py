@@ -35,8 +35,8 @@ REMOVED = {
 
 @dataclass(slots=True)
 class Tombstones:
-    """Of the records without a value that are left: how many, the timestamps (ms) of the oldest and the newest, how
-    many got a delete horizon in this run, and how many had one."""
+    """The tombstones that are left: how many, the timestamps (ms) of the oldest and the newest, how many got a delete
+    horizon in this run, and how many had one."""
 
     count: int = 0
     oldest_ms: int | None = None

@@ -207,8 +207,9 @@ def convert(
     manifest: Manifest | None = None,
     processes: int | None = None,
 ) -> Generator[ConvertResult]:
-    """Runs a plan, and commits partitions without damage; the results come in the order of the tasks. With a manifest
-    each is committed as it is finished, and a later run goes on; without one all are at the end, as nobody could.
+    """Runs a plan, and commits partitions without damage; the results come in the order of the tasks. With a manifest,
+    each partition is committed when it is finished, and a later run continues; without one, all are committed together
+    at the end, as no later run could continue.
 
     ``report`` is called with every finding, before what it is in is committed; what it raises ends the job. ``done`` is
     called with the bytes that were read. ``manifest``: where what was read and written is recorded. ``spark``, ``say``,

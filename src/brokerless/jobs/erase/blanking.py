@@ -57,7 +57,7 @@ class Blanking:
         return found if self.schemas_from is None else {**found, "schemasFrom": self.schemas_from}
 
     def blanker(self, topic: str) -> ValueBlanker:
-        """Of the values of one topic; belongs to one thread."""
+        """Return a blanker for the values of one topic; it belongs to one thread."""
         return ValueBlanker(topic, self.paths, self.schemas, self.value_format)
 
 

@@ -205,7 +205,7 @@ class ExportReader:
         return is_old or (file == new and after is not None and position >= after)
 
     def _leave_out_rest(self, finding: Finding) -> None:
-        """Of a batch whose header is intact: what comes after the records that it gave."""
+        """Leaves out what follows the records that could be read of a batch whose header is intact."""
         position = finding.position or 0
         self.left_out += self._holes.get(position, [])
         if position in self._holes and self._given[position] >= (finding.offset or 0):

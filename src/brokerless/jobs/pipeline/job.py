@@ -258,7 +258,7 @@ class _Run:
     def _wave(
         self, copies: Copies, exported: dict[str, Exported], tried: dict[str, set[str]]
     ) -> dict[str, PartitionPath]:
-        """Of each partition the copy that is exported next, if one has anything new."""
+        """Return the copy of each partition that is exported next, if one has anything new."""
         chosen = {
             name: next_copy(own, tried.get(name, ()), exported.get(name), self._ledger)
             for name, own in copies.items()

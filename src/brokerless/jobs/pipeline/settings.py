@@ -166,7 +166,7 @@ class _File:
         return not self.flag(node, name)
 
     def seconds(self, node: Any, name: str) -> float:
-        """Of an option that takes seconds, above 0."""
+        """Return the value of an option that takes seconds, above 0."""
         try:
             value = float(node.value) if self._kind(node) in ("int", "float") else 0.0
         except ValueError:

@@ -52,7 +52,7 @@ class TouchedClaim(LenientValue, frozen=True):
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Of the selected records, ascending: int64."""
+        """The offsets of the selected records, ascending: int64."""
         return np.array(self.selected, np.int64)
 
 
@@ -93,7 +93,7 @@ class PartitionClaim(LenientValue, frozen=True):
 
     @property
     def selected_offsets(self) -> NDArray[np.int64]:
-        """Of all records that were removed or blanked: int64."""
+        """The offsets of all records that were removed or blanked: int64."""
         return np.concatenate([np.empty(0, np.int64), *(each.offsets for each in self.touched)])
 
     def interval_of(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:

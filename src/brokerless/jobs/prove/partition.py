@@ -81,7 +81,7 @@ class ProveTask:
 
 @dataclass(frozen=True, slots=True)
 class ProveTaskResult:
-    """What was found; of a source, what was erased, as :class:`Seen` has it; and how many records were selected in a
+    """The findings, what was erased if this is a source (as in :class:`Seen`), and how many records were selected in a
     partition that was copied."""
 
     findings: tuple[Finding, ...]

@@ -156,8 +156,8 @@ class _Finder:
         put_patterns(self._seed, MOST, self._data, self._ends, self._windows, self._table, self._bits, self.left_out)
 
     def find(self, data: Bytes) -> Iterator[tuple[int, int]]:
-        """The patterns in some bytes, in the order of the eight bytes by which they are found; of several at
-        the same ones, one; at most :data:`MOST_FOUND`."""
+        """Yield the patterns in some bytes, at most :data:`MOST_FOUND`, in the order of the eight bytes by which they
+        are found. Where several begin there, one is returned."""
         from brokerless.jobs.prove.search_kernels import find_pattern
 
         patterns = self._data, self._ends, self._windows, self._table, self._bits
@@ -168,7 +168,7 @@ class _Finder:
 
 
 def _offset_at(columns: RecordColumns, ends: NDArray[np.int32], at: int) -> int:
-    """Of the record that has a byte, counted from the first record's first byte."""
+    """Return the offset of the record that has a byte, counted from the first record's first byte."""
     row = int(np.searchsorted(ends[: columns.rows + 1] - ends[0], at, side="right")) - 1
     return int(columns.offset[row])
 

@@ -188,8 +188,8 @@ def _cut_text(held: HeldReplica, restart: Restart) -> str:
 
 
 def last_epoch(replica: DiskReplica, end_offset: int | None = None) -> int:
-    """The newest leader epoch of a log, by its checkpoint and the batches of its last segment; of what is before
-    ``end_offset``."""
+    """Return the newest leader epoch of a log before ``end_offset``, by its checkpoint and the batches of its last
+    segment."""
     epochs: list[int] = [-1]
     try:
         known = load_epochs(replica.paths.leader_epoch_checkpoint)

@@ -100,7 +100,7 @@ def _together(one: Placed, other: Placed) -> Placed:
 
 
 class FindingCollector:
-    """Findings as they are reported; of a kind that is too frequent, how many more there were."""
+    """Collects findings as they are reported. Of a kind that is too frequent, it counts the rest."""
 
     def __init__(self) -> None:
         self._findings: list[Finding] = []

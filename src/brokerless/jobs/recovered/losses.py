@@ -97,7 +97,7 @@ def are_side_by_side(saved: NDArray[np.void]) -> NDArray[np.bool_]:
 
 
 class _Spans:
-    """Where regions were, as offsets ``[low, high)``, as far as their neighbours show them."""
+    """The offsets ``[low, high)`` that lost regions had, as far as the batches next to them show."""
 
     def __init__(self, regions: Sequence[Placed], start_offset: int) -> None:
         spans = [(start_offset if region.after is None else region.after, before) for region, before in regions]

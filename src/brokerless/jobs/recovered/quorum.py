@@ -22,8 +22,8 @@ def newest_quorum_files(copies: Sequence[PartitionPath]) -> tuple[DirectoryEntry
 
 
 def quorum_files(partition: PartitionPath) -> tuple[DirectoryEntry, ...]:
-    """The snapshots of the cluster's metadata that are whole, and the vote (``quorum-state``), if that can be read; of
-    other topics, nothing."""
+    """Return the complete snapshots of the cluster's metadata, and the vote (``quorum-state``) if that can be read.
+    Other topics have none."""
     if partition.topic != names.CLUSTER_METADATA:
         return ()
     found = [each for each in partition.snapshots if _is_complete(each)]

@@ -28,7 +28,7 @@ def rows_of(table: pa.Table) -> list[Row]:
 
 
 def partition_name(row: Row) -> str:
-    """``orders-0``; of a lone file ``(file)``."""
+    """Return a name such as ``orders-0``; ``(file)`` for a lone file."""
     return "(file)" if row["topic"] is None else show_name(f"{row['topic']}-{row['partition']}")
 
 

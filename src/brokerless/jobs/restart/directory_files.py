@@ -70,7 +70,7 @@ def check_node_files(
 
 
 def load_properties(directory: LogDirectory) -> MetaProperties | None:
-    """Of a log directory, if it has any."""
+    """Return the properties of a log directory, if it has any."""
     entry = directory.files.get(names.META_PROPERTIES)
     if entry is not None:
         return load_meta_properties(entry.location)

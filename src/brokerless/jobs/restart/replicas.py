@@ -134,7 +134,7 @@ def stray(each: LoadedDirectory, state: ClusterState | None, node: BrokerNode) -
 
 
 def unserved(each: LoadedDirectory, state: ClusterState, node: BrokerNode) -> Finding | None:
-    """Why a partition that is loaded is not served, or may not be; of one that is not stray.
+    """Return why a partition that is loaded, and is not stray, is not served, or may not be.
 
     A replica that the metadata has in a directory that is not here: brokers (4.4.0) were seen to leave it without a
     leader, and to assign it to the directory in which they found it. Which of both comes first is a race.

@@ -96,7 +96,7 @@ class PartitionTask(RewriteTask):
 
     @property
     def base_offsets(self) -> tuple[int, ...]:
-        """Of the source's segments."""
+        """The base offsets of the source's segments."""
         return tuple(segment.base_offset for segment in self.source.segments)
 
 

@@ -90,7 +90,7 @@ class RewriteReader:
         self._report(finding)
 
     def manifest_files(self) -> Iterator[ManifestFile]:
-        """Of all files that were read, if they are to be hashed and are not damaged."""
+        """Yield the manifest's entries of all files that were read, if they are to be hashed and are not damaged."""
         if not self._is_hashed or self.damages:
             return
         yield from self._manifest_files.values()

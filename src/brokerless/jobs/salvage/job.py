@@ -137,7 +137,7 @@ class SalvageResult:
 
     @property
     def live_base_offsets(self) -> tuple[int, ...]:
-        """Of the live segments that were read."""
+        """The base offsets of the live segments that were read."""
         return tuple(each.base_offset for each in self.task.paths[0].segments)
 
 

@@ -70,8 +70,8 @@ def choices_of(
     batch_records: Sequence[int] = (),
     batch_bytes: Sequence[int] = (),
 ) -> list[Choice]:
-    """All combinations that Kafka has of what is requested; of what is not, the usual ones, and then also with the
-    batches that are there. Levels outside of a codec's range are left out."""
+    """Return all combinations that Kafka has of the choices that are requested. For others the usual ones are taken,
+    and the batches that are there. Levels outside of a codec's range are left out."""
     packings: list[tuple[int | None, int | None]] = [(None, size) for size in batch_bytes]
     packings = [(count, None) for count in batch_records] + packings
     if not packings:

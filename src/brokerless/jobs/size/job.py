@@ -137,7 +137,7 @@ def work_of(plans: Sequence[Plan]) -> int:
 
 
 def plan(partitions: Sequence[PartitionPath], settings: SizeSettings) -> list[Plan]:
-    """Of each topic (of lone files, of each): its name, the number of partitions, and the tasks."""
+    """Return the name of each topic or lone file, its number of partitions, and its tasks."""
     topics: dict[str, list[PartitionPath]] = {}
     for each in partitions:
         topics.setdefault(f"/{each.path}" if each.topic is None else each.topic, []).append(each)

@@ -81,7 +81,7 @@ class Sample:
 
     @property
     def bytes_read(self) -> float:
-        """Of the source's whole batches, control batches included."""
+        """The bytes of the source's whole batches, control batches included."""
         return float(self.row_bytes.sum()) + self.bytes_other
 
 

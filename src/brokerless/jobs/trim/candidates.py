@@ -140,7 +140,8 @@ def choose(
 def _in_order(
     candidates_by_path: Mapping[str, Sequence[tuple[int, TrimmedSegment]]], limits: Limits
 ) -> Iterator[tuple[str, TrimmedSegment]]:
-    """What is deleted or expired first, then the oldest; of each partition from the first segment on."""
+    """Yield deleted and expired segments first, then the oldest ones; those of each partition from the first segment
+    on."""
     heads: list[tuple[int, int, str, int]] = []
 
     def add(path: str, row: int) -> None:

@@ -48,13 +48,13 @@ class ProducerSnapshot:
 
     @property
     def first_sequences(self) -> Int64s:
-        """Of the producer's last batch; sequences continue at 0 after 2^31 - 1."""
+        """The first sequence of each producer's last batch; sequences continue at 0 after 2^31 - 1."""
         first = self.last_sequences - self.offset_deltas
         return np.where(first < 0, first + MAX_INT32 + 1, first)
 
     @property
     def first_offsets(self) -> Int64s:
-        """Of the producer's last batch; means nothing where the last offset is -1."""
+        """The first offset of each producer's last batch; means nothing where the last offset is -1."""
         return self.last_offsets - self.offset_deltas
 
 

@@ -34,8 +34,8 @@ def topic_id_of(metadata: DirectoryEntry | None) -> str | None:
 
 
 def topic_ids_there(directory: Path | Destination, topics: Collection[str]) -> dict[str, str]:
-    """The IDs that topics' partitions have in a log directory, in base64 as in ``partition.metadata``; of those that
-    have any."""
+    """Return the IDs of those topics whose partitions in a log directory have one, in base64 as in
+    ``partition.metadata``."""
     at, known = Destination.of(directory), dict[str, str]()
     for each in at.entries() if topics else ():
         found = names.parse_partition_directory(each.name)

@@ -51,7 +51,7 @@ class SegmentBatches:
 
     @property
     def last_offset(self) -> int:
-        """Of the segment; meaningless without batches."""
+        """The last offset of the segment; meaningless without batches."""
         return int(self.last_offsets_so_far[-1]) if len(self.positions) else _LOWEST
 
     @property

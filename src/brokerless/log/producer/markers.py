@@ -34,7 +34,8 @@ class NoMarker:
 
 
 def read_markers(buffer: NDArray[np.uint8], batches: Batches) -> list[Marker | NoMarker | None]:
-    """Of each control batch; None of an empty one, which is what compaction left of a transaction's end."""
+    """Return the marker of each control batch; None for an empty one, which is what compaction left of a transaction's
+    end."""
     # Numba is not imported before there are markers to be read.
     from brokerless.format.read.decoder import Decoder
 

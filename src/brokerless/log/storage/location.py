@@ -284,7 +284,7 @@ class DirectoryEntry:
         return self.location.path
 
     def read(self, position: int, length: int) -> bytes:
-        """A part of a file; of an object, by one request. Raises :class:`UnreadableError`."""
+        """Return a part of a file. An object is read by one request. Raises :class:`UnreadableError`."""
         if not self.location.is_remote:
             with self.location.open() as file:
                 return file.read(position, length).tobytes()

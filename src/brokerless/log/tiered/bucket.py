@@ -329,7 +329,7 @@ def _manifests_of(folder: Folder) -> list[DirectoryEntry]:
 
 
 def load_manifests(folder: Folder, entries: Sequence[DirectoryEntry]) -> None:
-    """Reads those manifests that were not read yet; of one that is invalid there is a finding instead."""
+    """Reads those manifests that were not read yet. An invalid one becomes a finding."""
     missing = [each for each in entries if each not in folder.manifests]
     loaded = side_by_side(_load_manifest, missing, folder.location.is_remote)
     folder.manifests.update(zip(missing, loaded, strict=True))

@@ -156,7 +156,7 @@ class TieredFileSystem(AbstractFileSystem):
         return self._bucket
 
     def segment_ids(self) -> set[str]:
-        """Of all segments that have objects."""
+        """The IDs of all segments that have objects."""
         return {segment_id for folder in self._bucket.folders().values() for _, segment_id in folder.objects}
 
     def objects(self) -> dict[tuple[str, int], dict[str, int]]:

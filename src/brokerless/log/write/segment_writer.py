@@ -73,7 +73,7 @@ class SegmentWriter:
 
     @property
     def paths(self) -> list[Path]:
-        """Of the files that there are."""
+        """The paths of the files that exist."""
         kinds = ("log", "offset-index", "time-index", "transaction-index")
         return [self.path(kind) for kind in kinds if kind != "transaction-index" or self._transactions is not None]
 

@@ -57,7 +57,8 @@ def apis() -> dict[int, Api]:
 
 
 def decode_head(data: bytes) -> Head:
-    """Read the head of a request; of an unknown kind or version, only what all versions have.
+    """Read the head of a request. Where its kind or version is unknown, only the fields that all versions have are
+    read.
 
     Raises :class:`UnreadableMessageError` where the bytes are none.
     """

@@ -1,4 +1,4 @@
-"""Reads the batches of a segment of which the system does not read all, up to the first that it does not.
+"""Reads a segment that has unreadable bytes: its batches up to the first one that the system cannot read.
 
 A disk may have a few bad sectors: where a large read fails, small ones follow.
 """

@@ -181,7 +181,7 @@ class ServedPartition:
         return (NO_EPOCH, NO_OFFSET) if found is None else found
 
     def earliest(self) -> Located:
-        """Return the log start offset, with its epoch if that began there or before."""
+        """Return the log start offset, and the newest leader epoch that begins there or before, if any."""
         start, epochs = self.offsets().start, self.epochs()
         epoch = max((epoch for epoch, first in epochs if first <= start), default=NO_EPOCH)
         return Located(start, NO_TIMESTAMP, epoch)

@@ -59,8 +59,8 @@ class StreamReader(DataSourceStreamReader):
 
 
 class RefusingReader(DataSourceStreamReader):
-    """Raises why a stream is refused when Spark asks the first question: what ``streamReader`` itself raises, Spark
-    hides behind an error of its own (``python_streaming_source_runner``, 4.1 to 4.3)."""
+    """Raises why a stream is refused when Spark calls its first method: Spark hides behind an error of its own whatever
+    ``streamReader`` raises (``python_streaming_source_runner``, 4.1 to 4.3)."""
 
     def __init__(self, error: BrokerlessError) -> None:
         self.error = error

@@ -53,7 +53,7 @@ def _encode(type_: AvroType, value: Any, out: bytearray, depth: int) -> None:
 
 
 def _encode_branch(union: AvroType, value: Any, out: bytearray, depth: int) -> None:
-    """Of a union: null, or an object whose one member has the name of the branch."""
+    """Encode a union's value: null, or an object whose one member has the name of the branch."""
     for index, branch in enumerate(union.branches):
         if value is None and branch.kind == "null":
             out += zigzag(index)

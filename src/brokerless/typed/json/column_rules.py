@@ -58,8 +58,8 @@ class Rule:
     values: tuple[Any, ...] | None = None
 
     def accepts(self, column: Any, may_be_null: Flags) -> Flags:
-        """Of a column as Arrow reads it: the rows that are valid beyond doubt. ``may_be_null``: whether a document has
-        ``null`` anywhere, else what is null is absent."""
+        """Return which rows of a column, as Arrow reads it, are valid beyond doubt. ``may_be_null``: whether a document
+        has ``null`` anywhere, else what is null is absent."""
         return ~self._refused(column, may_be_null) & arrow.is_valid(column)
 
     def _refused(self, column: Any, may_be_null: Flags) -> Flags:

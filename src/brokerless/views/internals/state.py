@@ -56,7 +56,8 @@ _NUMBERS = {
 
 
 def state_lines(name: str, rows: Iterable[Row]) -> Iterator[str]:
-    """A table of the state (see ``internals.schemas.STATE``), aligned; of a code that has a name, the name."""
+    """Return an aligned table of the state (see ``internals.schemas.STATE``). Codes that have a name are shown by
+    it."""
     columns = _COLUMNS[name]
     cells = [[_cell(column, row.get(f"{column}Name") or row[column]) for column in columns] for row in rows]
     return table(columns, cells, tuple(_NUMBERS), margin=2)

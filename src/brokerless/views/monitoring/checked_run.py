@@ -17,7 +17,7 @@ MOST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Of a partition; one of a lone file has no topic. ``size`` in bytes."""
+    """The place of a partition; that of a lone file has no topic. ``size`` in bytes."""
 
     path: str
     topic: str | None
@@ -26,7 +26,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        """``orders-0``; of a lone file, its path."""
+        """A name such as ``orders-0``; the path of a lone file."""
         if self.topic is None or self.partition is None:
             return self.path
         return names.partition_directory(self.topic, self.partition)

@@ -77,7 +77,8 @@ class FromBucket:
 
     @property
     def largest_producer_id(self) -> int:
-        """Of the producers that are known where the bucket ends, -1 for none: a new one with such an ID is refused."""
+        """Return the largest ID of the producers that are known where the bucket ends, -1 for none: a new one with such
+        an ID is refused."""
         states = (each.partition.producers for each in self.stand_ins)
         return max((int(each.producer_ids.max(initial=-1)) for each in states if each is not None), default=-1)
 

@@ -54,9 +54,8 @@ def translate(groups: Sequence[GroupRestore], runs: Iterable[Run], starts: Mappi
 
 
 def commit_groups(connection: Connection, groups: Sequence[GroupRestore]) -> list[GroupRestore]:
-    """Commits offsets of groups that have no members, and have nothing else committed there; of all others,
-    ``target_offset`` is None and ``reason`` says why not. The metadata of commits is left out: confluent-kafka adds a
-    zero byte to it."""
+    """Commits the offsets of groups that have no members and nothing else committed there. All others get no
+    ``target_offset``, and a ``reason``. The metadata of commits is left out: confluent-kafka adds a zero byte to it."""
     by_group: dict[str, list[GroupRestore]] = {}
     for each in groups:
         by_group.setdefault(each.group, []).append(each)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from brokerless.errors import UnreadableError
-from brokerless.log.checkpoint.leader_epochs import truncate_from_end, truncation_offset
 from brokerless.log.storage.location import Location
 
 Epochs = Sequence[tuple[int, int]]
@@ -64,6 +63,8 @@ def goes_on(newer: Epochs, newer_last: int | None, older: Epochs, older_end: int
     """Whether a log with the lineage ``newer``, whose last offset is ``newer_last``, has all that one with the lineage
     ``older`` has, which ends at ``older_end``: a follower of the first would cut off nothing of the second. Nothing
     says otherwise where leader epochs are not known."""
+    from brokerless.log.checkpoint.leader_epochs import truncate_from_end, truncation_offset  # it imports NumPy
+
     known = truncate_from_end(tuple(older), older_end)
     if not newer or not known or newer_last is None:
         return True

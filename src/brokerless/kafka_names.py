@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from brokerless.errors import UsageError
+
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 """By their number in the attributes of a batch or message."""
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 ISOLATION_LEVELS: tuple[Isolation, ...] = get_args(Isolation)
+
+
+def check_isolation(isolation: object, control: object) -> None:
+    """Raise :class:`UsageError` for what is no isolation level, and for control records of one that has none."""
+    if isolation not in ISOLATION_LEVELS:
+        raise UsageError(f"isolation: {isolation!r} is neither 'read_uncommitted' nor 'read_committed'")
+    if control and isolation == "read_committed":
+        raise UsageError("control: read_committed has no control records; read them with read_uncommitted")
+
 
 ACL_NAMES = {
     "resourceType": (

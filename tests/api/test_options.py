@@ -64,7 +64,7 @@ def test_a_restart_takes_the_bound_of_batches() -> None:
     [
         ({"blank_fields": "customer"}, r"give \['customer'\]"),
         ({"blank": True, "blank_fields": ["customer"]}, "exclude each other"),
-        ({"where": 5}, "no condition of SQL"),
+        ({"where": 5}, "where: 5 is not a text"),
         ({"max_batch_bytes": -1}, "no number of bytes above 0"),
         ({"max_batch_bytes": "x"}, "not a whole number"),
     ],

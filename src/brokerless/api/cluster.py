@@ -14,6 +14,7 @@ from brokerless.findings import Finding
 from brokerless.log.directory import LogDirectory, resolve
 from brokerless.log.names import Include
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.tables.arguments import checked
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from brokerless.serving.server import Server
 
 
+@checked
 def cluster(paths: Paths, *, max_batch_bytes: int | None = None) -> ClusterDescription:
     """Describe the cluster that some log directories were of, as ``brokerless cluster``. Nothing is changed.
 
@@ -59,6 +61,7 @@ def cluster(paths: Paths, *, max_batch_bytes: int | None = None) -> ClusterDescr
 
 
 @renamed(source="state")
+@checked
 def rebuild(
     paths: Paths,
     to: str | os.PathLike[str],
@@ -177,6 +180,7 @@ def rebuild(
     return run(directories, os.fspath(to), options, apply=apply)
 
 
+@checked
 def undo_rebuild(paths: Paths, to: str | os.PathLike[str], *, force: bool = False) -> tuple[str, ...]:
     """Put back what a rebuild with ``data="in-place"`` replaced, by the journal in its ``to``.
 
@@ -208,6 +212,7 @@ def _directories(paths: Paths) -> list[LogDirectory]:
     return [resolve(Location(each)) for each in list_paths(paths, "give the log directories of the cluster's nodes")]
 
 
+@checked
 def serve(
     paths: Paths,
     *,

@@ -48,8 +48,6 @@ def erase(
         raise UsageError(f"blank_fields: {blank_fields!r} is no list of fields; give [{blank_fields!r}]")
     if blank and blank_fields:
         raise UsageError("blank and blank_fields exclude each other; use one of them")
-    if where is not None and not isinstance(where, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UsageError(f"where: {where!r} is no condition of SQL")
     own_keys = None if keys is None else given_keys(keys)
     own_header = None if header is None else given_header(header)
     blanking = None

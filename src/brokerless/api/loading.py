@@ -15,9 +15,11 @@ from brokerless.log.config import DEFAULTS, LogConfig
 from brokerless.log.producer.state import ProducerState
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.tables.arguments import checked
 from brokerless.tables.batcher import BatchSettings
 
 
+@checked
 def load(
     batches: Iterable[pa.RecordBatch],
     directory: str,

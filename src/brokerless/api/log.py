@@ -16,7 +16,7 @@ from brokerless.api import erasing, exporting, jobs
 from brokerless.api.jobs import LogAudit, LogRestart, Paths
 from brokerless.api.log_tables import LogTables
 from brokerless.api.partition import Partition
-from brokerless.api.topic_names import check_name, hint
+from brokerless.api.topic_names import hint
 from brokerless.clock import Time, milliseconds
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
@@ -24,6 +24,7 @@ from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.tables.arguments import checked, checked_methods
 from brokerless.tables.partition_reader import OnDamage
 from brokerless.text import ShownList, format_bytes
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from brokerless.typed.topic_type import Decoding
 
 
+@checked
 def open(
     path: str | os.PathLike[str],
     *,
@@ -93,6 +95,7 @@ def open(
     return Log(jobs.open_directory(own, include))
 
 
+@checked_methods
 @dataclass(frozen=True)
 class Log(LogTables):
     """What is in a path: ``partitions``, by topic and partition."""
@@ -126,7 +129,6 @@ class Log(LogTables):
         """
         from brokerless.tables.read_options import whole_number
 
-        check_name(topic)
         whole_number("partition", partition)
         for each in self.partitions:
             if (each.topic, each.partition) == (topic, partition):
@@ -161,7 +163,6 @@ class Log(LogTables):
         """
         from brokerless.api.topic import Topic
 
-        check_name(name)
         if name not in self._topic_names:
             raise UsageError(f"there is no topic {name}{hint(name, self._topic_names)}")
         return Topic(self.directory, name, [each for each in self.partitions if each.topic == name])

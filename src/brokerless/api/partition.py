@@ -18,6 +18,7 @@ from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.tables.arguments import checked_methods
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from brokerless.typed.topic_type import Decoding
 
 
+@checked_methods
 @dataclass(frozen=True)
 class Partition(PartitionReader):
     """One partition's log: its segments, in order. ``topic`` and ``partition`` are None for a lone file."""

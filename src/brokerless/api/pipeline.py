@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from brokerless.errors import renamed
 from brokerless.findings import Finding
+from brokerless.tables.arguments import checked
 from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 
 @renamed(form="as_", decoding="decode")
+@checked
 def pipeline(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
     to: str | os.PathLike[str] | None = None,
@@ -70,6 +72,7 @@ def pipeline(
 
 
 @renamed(form="as_", decoding="decode")
+@checked
 def next_offsets(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
     to: str | os.PathLike[str] | None = None,

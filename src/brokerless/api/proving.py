@@ -14,10 +14,12 @@ from brokerless.jobs.prove.job import prove as prove_all
 from brokerless.jobs.run.types import NONE, Done, Spark, ignore
 from brokerless.log.segment import Report
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.tables.arguments import checked
 from brokerless.tables.record_filter import given_header
 
 
 @renamed(output="erased", key="public_key")
+@checked
 def prove(
     path: str | os.PathLike[str],
     *,

@@ -12,6 +12,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.tables.arguments import checked
 from brokerless.tables.partition_reader import OnDamage
 from brokerless.text import ShownList
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _NO_PATHS = "give at least one path"
 
 
+@checked
 def merge(
     paths: Paths,
     to: str | os.PathLike[str],
@@ -98,6 +100,7 @@ def merge(
     return ShownList(merge(plan(sources, to, settings), on_damage or (lambda _: None), done, spark=spark, processes=1))
 
 
+@checked
 def carve(
     paths: Paths,
     to: str | os.PathLike[str],

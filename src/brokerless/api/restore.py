@@ -13,6 +13,7 @@ from brokerless.kafka_names import Isolation
 from brokerless.log.directory import resolve
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.tables.arguments import checked
 from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 @renamed(map="offset_map")
+@checked
 def restore(
     paths: Iterable[str | os.PathLike[str]] | str | os.PathLike[str],
     *,

@@ -13,6 +13,7 @@ from brokerless.arrow import table_of
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.read_progress import Done, ignore
 from brokerless.schemas import TRANSACTIONS
+from brokerless.tables.arguments import checked_methods
 from brokerless.tables.partition_reader import OnDamage, read_batches
 from brokerless.text import format_bytes, html_table
 
@@ -52,6 +53,7 @@ class BatchOptions(TypedDict, total=False):
     done: Done
 
 
+@checked_methods
 @dataclass(frozen=True)
 class Topic:
     """What :meth:`Log.topic` returns. Its methods are those of :class:`Log`, with the same options, for this topic."""

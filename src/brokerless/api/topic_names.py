@@ -18,11 +18,10 @@ def select_topics(partitions: Sequence[P], topics: Iterable[str] | str | None) -
     :class:`UsageError` for one that there is not, with the nearest name."""
     if topics is None:
         return partitions
-    if not isinstance(topics, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UsageError(f"topics: {topics!r} is no list of names of topics")
     patterns = [topics] if isinstance(topics, str) else list(topics)
     for each in patterns:
-        check_name(each)
+        if not isinstance(each, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"topics: {each!r} is no name of a topic")
     known = list(dict.fromkeys(each.topic for each in partitions if each.topic is not None))
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in known):
@@ -34,12 +33,6 @@ def is_chosen(topic: str, topics: Iterable[str] | str | None) -> bool:
     """Return whether a topic is one of these, by names or patterns; any is for None."""
     patterns = ["*"] if topics is None else [topics] if isinstance(topics, str) else topics
     return any(fnmatchcase(topic, pattern) for pattern in patterns)
-
-
-def check_name(topic: object) -> None:
-    """Raises :class:`UsageError` for what is no name of a topic."""
-    if not isinstance(topic, str):
-        raise UsageError(f"topic: {topic!r} is no name of a topic")
 
 
 def hint(name: str, known: Sequence[str]) -> str:

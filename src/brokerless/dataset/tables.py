@@ -27,7 +27,7 @@ from brokerless.errors import UnreadableError, UsageError, raise_errors
 from brokerless.findings import Finding
 from brokerless.internals.schemas import STATE
 from brokerless.jobs.report.schemas import FIGURES
-from brokerless.kafka_names import Isolation
+from brokerless.kafka_names import Isolation, check_isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import is_internal
 from brokerless.log.ranges import Range
@@ -95,6 +95,10 @@ class Tables:
     on_damage: OnDamage | None = None
     schemas: str | None = None
     """Where the schemas of topics' views are (SQL); None for the topic ``_schemas`` beside the logs, if any."""
+
+    def __post_init__(self) -> None:
+        """Raise :class:`UsageError` for what is no isolation level, and control records of one that has none."""
+        check_isolation(self.isolation, self.control)
 
     def dataset(self, table: str, topic: str | None = None) -> TableDataset:
         """One table, or one topic's part of it. Raises :class:`UsageError` for a table that there is not."""

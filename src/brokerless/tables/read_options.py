@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from brokerless.clock import Time, milliseconds
 from brokerless.errors import UsageError
-from brokerless.kafka_names import ISOLATION_LEVELS, Isolation
+from brokerless.kafka_names import Isolation, check_isolation
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.read_progress import Done, ignore
 from brokerless.ordered_threads import processors
@@ -49,8 +49,7 @@ class ReadOptions:
         none."""
         from brokerless.tables.record_batches import project
 
-        if self.isolation not in ISOLATION_LEVELS:
-            raise UsageError(f"isolation: {self.isolation!r} is neither 'read_uncommitted' nor 'read_committed'")
+        check_isolation(self.isolation, self.control)
         if (whole_number("limit", self.limit) or 0) < 0:
             raise UsageError(f"limit: {self.limit} is not a number of records")
         check_bound(self.max_batch_bytes)

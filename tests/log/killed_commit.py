@@ -1,6 +1,7 @@
 """A commit of many partitions, new ones and such that grow, in a process that is killed before each of the calls that
-change the disk: ``killed_commit.py DIRECTORY``. Prints what went wrong, a line for each, and at last how often it was
-killed and what there was to see then.
+change the disk: ``python -m tests.log.killed_commit DIRECTORY [EVERY]``. After each EVERY-th kill, what recovers it is
+killed before each of its calls as well. Prints what went wrong, a line for each, and at last how often it was killed
+and what there was to see then.
 
 It is a process of its own because it forks: a new interpreter for each kill would take most of the time.
 """
@@ -136,7 +137,7 @@ def check(directory: Path, pieces: Pieces, when: str, at_least: dict[str, list[i
     return "after" if recovered == AFTER else "before"
 
 
-def run(root: Path) -> None:
+def run(root: Path, every: int) -> None:
     (root / "template").mkdir()
     pieces = prepare(root / "template")
     if visible(root / "template") != BEFORE:
@@ -147,7 +148,7 @@ def run(root: Path) -> None:
         directory = root / str(number)
         shutil.copytree(root / "template", directory)
         is_over = not killed(lambda: commit_all(directory, pieces), number)  # noqa: B023 - called at once
-        if not is_over and number % 40 == 3:
+        if not is_over and number % every == 3 % every:
             again, is_recovered = 0, False
             while not is_recovered:
                 copy = root / f"{number}-{again}"
@@ -167,4 +168,4 @@ def run(root: Path) -> None:
 if __name__ == "__main__":
     os.fsync = lambda _: None  # a kill loses nothing that was written
     logging.disable()  # whoever recovers says so
-    run(Path(sys.argv[1]))
+    run(Path(sys.argv[1]), int([*sys.argv, "40"][2]))

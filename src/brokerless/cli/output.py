@@ -206,11 +206,15 @@ class Output:
         chosen = {id(each) for each in found}
         return [(log.directory, [each.paths for each in log.partitions if id(each) in chosen]) for log in logs]
 
-    def chosen(self, log: Log, options: Namespace) -> Sequence[Partition]:
-        """The selected partitions of a log; a topic or number that none of them has is reported."""
+    def chosen(self, log: Log, options: Namespace, *, shows_others: bool = False) -> Sequence[Partition]:
+        """The selected partitions of a log; a topic or number that none of them has is reported. So is what a commit
+        that was cut short hides, unless the result ``shows_others``, which are not read."""
         found, missing = select(log.partitions, options)
         if missing is not None:
             self.unreadable(UnreadableError(log.path, missing))
+        for each in () if shows_others else log.directory.others:  # of those that are read, readers report it
+            for finding in each.findings if each.is_unfinished else ():
+                self._report(finding)
         return found
 
 

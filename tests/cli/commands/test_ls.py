@@ -10,6 +10,9 @@ import pytest
 from tests.cli.conftest import Run
 from tests.golden import broker_data, broker_expected, case, json_lines
 
+from brokerless.log.checkpoint.commit_journal import Journal, Renaming, committing, write_journal
+from brokerless.log.commit.partition_writer import unfinished_name
+
 DATA = broker_data("clean")
 START = {"head-deleted-0": 105}
 """Log start offsets after records were deleted."""
@@ -151,3 +154,16 @@ def test_offsets_are_those_of_an_audit_where_the_first_segment_is_empty(run: Run
         head, row = lines[at : at + 2]
         offsets.append(row[head.index("offsets") :].split()[0])
     assert offsets == ["169..699", "169..699"]
+
+
+def test_a_partition_whose_commit_was_cut_short_is_reported(run: Run, tmp_path: Path) -> None:
+    shutil.copytree(DATA / "segments-0", tmp_path / "segments-0")
+    staged = unfinished_name("segments", 1)
+    shutil.copytree(DATA / "segments-0", tmp_path / staged)
+    write_journal(tmp_path, Journal.begun().decide([Renaming(staged, "segments-1")]))
+    for command in ("ls", "cat", "verify"):
+        result = run(command, tmp_path)
+        assert f"{staged}: all of segments-1 is here, under another name" in result.err
+    assert "all of segments-1 is here" not in run("audit", tmp_path).err
+    with committing(tmp_path):
+        assert not run("ls", tmp_path).err

@@ -70,7 +70,7 @@ def run(options: Namespace) -> int:
         raise UsageError("--price-per-gb: this is the price of what is in a bucket, which --remote names")
     starts = _foresee_start(logs, options)
     for number, log in enumerate(logs):
-        chosen = output.chosen(log, options)
+        chosen = output.chosen(log, options, shows_others=True)
         if not chosen and is_narrowed(options):
             continue
         if number and not options.json:

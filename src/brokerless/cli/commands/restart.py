@@ -92,7 +92,7 @@ def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bo
     is_whole = not is_narrowed(options)
     is_changed = False
     for number, log in enumerate(logs):
-        chosen = output.chosen(log, options)
+        chosen = output.chosen(log, options, shows_others=True)
         if not chosen and not is_whole:
             continue
         if number and not options.json:

@@ -98,7 +98,7 @@ def validity(column: Column) -> NDArray[np.uint8]:
 
 
 def is_valid(column: Column) -> NDArray[np.bool_]:
-    """Which rows are not null."""
+    """Return which rows are not null."""
     if not column.null_count:
         return np.ones(len(column), np.bool_)
     return np.unpackbits(validity(column), bitorder="little")[column.offset : column.offset + len(column)].astype(bool)
@@ -165,7 +165,8 @@ def repeated(text: str, count: int) -> Column:
 
 
 def is_repeated(column: Column) -> bool:
-    """Whether a column is one of :func:`repeated`, as far as that is known still; if not, it may be all the same."""
+    """Return whether a column is one of :func:`repeated`, as far as that is known still; if not, it may be all the
+    same."""
     if not pa.types.is_string(column.type) or column.buffers()[2] is None:
         return False
     address = column.buffers()[2].address

@@ -30,7 +30,7 @@ def limit_processors(number: int | None) -> None:
 
 
 def processors() -> int:
-    """How many of them this process may use."""
+    """Return how many of them this process may use."""
     if _most is not None:
         return _most
     if hasattr(os, "sched_getaffinity"):

@@ -75,7 +75,7 @@ class Record:
         return self._field("isControl").as_py()
 
     def __repr__(self) -> str:
-        """What of it was read, on one line; of long keys and values, the beginning."""
+        """Return what of it was read, on one line; of long keys and values, the beginning."""
         read = set(self._batch.schema.names)
         place = f"{self.topic}-{self.partition} " if {"topic", "partition"} <= read and self.topic is not None else ""
         place += f"@{self.offset}" if "offset" in read else ""

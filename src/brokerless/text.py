@@ -80,7 +80,7 @@ def parse_bytes(text: str) -> int | None:
 
 
 def policy_hash(text: str) -> str:
-    """What allows a page's own script or style in its Content-Security-Policy: ``sha256-...``."""
+    """Return what allows a page's own script or style in its Content-Security-Policy: ``sha256-...``."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
@@ -142,7 +142,7 @@ class ShownList(list[Item]):
 
 
 def _row_of(item: Any) -> dict[str, Any]:
-    """What a table has of one item: its own row, else what :func:`short_repr` shows."""
+    """Return what a table has of one item: its own row, else what :func:`short_repr` shows."""
     own_row = getattr(item, "_table_row", None)
     if own_row is not None:
         return own_row()

@@ -56,7 +56,7 @@ def from_members(parsed: Any, kind: type[ValueT]) -> ValueT:
 
 
 def members(value: Any) -> Any:
-    """What ``json.dumps`` takes: a value as objects and arrays."""
+    """Return what ``json.dumps`` takes: a value as objects and arrays."""
     return msgspec.to_builtins(value)
 
 

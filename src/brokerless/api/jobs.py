@@ -79,7 +79,7 @@ class LogRestart:
 
 
 def open_directory(location: Location, include: Collection[Include] | Include) -> LogDirectory:
-    """What there is to read in a path, with what is in remote storage only; as :func:`resolve`."""
+    """Return what there is to read in a path, with what is in remote storage only; as :func:`resolve`."""
     if is_joined(location):
         from brokerless.internals.remote.unread_segments import with_unread_segments
 
@@ -309,7 +309,7 @@ def convert(
 
 
 def log_config(segment_bytes: int | None) -> LogConfig | None:
-    """None where segments end as in the source."""
+    """Return the sizes of segments and indexes; None where segments end as in the source."""
     from brokerless.log.config import LogConfig
 
     return None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)

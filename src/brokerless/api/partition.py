@@ -47,7 +47,7 @@ class Partition(PartitionReader):
     """One partition's log: its segments, in order. ``topic`` and ``partition`` are None for a lone file."""
 
     def _table_row(self) -> dict[str, Any]:
-        """What a table of partitions shows of it, by the listing; nothing is read."""
+        """Return what a table of partitions shows of it, by the listing; nothing is read."""
         paths = self.paths
         place = {"topic": paths.topic, "partition": paths.partition, "state": paths.state}
         return place | {"segments": len(paths.segments), "bytes": paths.size, "path": paths.path}

@@ -274,7 +274,7 @@ class Topic:
         return len(self.partitions)
 
     def _table_row(self) -> dict[str, Any]:
-        """What a table of topics shows of it, by the listing; nothing is read."""
+        """Return what a table of topics shows of it, by the listing; nothing is read."""
         segments = sum(len(each.paths.segments) for each in self.partitions)
         size = sum(each.paths.size for each in self.partitions)
         return {"topic": self.name, "partitions": len(self.partitions), "segments": segments, "bytes": size}

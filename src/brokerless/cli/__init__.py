@@ -224,7 +224,7 @@ def _explain_kind(name: str) -> int:
 
 
 def _unknown(name: str) -> str:
-    """What to do about a first argument that is no command."""
+    """Return what to do about a first argument that is no command."""
     if name.startswith("-"):
         hint = did_you_mean(name, ["--help", "--version"]) if name[:4] in ("--he", "--ve") else ""
         more = hint or "write it after (brokerless --help lists commands)"

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def selection_of(options: Namespace) -> Selection | None:
-    """None without any of the options. Raises :class:`UsageError` for several of them, UnreadableError."""
+    """Return the selection that the options make; None without any. Raises :class:`UsageError` for several of them,
+    UnreadableError."""
     from brokerless.cli.output import spool_stdin
     from brokerless.jobs.erase.key_set import KeySet, load_keys
     from brokerless.jobs.erase.selection import Selection
@@ -41,5 +42,5 @@ def selection_of(options: Namespace) -> Selection | None:
 
 
 def one_of(*, has_key: bool) -> str:
-    """What to say where none, or several, of the options are there."""
+    """Return what to say where none, or several, of the options are there."""
     return f"select the records by one of {'--key KEY, ' * has_key}--keys FILE, --where SQL and --header NAME=VALUE"

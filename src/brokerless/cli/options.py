@@ -120,8 +120,8 @@ def add_catalog(parser: ArgumentParser) -> None:
 
 
 def catalog(options: Namespace, form: str | None = None) -> Catalog | None:
-    """What :func:`add_catalog` says; None where nothing was given. ``form``: the tables' format, of which only Iceberg
-    has a catalogue; None where it is not known yet."""
+    """Return what :func:`add_catalog` says; None where nothing was given. ``form``: the tables' format, of which only
+    Iceberg has a catalogue; None where it is not known yet."""
     from brokerless.table_formats.catalog import NAMESPACE, Catalog
 
     if options.catalog is None and not options.catalog_property and options.namespace is None:
@@ -200,7 +200,7 @@ def add_schemas(parser: ArgumentParser) -> None:
 
 
 def decoding(options: Namespace) -> Decoding | None:
-    """What :func:`add_decode` says; None where nothing is to be decoded."""
+    """Return what :func:`add_decode` says; None where nothing is to be decoded."""
     if not (options.decode or options.schemas or options.key_format or options.value_format):
         return None
     from brokerless.typed.topic_type import Decoding

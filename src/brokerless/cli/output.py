@@ -256,7 +256,7 @@ def first_line(error: UnreadableError) -> str:
 
 
 def abandon_stdout() -> None:
-    """After a broken pipe: what is still buffered goes nowhere, so that Python does not complain of it at its end."""
+    """Drop what is still buffered after a broken pipe, so that Python does not complain of it at its end."""
     with suppress(OSError):  # not even that can be opened, as in a container without devices
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())

@@ -238,7 +238,8 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def _compiled_kernels() -> int:
-    """How many kernels this process has compiled. Their module is not imported for that: it takes half a second."""
+    """Return how many kernels this process has compiled. Their module is not imported for that: it takes half a
+    second."""
     return getattr(sys.modules.get("brokerless.format.compiler"), "compiled", 0)
 
 

@@ -28,7 +28,7 @@ def paths_below(paths: Sequence[str]) -> list[str]:
 
 
 def is_narrowed(options: Namespace) -> bool:
-    """Whether only some partitions are selected."""
+    """Return whether only some partitions are selected."""
     return bool(options.topic or options.partition or options.exclude_internal)
 
 

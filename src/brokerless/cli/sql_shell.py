@@ -111,19 +111,19 @@ def quoted(name: str) -> str:
 
 
 def is_complete(text: str) -> bool:
-    """Whether Enter ends what was typed, rather than beginning its next line."""
+    """Return whether Enter ends what was typed, rather than beginning its next line."""
     text = text.strip()
     return not text or text.startswith(".") or text.endswith(";")
 
 
 def completions(names: Iterable[str], before: str) -> list[str]:
-    """What a word may become of which ``before`` was typed, in order."""
+    """Return what a word may become of which ``before`` was typed, in order."""
     typed = before.lower().lstrip('"')
     return sorted({each for each in names if each.lower().lstrip('"').startswith(typed)}) if typed else []
 
 
 def history_file() -> Path:
-    """Where the statements that were typed are kept: in the user's state directory (XDG)."""
+    """Return where the statements that were typed are kept: in the user's state directory (XDG)."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "brokerless" / "sql_history"
 

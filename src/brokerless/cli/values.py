@@ -91,7 +91,7 @@ def key_pair(text: str) -> tuple[str, str]:
 
 
 def price(text: str) -> float:
-    """What 10^9 bytes cost in a month: ``0.023``."""
+    """Return what 10^9 bytes cost in a month: ``0.023``."""
     try:
         number = float(text)
     except ValueError:
@@ -102,7 +102,7 @@ def price(text: str) -> float:
 
 
 def states(text: str) -> tuple[str, ...]:
-    """What else to include, separated by commas."""
+    """Return what else to include, separated by commas."""
     names = tuple(text.split(","))
     unknown = [name for name in names if name not in INCLUDE]
     if unknown:

@@ -55,7 +55,7 @@ def _form() -> tuple[Any, Any]:
 
 
 def known_values(values: Mapping[str, Any], schema: pa.Schema) -> Expression:
-    """What is known of rows whose columns have these values; None is null."""
+    """Return what is known of rows whose columns have these values; None is null."""
     parts = [
         ds.field(name).is_null() if value is None else ds.field(name) == pa.scalar(value, schema.field(name).type)
         for name, value in values.items()
@@ -67,14 +67,15 @@ def known_values(values: Mapping[str, Any], schema: pa.Schema) -> Expression:
 
 
 def known_interval(name: str, interval: Interval, schema: pa.Schema) -> Expression:
-    """What is known of rows whose column ``name`` (of integers, or timestamps in their unit) is in an interval."""
+    """Return what is known of rows whose column ``name`` (of integers, or timestamps in their unit) is in an
+    interval."""
     type_, field = schema.field(name).type, ds.field(name)
     return (field >= pa.scalar(interval[0], type_)) & (field <= pa.scalar(interval[1], type_))
 
 
 def possible_ranges(filter: Expression, schema: pa.Schema, name: str, also: Expression | None = None) -> list[Interval]:
-    """Where the column ``name`` (int64, or timestamps in ms) can be for the filter to be true: intervals in order, no
-    two of which touch, of all int64. ``also``: what else is known of the rows.
+    """Return where the column ``name`` (int64, or timestamps in ms) can be for the filter to be true: intervals in
+    order, no two of which touch, of all int64. ``also``: what else is known of the rows.
 
     All int64 are divided by 16, then those intervals that may hold something again, as far as they are ends of a run of
     such; 16 times.
@@ -144,7 +145,7 @@ def _divide(cell: Interval) -> list[Interval]:
 
 
 def runs_of(cells: list[Interval]) -> list[tuple[int, int]]:
-    """Where runs of cells that touch start and end."""
+    """Return where runs of cells that touch start and end."""
     borders = [0, *(i for i, (one, two) in enumerate(pairwise(cells), 1) if one[1] + 1 < two[0]), len(cells)]
     return list(pairwise(borders)) if cells else []
 

@@ -101,11 +101,11 @@ class TableDataset(_ArrowDataset):
         return fixed[0] if fixed else self.schema.names[0]
 
     def to_batches(self, columns: Columns = None, filter: Expression | None = None, **options: Any) -> Iterator[Any]:
-        """As :meth:`scanner`; record batches as they are read."""
+        """Yield record batches as they are read, with the arguments of :meth:`scanner`."""
         return self.scanner(columns, filter, **options).to_batches()
 
     def to_table(self, columns: Columns = None, filter: Expression | None = None, **options: Any) -> pa.Table:
-        """As :meth:`scanner`; all of it in memory."""
+        """Return all rows, in memory, with the arguments of :meth:`scanner`."""
         return self.scanner(columns, filter, **options).to_table()
 
     def head(
@@ -119,7 +119,7 @@ class TableDataset(_ArrowDataset):
         return self.scanner(columns, filter, **options).take(indices)
 
     def count_rows(self, filter: Expression | None = None, **options: Any) -> int:
-        """How many rows there are."""
+        """Return how many rows there are."""
         return self.scanner([self._cheapest], filter, **options).count_rows()
 
     def filter(self, expression: Expression) -> TableDataset:
@@ -215,7 +215,7 @@ class TableScanner:
         return self.to_table().take(indices)
 
     def count_rows(self) -> int:
-        """How many rows there are."""
+        """Return how many rows there are."""
         return sum(batch.num_rows for batch in self.to_batches())
 
 

@@ -228,7 +228,8 @@ def _records(
 
 
 def _holds_without_time(filter: Expression, schema: pa.Schema) -> bool:
-    """Whether the filter can be true where there is no timestamp, as in SQL for those that DuckDB has no value for."""
+    """Return whether the filter can be true where there is no timestamp, as in SQL for those that DuckDB has no value
+    for."""
     return bool(possible(filter, schema, [ds.field("timestamp").is_null()]))
 
 
@@ -328,7 +329,7 @@ def _sums(segments: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _findings(tables: Tables) -> pa.Table:
-    """What an audit finds: all is read."""
+    """Return what an audit finds: all is read."""
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.audit.job import PartitionAudit, audit_directory, audit_partitions
     from brokerless.jobs.directory_state import load_directory_state

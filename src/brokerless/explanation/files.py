@@ -207,7 +207,7 @@ def _whole(location: Location) -> bytes:
 
 
 def _start(file: File, location: Location, offset: int | None, position: int | None) -> int:
-    """Where the requested batch begins."""
+    """Return where the requested batch begins."""
     if offset is not None:
         start = first_position(file, _segment(location, file.size), offset)
         if start >= file.size:

@@ -59,7 +59,7 @@ def explain_index(
 
 
 def _read(data: bytes, kind: SegmentFileKind, base_offset: int) -> tuple[int, Any, tuple[Finding, ...]]:
-    """How many entries are used, their offsets, and what is wrong with them."""
+    """Return how many entries are used, their offsets, and what is wrong with them."""
     array = np.frombuffer(data, np.uint8)
     match kind:
         case "offset-index":

@@ -35,12 +35,12 @@ Fill = Callable[[FieldBuilder], None]
 
 
 def take_internal_key(topic: str) -> Fill | None:
-    """What takes the key of a topic's record; None where keys are bytes."""
+    """Return what takes the key of a topic's record; None where keys are bytes."""
     return None if topic in _FRAMED else lambda builder: _take_key(builder, topic)
 
 
 def take_internal_value(topic: str, key: bytes | None) -> Fill | None:
-    """What takes the value of the record with this key; None where nothing is known of it."""
+    """Return what takes the value of the record with this key; None where nothing is known of it."""
     if topic in _FRAMED:
         return lambda builder: _take_framed(builder, topic)
     try:

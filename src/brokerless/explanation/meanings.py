@@ -33,7 +33,7 @@ def codec_name(attributes: int) -> str:
 
 
 def expected_codec(attributes: int, magic: int) -> str | None:
-    """What is expected in the place of a codec that the message format does not have."""
+    """Return what is expected in the place of a codec that the message format does not have."""
     codecs = layouts.CODECS if magic >= layouts.MAGIC_V2 else layouts.CODECS[:-1]
     if attributes & layouts.CODEC_MASK < len(codecs):
         return None
@@ -59,7 +59,8 @@ def attribute_parts(attributes: int, magic: int) -> tuple[Part, ...]:
 
 
 def describe_entry(data: bytes, position: int, is_inner: bool = False) -> Describe:
-    """What is said of the header of the batch or message that ``data`` is, which begins at ``position`` (bytes)."""
+    """Return what is said of the header of the batch or message that ``data`` is, which begins at ``position``
+    (bytes)."""
     batches = read_headers(np.frombuffer(data, np.uint8), np.zeros(1, np.int64))
     describe = _describe_message if bool(batches.is_legacy[0]) else _describe_batch
 

@@ -178,7 +178,7 @@ def _take_one_inner(
 
 
 def _scan(builder: FieldBuilder) -> tuple[list[int], int]:
-    """Where the messages inside end, and the last one's offset."""
+    """Return where the messages inside end, and the last one's offset."""
     at, ends, last_offset = builder.at, list[int](), 0
     while len(builder.data) - at >= layouts.LOG_ENTRY_SIZE:
         offset, size = _entry(builder.data, at)

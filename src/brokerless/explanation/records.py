@@ -137,5 +137,5 @@ def _offset(header: RecordsHeader, delta: int) -> str:
 
 
 def _int64(number: int) -> int:
-    """As Java's arithmetic wraps around."""
+    """Return a number as Java's 64-bit arithmetic wraps it around."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)

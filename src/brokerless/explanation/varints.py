@@ -28,7 +28,7 @@ class Varint:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Of more than one byte: what each of them adds."""
+        """The part that each byte adds, where there is more than one."""
         if self.length == 1:
             return ()
         more = self.length - 1

@@ -105,7 +105,7 @@ class Kernel:
         return self._dispatcher
 
     def is_compiled(self) -> bool:
-        """Whether it is loaded, or the cache has it."""
+        """Return whether it is loaded, or the cache has it."""
         cache = None if self.is_loaded else self._new_dispatcher()._cache
         return cache is None or (hasattr(cache, "_cache_file") and _has_index(cache))
 
@@ -123,7 +123,7 @@ class Kernel:
 
 
 def describe_kernels() -> str:
-    """Where compiled kernels are kept; or why they are not."""
+    """Return where compiled kernels are kept; or why they are not."""
     try:
         return str(_cached(describe_kernels)._cache._impl.locator.get_cache_path())
     except (AttributeError, OSError, RuntimeError) as error:

@@ -62,7 +62,7 @@ class WholeBatches:
         return np.repeat(values, self.counts)
 
     def rows_of(self, rows: Bools) -> Int64s:
-        """How many of ``rows`` (bool, one for each row) are true in each batch: int64, shape ``(n,)``."""
+        """Return how many of ``rows`` (bool, one for each row) are true in each batch: int64, shape ``(n,)``."""
         sums = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(rows, out=sums[1:])
         return sums[self.starts[1:]] - sums[self.starts[:-1]]
@@ -152,7 +152,7 @@ class BatchFilter:
 def read_whole_batches(
     decoder: Decoder, buffer: NDArray[np.uint8], batches: Batches, base: int = 0
 ) -> Iterator[WholeBatches]:
-    """As :meth:`BatchFilter.read`, with a decoder that may leave out columns."""
+    """Read as :meth:`BatchFilter.read` does, with a decoder that may leave out columns."""
     counts, first = np.zeros(len(batches), np.int64), 0
     waiting: list[RecordColumns] = []
     damages: list[Damage] = []

@@ -180,7 +180,7 @@ def keep_apart(typing):
 
 @intrinsic
 def trailing_zeros(typing, word):
-    """How many of the lowest bits of ``word`` (uint64, not 0) are 0."""
+    """Return how many of the lowest bits of ``word`` (uint64, not 0) are 0."""
 
     def generate(context, builder, sig, args):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))

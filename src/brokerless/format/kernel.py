@@ -76,5 +76,5 @@ else:
     begin_compiling = load_kernels
 
     def describe_kernels() -> str:
-        """Where kernels come from."""
+        """Return where kernels come from."""
         return str(_LIBRARY.path)

@@ -60,7 +60,7 @@ class KernelLibrary:
 
 
 def symbol(name: str) -> str:
-    """What the library calls a kernel ``module:name``."""
+    """Return what the library calls a kernel ``module:name``."""
     return name.replace(":", "__").replace(".", "_")
 
 
@@ -130,7 +130,7 @@ def _flags() -> set[str]:
 
 
 def _has_known_layout() -> bool:
-    """Whether the library finds in a tuple and in NumPy's arrays what it reads there."""
+    """Return whether the library finds in a tuple and in NumPy's arrays what it reads there."""
     array = np.zeros((2, 3), np.int64)
     arguments = (array,)
     if tuple.__basicsize__ != 24 or np.ndarray.__basicsize__ < 72 or ctypes.sizeof(ctypes.c_void_p) != 8:
@@ -185,7 +185,7 @@ def _bind(function: Any, name: str, spec: dict[str, Any]) -> Callable[..., Any]:
 
 
 def _kind_of(dtype: np.dtype[Any]) -> int:
-    """What the library knows a dtype by: its kind, order of bytes and number, where NumPy's object has them."""
+    """Return what the library knows a dtype by: its kind, order of bytes and number, where NumPy's object has them."""
     return ctypes.c_int64.from_address(id(dtype) + 24).value & ~0xFF000000
 
 

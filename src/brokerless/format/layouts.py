@@ -66,7 +66,7 @@ BATCH_V2 = np.dtype(
 
 
 def position_of(layout: np.dtype[Any], name: str) -> int:
-    """Where a field of a layout starts, in bytes."""
+    """Return where a field of a layout starts, in bytes."""
     fields: Any = layout.fields
     return int(fields[name][1])
 

@@ -97,7 +97,7 @@ def merge(starts: Iterable[int], opens: Iterable[Callable[[], Iterator[pa.Record
 
 
 def with_path(batch: pa.RecordBatch, source: InputSource) -> pa.RecordBatch:
-    """With what the path says, where the file itself does not say it."""
+    """Return a batch with the topic and partition of its path, where the file itself does not have them."""
     if source.topic is not None and "topic" not in batch.schema.names:
         indices = column_of_numbers(pa.int32(), np.zeros(batch.num_rows, np.int32))
         names = pa.DictionaryArray.from_arrays(indices, column_of_values([source.topic], pa.string()))

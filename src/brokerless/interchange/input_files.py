@@ -212,7 +212,7 @@ class _Pipe(io.RawIOBase):
 
 
 def _interruptible(stdin: io.BufferedReader, done: Done) -> io.BufferedReader:
-    """What is read before anything was; a file in memory stays what it is."""
+    """Return what is read before anything was; a file in memory stays what it is."""
     try:
         return io.BufferedReader(_Pipe(stdin.fileno(), done), 1 << 16)
     except (OSError, ValueError):
@@ -220,7 +220,7 @@ def _interruptible(stdin: io.BufferedReader, done: Done) -> io.BufferedReader:
 
 
 def refused(error: RowError, place: str) -> UnreadableError:
-    """What is said of a row that cannot become a record, with its place in a file."""
+    """Return what is said of a row that cannot become a record, with its place in a file."""
     return UnreadableError("", f"{place}, {error.column}: {error.reason}")
 
 

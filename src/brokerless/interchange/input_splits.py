@@ -108,7 +108,7 @@ def recorded_topic_id(path: str) -> tuple[str, str] | None:
 
 
 def rows_before(path: str, part: InputSplit | None) -> int:
-    """How many rows or lines of the file are before a part of it. For errors: lines have to be counted."""
+    """Return how many rows or lines of the file are before a part of it. For errors: lines have to be counted."""
     if part is None or not part.start:
         return 0
     with Location(path).open() as file:
@@ -148,7 +148,7 @@ def _lines(file: File, most_bytes: int) -> Iterator[tuple[InputSplit, int]]:
 
 
 def _line_end(file: File, at: int) -> int:
-    """Where the first line begins at ``at`` or after, or the file ends."""
+    """Return where the first line begins at ``at`` or after, or the file ends."""
     at -= 1
     while at < file.size:
         found = np.flatnonzero(file.read(at, _BLOCK) == _LINE_FEED)

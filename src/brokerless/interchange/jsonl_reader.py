@@ -210,7 +210,7 @@ _GUARDIAN = "jq -c '{topic, partition, offset, timestamp, key, value}', and --by
 
 
 def _of_others(row: dict[str, Any]) -> str:
-    """Which columns there are, and how the lines of other tools get them."""
+    """Return which columns there are, and how the lines of other tools get them."""
     known = "; it has topic, partition, offset, timestamp, timestampType, key, value and headers"
     if "payload" in row:
         return f"{known}. Of kcat's lines: {_KCAT}"

@@ -74,7 +74,7 @@ def _hex4(text, at):
 
 @kernel(f"UniTuple(int64, 2)({_TEXT}, int64, uint8[::1], int64)")
 def _escape(text, at, out, to):
-    """What the escape after the backslash at ``at`` means; the position after it is -1 if it has no meaning."""
+    """Return what the escape after the backslash at ``at`` means; the position after it is -1 if it has no meaning."""
     kind = text[at + 1]
     if kind != 0x75:
         if kind == 0x22 or kind == 0x5C or kind == 0x2F:

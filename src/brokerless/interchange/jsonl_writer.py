@@ -181,7 +181,7 @@ def _run(batch: pa.RecordBatch, mode: BytesMode) -> Iterator[Block]:
 
 
 def _fixed_texts(batch: pa.RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """What lines have between their values; file, topic and partition are the same in all rows."""
+    """Return what lines have between their values; file, topic and partition are the same in all rows."""
     names = batch.schema.names
     shared = [f"{dumps(name)}:{dumps(batch.column(name)[0].as_py())}" for name in _BATCH_COLUMNS if name in names]
     pieces = ["{" + ",".join(shared)]
@@ -212,7 +212,7 @@ def _nullable(column: Column | None) -> tuple[NDArray[np.uint8], NDArray[np.int3
 
 
 def _headers(column: Column | None) -> tuple[Any, ...]:
-    """Where each row's headers end, the headers' keys (data and ends), and their values."""
+    """Return where each row's headers end, the headers' keys (data and ends), and their values."""
     if column is None:
         return _NO_ENDS, *_nullable(None)[:2], *_nullable(None)
     keys, values = column.values.field(0), column.values.field(1)

@@ -175,7 +175,7 @@ _NULLABLE = f"{BYTES}, {_INT32}, {BYTES}, int64"
 
 @kernel(f"boolean({BYTES}, int64, int64)")
 def is_utf8(data, start, end):
-    """Whether ``data[start:end]`` is well-formed UTF-8."""
+    """Return whether ``data[start:end]`` is well-formed UTF-8."""
     return valid_utf8(data, start, end)
 
 

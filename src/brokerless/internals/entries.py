@@ -43,7 +43,7 @@ class RawRecord:
 
 
 def internal_topic(partition: PartitionReader, given: Mapping[str, str] | None = None) -> str | None:
-    """Which internal topic's partition this is, MirrorMaker's and Kafka Connect's too (see
+    """Return which internal topic's partition this is, MirrorMaker's and Kafka Connect's too (see
     :func:`connect.topics.table_of_topic`); None for any other. A lone file is what its directory's name says, and a
     KRaft snapshot is of ``__cluster_metadata``."""
     topic = _topic_of(partition.path) if partition.topic is None else partition.topic
@@ -51,8 +51,8 @@ def internal_topic(partition: PartitionReader, given: Mapping[str, str] | None =
 
 
 def topic_of_file(path: str) -> str | None:
-    """Which internal topic of Kafka's brokers the log in a file is of, by the names of the file and its directory; None
-    for any other."""
+    """Return which internal topic of Kafka's brokers the log in a file is of, by the names of the file and its
+    directory; None for any other."""
     topic = _topic_of(path)
     return topic if topic in TOPICS else None
 
@@ -94,7 +94,7 @@ def read_entries(
 def decode_entry(
     entry: RawRecord, topic: str, on_damage: OnDamage, given: Mapping[str, str] | None = None
 ) -> InternalRecord:
-    """What a record says. One that cannot be decoded is a finding: a warning, since its bytes are as they were
+    """Return what a record says. One that cannot be decoded is a finding: a warning, since its bytes are as they were
     written. ``given`` as in :func:`internal_topic`."""
     table = None if topic in TOPICS else table_of_topic(topic, given)
     if table is None:
@@ -114,8 +114,8 @@ def last_by_key(
     max_batch_bytes: int | None = None,
     end_offset: int | None = None,
 ) -> list[RawRecord]:
-    """For each key the last record that counts, in the order of the log; keys whose last one is a tombstone are left
-    out. ``end_offset``: of those before it."""
+    """Return the last record that counts of each key, in the order of the log; keys whose last one is a tombstone are
+    left out. ``end_offset``: only records before it count."""
     last: dict[bytes | None, RawRecord] = {}
     for entry in read_entries(
         partition, topic, on_damage, start_offset=None, end_offset=end_offset, max_batch_bytes=max_batch_bytes
@@ -129,7 +129,7 @@ def last_by_key(
 
 
 def _transaction_states(partition: PartitionReader, end_offset: int | None) -> dict[str, dict[int, State]]:
-    """What became of the transaction of each transactional batch before ``end_offset``, by file and position."""
+    """Return what became of the transaction of each transactional batch before ``end_offset``, by file and position."""
     spans: dict[int, list[tuple[int, int, State]]] = {}
     for each in transactions_of(partition.paths).all:
         if each.first_offset is not None:

@@ -24,7 +24,7 @@ class KnownTopics:
 
 
 def known_topics(directory: Location) -> KnownTopics | None:
-    """What the metadata in a log directory knows; None if it is not there or cannot be read."""
+    """Return what the metadata in a log directory knows; None if it is not there or cannot be read."""
     metadata = directory / names.partition_directory(names.CLUSTER_METADATA, 0)
     if not metadata.is_directory():
         return None

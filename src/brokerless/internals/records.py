@@ -57,7 +57,7 @@ Problem = Literal[Kind.RECORD_TYPE_UNKNOWN, Kind.RECORD_VERSION_UNKNOWN, Kind.RE
 
 
 def decode_record(topic: str, key: bytes | None, value: bytes | None) -> InternalRecord:
-    """What a record of one of :data:`TOPICS` says; never raises for its bytes."""
+    """Return what a record of one of :data:`TOPICS` says; never raises for its bytes."""
     if topic in (CLUSTER_METADATA, REMOTE_LOG_METADATA):
         return _decode_metadata(topic, value)
     return _decode_coordinator(topic, key, value)

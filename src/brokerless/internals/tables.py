@@ -69,7 +69,7 @@ def state(
     max_batch_bytes: int | None = None,
     on_damage: OnDamage | None = None,
 ) -> dict[str, pa.Table]:
-    """What the internal topics among some partitions say now: the selected ``tables``, by name; their schemas
+    """Return what the internal topics among some partitions say now: the selected ``tables``, by name; their schemas
     are :data:`schemas.STATE`.
 
     Give the partitions of one broker, or one replica of each: what is in two of them is in the tables twice.

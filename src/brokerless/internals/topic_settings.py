@@ -35,7 +35,7 @@ def read_topic_setting(directory: Location, topic: str, name: str, others: Seque
 
 
 def is_in_metadata(directory: Location, topic: str, others: Sequence[str] = ()) -> bool:
-    """Whether the cluster's metadata, where :func:`read_topic_setting` looks, has a topic of this name."""
+    """Return whether the cluster's metadata, where :func:`read_topic_setting` looks, has a topic of this name."""
     return _cluster_with(topic, directory, others) is not None
 
 

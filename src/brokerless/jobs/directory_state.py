@@ -129,7 +129,7 @@ _BEFORE_START = (
 
 
 def check_directory(directory: LogDirectory, state: DirectoryState, is_running: bool) -> Iterator[Finding]:
-    """What is to say of a log directory as a whole; nothing of another path."""
+    """Yield what is to say of a log directory as a whole; nothing of another path."""
     if directory.kind != "log-directory":
         return
     yield from state.findings
@@ -167,7 +167,7 @@ def check_directory(directory: LogDirectory, state: DirectoryState, is_running: 
 
 
 def check_state(partition: PartitionPath) -> Iterator[Finding]:
-    """What the name of a partition's directory says of its state, if it is not a live one."""
+    """Yield what the name of a partition's directory says of its state, if it is not a live one."""
     uncommitted = [each for each in partition.findings if each.kind == Kind.UNCOMMITTED]
     if partition.is_unfinished and uncommitted:
         yield from uncommitted

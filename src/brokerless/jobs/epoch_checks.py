@@ -127,8 +127,8 @@ class LeaderEpochCheck:
 
 
 def _mismatch(run: EpochRun, checkpoint: LeaderEpochs) -> Finding | None:
-    """How the checkpoint contradicts the batches of a run, if it does: the epoch at its first offset, else an entry
-    that begins after that and within the run."""
+    """Return how the checkpoint contradicts the batches of a run, if it does: the epoch at its first offset, else an
+    entry that begins after that and within the run."""
     starts, epochs = checkpoint.start_offsets, checkpoint.epochs
     following, after = np.searchsorted(starts, (run.start_offset, run.last_offset), side="right").tolist()
     is_before_all = not following and len(epochs) and run.epoch <= int(epochs[0])
@@ -160,7 +160,7 @@ def _mismatch(run: EpochRun, checkpoint: LeaderEpochs) -> Finding | None:
 
 
 def check_leader_epochs(partition: PartitionPath) -> Iterator[Finding]:
-    """What is wrong with a partition's ``leader-epoch-checkpoint``, or with its absence, by itself."""
+    """Yield what is wrong with a partition's ``leader-epoch-checkpoint``, or with its absence, by itself."""
     entry = partition.leader_epoch_checkpoint
     loaded = None if entry is None else load_leader_epochs(entry.location)
     findings = () if loaded is None else loaded.findings
@@ -196,13 +196,13 @@ def check_epochs(
 
 
 def _has_remote_offsets(partition: PartitionPath) -> bool:
-    """Whether the log has segments of a bucket, or begins before those that are here."""
+    """Return whether the log has segments of a bucket, or begins before those that are here."""
     own = [each for each in partition.segments if not is_tiered(each.log.location)]
     return len(own) < len(partition.segments) or bool(own and partition.log_start_offset < own[0].base_offset)
 
 
 def _has_changed(segment: SegmentPaths) -> bool:
-    """Whether a log on this machine is not what was listed any more."""
+    """Return whether a log on this machine is not what was listed any more."""
     if is_remote(segment.log.path):
         return False
     now, _ = segment_now(segment)
@@ -210,7 +210,7 @@ def _has_changed(segment: SegmentPaths) -> bool:
 
 
 def _is_rewritten(listed: DirectoryEntry) -> bool:
-    """Whether a file on this machine is not what was listed any more."""
+    """Return whether a file on this machine is not what was listed any more."""
     directory = listed.location.at(listed.path.removesuffix(listed.name))
     now = directory.find_entry(listed.name)
     return now is None or has_changed(now, listed)

@@ -142,8 +142,8 @@ class Manifest:
         self._tasks = tasks
 
     def is_done(self, task: str, inputs: Iterable[DirectoryEntry]) -> bool:
-        """Whether a task is done: its inputs are what they were, and its outputs are there. An input of another age
-        but of the same size is read, and counts as unchanged if its hash is the same."""
+        """Return whether a task is done: its inputs are what they were, and its outputs are there. An input of another
+        age but of the same size is read, and counts as unchanged if its hash is the same."""
         done = self._tasks.get(task)
         if done is None:
             return False
@@ -153,8 +153,8 @@ class Manifest:
         return all(_is_unchanged(file, entries[file.path]) for file in done.inputs)
 
     def change(self, task: str, inputs: Iterable[DirectoryEntry]) -> str | None:
-        """What a task that was done once would read otherwise now, while all that it wrote is there; None if nothing
-        is."""
+        """Return what a task that was done once would read otherwise now, while all that it wrote is there; None if
+        nothing is."""
         done = self._tasks.get(task)
         if done is None or not all(map(_is_there, done.outputs)):
             return None
@@ -173,11 +173,11 @@ class Manifest:
         return None
 
     def knows(self, task: str) -> bool:
-        """Whether a task was done once."""
+        """Return whether a task was done once."""
         return task in self._tasks
 
     def recorded_task(self, task: str) -> ManifestTask:
-        """What was recorded of a task that is done."""
+        """Return what was recorded of a task that is done."""
         return self._tasks[task]
 
     def add(self, done: ManifestTask) -> None:
@@ -241,7 +241,7 @@ def _lock(path: str, file: BinaryIO) -> None:
 
 
 def _differences(one: Any, other: Any, name: str = "") -> Iterator[tuple[str, str, str]]:
-    """What is not the same in two values of JSON: its name with dots between, and both, as JSON."""
+    """Yield what is not the same in two values of JSON: its name with dots between, and both, as JSON."""
     if isinstance(one, dict) and isinstance(other, dict):
         both = cast("list[dict[str, Any]]", [one, other])
         for key in {**both[0], **both[1]}:
@@ -251,7 +251,7 @@ def _differences(one: Any, other: Any, name: str = "") -> Iterator[tuple[str, st
 
 
 def _have_other_names(one: Any, other: Any) -> bool:
-    """Whether two JSON objects have members with other names, also in objects that both have."""
+    """Return whether two JSON objects have members with other names, also in objects that both have."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return False
     first, second = cast("list[dict[str, Any]]", [one, other])

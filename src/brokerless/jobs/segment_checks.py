@@ -140,7 +140,8 @@ def check_aborted_transactions(
 
 
 def persisting(segment: SegmentPaths, judge: Callable[[SegmentPaths], Iterable[Finding]]) -> list[Finding]:
-    """What ``judge`` finds of the files beside a segment's log, and still finds when no broker is replacing them.
+    """Return what ``judge`` finds of the files beside a segment's log, and still finds when no broker is replacing
+    them.
 
     A broker renames a segment's files one by one, so that they may belong to different logs, or be missing, for a
     moment. Where one of them is not what it was, or others lie beside it that a broker renames, the segment is judged

@@ -142,7 +142,7 @@ class LogDirectory:
 def resolve(
     location: Location, include: Collection[Include] | Include = (), read_setting: ReadSetting | None = None
 ) -> LogDirectory:
-    """What there is to read in a path.
+    """Return what there is to read in a path.
 
     ``include`` names states whose partitions are to be read as well as the live ones: ``"future"``, ``"delete"``,
     ``"stray"``. A directory in such a state that is the path itself needs no asking. ``"deleted"``: also the records
@@ -175,7 +175,7 @@ def resolve(
 
 
 def _resolve_directory(location: Location, include: Collection[str]) -> LogDirectory | None:
-    """None if a commit ended meanwhile, so that what was seen may be half of it."""
+    """Return what is in a directory; None if a commit ended meanwhile, so that only half of it may have been seen."""
     entries = location.entries()
     subdirectories = [entry for entry in entries if entry.is_directory and names.parse_partition_directory(entry.name)]
     files = {
@@ -299,8 +299,8 @@ def _name_below(location: Location) -> str:
 
 
 def may_have_remote_offsets(directory: LogDirectory) -> bool:
-    """Whether offsets of a partition may be in remote storage, by names alone: it does not begin at offset 0, and there
-    is a partition of ``__remote_log_metadata`` next to it."""
+    """Return whether offsets of a partition may be in remote storage, by names alone: it does not begin at offset 0,
+    and there is a partition of ``__remote_log_metadata`` next to it."""
     if all(each.start_offset == 0 for each in directory.partitions if each.topic is not None):
         return False
     if directory.kind != "partition":
@@ -461,14 +461,14 @@ def _with_remote_segments(partition: PartitionPath) -> PartitionPath:
 
 
 def _is_foreign(partition: PartitionPath) -> bool:
-    """Whether a directory that is named as a partition's holds only what is not Kafka's: ``photos-2024``."""
+    """Return whether a directory that is named as a partition's holds only what is not Kafka's: ``photos-2024``."""
     own = (partition.leader_epoch_checkpoint, partition.partition_metadata, partition.quorum_state)
     kafka = partition.segments or partition.snapshots or partition.producer_snapshots or partition.orphaned_files
     return bool(partition.foreign) and not kafka and own == (None, None, None)
 
 
 def _is_dangling_partition(entry: DirectoryEntry) -> bool:
-    """Whether this is a link that leads nowhere, with a partition's name."""
+    """Return whether this is a link that leads nowhere, with a partition's name."""
     is_dangling = not entry.is_directory and entry.size is None and not entry.location.is_remote
     return is_dangling and names.parse_partition_directory(entry.name) is not None
 

@@ -134,7 +134,8 @@ def open_listed(segment: SegmentPaths, is_last: bool) -> File:
 
 
 def is_listed(file: File, listed: DirectoryEntry, is_last: bool) -> bool:
-    """Whether a file is the one that was listed, by what the storage says of both. ``is_last``: it may have grown."""
+    """Return whether a file is the one that was listed, by what the storage says of both. ``is_last``: it may have
+    grown."""
     if is_remote(listed.path):
         if listed.identity is not None and file.identity is not None:
             return listed.identity == file.identity
@@ -145,13 +146,13 @@ def is_listed(file: File, listed: DirectoryEntry, is_last: bool) -> bool:
 
 
 def has_changed(now: DirectoryEntry, listed: DirectoryEntry) -> bool:
-    """Whether a file of this machine is surely not what was listed: some file systems make up inodes."""
+    """Return whether a file of this machine is surely not what was listed: some file systems make up inodes."""
     return (now.size, now.modified) != (listed.size, listed.modified)
 
 
 def is_unchanged(segment: SegmentPaths) -> bool:
-    """Whether a segment's log is what it was when it was listed, and has its name; else what lies beside it may be of
-    other batches."""
+    """Return whether a segment's log is what it was when it was listed, and has its name; else what lies beside it may
+    be of other batches."""
     try:
         with segment.log.location.open() as file:
             return is_listed(file, segment.log, is_last=False)
@@ -170,7 +171,7 @@ def segment_now(segment: SegmentPaths) -> tuple[SegmentPaths | None, tuple[Direc
 
 
 def list_again(partition: PartitionPath, report: Report) -> PartitionPath | None:
-    """What is in a partition's directory now; None if that is gone, or cannot be listed."""
+    """Return what is in a partition's directory now; None if that is gone, or cannot be listed."""
     try:
         found = resolve(refreshed(partition.location)).partitions
     except UnreadableError:
@@ -184,7 +185,8 @@ def list_again(partition: PartitionPath, report: Report) -> PartitionPath | None
 
 
 def with_current_listing(partition: PartitionPath, work: Callable[[PartitionPath], Result]) -> Result:
-    """What ``work`` makes of a partition; where it raises :class:`ReplacedError`, of the partition listed again."""
+    """Return what ``work`` makes of a partition; where it raises :class:`ReplacedError`, of the partition listed
+    again."""
     for _ in range(TRIES):
         try:
             return work(partition)
@@ -206,8 +208,8 @@ def _start(file: File, segment: SegmentPaths, next_offset: int) -> int:
 
 
 def is_gone(partition: PartitionPath) -> bool:
-    """Whether a partition's directory was removed from its log directory since it was listed, as a broker does with
-    those of deleted topics. Where nothing else is there either, a disk may be gone."""
+    """Return whether a partition's directory was removed from its log directory since it was listed, as a broker does
+    with those of deleted topics. Where nothing else is there either, a disk may be gone."""
     above = None if partition.location.is_remote else partition.location.containing
     if above is None or partition.location.exists():
         return False

@@ -166,7 +166,7 @@ def parse_partition_directory(name: str) -> PartitionDirectory | None:
 
 
 def is_internal(topic: str | None) -> bool:
-    """Whether this is one of Kafka's own topics."""
+    """Return whether this is one of Kafka's own topics."""
     return topic in INTERNAL_TOPICS
 
 
@@ -204,10 +204,11 @@ def segment_file(offset: int, kind: SegmentFileKind, state: SegmentFileState = "
 
 
 def is_partition_file(name: str) -> bool:
-    """Whether Kafka keeps a file of this name beside a partition's segments (``.tmp``: one that is being replaced)."""
+    """Return whether Kafka keeps a file of this name beside a partition's segments (``.tmp``: one that is being
+    replaced)."""
     return name.removesuffix(".tmp") in PARTITION_FILES
 
 
 def is_log_directory_file(name: str) -> bool:
-    """Whether Kafka or brokerless keeps a file of this name in a log directory, beside the partitions."""
+    """Return whether Kafka or brokerless keeps a file of this name in a log directory, beside the partitions."""
     return name.removesuffix(".tmp") in LOG_DIRECTORY_FILES

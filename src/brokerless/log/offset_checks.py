@@ -89,22 +89,22 @@ def overlap(
 
 
 class RepeatedOffsets(Protocol):
-    """What of a segment is passed over, as another one returns it."""
+    """The part of a segment that is passed over because another segment returns it."""
 
     def repeated(self, batches: Batches, /) -> NDArray[np.bool_] | None:
-        """Which of the segment's next batches are; None for none."""
+        """Return which of the segment's next batches are passed over; None for none."""
         ...
 
     def overlapping(self, batches: Batches, /) -> NDArray[np.bool_] | None:
-        """Which of some batches have records that are; None for none."""
+        """Return which of some batches have records that are passed over; None for none."""
         ...
 
     def rows(self, offsets: NDArray[np.int64], /) -> NDArray[np.bool_] | None:
-        """Which of some records are not; None for all."""
+        """Return which of some records are read; None for all."""
         ...
 
     def finding(self, path: str, position: int, first: int, /) -> Finding | None:
-        """What is reported of the first batch that is; None once it was."""
+        """Return the finding about the first batch that is passed over; None once it was reported."""
         ...
 
 
@@ -148,7 +148,7 @@ class SeenOffsets:
         self._first = None
 
     def repeated(self, batches: Batches) -> NDArray[np.bool_] | None:
-        """Which of a segment's next batches are wholly among the offsets of earlier segments; None for none."""
+        """Return which of a segment's next batches are wholly among the offsets of earlier segments; None for none."""
         firsts, lasts = batches.entry_offset, batches.end_of_records
         if not len(batches):
             return None
@@ -168,7 +168,7 @@ class SeenOffsets:
         return is_repeated if is_repeated is not None and is_repeated.any() else None
 
     def overlapping(self, batches: Batches) -> NDArray[np.bool_] | None:
-        """Which of some batches reach into the offsets of earlier segments; None for none."""
+        """Return which of some batches reach into the offsets of earlier segments; None for none."""
         firsts, lasts = np.where(batches.is_wrapper, 0, batches.entry_offset), batches.end_of_records
         if not len(batches) or not self._spans or int(firsts.min()) > self.highest:
             return None
@@ -178,7 +178,7 @@ class SeenOffsets:
         return found
 
     def rows(self, offsets: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-        """Which of some records are new; None for all."""
+        """Return which of some records are new; None for all."""
         if not self._spans or not len(offsets) or int(offsets.min()) > self.highest:
             return None
         is_new = np.ones(len(offsets), np.bool_)
@@ -190,7 +190,7 @@ class SeenOffsets:
         return [each for each in self._spans if each[0] <= last and each[1] >= first]
 
     def finding(self, path: str, position: int, first: int) -> Finding | None:
-        """What is reported of a segment's first batch that is passed over."""
+        """Return what is reported of a segment's first batch that is passed over."""
         if self._is_reported:
             return None
         self._is_reported = True
@@ -221,8 +221,8 @@ class FileOverlaps:
         self._highest = int(highest[-1])
 
     def rows(self, decoded: DecodedRecords) -> tuple[NDArray[np.bool_] | None, list[Finding]]:
-        """Which decoded records are the first at their offsets, None for all; and a finding for each batch of which
-        some are not."""
+        """Return which decoded records are the first at their offsets, None for all; and a finding for each batch of
+        which some are not."""
         has_rows = decoded.given > 0
         positions, given = decoded.positions[has_rows], decoded.given[has_rows]
         if not len(positions):
@@ -312,7 +312,7 @@ def overlaps(path: str, position: int, first: int, last: int) -> Finding:
 
 
 def is_first_at_offset(offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which records of one batch are the first of it at their offsets (bool): a consumer gets no other."""
+    """Return which records of one batch are the first of it at their offsets (bool): a consumer gets no other."""
     is_first = np.zeros(len(offsets), np.bool_)
     is_first[np.unique(offsets, return_index=True)[1]] = True
     return is_first

@@ -39,7 +39,7 @@ such a jump is of who wrote the log, as no lost segment would have so many offse
 
 
 def shows_compaction(batches: Batches) -> bool:
-    """Whether batches say themselves that records were taken out of them."""
+    """Return whether batches say themselves that records were taken out of them."""
     data = ~batches.is_legacy & ~batches.is_control
     spans = batches.last_offset - batches.entry_offset + 1
     return bool((data & (batches.count < spans) | batches.has_delete_horizon).any())
@@ -80,13 +80,13 @@ def _is_requested(missing: range, requested: Range) -> bool:
 
 
 def is_gap(end_offset: int, base_offset: int, start_offset: int | None = None) -> bool:
-    """Whether offsets that were there once are missing between the end of a segment and the base offset of the next
-    one, from ``start_offset`` on."""
+    """Return whether offsets that were there once are missing between the end of a segment and the base offset of the
+    next one, from ``start_offset`` on."""
     return max(end_offset, start_offset or 0) < base_offset <= end_offset + _MOST_OFFSETS
 
 
 def is_followed(partition: PartitionPath, segment: SegmentPaths, last_offset: int | None) -> bool:
-    """Whether the next segment begins where a segment with this last offset ends, so that nothing is missing."""
+    """Return whether the next segment begins where a segment with this last offset ends, so that nothing is missing."""
     following = _following(partition, segment)
     return following is None or (last_offset is not None and last_offset + 1 >= following.base_offset)
 
@@ -116,7 +116,7 @@ def missing_segment(partition: PartitionPath, segment: SegmentPaths, file: File)
 
 
 def _remedy(partition: PartitionPath, following: SegmentPaths) -> str:
-    """Where a segment may be that is missing before another one."""
+    """Return where a segment may be that is missing before another one."""
     in_bucket = "look for an earlier version of its objects in the bucket, and for a copy of the bucket"
     if is_tiered(following.log.location):
         return in_bucket

@@ -205,7 +205,7 @@ class FileReader:
         self._advance(None)
 
     def work(self, chunk: Chunk, findings: list[Finding], decoder: Decoder, match: Match | None) -> Iterator[_Decoded]:
-        """What is done of a chunk in a thread: first its checksums, then what its records are."""
+        """Yield what is done of a chunk in a thread: first its checksums, then what its records are."""
         valid = check_checksums(chunk, self.file.path, findings.append)
         yield _Decoded(chunk, valid, findings)
         batches = chunk.take(valid).batches
@@ -252,7 +252,8 @@ class FileReader:
         self._advance(last - 1)
 
     def _unseen(self, seen: RepeatedOffsets, decoded: DecodedRecords) -> NDArray[np.bool_] | None:
-        """Which decoded records ``seen`` does not pass over, None for all; the first of the others is reported."""
+        """Return which decoded records ``seen`` does not pass over, None for all; the first of the others is
+        reported."""
         offsets = decoded.columns.offset[: decoded.columns.rows]
         unseen = seen.rows(offsets)
         if unseen is not None:
@@ -361,8 +362,8 @@ def stable_range(reading: Reading) -> Range:
 
 
 def is_followed(file: File, chunk: Chunk) -> bool:
-    """Whether another batch begins where a chunk ends, by its header; where none does, what is there instead is still
-    to be reported."""
+    """Return whether another batch begins where a chunk ends, by its header; where none does, what is there instead is
+    still to be reported."""
     position, last = int(chunk.positions[-1] + chunk.batches.sizes[-1]), int(chunk.batches.end_of_records[-1])
     head = file.read(position, layouts.BATCH_V2_SIZE)
     if len(head) < layouts.BATCH_V2_SIZE:

@@ -89,7 +89,7 @@ def _step(file: File) -> int:
 
 
 def is_batch_up_to(file: File, position: int, offset: int) -> bool:
-    """Whether a true batch begins at ``position`` (bytes) that does not begin after ``offset``."""
+    """Return whether a true batch begins at ``position`` (bytes) that does not begin after ``offset``."""
     if not 0 <= position < file.size:
         return False
     head = file.read(position, layouts.LOG_ENTRY_SIZE).tobytes()

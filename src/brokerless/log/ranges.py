@@ -28,7 +28,7 @@ class Range:
         return self == EVERYTHING
 
     def narrow(self, other: Range) -> Range:
-        """What is in both."""
+        """Return what is in both."""
         return Range(
             _tightest(max, self.start_offset, other.start_offset),
             _tightest(min, self.end_offset, other.end_offset),
@@ -37,7 +37,7 @@ class Range:
         )
 
     def batches(self, batches: Batches) -> NDArray[np.bool_]:
-        """Which batches may hold such records, by their headers: bool, shape ``(n,)``."""
+        """Return which batches may hold such records, by their headers: bool, shape ``(n,)``."""
         requested = np.ones(len(batches), np.bool_)
         if self.start_offset is not None:
             requested &= batches.end_of_records >= self.start_offset
@@ -49,7 +49,7 @@ class Range:
         return requested
 
     def rows(self, columns: RecordColumns) -> NDArray[np.bool_] | None:
-        """Which decoded rows are selected; None for all."""
+        """Return which decoded rows are selected; None for all."""
         requested = np.ones(columns.rows, np.bool_)
         for values, start, end in (
             (columns.offset[: columns.rows], self.start_offset, self.end_offset),
@@ -62,7 +62,7 @@ class Range:
         return None if requested.all() else requested
 
     def segments(self, segments: tuple[SegmentPaths, ...]) -> tuple[SegmentPaths, ...]:
-        """Which segments may hold such offsets, by their names."""
+        """Return which segments may hold such offsets, by their names."""
         chosen: list[SegmentPaths] = []
         for segment, following in zip_longest(segments, segments[1:]):
             if self.end_offset is not None and segment.base_offset >= self.end_offset:
@@ -77,7 +77,8 @@ EVERYTHING = Range()
 
 
 def from_log_start(partition: PartitionPath) -> Range:
-    """What readers get of a partition: all from the log start offset on, where the first segment begins before it."""
+    """Return what readers get of a partition: all from the log start offset on, where the first segment begins before
+    it."""
     first = partition.segments[0].base_offset if partition.segments else 0
     return Range(partition.log_start_offset) if partition.log_start_offset > first else EVERYTHING
 
@@ -97,15 +98,15 @@ class Span:
 
 
 def is_past(batches: Batches, requested: Range) -> bool:
-    """Whether all batches, and so all after them, begin after the range."""
+    """Return whether all batches, and so all after them, begin after the range."""
     if requested.end_offset is None or not len(batches):
         return False
     return bool((batches.entry_offset >= requested.end_offset).all()) and not bool((batches.is_legacy).any())
 
 
 def reaches_end(batches: Batches, requested: Range) -> bool:
-    """Whether the last of some batches ends where the range does, or after it, so that nothing is read to see that the
-    next one is past it. Not of messages: those of v0 and v1 may begin far before."""
+    """Return whether the last of some batches ends where the range does, or after it, so that nothing is read to see
+    that the next one is past it. Not of messages: those of v0 and v1 may begin far before."""
     if requested.end_offset is None or not len(batches):
         return False
     return int(batches.end_of_records[-1]) + 1 >= requested.end_offset and not bool(batches.is_legacy.any())

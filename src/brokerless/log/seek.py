@@ -56,8 +56,8 @@ def scan_headers_to_end(file: File, report: Report, start: int = 0) -> Iterator[
 
 
 def log_start_after_end(partition: PartitionPath) -> Finding | None:
-    """That a log ends before its log start offset, if it does: then a broker deletes all of it, and serves nothing
-    (``LogLoader.load``, 4.1.1). Looks at the last segment only."""
+    """Return the finding about a log that ends before its log start offset, if it does: a broker deletes all of it and
+    serves nothing (``LogLoader.load``, 4.1.1). Looks at the last segment only."""
     if not partition.segments or partition.log_start_offset <= partition.segments[-1].base_offset:
         return None
     last = partition.segments[-1]
@@ -82,7 +82,7 @@ def log_start_after_end(partition: PartitionPath) -> Finding | None:
 
 
 def from_reported_start(partition: PartitionPath, report: Report) -> Range:
-    """What readers get: all from the log start offset on. A log that ends before that is reported."""
+    """Return what readers get: all from the log start offset on. A log that ends before that is reported."""
     finding = log_start_after_end(partition)
     if finding is not None:
         report(finding)
@@ -115,7 +115,7 @@ def offset_for_timestamp(
 
 
 def _has_timestamp(file: File, timestamp: int) -> bool:
-    """Whether a valid batch of a segment has a timestamp (ms) that is as late."""
+    """Return whether a valid batch of a segment has a timestamp (ms) that is as late."""
     for chunk in scan_headers(file, ignore):
         for late in chunk.take(chunk.batches.max_timestamp >= timestamp).load(ignore):
             if checksums_match(late.buffer, late.batches).any():

@@ -306,7 +306,7 @@ def _last_of(before: Batches, batches: Batches, base: int, size: int) -> Batches
 
 
 def _break(file: File, before: Batches, stop: int, zeros: int | None, chain_only: bool) -> _Break:
-    """What follows where the chain breaks at ``stop`` (bytes). ``before``: the last batches before it."""
+    """Return what follows where the chain breaks at ``stop`` (bytes). ``before``: the last batches before it."""
     finding = describe_end(file, stop, zeros)
     if finding is None or chain_only or finding.kind not in _BREAKS:
         return _Break(() if finding is None else (finding,))
@@ -407,7 +407,7 @@ def check(chunk: Chunk, valid: NDArray[np.bool_], computed: NDArray[np.int64], p
 
 
 def check_checksums(chunk: Chunk, path: str, report: Report) -> NDArray[np.bool_]:
-    """Which batches are what was written (bool, shape ``(n,)``); the others are reported."""
+    """Return which batches are what was written (bool, shape ``(n,)``); the others are reported."""
     computed = compute_checksums(chunk.buffer, chunk.batches)
     valid = computed == chunk.batches.checksum
     if not valid.all():

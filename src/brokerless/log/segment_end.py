@@ -124,8 +124,8 @@ def describe_shrinking(file: File, position: int, end: int) -> Finding:
 
 
 def _may_begin_a_batch(head: NDArray[uint8], path: str) -> bool:
-    """Whether the first bytes of something could be a batch of this segment, of which the rest was not written yet: by
-    its magic, if it is there, and its offset, of which there may be fewer than eight bytes.
+    """Return whether the first bytes of something could be a batch of this segment, of which the rest was not written
+    yet: by its magic, if it is there, and its offset, of which there may be fewer than eight bytes.
 
     To a broker (4.4.0) there is no difference: its recovery cuts off either; after a clean stop it appends after it.
     """
@@ -140,7 +140,7 @@ def _may_begin_a_batch(head: NDArray[uint8], path: str) -> bool:
 
 
 def named_contents(file: File) -> str | None:
-    """What a file is that is no log, by its first bytes; None where that is not known."""
+    """Return what a file is that is no log, by its first bytes; None where that is not known."""
     return name_contents(file.read(0, LONGEST_MAGIC).tobytes(), file.path)
 
 
@@ -155,7 +155,8 @@ def _no_batches(file: File, position: int, left: int) -> Finding:
 
 
 def is_zero(file: File, position: int, until: int | None = None) -> bool:
-    """Whether a file has nothing but zero bytes from ``position`` on, or up to ``until``. Holes are passed over."""
+    """Return whether a file has nothing but zero bytes from ``position`` on, or up to ``until``. Holes are passed
+    over."""
     end = file.size if until is None else min(until, file.size)
     length = _LEAST_BLOCK
     while (position := file.next_data(position)) < end:

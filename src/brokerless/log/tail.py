@@ -50,7 +50,7 @@ class Tail:
 
 
 def look(paths: PartitionPath, before: Tail | None = None) -> Tail:
-    """Where the log ends. ``before``: what the last look gave. The partition must have a segment.
+    """Return where the log ends. ``before``: what the last look gave. The partition must have a segment.
 
     Raises :class:`UnreadableError` if the last segment cannot be opened, as :class:`ReplacedError` if it is not what
     was listed.
@@ -102,7 +102,7 @@ def look_committed(
 
 
 def _is_as_it_was(before: Tail, active: SegmentPaths) -> bool:
-    """By name, size and time; an incomplete tail is read again in any case."""
+    """Return whether a file is unchanged by name, size and time; an incomplete tail is read again in any case."""
     log = active.log
     same = (before.base_offset, before.size, before.modified) == (active.base_offset, log.size, log.modified)
     return same and before.position == before.size

@@ -143,7 +143,7 @@ def _tls(options: ServeOptions) -> ssl.SSLContext | None:
 
 
 def _plain(error: Exception) -> str:
-    """Why ``ssl`` does not take files."""
+    """Return why ``ssl`` does not take files."""
     if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
         return "the key is that of another certificate"
     if isinstance(error, ssl.SSLError):

@@ -72,7 +72,7 @@ def spark_type(type_: pa.DataType) -> types.DataType:
 
 
 def all_columns(options: Options) -> dict[str, types.DataType]:
-    """What a given schema may ask for, by name."""
+    """Return what a given schema may ask for, by name."""
     schema = _SCHEMAS[options.table]
     if options.topic_type is not None:
         schema = options.topic_type.schema(schema)
@@ -109,7 +109,7 @@ class SelectedColumns:
 
 
 def choose_columns(schema: types.StructType, options: Options) -> SelectedColumns:
-    """Which of our columns a schema asks for. Raises :class:`UsageError` for an unknown one or a wrong type."""
+    """Return which of our columns a schema asks for. Raises :class:`UsageError` for an unknown one or a wrong type."""
     known = {name.lower(): (name, type_) for name, type_ in all_columns(options).items()}
     names: list[str | None] = []
     for field in schema.fields:
@@ -133,7 +133,7 @@ def choose_columns(schema: types.StructType, options: Options) -> SelectedColumn
 
 
 def _is_same(one: types.DataType, other: types.DataType) -> bool:
-    """Whether types are the same but for nullability and the case of names."""
+    """Return whether types are the same but for nullability and the case of names."""
     return one.simpleString().lower() == other.simpleString().lower()
 
 

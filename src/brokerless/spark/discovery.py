@@ -63,7 +63,7 @@ def _unreadable(location: Location, reason: str) -> Partition:
 
 
 def is_unknown(partition: Partition) -> bool:
-    """Whether it could not be opened, and so may hold anything."""
+    """Return whether it could not be opened, and so may hold anything."""
     return partition.topic is None and bool(partition.paths.findings)
 
 

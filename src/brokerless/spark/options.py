@@ -253,7 +253,7 @@ class _Reader:
         return int(found[1]) * _UNITS[found[2]]
 
     def paths(self) -> tuple[str, ...]:
-        """In full, as executors have a directory of their own."""
+        """The paths in full, as executors have a directory of their own."""
         one, many = self.options.get("path"), self.options.get("paths")
         found = [] if not one else [one]
         if many is not None:

@@ -1,4 +1,5 @@
-"""Of segments that overlap, decides whose records a query returns, although each is read by a task of its own."""
+"""Decides which of several overlapping segments' records a query returns, although each is read by a task of its
+own."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class OverlappingSegments:
     _is_reported: bool = False
 
     def repeated(self, batches: Batches) -> NDArray[np.bool_] | None:
-        """Which of the segment's batches others return; None for none."""
+        """Return which of the segment's batches others return; None for none."""
         firsts, lasts = batches.entry_offset, batches.end_of_records
         if not len(batches) or self._are_own(int(firsts.min()), int(lasts.max())):
             return None
@@ -56,12 +57,12 @@ class OverlappingSegments:
         return is_repeated if is_repeated.any() else None
 
     def overlapping(self, batches: Batches) -> NDArray[np.bool_] | None:
-        """Which of some batches have offsets that are not the segment's own; None for none."""
+        """Return which of some batches have offsets that are not the segment's own; None for none."""
         is_outside = (batches.entry_offset < self.base_offset) | (batches.end_of_records >= self._end)
         return is_outside if is_outside.any() else None
 
     def rows(self, offsets: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-        """Which of some records are returned; None for all."""
+        """Return which of some records are returned; None for all."""
         if not len(offsets) or self._are_own(int(offsets.min()), int(offsets.max())):
             return None
         is_returned = np.ones(len(offsets), np.bool_)
@@ -71,7 +72,7 @@ class OverlappingSegments:
         return None if is_returned.all() else is_returned
 
     def finding(self, path: str, position: int, first: int) -> Finding | None:
-        """What is reported of the first batch that is passed over, once."""
+        """Return what is reported of the first batch that is passed over, once."""
         if self._is_reported:
             return None
         self._is_reported = True

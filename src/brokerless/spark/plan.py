@@ -102,7 +102,7 @@ def _look_at(partition: Partition, options: Options) -> tuple[Partition | None, 
 
 
 def reporter(partition: Partition, options: Options, reported: list[Split]) -> Callable[[Finding], None]:
-    """What planning does about an error in a partition, by mode."""
+    """Return what planning does about an error in a partition, by mode."""
 
     def report(finding: Finding) -> None:
         if finding.severity != "error":

@@ -19,7 +19,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def push(filters: list[Filter], options: Options) -> tuple[Pushed, list[Filter]]:
-    """What the filters leave to read, and those that Spark still has to apply.
+    """Return what the filters leave to read, and those that Spark still has to apply.
 
     Topic, partition and file are the same for all rows of a file, so they are applied in full; ranges of offsets and
     timestamps spare reading, and Spark filters the rows that are left.

@@ -185,7 +185,7 @@ def _partition_now(split: Split, options: Options, error: ReplacedError) -> Part
 
 
 def _overlapping(split: Split) -> RepeatedOffsets | None:
-    """What other segments return of a split's batches; None where there are none to list."""
+    """Return what other segments return of a split's batches; None where there are none to list."""
     if split.own is None or split.segment is None or split.segment.log.path == split.directory.path:
         return None
     from brokerless.spark.overlaps import OverlappingSegments
@@ -249,7 +249,7 @@ def _check_following(split: Split, file: File, report: Report) -> None:
 
 
 def _ends_in(batches: Batches, offsets: Range) -> NDArray[np.bool_]:
-    """Which batches end at these offsets, which begin and end where batches do."""
+    """Return which batches end at these offsets, which begin and end where batches do."""
     start, end = offsets.start_offset, offsets.end_offset
     return (batches.last_offset >= (start or 0)) & (True if end is None else batches.last_offset < end)
 

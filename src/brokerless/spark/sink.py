@@ -144,7 +144,8 @@ def check(options: SinkOptions, schema: StructType) -> None:
 
 
 def _has_several_partitions(options: SinkOptions) -> bool:
-    """Whether the topic, or any if it is not known, has more than partition 0, which is taken where nothing is said."""
+    """Return whether the topic, or any if it is not known, has more than partition 0, which is taken where nothing is
+    said."""
     return max(partitions_of(options.directory, options.placement.topic), default=0) > 0
 
 

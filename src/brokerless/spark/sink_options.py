@@ -67,7 +67,8 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
 
 
 def _known(given: Mapping[str, str]) -> dict[str, str]:
-    """By their own names. Spark passes over options that it does not know, but one that is misspelt costs data."""
+    """Return the options by their own names. Spark passes over options that it does not know, but one that is misspelt
+    costs data."""
     known = {name.lower(): name for name in (*_PLACES, *_LOG, *_BATCHES, *_SPARKS)}
     found: dict[str, str] = {}
     for option, value in given.items():
@@ -121,7 +122,8 @@ def _settings(options: Mapping[str, str], batch_size: int | None) -> BatchSettin
 
 
 def _format(version: str) -> int:
-    """Which message format a version of Kafka writes (``MetadataVersion.highestSupportedRecordVersion``, 3.9.1)."""
+    """Return which message format a version of Kafka writes (``MetadataVersion.highestSupportedRecordVersion``,
+    3.9.1)."""
     match = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})(\.[0-9]+)*(-IV[0-9]+)?", version.strip(), re.ASCII)
     if match is None or (int(match[1]), int(match[2])) < (0, 8):
         raise UsageError(

@@ -86,7 +86,7 @@ def _refuse(overwrite: bool, what: str) -> None:
 
 
 def _pushes_filters(asks: str) -> bool:
-    """Whether Spark wants to push filters, by the source file that asks for a reader.
+    """Return whether Spark wants to push filters, by the source file that asks for a reader.
 
     While ``spark.sql.python.filterPushdown.enabled`` is false, Spark fails a query whose reader takes filters, and does
     not say so before. With filters to push, it is another of its modules that asks.
@@ -95,7 +95,7 @@ def _pushes_filters(asks: str) -> bool:
 
 
 def _keeps_scans_apart() -> bool:
-    """Whether this Spark plans each scan for itself.
+    """Return whether this Spark plans each scan for itself.
 
     In 4.1 to 4.3, all scans of one DataFrame share the plan that was made for the filters of the last, and so a second
     query, or the other side of a join, silently misses rows. That was put right along with ``pushLimit`` (SPARK-58551).

@@ -79,16 +79,16 @@ class ReadTask(InputPartition):
 
 
 def split_bytes(options: Options, total: int) -> int:
-    """How many bytes a task is to read, of ``total`` in all: no more than ``maxPartitionBytes``, and as much as others
-    where ``minPartitions`` says how many there should be."""
+    """Return how many bytes a task is to read, of ``total`` in all: no more than ``maxPartitionBytes``, and as much as
+    others where ``minPartitions`` says how many there should be."""
     if options.min_partitions is None:
         return options.split_bytes
     return max(1, -(-total // (options.min_partitions * task_rounds(options, total))))
 
 
 def task_rounds(options: Options, total: int) -> int:
-    """How many tasks there are for each one that ``minPartitions`` asks for: a whole number, as the cores that it
-    counts would not all have work to the end otherwise."""
+    """Return how many tasks there are for each one that ``minPartitions`` asks for: a whole number, as the cores that
+    it counts would not all have work to the end otherwise."""
     return max(1, -(-total // ((options.min_partitions or 1) * options.split_bytes)))
 
 
@@ -120,7 +120,7 @@ def cut(whole: Split, size: int, max_records: int | None) -> Iterator[Split]:
 
 
 def start_of(file: File, split: Split) -> int:
-    """Where reading a split begins: that of a whole segment, at the first batch that its bounds may leave."""
+    """Return where reading a split begins: that of a whole segment, at the first batch that its bounds may leave."""
     from brokerless.log.positions import position_of_offset
     from brokerless.log.seek import position_of_timestamp
 
@@ -183,7 +183,7 @@ def _byte_ranges(file: File, segment: SegmentPaths, start: int, end: int, size: 
 
 
 def _is_after(file: File, position: int, requested: Range) -> bool:
-    """Whether the batch at ``position``, and so all that follow, begin after the requested offsets."""
+    """Return whether the batch at ``position``, and so all that follow, begin after the requested offsets."""
     if requested.end_offset is None or not position:
         return False
     for chunk in scan_headers(file, ignore, position, position + 1):

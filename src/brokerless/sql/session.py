@@ -230,7 +230,7 @@ class Session(AbstractContextManager["Session"]):
 
 
 def _kept(tables: Tables, errors: list[BrokerlessError]) -> Any:
-    """What is called with findings: an error that it raises is kept, as DuckDB gives its text alone."""
+    """Return what is called with findings: an error that it raises is kept, as DuckDB gives its text alone."""
 
     def report(finding: Finding) -> None:
         try:

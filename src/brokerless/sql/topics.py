@@ -45,13 +45,13 @@ class TopicTypes:
         self._has_subject = set(self._types)
 
     def get(self, topic: str) -> TopicType | None:
-        """None where keys and values are bytes, as far as is known."""
+        """Return the type of a topic; None where keys and values are bytes, as far as is known."""
         return self._types.get(topic)
 
     def look_at(self, topic: str) -> bool:
-        """Whether the type is another one from now on, as records name schemas that the registry has. They are read
-        once: all where the first ones of a partition name a schema, or (see ``auto`` of :class:`Decoding`) some where
-        the topic has a subject of its name."""
+        """Return whether the type is another one from now on, as records name schemas that the registry has. They are
+        read once: all where the first ones of a partition name a schema, or (see ``auto`` of :class:`Decoding`) some
+        where the topic has a subject of its name."""
         if topic not in self._unknown or not self._registry.by_id:
             return False
         self._unknown.discard(topic)
@@ -115,7 +115,7 @@ class TypedRows:
         return self.topic_type.schema(self.records.schema)
 
     def read(self, columns: Sequence[str], filter: Expression | None) -> Iterator[pa.RecordBatch]:
-        """What could not be decoded is reported as warnings, after the rows."""
+        """Yield what could not be decoded is reported as warnings, after the rows."""
         failures = Failures()
         for batch in self.records.read(inner_columns(columns) or [], filter, self.schema):
             yield failures.decode(self.topic_type, batch).select(list(columns))

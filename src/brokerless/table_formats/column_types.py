@@ -128,7 +128,7 @@ def decoded_type(stored: Any, found: Any, form: TableFormat) -> pa.DataType:
 
 
 def _widens(one: Any, two: Any) -> bool:
-    """Whether every value of one type is one of the other, by Iceberg's rules of promotion."""
+    """Return whether every value of one type is one of the other, by Iceberg's rules of promotion."""
     if pa.types.is_decimal(one) and pa.types.is_decimal(two):
         return one.scale == two.scale and one.precision < two.precision
     return (one, two) in ((pa.int32(), pa.int64()), (pa.float32(), pa.float64()))
@@ -196,7 +196,7 @@ def in_microseconds(type_: Any) -> pa.DataType:
 
 
 def finer_than_stored(column: Any) -> NDArray[np.bool_] | None:
-    """Which rows have a time that :func:`convert` cuts; None for a type without such times."""
+    """Return which rows have a time that :func:`convert` cuts; None for a type without such times."""
     type_ = column.type
     if pa.types.is_timestamp(type_) and type_.unit == _NANOSECONDS:
         own = np.asarray(column.view(pa.int64()).fill_null(0))

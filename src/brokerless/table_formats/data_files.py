@@ -164,8 +164,8 @@ def remove_remote(target: DataTarget, name: str) -> None:
 
 
 def is_there_remote(form: TableFormat, directory: str, name: str, settings: Mapping[str, str]) -> bool:
-    """Whether a file is in a directory of an object store; False where the storage does not say, as with credentials
-    that a catalogue gives for its tables alone."""
+    """Return whether a file is in a directory of an object store; False where the storage does not say, as with
+    credentials that a catalogue gives for its tables alone."""
     with suppress(Exception):
         if form == "iceberg":
             from pyiceberg.io import load_file_io

@@ -76,13 +76,14 @@ class DeltaTables:
         return self._path(table_name(topic))
 
     def has_file(self, name: str) -> bool:
-        """Whether a file is in the directory of the tables; False where an object store does not say."""
+        """Return whether a file is in the directory of the tables; False where an object store does not say."""
         if paths.is_remote(self._to):
             return is_there_remote("delta", self._to, name, self._options)
         return (Location(self._to) / name).exists()
 
     def load(self, topic: str) -> TableState | None:
-        """What a topic's table says was exported, and its columns without ``date``; None where there is no table.
+        """Return what a topic's table says was exported, and its columns without ``date``; None where there is no
+        table.
 
         Raises :class:`UsageError` for a table that is not the topic's, :class:`UnreadableError` where it cannot be
         read.
@@ -358,7 +359,7 @@ class DeltaTables:
         )
 
     def _errors(self, name: str) -> AbstractContextManager[None]:
-        """What deltalake and a storage raise, as errors of ours."""
+        """Return what deltalake and a storage raise, as errors of ours."""
         return library_errors("Delta", "deltalake", self.describe(name))
 
 
@@ -372,7 +373,7 @@ def _actions(data: bytes) -> list[dict[str, Any]] | None:
 
 
 def _is_whole(directory: Path, added: dict[str, Any]) -> bool:
-    """Whether a file that was added to a table is there as large as it was, and ends as Parquet does."""
+    """Return whether a file that was added to a table is there as large as it was, and ends as Parquet does."""
     path = directory / unquote(str(added.get("path")))
     try:
         with pq.ParquetFile(path):
@@ -405,7 +406,7 @@ def _columns(table: Any) -> pa.Schema:
 
 
 def _is_bounded(table: Any) -> bool:
-    """Whether readers expect statistics of those columns alone that all files have some of."""
+    """Return whether readers expect statistics of those columns alone that all files have some of."""
     named = table.metadata().configuration.get(BOUNDED)
     return named is not None and {each.strip() for each in named.split(",")} <= set(_BOUNDS.split(","))
 
@@ -441,7 +442,7 @@ def _add_action(written: ParquetFile) -> Any:
 
 
 def _statistics(written: ParquetFile) -> dict[str, Any]:
-    """How many records, and the bounds of Kafka's own columns."""
+    """Return how many records, and the bounds of Kafka's own columns."""
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}
     nulls: dict[str, int] = {}

@@ -157,7 +157,7 @@ def load(directory: Location, topic: str) -> ExportState | None:
 
 
 def parse(data: bytes, topic: str, path: str) -> ExportState:
-    """What :func:`dump` wrote. ``path``: where it was found. Raises :class:`UnreadableError`."""
+    """Return what :func:`dump` wrote. ``path``: where it was found. Raises :class:`UnreadableError`."""
     try:
         found = parse_json(data)
         version = from_members(found, _Versioned).version
@@ -184,7 +184,7 @@ def save(manifest: ExportState, directory: Location) -> None:
 
 
 def dump(manifest: ExportState) -> str:
-    """What was exported of a topic, as one line of JSON."""
+    """Return what was exported of a topic, as one line of JSON."""
     return to_json(_Document.of(manifest)).decode().rstrip("\n")
 
 
@@ -196,7 +196,7 @@ def forget(manifest: ExportState, directory: Location) -> None:
 
 
 def count_files(directory: Location, topic: str) -> Counter[int]:
-    """How many files there are of each partition."""
+    """Return how many files there are of each partition."""
     names = file_tree.find(topic_directory(directory, topic))
     matches = (_FILE.fullmatch(name) for name in names)
     return Counter(int(match["partition"]) for match in matches if match is not None)

@@ -65,7 +65,7 @@ class IcebergTables:
         return ".".join((self._catalog.namespace, table_name(topic)))
 
     def has_file(self, name: str) -> bool:
-        """Whether a file is in the directory of the tables; False where an object store does not say."""
+        """Return whether a file is in the directory of the tables; False where an object store does not say."""
         if self._to is None:
             return False
         if paths.is_remote(self._to):
@@ -75,7 +75,7 @@ class IcebergTables:
         return (Location(self._to) / name).exists()
 
     def load(self, topic: str) -> TableState | None:
-        """What a topic's table says was exported, and its columns; None where there is no table.
+        """Return what a topic's table says was exported, and its columns; None where there is no table.
 
         Raises :class:`UsageError` for a table that is not the topic's, :class:`RefusedTopicError` for one that is
         partitioned otherwise, :class:`UnreadableError` where it cannot be read.
@@ -318,7 +318,7 @@ def _data_directory(table: Any) -> str:
 
 
 def _url(path: str) -> str:
-    """As Iceberg's tables name files: nothing in it is encoded."""
+    """Return the URL by which Iceberg's tables name a file: nothing in it is encoded."""
     return path if paths.is_remote(path) else f"file://{paths.local(path)}"
 
 
@@ -410,7 +410,7 @@ def _unlimited_texts(footer: Any, mapping: dict[str, int], modes: dict[int, Any]
 
 
 def _is_in_structs(schema: Any, name: str) -> bool:
-    """Whether a column is in structs alone, not in a list or map."""
+    """Return whether a column is in structs alone, not in a list or map."""
     from pyiceberg.types import StructType
 
     above = name.split(".")[:-1]

@@ -18,7 +18,7 @@ _compute: Any = pyarrow.compute
 
 
 def columns_with_bounds(schema: pa.Schema, without: Iterable[int]) -> Any:
-    """What a writer's ``write_statistics`` is: the paths of all columns but those ``without`` bounds."""
+    """Return what a writer's ``write_statistics`` is: the paths of all columns but those ``without`` bounds."""
     sink, left_out = io.BytesIO(), set(without)
     pq.ParquetWriter(sink, schema).close()
     found = pq.read_metadata(sink).schema

@@ -69,7 +69,7 @@ def _is_decoding(value: Any) -> bool:
 
 
 def _is_instance(value: Any, module: str, name: str) -> bool:
-    """Whether a value is of a class whose module is only loaded where such a value is made."""
+    """Return whether a value is of a class whose module is only loaded where such a value is made."""
     loaded = sys.modules.get(module)
     return loaded is not None and isinstance(value, getattr(loaded, name))
 
@@ -167,7 +167,8 @@ def checked_methods(class_: Class) -> Class:
 
 
 def expected_of(parameter: Parameter) -> tuple[Expected, bool] | None:
-    """What a parameter has to be by its annotation, and whether it may be None; None where that is checked later."""
+    """Return what a parameter has to be by its annotation, and whether it may be None; None where that is checked
+    later."""
     return _expected(str(parameter.annotation), parameter.default is None)
 
 

@@ -168,12 +168,12 @@ class Batcher:
             yield from self._cut(left, is_last=True)
 
     def _rows_of_a_batch(self, rows: pa.RecordBatch) -> int:
-        """About how many of these rows fill a batch."""
+        """Return about how many of these rows fill a batch."""
         ratio = 1.0 if self.settings.compression_type == "none" else float(self.ratio.estimate)
         return int(self.settings.batch_size / ratio * rows.num_rows / max(1, rows.nbytes))
 
     def _complete(self, rows: pa.RecordBatch, numbers: Int64s) -> pa.RecordBatch:
-        """With all columns, offsets and timestamps assigned where there are none."""
+        """Return rows with all columns; offsets and timestamps are assigned where there are none."""
         count, names = rows.num_rows, rows.schema.names
         if "offset" in names:
             offset = rows.column("offset")
@@ -250,12 +250,12 @@ def check_room(count: int, next_offset: int) -> None:
 
 
 def does_not_rise(offset: int, before: int) -> str:
-    """What is said of a row's offset that is not above the one before."""
+    """Return what is said of a row's offset that is not above the one before."""
     return f"is {offset} and follows {before} in its partition; offsets have to rise, so sort by them"
 
 
 def _breaks(types: NDArray[np.int8], timestamps: Int64s) -> NDArray[np.bool_] | None:
-    """Where a batch has to begin: it has one timestamp type, and with LogAppendTime one timestamp."""
+    """Return where a batch has to begin: it has one timestamp type, and with LogAppendTime one timestamp."""
     is_append_time = types == layouts.LOG_APPEND_TIME
     if not is_append_time.any():
         return None

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 class Size(NamedTuple):
-    """Of one record batch, or of several together."""
+    """The size of one record batch, or of several together."""
 
     rows: int
     bytes: int

@@ -45,8 +45,8 @@ class ReadOptions:
     jobs: int | None = None
 
     def schema(self) -> pa.Schema:
-        """That of the columns. Raises :class:`UsageError` for one that there is not, and for any other option that is
-        none."""
+        """Return the schema of the columns. Raises :class:`UsageError` for one that there is not, and for any other
+        option that is none."""
         from brokerless.tables.record_batches import project
 
         check_isolation(self.isolation, self.control)
@@ -62,7 +62,7 @@ class ReadOptions:
         return project(RECORDS, self.columns)
 
     def threads(self, size: int) -> int:
-        """How many threads decode ``size`` bytes of log."""
+        """Return how many threads decode ``size`` bytes of log."""
         is_much = size >= _MANY_BYTES and (self.limit is None or self.limit >= _MANY_RECORDS)
         return self.jobs or (processors() if is_much else 1)
 

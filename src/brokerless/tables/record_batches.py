@@ -126,7 +126,7 @@ def _with_source(
 def record_batches(
     pieces: Iterator[DecodedRows], topic: str | None, partition: int | None, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """What was read of one partition as Arrow record batches."""
+    """Return what was read of one partition as Arrow record batches."""
     return map(itemgetter(0), prepared_batches(pieces, topic, partition, schema))
 
 
@@ -152,7 +152,8 @@ def prepared_batches(
 
 
 def columns_of(batch: pa.RecordBatch) -> RecordColumns:
-    """What is written of Arrow records, without a copy where possible; the way back from :func:`records_batches`.
+    """Return what is written of Arrow records, without a copy where possible; the way back from
+    :func:`records_batches`.
 
     ``batch`` has the types of :data:`schemas.RECORDS` in the columns ``offset``, ``timestamp`` and, where there are
     any, ``key``, ``value``, ``headers`` and ``timestampType``; missing ones are null, empty, and CreateTime.

@@ -99,8 +99,8 @@ class RecordFilter:
         return max((each for each in choices if each and all(each)), key=lambda each: min(map(len, each)), default=())
 
     def matcher(self, topic: str | None, partition: int | None) -> Match:
-        """What selects records of a partition; belongs to one thread. It raises :class:`UsageError` where the condition
-        fails on a record."""
+        """Return what selects records of a partition; belongs to one thread. It raises :class:`UsageError` where the
+        condition fails on a record."""
         matches: list[Match] = []
         if self.keys is not None:
             keys = self.keys
@@ -155,7 +155,7 @@ def given_header(header: tuple[str, bytes | str]) -> tuple[str, bytes]:
 
 
 def condition_match(condition: str, topic: str | None, partition: int | None) -> Match:
-    """What selects the records of a partition by a condition of SQL."""
+    """Return what selects the records of a partition by a condition of SQL."""
     from brokerless.tables.sql_condition import COLUMNS, SqlCondition
 
     compiled, source = SqlCondition(condition), RowSource("", topic, partition)
@@ -168,7 +168,7 @@ def condition_match(condition: str, topic: str | None, partition: int | None) ->
 
 
 def has_header(decoded: DecodedRecords, name: bytes, value: bytes) -> NDArray[np.bool_]:
-    """Which records have a header of this name and value: bool, shape ``(rows,)``."""
+    """Return which records have a header of this name and value: bool, shape ``(rows,)``."""
     columns = decoded.columns
     count = int(columns.header_ends[columns.rows])
     same = _equal(columns.header_key_ends, columns.header_key_data, count, name)
@@ -196,7 +196,7 @@ def _mark(ends: NDArray[np.int32], data: NDArray[np.uint8], text: NDArray[np.uin
 
 
 def _of_records(decoded: DecodedRecords, of_headers: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which records have any of the headers that are marked."""
+    """Return which records have any of the headers that are marked."""
     ends = decoded.columns.header_ends[: decoded.columns.rows + 1].astype(np.int64)
     sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(of_headers)])
     return sums[ends[1:]] > sums[ends[:-1]]
@@ -209,13 +209,14 @@ def _keys(decoded: DecodedRecords) -> pa.Array:
 
 
 def is_in(keys: Column, wanted: Sequence[bytes | str]) -> NDArray[np.bool_]:
-    """Which keys (binary) are among those that are wanted; no null is."""
+    """Return which keys (binary) are among those that are wanted; no null is."""
     own = pc.SetLookupOptions(pa.array([as_bytes(each) for each in wanted], pa.binary()), skip_nulls=True)
     return _flags(pc.call_function("is_in", [keys], own))
 
 
 def matches_regex(keys: Column, regex: str) -> NDArray[np.bool_]:
-    """In which keys (binary) a regular expression of RE2 is found; raises :class:`UsageError` for one that is none."""
+    """Return in which keys (binary) a regular expression of RE2 is found; raises :class:`UsageError` for one that is
+    none."""
     try:
         options = pc.MatchSubstringOptions(regex)
         found = pc.call_function("match_substring_regex", [keys], options)
@@ -229,7 +230,7 @@ def _flags(found: pa.Array) -> NDArray[np.bool_]:
 
 
 def _equal(ends: NDArray[np.int32], data: NDArray[np.uint8], count: int, value: bytes) -> NDArray[np.bool_]:
-    """Whether each of ``count`` byte strings is ``value``."""
+    """Return whether each of ``count`` byte strings is ``value``."""
     same = np.diff(ends[: count + 1]) == len(value)
     rows = np.flatnonzero(same)
     if len(rows) and value:

@@ -48,7 +48,7 @@ class RowError(BrokerlessError):
 
 
 def column_name(name: str) -> str:
-    """As a record's column is called, where names differ in upper and lower case only, as they may in Spark."""
+    """Return the column of records that a name means: names may differ in upper and lower case, as Spark's do."""
     return _NAMES.get(name.lower(), name)
 
 
@@ -254,7 +254,7 @@ def _topic(column: Column, refuse: _Refuse) -> Column:
 
 
 def is_topic(name: str) -> bool:
-    """Whether Kafka takes a topic of this name (``org.apache.kafka.common.internals.Topic``, 4.1.1)."""
+    """Return whether Kafka takes a topic of this name (``org.apache.kafka.common.internals.Topic``, 4.1.1)."""
     return parse_partition_directory(f"{name}-0") is not None
 
 

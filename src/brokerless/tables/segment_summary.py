@@ -112,7 +112,7 @@ def _repeated_in_part(
     report: Report,
     start_offset: int,
 ) -> int:
-    """How many records from ``start_offset`` on ``seen`` passes over, of batches that it does not pass over as a
+    """Return how many records from ``start_offset`` on ``seen`` passes over, of batches that it does not pass over as a
     whole; the first of them is reported."""
     is_partial = seen.overlapping(chunk.batches)
     if is_partial is None:
@@ -189,7 +189,7 @@ def add_chunk(
 
 
 def _count_from(chunk: Chunk, count: int, start_offset: int) -> int:
-    """How many of the ``count`` records of a chunk's first batch have ``start_offset`` or more."""
+    """Return how many of the ``count`` records of a chunk's first batch have ``start_offset`` or more."""
     batch = chunk.batches.take(slice(0, 1))
     first, last = int(batch.entry_offset[0]), int(batch.end_of_records[0])
     if not count or (first >= start_offset and not batch.is_wrapper[0]):

@@ -60,8 +60,8 @@ class SqlCondition:
         self.match(none)
 
     def match(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
-        """For which records of ``batch`` (schema :data:`COLUMNS`) the condition holds: bool, shape ``(rows,)``. Raises
-        :class:`UsageError` where it fails on a record."""
+        """Return for which records of ``batch`` (schema :data:`COLUMNS`) the condition holds: bool, shape ``(rows,)``.
+        Raises :class:`UsageError` where it fails on a record."""
         return np.asarray(self._fetch(self._query, batch), np.bool_)
 
     def _fetch(self, query: str, batch: pa.RecordBatch) -> NDArray[Any]:

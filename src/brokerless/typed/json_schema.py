@@ -155,8 +155,8 @@ class JsonValidator:
             return None
 
     def problems(self, document: Any) -> Iterator[Any]:
-        """What is not as the schema says, as the library's ``ValidationError``. Raises ValueError where the schema
-        refers to what is not there."""
+        """Yield what is not as the schema says, as the library's ``ValidationError``. Raises ValueError where the
+        schema refers to what is not there."""
         try:
             yield from self._validator.iter_errors(document)
         except self._unresolvable as error:
@@ -168,8 +168,8 @@ class JsonValidator:
             raise ValueError(f"not as its schema says: {_problem(problem)}")
 
     def declares(self, route: Sequence[str | int], name: str) -> bool:
-        """Whether the schema names a member in the ``properties`` of what names of members and numbers of elements lead
-        to, or in a part of it, as far as it refers to that by pointers."""
+        """Return whether the schema names a member in the ``properties`` of what names of members and numbers of
+        elements lead to, or in a part of it, as far as it refers to that by pointers."""
         nodes = list(_parts([(self._documents[""], "")], self._documents))
         for step in route:
             nodes = list(_parts([(_step(node, step), own) for node, own in nodes], self._documents))
@@ -211,8 +211,8 @@ def _linear(kind: Any) -> Any:
 
 
 def _matches(pattern: str, text: str) -> bool | None:
-    """Whether a part of a text matches a pattern, by RE2. None for a pattern that RE2 does not know, as one that looks
-    ahead."""
+    """Return whether a part of a text matches a pattern, by RE2. None for a pattern that RE2 does not know, as one that
+    looks ahead."""
     try:
         scalar = pa.scalar(text.encode("utf-8", "replace").decode())
         found: Any = pc.call_function("match_substring_regex", [scalar], pc.MatchSubstringOptions(pattern))
@@ -241,8 +241,8 @@ def _without_dialects(node: Any) -> Any:
 
 
 def _problem(problem: Any) -> str:
-    """Where a document is not as its schema says, and which rule it breaks; without the value, which its bytes have,
-    and without numbers of elements, so that one cause is one text."""
+    """Return where a document is not as its schema says, and which rule it breaks; without the value, which its bytes
+    have, and without numbers of elements, so that one cause is one text."""
     place = _ELEMENT.sub("[]", problem.json_path)
     if problem.validator == "required":
         return f"{place}: {problem.message}"

@@ -239,7 +239,7 @@ def _plain(value: Any) -> Any:
 
 
 def _kind(value: Any) -> str:
-    """What a value is, for people."""
+    """Return what a value is, for people."""
     if isinstance(value, Moment):
         return f"{value.type}"
     kinds: tuple[tuple[Any, str], ...] = (

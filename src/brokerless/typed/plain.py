@@ -70,7 +70,7 @@ def _no_constant(name: str) -> Any:
 
 
 def parser(name: str) -> tuple[Parse, pa.DataType | None]:
-    """How a format is parsed, and its type; None where that depends on the values."""
+    """Return how a format is parsed, and its type; None where that depends on the values."""
     if name in _NUMBERS:
         return _number(name), _NUMBERS[name][1]
     known: dict[str, tuple[Parse, pa.DataType | None]] = {
@@ -91,7 +91,7 @@ def windowed(prefix: str, type_: pa.DataType) -> pa.DataType:
 
 
 def is_connect(value: Any) -> bool:
-    """Whether a JSON value has the two members of Connect's ``JsonConverter`` with ``schemas.enable``."""
+    """Return whether a JSON value has the two members of Connect's ``JsonConverter`` with ``schemas.enable``."""
     return isinstance(value, dict) and cast("dict[str, Any]", value).keys() == {"schema", "payload"}
 
 

@@ -241,7 +241,7 @@ def _schema(subject: str, version: int, value: Mapping[str, Any]) -> Schema:
 
 
 def _content(text: str) -> Any:
-    """What a schema's text says, however it is spaced."""
+    """Return what a schema's text says, however it is spaced."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

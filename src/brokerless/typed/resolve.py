@@ -83,7 +83,7 @@ def _read_beginnings(partitions: Sequence[PartitionReader], options: ReadOptions
 
 
 def _other_text(column: Column, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Which of some rows may not be text."""
+    """Return which of some rows may not be text."""
     try:
         column.take(arrow.column_of_numbers(pa.int64(), rows)).cast(pa.string())
     except pa.ArrowInvalid:
@@ -126,7 +126,7 @@ class SideScan:
         return (DEFAULT_CONTEXT, []) if self.topic is None else self.registry.of_topic(self.topic, self.name)
 
     def has_hint(self) -> bool:
-        """Whether a few records do: those of a subject of the topic's name have its schemas, as a rule."""
+        """Return whether a few records do: those of a subject of the topic's name have its schemas, as a rule."""
         return self.wants_schema and bool(self.subject()[1])
 
     def needs_scan(self, decoding: Decoding) -> bool:
@@ -189,7 +189,7 @@ class SideScan:
         self._look_at(column, rest if self.is_json else rest[_other_text(column, rest)])
 
     def _other_json(self, column: Column, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Which of some rows may not be JSON of the type so far."""
+        """Return which of some rows may not be JSON of the type so far."""
         if self.type is None or not len(rows):
             return np.arange(len(rows))
         bounds = arrow.ends(column).astype(np.int64)

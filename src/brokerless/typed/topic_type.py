@@ -59,7 +59,7 @@ class Decoding:
 
 
 def decoding_of(given: Decoding | str | bool | None) -> Decoding | None:
-    """What a caller gives as ``decode``: True or ``"auto"``, a format of values, or a :class:`Decoding`."""
+    """Return what a caller gives as ``decode``: True or ``"auto"``, a format of values, or a :class:`Decoding`."""
     if given is None or given is False:
         return None
     if isinstance(given, Decoding):
@@ -68,8 +68,9 @@ def decoding_of(given: Decoding | str | bool | None) -> Decoding | None:
 
 
 def decoding_of_options(options: Mapping[str, str]) -> Decoding | None:
-    """What Spark's options say, their names in lower case: ``decode`` (``true``, ``false``, or a format of values),
-    ``schemas``, ``keyformat``, ``valueformat`` and ``decodescan``, ``auto`` by default. Raises :class:`UsageError`."""
+    """Return what Spark's options say, their names in lower case: ``decode`` (``true``, ``false``, or a format of
+    values), ``schemas``, ``keyformat``, ``valueformat`` and ``decodescan``, ``auto`` by default. Raises
+    :class:`UsageError`."""
     decode = (options.get("decode") or "").strip()
     rest = [options.get(name) for name in ("schemas", "keyformat", "valueformat")]
     if decode.lower() == "false" or not (decode or any(rest)):

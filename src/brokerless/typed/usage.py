@@ -161,8 +161,8 @@ def _undeletable(registry: Registry) -> Iterator[Finding]:
 
 
 def _begin_with_times(side: SideType, partitions: Sequence[PartitionReader]) -> bool:
-    """Whether values are those of Kafka Streams' stores with timestamps: the record's time in 8 bytes, then the value.
-    Its first byte is zero, and the next four look like an id."""
+    """Return whether values are those of Kafka Streams' stores with timestamps: the record's time in 8 bytes, then the
+    value. Its first byte is zero, and the next four look like an id."""
     if not side.schemas or any(each.schema is not None or each.framing != CONFLUENT for each in side.schemas):
         return False
     looked_at = 0

@@ -44,7 +44,7 @@ def remote_row(found: RemoteFinding) -> dict[str, Any]:
 
 
 def remote_lines(remote: RemoteAudit) -> Iterator[str]:
-    """What is in the bucket: what brokers read, and what costs without being of use."""
+    """Yield what is in the bucket: what brokers read, and what costs without being of use."""
     price = remote.price_per_gb
 
     def text(count: int, size: int, noun: str) -> str:
@@ -87,8 +87,8 @@ def summary_lines(
     *,
     is_whole: bool,
 ) -> Iterator[str]:
-    """What matters first: how much was found, whether a broker starts, and which offsets are lost. ``is_whole``: all of
-    the path was read, of whose start something can be said."""
+    """Yield what matters first: how much was found, whether a broker starts, and which offsets are lost. ``is_whole``:
+    all of the path was read, of whose start something can be said."""
     yield "ok" if groups.is_clean else groups.verdict()
     records = sum(each.summary.records or 0 for each in audits)
     size = format_bytes(sum(each.summary.size for each in audits))

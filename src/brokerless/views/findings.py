@@ -27,7 +27,7 @@ MOST = 1000
 
 
 def is_at_least(finding: Finding, severity: Severity) -> bool:
-    """Whether a finding is as bad as ``severity``, or worse."""
+    """Return whether a finding is as bad as ``severity``, or worse."""
     return SEVERITIES.index(finding.severity) <= SEVERITIES.index(severity)
 
 
@@ -63,12 +63,12 @@ class _Kind:
 
 
 def concerns_indexes(finding: Finding) -> bool:
-    """Whether a finding is about what a broker builds again from the records, so that none of these are lost."""
+    """Return whether a finding is about what a broker builds again from the records, so that none of these are lost."""
     return _concerns(finding.kind) == "indexes"
 
 
 def concerns_records(finding: Finding) -> bool:
-    """Whether a finding is about records that are damaged, missing or not readable."""
+    """Return whether a finding is about records that are damaged, missing or not readable."""
     return _concerns(finding.kind) == "records"
 
 
@@ -145,7 +145,7 @@ def summary_line(name: str, text: str) -> Iterator[str]:
 
 
 def turn_line(turn: Turn) -> str:
-    """How much a run with a budget verified, and how far all such runs have come."""
+    """Return how much a run with a budget verified, and how far all such runs have come."""
     read, total = format_bytes(turn.bytes), format_bytes(turn.total)
     since = turn.oldest
     if since is None:
@@ -155,7 +155,7 @@ def turn_line(turn: Turn) -> str:
 
 
 def damaged_places(places: Counter[str]) -> str:
-    """In which partitions or files records are damaged or missing: ``orders-0 (2 places), orders-1``."""
+    """Return the partitions or files in which records are damaged or missing: ``orders-0 (2 places), orders-1``."""
     named = [f"{name} ({count:,} places)" if count > 1 else name for name, count in places.most_common(SHOWN)]
     more = len(places) - len(named)
     return ", ".join(named) + (f" and {more:,} more" if more else "")
@@ -166,7 +166,7 @@ def _counted(counts: Counter[Severity]) -> str:
 
 
 def _partition(file: str) -> str:
-    """What a file belongs to: a partition's directory, or itself."""
+    """Return what a file belongs to: a partition's directory, or itself."""
     return partition_directory_of(file) or PurePosixPath(file).name
 
 

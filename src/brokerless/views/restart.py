@@ -129,8 +129,8 @@ def _cause(finding: Finding) -> dict[str, Any]:
 
 
 def directory_lines(restart: DirectoryRestart, shown: Collection[str] = ()) -> Iterator[str]:
-    """What a start does to a log directory, if it is anything but to load it. ``shown``: paths of partitions of which
-    :func:`detail_lines` reports."""
+    """Yield what a start does to a log directory, if it is anything but to load it. ``shown``: paths of partitions of
+    which :func:`detail_lines` reports."""
     lines = [
         *(line for each in restart.refused for line in (f"refused: {show_name(str(each))}", _remedy(each))),
         *(line for each in _offline(restart) for line in each),
@@ -223,7 +223,7 @@ def partition_lines(restarts: Sequence[Restart]) -> Iterator[str]:
 
 
 def detail_lines(restart: Restart) -> Iterator[str]:
-    """What would happen to one partition and why, if it is more than that unflushed segments are read."""
+    """Yield what would happen to one partition and why, if it is more than that unflushed segments are read."""
     reasons: dict[str, list[str]] = {}
     for base_offset, reason in restart.recovered:
         reasons.setdefault(reason, []).append(str(base_offset))

@@ -82,7 +82,8 @@ def run(options: Namespace) -> int:
 
 
 def _foresee_start(logs: Sequence[Log], options: Namespace) -> Mapping[str, StartOutcome]:
-    """For people, where whole log directories are read: they are taken as those of one broker."""
+    """Return what a broker's start would do, for people, where whole log directories are read: all are taken as one
+    broker's."""
     from brokerless.jobs.audit.remote import local_part
     from brokerless.jobs.restart.start import foresee_start
 
@@ -95,7 +96,7 @@ def _foresee_start(logs: Sequence[Log], options: Namespace) -> Mapping[str, Star
 def _audit(
     log: Log, chosen: Sequence[Partition], starts: Mapping[str, StartOutcome], options: Namespace, output: Output
 ) -> bool:
-    """Whether there are warnings or errors."""
+    """Return whether there are warnings or errors."""
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.audit.job import audit_directory, audit_partitions, errors_of
     from brokerless.jobs.audit.remote import audit_remote, has_remote, without_reported

@@ -215,7 +215,7 @@ def _joined(item: Item) -> Item:
 
 
 def _view(run: _Run) -> tuple[list[str], View]:
-    """Which columns are read, and how their records are shown."""
+    """Return which columns are read, and how their records are shown."""
     from brokerless.interchange import jsonl_writer
     from brokerless.views import text
     from brokerless.views.records import controls, redaction, template
@@ -268,7 +268,8 @@ def _view(run: _Run) -> tuple[list[str], View]:
 
 
 def _of_printed(selection: RecordFilter | None) -> tuple[RecordFilter | None, PrintedFilter | None]:
-    """What of a filter looks at records, and what looks at what is printed of their keys and values."""
+    """Split a filter: return the conditions on records as they are stored, and those on what is printed of keys and
+    values."""
     if selection is None:
         return None, None
     from brokerless.tables.record_filter import RecordFilter
@@ -280,7 +281,7 @@ def _of_printed(selection: RecordFilter | None) -> tuple[RecordFilter | None, Pr
 
 
 def _printed_records(task: _PrintTask, columns: list[str]) -> Callable[[pa.RecordBatch], pa.RecordBatch] | None:
-    """What selects records by what is printed of them, if that is wanted and they are decoded."""
+    """Return a function that selects records by what is printed of them; None where nothing does."""
     printed, topic_type = task.run.printed, task.topic_type
     if printed is None or topic_type is None:
         return None
@@ -390,7 +391,7 @@ def _add_filters(parser: ArgumentParser) -> None:
 
 
 def _filter_of(options: Namespace) -> RecordFilter | None:
-    """None without any of the options; all that are given must hold. Raises :class:`UsageError`."""
+    """Return the filter of all options that select records; None without any. Raises :class:`UsageError`."""
     given = (options.key, options.key_regex, options.grep, options.header, options.where)
     if all(each is None for each in given):
         return None

@@ -147,7 +147,7 @@ def _with_keys(result: CompactResult, options: Namespace) -> dict[str, object]:
 
 
 def _as_json(key: bytes) -> str | dict[str, str]:
-    """As ``cat --json`` has keys."""
+    """Return a key as ``cat --json`` writes it."""
     try:
         return key.decode()
     except UnicodeDecodeError:

@@ -112,7 +112,7 @@ def _place_of(shell: str) -> tuple[Path, str]:
 
 
 def _parser_of_all() -> Parser:
-    """What ``brokerless`` reads one command at a time, as one parser."""
+    """Return what ``brokerless`` reads one command at a time, as one parser."""
     import shtab
 
     parser = Parser("brokerless")

@@ -69,7 +69,7 @@ def run(options: Namespace) -> int:
 
 
 def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bool:
-    """Whether a start would change anything."""
+    """Return whether a start would change anything."""
     from brokerless.jobs.directory_state import load_directory_state
     from brokerless.jobs.restart.job import plan_directories
     from brokerless.jobs.restart.remote_deletions import deletion_line
@@ -169,5 +169,5 @@ def _show_partitions(
 
 
 def _is_shown(is_harmless: bool, options: Namespace) -> bool:
-    """What a start does no harm to is worth knowing, no more; all else is an error."""
+    """Return what a start does no harm to is worth knowing, no more; all else is an error."""
     return not options.quiet and not (is_harmless and options.min_severity != "info")

@@ -33,7 +33,8 @@ def append(
     origin: Origin = "client",
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> AppendResult | Refusal:
-    """What a broker whose log ends at ``first_offset`` would write of produced batches, or why it would refuse them.
+    """Return what a broker whose log ends at ``first_offset`` would write of produced batches, or why it would refuse
+    them.
 
     ``buffer`` (uint8): one v2 batch, one wrapper message, or any number of messages; it is not changed. A cut-off batch
     at its end is dropped. ``now_ms``: the broker's time, in ms. ``max_batch_bytes``: bytes that a batch may inflate to
@@ -77,7 +78,7 @@ def append(
 def check_checksums(
     buffer: NDArray[np.uint8], batches: Batches, config: AppendConfig, origin: Origin
 ) -> NDArray[np.int8]:
-    """For each batch 0, or the first check that it fails."""
+    """Return 0 for each batch, or the first check that it fails."""
     is_v2 = ~batches.is_legacy
     wrong = np.zeros(len(batches), np.int8)
     wrong[batches.codec >= len(layouts.CODECS)] = _UNKNOWN_CODEC

@@ -194,7 +194,7 @@ def _base_timestamps(batches: Batches) -> Int64s:
 def _payload(
     buffer: NDArray[np.uint8], batch: Batches, max_batch_bytes: int
 ) -> tuple[NDArray[np.uint8], Int64s, Int64s, CodecError | None]:
-    """Where the records of a v2 batch are, inflated if need be; and what stopped that early."""
+    """Return where the records of a v2 batch are, inflated if need be; and what stopped that early."""
     starts, ends, codec = batch.positions + layouts.BATCH_V2_SIZE, batch.ends, int(batch.codec[0])
     if codec == 0:
         return buffer, starts, ends, None
@@ -277,7 +277,7 @@ def message_fields(messages: Batches) -> RecordFields:
 
 
 def _key_lengths(messages: Batches) -> NDArray[np.int32]:
-    """As stored, below 0 for null; meaningless where :func:`lacks_key_length`."""
+    """Return the lengths of keys as stored, below 0 for null; meaningless where :func:`lacks_key_length`."""
     in_v0 = _int32s(messages, layouts.MESSAGE_V0_HEADER_SIZE - 4)
     return np.where(messages.magic == layouts.MAGIC_V0, in_v0, _int32s(messages, layouts.MESSAGE_V1_HEADER_SIZE - 4))
 
@@ -287,7 +287,7 @@ def _int32s(messages: Batches, at: int) -> NDArray[np.int32]:
 
 
 def lacks_key_length(messages: Batches) -> NDArray[np.bool_]:
-    """Of v0 and v1 messages: those that end before their key's length. v0's smallest one has it."""
+    """Return which v0 and v1 messages end before their key's length. v0's smallest one has it."""
     return (messages.magic != layouts.MAGIC_V0) & (messages.sizes < layouts.MESSAGE_V1_HEADER_SIZE)
 
 

@@ -66,7 +66,7 @@ def validate(
     origin: Origin = "client",
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> AppendResult | Refusal:
-    """What ``LogValidator`` makes of one partition's part of a produce request, whose checksums the caller has
+    """Return what ``LogValidator`` makes of one partition's part of a produce request, whose checksums the caller has
     checked: one v2 batch, one wrapper message, or any number of messages. ``buffer`` (uint8) is not changed.
 
     ``max_batch_bytes``: bytes that a batch may inflate to; past it, it is refused with ``RecordTooLargeException``.
@@ -196,7 +196,7 @@ def _wrapper(buffer: NDArray[np.uint8], wrapper: Batches, target: int, context: 
 
 
 def _is_v2(batches: Batches, broken: Refusal | None, source: int) -> bool:
-    """Whether there is one v2 batch; if not, one wrapper message, or messages."""
+    """Return whether there is one v2 batch; if not, one wrapper message, or messages."""
     if not len(batches):
         raise BatchRefusedError(broken or Refusal("InvalidRecordException", "there is no batch"))
     is_v2 = int(batches.magic[0]) == layouts.MAGIC_V2
@@ -309,7 +309,7 @@ def record_errors(
 def _unreadable(
     buffer: NDArray[np.uint8], messages: Batches, wrong: NDArray[np.int8], context: AppendContext
 ) -> NDArray[np.int8]:
-    """Where a key or value reaches past its message's end, and Kafka looks whether there is a key, or says in an
+    """Return where a key or value reaches past its message's end, and Kafka looks whether there is a key, or says in an
     exception what is in the message: an index of :data:`FIELD_ERRORS`; otherwise 0."""
     if not wrong.any() and not context.config.compacted:
         return np.zeros(len(messages), np.int8)

@@ -129,14 +129,14 @@ class Inflater:
         return bounds[first:row], bounds[first + 1 : row + 1], errors
 
     def _function(self, codec: int) -> CodecFunction | None:
-        """What inflates payloads of a codec without the GIL."""
+        """Return what inflates payloads of a codec without the GIL."""
         if codec not in self._functions:
             self._functions[codec] = codec_function(codec, self)
         return self._functions[codec]
 
     def check_header(self, codec: int, magic: int, payload: memoryview) -> CodecError | None:
-        """What keeps a payload's stream from being opened, if anything: all that Kafka checks where a compressed batch
-        declares no record."""
+        """Return what keeps a payload's stream from being opened, if anything: all that Kafka checks where a compressed
+        batch declares no record."""
         try:
             if codec == LZ4:
                 lz4.read_header(payload, magic)

@@ -50,7 +50,7 @@ def read(payload: memoryview, output: InflateBuffer) -> None:
 
 
 def has_header(payload: memoryview) -> bool:
-    """Whether a payload begins with xerial's header; if not, it is one bare block."""
+    """Return whether a payload begins with xerial's header; if not, it is one bare block."""
     return len(payload) >= 16 and bytes(payload[:8]) == _MAGIC
 
 

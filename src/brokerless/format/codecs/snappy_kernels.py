@@ -21,7 +21,7 @@ _SIZES = np.array([4 + (tag >> 2 & 7) if tag & 3 == 1 else (tag >> 2) + 1 for ta
 
 @inlined
 def read_length(buffer: NDArray[np.uint8], at: int, end: int) -> tuple[int, int]:
-    """What a block inflates to (bytes; -1 if that is not there), and where its elements start."""
+    """Return what a block inflates to (bytes; -1 if that is not there), and where its elements start."""
     length, shift = np.int64(0), np.int64(0)
     while at < end and shift < 35:
         byte = np.int64(buffer[np.uint64(at)])

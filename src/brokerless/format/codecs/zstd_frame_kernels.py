@@ -17,8 +17,8 @@ _SKIPPABLE_MAGIC = 0x502A4D18
 
 @inlined
 def walk_frame(buffer: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
-    """Where the frame at ``start`` ends, and how many blocks it has; past ``end`` if it is cut off. At least five bytes
-    are there."""
+    """Return where the frame at ``start`` ends, and how many blocks it has; past ``end`` if it is cut off. At least
+    five bytes are there."""
     descriptor = np.int64(buffer[np.uint64(start + 4)])
     # Window (if not one segment), dictionary id and content size depend on the descriptor.
     one_segment, content, dictionary = descriptor >> 5 & 1, descriptor >> 6, descriptor & 3
@@ -43,7 +43,7 @@ def find_frame_end(buffer: NDArray[np.uint8], start: int, end: int) -> int:
 
 @kernel("int64(Array(uint8, 1, 'C', readonly=True))")
 def find_end_of_frames(payload: NDArray[np.uint8]) -> int:
-    """How far a payload is whole frames, skippable ones (magic 184d2a50 to 5f) among them."""
+    """Return how far a payload is whole frames, skippable ones (magic 184d2a50 to 5f) among them."""
     at, size = np.int64(0), np.int64(len(payload))
     while size - at >= 8:
         magic = np.int64(load_u32_be(payload, at))

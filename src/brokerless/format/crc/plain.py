@@ -19,7 +19,7 @@ _checked = 0
 
 
 def is_plain_cheaper(size: int) -> bool:
-    """Whether checking ``size`` more bytes here is cheaper than with kernels; if so, they are counted."""
+    """Return whether checking ``size`` more bytes here is cheaper than with kernels; if so, they are counted."""
     global _checked
     if "brokerless.format.kernel" in sys.modules or _checked + size > _BEFORE_NUMBA:
         return False

@@ -233,7 +233,8 @@ def read_headers(buffer: NDArray[np.uint8], positions: NDArray[np.int64]) -> Bat
 
 
 def checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.bool_]:
-    """Whether each batch's stored checksum is that of its bytes (``RecordBatch.isValid``): bool, shape ``(n,)``."""
+    """Return whether each batch's stored checksum is that of its bytes (``RecordBatch.isValid``): bool, shape
+    ``(n,)``."""
     return compute_checksums(buffer, batches) == batches.checksum if len(batches) else np.zeros(0, dtype=np.bool_)
 
 

@@ -44,7 +44,7 @@ class BatchScan:
 
 
 def python_scans_left() -> int:
-    """How many more batches a process scans in plain Python before loading kernels pays off."""
+    """Return how many more batches a process scans in plain Python before loading kernels pays off."""
     return max(0, (_BEFORE_KERNEL if "brokerless.format.kernel" in sys.modules else _BEFORE_NUMBA) - _scanned_in_python)
 
 

@@ -132,7 +132,7 @@ class Decoder:
                     yield from self._wrappers(buffer, run, base)
 
     def flush(self) -> DecodedRecords | None:
-        """What was decoded since the last chunk, or None."""
+        """Return what was decoded since the last chunk, or None."""
         if self._columns is None and not self._damages:
             return None
         columns = self._columns if self._columns is not None else allocate(0, 0, 0)
@@ -354,7 +354,7 @@ class Decoder:
     def _has_any(
         self, buffer: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Which of ``buffer[starts[i]:ends[i]]`` contain any of the requested byte strings."""
+        """Return which of ``buffer[starts[i]:ends[i]]`` contain any of the requested byte strings."""
         from brokerless.format.read.search_kernels import mark_containing
 
         found = np.zeros(len(starts), np.uint8)

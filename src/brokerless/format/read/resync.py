@@ -247,7 +247,7 @@ class _Expected:
         self.suspects.append(_Suspect(position, end, int(batch.last_offset[0]), bool(batch.is_wrapper[0])))
 
     def of_headers(self, batches: Batches) -> NDArray[np.bool_]:
-        """Which batches may follow, whatever is between."""
+        """Return which batches may follow, whatever is between."""
         fits = (batches.entry_offset >= self.lowest) & (batches.last_offset >= batches.entry_offset)
         fits &= batches.entry_offset <= min(self.next_offset + MAX_INT32, MAX_INT64)  # no segment has more offsets
         is_v2 = (batches.magic == layouts.MAGIC_V2) & (batches.partition_leader_epoch >= self.epoch)
@@ -263,8 +263,8 @@ class _Expected:
         return possible
 
     def goes_on(self, read: ReadRange, size: int, position: int, largest: int) -> bool:
-        """Whether after a batch within a damaged one another intact one follows: a record's value does not end its
-        batch. Where the log ends, or the next one is damaged or cut off, all have to have the very next offsets."""
+        """Return whether after a batch within a damaged one another intact one follows: a record's value does not end
+        its batch. Where the log ends, or the next one is damaged or cut off, all have to have the very next offsets."""
         around = [each for each in self.suspects if each.is_around(position)]
         if any(_is_in_value(read, each.start, position, self.walked) for each in around):
             return False
@@ -281,7 +281,8 @@ class _Expected:
         return _is_intact(read, end, largest)
 
     def may_end(self, read: ReadRange, position: int) -> bool:
-        """Whether a damaged batch has the right checksum if it ends at a position: its size alone is wrong then."""
+        """Return whether a damaged batch has the right checksum if it ends at a position: its size alone is wrong
+        then."""
         for each in self.suspects:
             length = position - each.start
             if not each.is_around(position) or self.spent + length > _ALLOWANCE:
@@ -324,8 +325,8 @@ def _find_in_torn(read: ReadRange, size: int, start: int, expected: _Expected, l
 
 
 def _find_end(read: ReadRange, until: int, start: int, expected: _Expected) -> int | None:
-    """Where a damaged batch ends whose size alone is wrong, before ``until`` (bytes), if a batch begins there: it may
-    be damaged itself."""
+    """Return where a damaged batch ends whose size alone is wrong, before ``until`` (bytes), if a batch begins there:
+    it may be damaged itself."""
     if not expected.suspects:
         return None
     until = min(until, expected.suspects[-1].end)
@@ -333,7 +334,7 @@ def _find_end(read: ReadRange, until: int, start: int, expected: _Expected) -> i
 
 
 def _candidates(read: ReadRange, until: int, start: int, expected: _Expected) -> Iterator[tuple[int, int]]:
-    """Where batches may begin in ``[start, until)`` by their headers, and their sizes (both bytes)."""
+    """Yield where batches may begin in ``[start, until)`` by their headers, and their sizes (both bytes)."""
     high, after = expected.next_offset >> 32, expected.suspects[-1].last_offset + 1
     message = after.to_bytes(8, "big")
     while start < until:
@@ -362,7 +363,7 @@ def _find_all(data: bytes, wanted: bytes) -> Iterator[int]:
 
 
 def _is_intact(read: ReadRange, position: int, largest: int) -> bool:
-    """Whether a batch that begins at a position has the right checksum."""
+    """Return whether a batch that begins at a position has the right checksum."""
     length = int(read_headers(read(position, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64)).sizes[0])
     if not layouts.LOG_ENTRY_SIZE < length <= largest:
         return False
@@ -371,14 +372,15 @@ def _is_intact(read: ReadRange, position: int, largest: int) -> bool:
 
 
 def _end_well(read: ReadRange, size: int, suspects: list[_Suspect]) -> bool:
-    """Whether the size of one of some damaged batches seems right: the file ends there, or another header follows."""
+    """Return whether the size of one of some damaged batches seems right: the file ends there, or another header
+    follows."""
     ends = [each.end for each in suspects if each.end < size]
     headers = (read_headers(read(end, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64)) for end in ends)
     return any(each.end == size for each in suspects) or any(_makes_sense(each) for each in headers)
 
 
 def _is_in_value(read: ReadRange, start: int, position: int, walked: dict[int, tuple[int, int]]) -> bool:
-    """Whether a position is in a value of a v2 batch that begins at ``start``, by the lengths of its records. Of
+    """Return whether a position is in a value of a v2 batch that begins at ``start``, by the lengths of its records. Of
     messages and of compressed records this is not known. Positions have to ascend (``walked``)."""
     header = read_headers(read(start, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
     if header.is_legacy[0] or header.codec[0]:
@@ -420,7 +422,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _makes_sense(batch: Batches) -> bool:
-    """Whether the rest of a header is that of a batch with at least one record."""
+    """Return whether the rest of a header is that of a batch with at least one record."""
     if batch.is_legacy[0]:
         is_v0 = batch.magic[0] == layouts.MAGIC_V0
         key = (layouts.MESSAGE_V0_HEADER_SIZE if is_v0 else layouts.MESSAGE_V1_HEADER_SIZE) - 4

@@ -86,8 +86,8 @@ def inspect_wrappers(
 def find_wrapper_values(
     buffer: NDArray[np.uint8], run: Batches
 ) -> tuple[dict[int, int], NDArray[np.int64], NDArray[np.int64]]:
-    """Where the compressed values of wrapper messages start and end (int64, by row), and the status of those rows that
-    have no value to inflate."""
+    """Return where the compressed values of wrapper messages start and end (int64, by row), and the status of those
+    rows that have no value to inflate."""
     count = len(run)
     starts, ends = np.zeros(count, np.int64), np.zeros(count, np.int64)
     wrong: dict[int, int] = {}

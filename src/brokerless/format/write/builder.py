@@ -95,7 +95,7 @@ class BatchBuilder:
     def has_room_for(
         self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
     ) -> bool:
-        """Whether this record fits; the first always does."""
+        """Return whether this record fits; the first always does."""
         if self.is_full or not self.count:
             return not self.is_full
         record = self._record(self._last_offset + 1, timestamp, key, value=value, headers=headers)

@@ -96,7 +96,7 @@ class BatchGroup:
         return self._of(slice_rows(self.columns, row, self.columns.rows), slice(source, None), given, before)
 
     def from_offset(self, offset: int) -> BatchGroup:
-        """Without records below ``offset`` that are of batches without a codec."""
+        """Return the same without records below ``offset`` that are of batches without a codec."""
         rows = (self.columns.offset[: self.columns.rows] >= offset) | np.repeat(self.batches.codec != 0, self.given)
         if rows.all():
             return self
@@ -104,7 +104,7 @@ class BatchGroup:
         return self._of(filter_rows(self.columns, rows), given > 0, given[given > 0])
 
     def moved(self, by: int) -> BatchGroup:
-        """With other ordinals."""
+        """Return the same with other ordinals."""
         return replace(self, ordinals=self.ordinals + by)
 
     def damages(self, base: int) -> list[Damage]:

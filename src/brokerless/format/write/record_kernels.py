@@ -103,7 +103,7 @@ def _write_record(
 
 @inlined
 def _is_full(write_limit: int, estimate: int, size: int, offset_delta: int) -> bool:
-    """Whether a batch that has records already takes no further one of ``size`` bytes."""
+    """Return whether a batch that has records already takes no further one of ``size`` bytes."""
     return write_limit < estimate + size or write_limit <= estimate or offset_delta > LARGEST_DELTA
 
 
@@ -152,8 +152,8 @@ def size_messages(
     header_ends, header_key_ends, header_key_data, header_value_ends, header_value_null, header_value_data,
     sizes,
 ) -> int:  # fmt: skip
-    """How many bytes the rows ``first`` to ``last`` take as v0 or v1 messages, each with its log entry header: the
-    ``sizes`` of each; returns their sum."""
+    """Return how many bytes the rows ``first`` to ``last`` take as v0 or v1 messages, each with its log entry header:
+    the ``sizes`` of each; returns their sum."""
     total = np.int64(0)
     for row in range(first, last):
         size = _message_size(row, magic == 0, key_ends, key_null, value_ends, value_null)
@@ -209,8 +209,8 @@ def cut_rows(
     header_ends, header_key_ends, header_key_data, header_value_ends, header_value_null, header_value_data,
     starts,
 ) -> int:  # fmt: skip
-    """Where batches begin when the rows from ``first`` on are appended until a batch is full: into ``starts``, until it
-    is full or there are no more; returns how many batches. ``starts`` also gets where the last one ends.
+    """Return where batches begin when the rows from ``first`` on are appended until a batch is full: into ``starts``,
+    until it is full or there are no more; returns how many batches. ``starts`` also gets where the last one ends.
 
     ``ratio``: the estimated compression ratio, 0 without a codec. ``breaks``: where a batch must begin;
     empty for nowhere.

@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 def decode_connect_record(table: str, key: bytes | None, value: bytes | None) -> InternalRecord:
-    """What a record of a topic that makes a table (:data:`topics.TABLES`) says; never raises for its bytes.
+    """Return what a record of a topic that makes a table (:data:`topics.TABLES`) says; never raises for its bytes.
 
     ``key`` and ``payload`` are ``{"data": {...}}``; MirrorMaker's have a ``version`` as well, as those of coordinators.
     """

@@ -43,7 +43,7 @@ _OF_BROKERS = {
 
 
 def inapplicable(cluster: Entities, type_: str | None, data: Row) -> str | None:
-    """Why a record cannot be applied to a cluster; None if it can."""
+    """Return why a record cannot be applied to a cluster; None if it can."""
     if type_ in _OF_BROKERS:
         return _of_broker(cluster, *(data[name] for name in _OF_BROKERS[type_]))
     match type_:

@@ -116,7 +116,7 @@ def _newest_snapshot(
 
 
 def is_complete_snapshot(snapshot: PartitionReader, max_batch_bytes: int | None = None) -> bool:
-    """Whether a snapshot ends with its footer, and all before it can be read."""
+    """Return whether a snapshot ends with its footer, and all before it can be read."""
     damage: list[Finding] = []
     last: tuple[bytes | None, bytes | None] | None = None
     columns = ["key", "value", "isControl"]
@@ -301,7 +301,7 @@ def _after(epoch: int) -> int:
 
 
 def _clear_elr(cluster: Cluster, topic: str) -> None:
-    """Of one topic, or of all where it has no name."""
+    """Clear the eligible leader replicas of one topic, or of all where it has no name."""
     for topic_id, partitions in cluster.partitions.items():
         if topic and cluster.topics.get(topic_id) != topic:
             continue

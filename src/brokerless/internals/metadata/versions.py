@@ -81,7 +81,8 @@ _OF_3_9 = {("transaction.version", 1), ("transaction.version", 2)}
 
 
 def has_feature(version: str, feature: str, level: int) -> bool:
-    """Whether a version of Kafka (as in :data:`LEVELS`) knows a feature at a level; other than ``metadata.version``."""
+    """Return whether a version of Kafka (as in :data:`LEVELS`) knows a feature at a level; other than
+    ``metadata.version``."""
     if feature == KRAFT_VERSION:
         return level in (0, 1)
     known = _FEATURES if version == "4.4.0" else _OF_3_9

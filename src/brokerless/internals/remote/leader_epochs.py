@@ -26,7 +26,7 @@ from brokerless.log.tiered.detection import is_tiered
 
 
 def check_remote_epochs(partition: PartitionPath, damage: Finding | None = None) -> Finding | None:
-    """Whether a start deletes remote segments of a partition, by its leader epochs; None where it is not tiered.
+    """Return whether a start deletes remote segments of a partition, by its leader epochs; None where it is not tiered.
     ``damage``: why the checkpoint cannot be parsed."""
     location = partition.location
     if partition.topic is None or partition.state != "live" or is_tiered(location):
@@ -68,7 +68,8 @@ def check_remote_epochs(partition: PartitionPath, damage: Finding | None = None)
 
 
 def _remote_segments(partition: PartitionPath, topic: str) -> tuple[bool, Sequence[RemoteSegment]]:
-    """Whether a topic is tiered by the metadata beside a partition, and what that partition has in remote storage."""
+    """Return whether a topic is tiered by the metadata beside a partition, and what that partition has in remote
+    storage."""
     location = without_remote(partition.location)
     setting = read_topic_setting(location, topic, REMOTE_STORAGE)
     if not is_enabled(setting) and is_in_metadata(location, topic):

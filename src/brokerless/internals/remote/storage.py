@@ -67,8 +67,9 @@ class RemoteStorage:
         return () if topic_id is None else self.segments.get((topic_id, partition or 0), ())
 
     def finding(self, partition: PartitionPath, *, is_read: bool = False) -> Finding | None:
-        """What of a partition is in remote storage only, before its first segment; None if nothing is. ``is_read``:
-        the first segment is not the first local one, but that of the bucket, which should have these offsets."""
+        """Return what of a partition is in remote storage only, before its first segment; None if nothing is.
+        ``is_read``: the first segment is not the first local one, but that of the bucket, which should have these
+        offsets."""
         if self.id_of(partition.topic) is None or partition.state != "live":
             return None
         local = partition.segments[0].base_offset if partition.segments else None
@@ -99,8 +100,8 @@ def read_remote_storage(
     on_damage: OnDamage,
     max_batch_bytes: int | None = None,
 ) -> RemoteStorage:
-    """What the settings of topics and those of ``partitions`` that are of ``__remote_log_metadata`` say. Without a
-    tiered topic, none of them is read. ``names_by_id``: all topics; ``settings`` by name."""
+    """Return what the settings of topics and those of ``partitions`` that are of ``__remote_log_metadata`` say. Without
+    a tiered topic, none of them is read. ``names_by_id``: all topics; ``settings`` by name."""
     topics = tiered_topics(names_by_id, settings)
     own = [each for each in partitions if topics and each.topic == REMOTE_LOG_METADATA]
     metadata = read_remote_metadata(own, on_damage, max_batch_bytes)
@@ -129,7 +130,7 @@ def tiered_topics(names_by_id: Mapping[str, str], settings: Mapping[str, Mapping
 
 
 def is_enabled(setting: str | None) -> bool:
-    """Whether a topic is tiered by its ``remote.storage.enable``."""
+    """Return whether a topic is tiered by its ``remote.storage.enable``."""
     return setting is not None and setting.strip().lower() == "true"
 
 
@@ -192,7 +193,7 @@ def _joined_topics(directory: LogDirectory) -> Collection[str | None]:
 
 
 def load_remote_storage(directory: Location) -> RemoteStorage:
-    """What the metadata in a log directory says of remote storage; nothing where it cannot be read."""
+    """Return what the metadata in a log directory says of remote storage; nothing where it cannot be read."""
     try:
         partitions = open_partitions(directory)
         metadata = next((each for each in partitions if each.topic == names.CLUSTER_METADATA), None)

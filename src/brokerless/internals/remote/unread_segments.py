@@ -71,8 +71,8 @@ _loaded: dict[tuple[DirectoryEntry, ...], LoadedMetadata] = {}
 
 
 def load_remote_metadata(location: Location) -> LoadedMetadata:
-    """What the partitions of :func:`metadata_partitions` say of remote segments; read once for all that ask, as long as
-    their files do not change. Raises :class:`UnreadableError`."""
+    """Return what the partitions of :func:`metadata_partitions` say of remote segments; read once for all that ask, as
+    long as their files do not change. Raises :class:`UnreadableError`."""
     readers = metadata_partitions(location)
     logs = tuple(each.log for reader in readers for each in reader.segment_paths)
     found = _loaded.get(logs)

@@ -85,7 +85,7 @@ class GapCheck:
         return not (self.is_compacted or self.is_always_compacted or self.has_wrappers)
 
     def findings(self, last: SegmentPaths | None) -> Iterator[Finding]:
-        """What is missing, when all was followed; ``last`` is the last segment."""
+        """Yield what is missing, when all was followed; ``last`` is the last segment."""
         if self.is_compacted or self.is_always_compacted:
             return
         yield from self._found

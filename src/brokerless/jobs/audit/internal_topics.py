@@ -159,7 +159,8 @@ def _directories(
 
 
 def _is_here(row: dict[str, Any] | None, node: DirectoryOwner) -> bool:
-    """Whether a partition has a replica on a node, and in this log directory of it; so if nothing else is known."""
+    """Return whether a partition has a replica on a node, and in this log directory of it; so if nothing else is
+    known."""
     if row is None:
         return False
     if node.node_id is None:

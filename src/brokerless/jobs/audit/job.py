@@ -168,7 +168,7 @@ def audit_partitions(
     say: Say = ignore,
     processes: int | None = None,
 ) -> Generator[PartitionAudit | UnreadableError]:
-    """What :func:`audit_partition` says of each partition, in this order, or the error that it raises. ``spark``,
+    """Yield what :func:`audit_partition` says of each partition, in this order, or the error that it raises. ``spark``,
     ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them."""
     now_ms = clock.now()
     tasks = [
@@ -182,8 +182,9 @@ def audit_partitions(
 
 
 def errors_of(audits: Iterable[PartitionAudit]) -> dict[tuple[str, int], int]:
-    """How many errors were found and offsets are missing in each partition that is served, by topic and partition; 1 or
-    more where that is not known. Damaged remote segments that have an intact copy count as well: that one is needed."""
+    """Return how many errors were found and offsets are missing in each partition that is served, by topic and
+    partition; 1 or more where that is not known. Damaged remote segments that have an intact copy count as well: that
+    one is needed."""
     return {
         (each.topic, each.partition or 0): sum(
             one.severity == "error" or one.kind in DAMAGED_SEGMENT for one in each.findings
@@ -206,8 +207,8 @@ def audit_task(task: AuditTask, done: Done) -> PartitionAudit | UnreadableError:
 def audit_directory(
     directory: LogDirectory, state: DirectoryState, audits: Iterable[PartitionAudit]
 ) -> Iterator[Finding]:
-    """What is to say of a log directory as a whole, its partitions having been read; also what Kafka's own topics in it
-    say of those partitions. Nothing of another path."""
+    """Yield what is to say of a log directory as a whole, its partitions having been read; also what Kafka's own topics
+    in it say of those partitions. Nothing of another path."""
     audits = list(audits)
     starting = list(check_start(local_part(directory), state))
     named = {each.file for each in starting}
@@ -318,7 +319,7 @@ class _PartitionFollower:
         return any(each.kind == Kind.UNCOMMITTED for each in self.partition.findings)
 
     def missing_offsets(self, lines: Lines) -> int | None:
-        """How many offsets are in no intact batch, up to the high watermark in ``lines``; None if not known."""
+        """Return how many offsets are in no intact batch, up to the high watermark in ``lines``; None if not known."""
         _, committed = ("", 0) if self.goes_on else lines.get(names.HIGH_WATERMARK_CHECKPOINT, ("", 0))
         return self.gaps.missing + max(0, committed - self.end_offset) if self.gaps.is_counted else None
 

@@ -85,7 +85,7 @@ class RemoteAudit:
 
 
 def has_remote(directory: LogDirectory) -> bool:
-    """Whether there are remote segments for :func:`audit_remote`."""
+    """Return whether there are remote segments for :func:`audit_remote`."""
     return is_tiered(directory.location) or is_joined(directory.location)
 
 
@@ -170,7 +170,7 @@ class _Known:
         return cls(frozenset(here), count or None, frozenset(ids), newest)
 
     def has(self, key: Key, since: int) -> bool:
-        """Whether the metadata here has all segments of a partition whose copying began at ``since`` (ms) or before."""
+        """Return whether the metadata here has all of a partition's segments whose copying began by ``since`` (ms)."""
         if key[0] not in self.topics or self.count is None:
             return False
         partition = metadata_partition(*key, self.count)
@@ -357,8 +357,8 @@ class _Comparison:
         local: PartitionPath | None,
         others: Sequence[tuple[int, int]],
     ) -> bool:
-        """Whether the log goes on after the segment, or only the bucket is known, and some of its offsets are in no
-        other segment (``others``: their first and last offsets) and not in the local log."""
+        """Return whether the log goes on after the segment, or only the bucket is known, and some of its offsets are in
+        no other segment (``others``: their first and last offsets) and not in the local log."""
         start, end = objects.start_offset, _end_of(objects, segment)
         if local is None:
             return (self.is_alone or any(first > start for first, _ in others)) and not _covers(others, start, end)
@@ -447,7 +447,7 @@ def _end_of(objects: SegmentObjects, segment: SegmentMetadata | None) -> int:
 
 
 def _covers(ranges: Iterable[tuple[int, int]], start: int, end: int) -> bool:
-    """Whether all offsets from the first to the last one are in ranges."""
+    """Return whether all offsets from the first to the last one are in ranges."""
     for first, last in sorted(ranges):
         if first > start:
             break

@@ -125,7 +125,7 @@ class TransactionCheck:
         self._aborted_here += sorted(aborted, key=lambda each: each.last_offset)
 
     def _compare(self, snapshot: DirectoryEntry, is_whole: bool) -> Iterator[Finding]:
-        """What a broker recorded at a snapshot's offset, against what the batches before it say."""
+        """Yield what a broker recorded at a snapshot's offset, against what the batches before it say."""
         self._next_snapshot += 1
         stored = load_producer_snapshot(snapshot.location)
         if not is_whole or stored.findings or self._first_offset is None:
@@ -153,7 +153,7 @@ class TransactionCheck:
             yield Finding("warning", kind, snapshot.path, offset=offset, message=text, expected=expected, found=found)
 
     def _fits(self, stored: ProducerSnapshot, row: int) -> bool:
-        """Whether an entry says what the log does, as far as it goes back."""
+        """Return whether an entry says what the log does, as far as it goes back."""
         transaction, last = int(stored.current_txn_first_offsets[row]), int(stored.last_offsets[row])
         assert self._first_offset is not None
         if last < self._first_offset or 0 <= transaction < self._first_offset:
@@ -177,7 +177,7 @@ class TransactionCheck:
         return check_aborted_transactions(segment, aborted, is_partition, missing)
 
     def findings(self, segments: Sequence[SegmentPaths], end_offset: int, is_whole: bool) -> Iterator[Finding]:
-        """What is left when all was followed."""
+        """Yield what is left when all was followed."""
         while (snapshot := self._snapshot()) is not None:
             if snapshot[0] <= end_offset:
                 yield from self._compare(snapshot[1], is_whole and snapshot[0] == end_offset)
@@ -214,7 +214,7 @@ class TransactionCheck:
                 yield Finding("info", Kind.TRANSACTION_OPEN, path, offset=first, message=text)
 
     def open(self, segments: Sequence[SegmentPaths]) -> Iterator[OpenTransaction]:
-        """What is open when all of a partition's ``segments`` were followed."""
+        """Yield what is open when all of a partition's ``segments`` were followed."""
         for producer_id, producer in self.state.producers.items():
             first = producer.txn_first_offset
             if first >= 0:

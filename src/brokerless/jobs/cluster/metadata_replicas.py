@@ -108,8 +108,8 @@ def best_of(replicas: Iterable[MetadataReplica]) -> MetadataReplica | None:
 
 
 def compare_replicas(best: MetadataReplica, others: Sequence[MetadataReplica]) -> Iterator[Finding]:
-    """Where other replicas have something else at the same offsets, as after an unclean election, or after the end of
-    what the quorum had committed."""
+    """Yield where other replicas have something else at the same offsets, as after an unclean election, or after the
+    end of what the quorum had committed."""
     known = {each.base_offset: each for each in best.batches}
     for other in others:
         for each in other.batches:

@@ -51,8 +51,8 @@ class DecidedBatches:
         self._plain.set(number, plain & (counts > 0) & (decided == counts) & (batches.count == counts))
 
     def runs(self, number: int, batches: Batches, superseded: Bools, stays_empty: Bools) -> DecidedRuns:
-        """What to do with batches of v2, the first of which has this number. ``superseded``: a flag for each of their
-        rows; ``stays_empty``: for each batch, whether it is retained without records."""
+        """Return what to do with batches of v2, the first of which has this number. ``superseded``: a flag for each of
+        their rows; ``stays_empty``: for each batch, whether it is retained without records."""
         plain, counts = self._plain.get(number, len(batches)), batches.count.astype(np.int64)
         ends = np.cumsum(counts)
         sums = np.concatenate([[0], np.cumsum(superseded)])
@@ -75,7 +75,7 @@ class DecidedBatches:
 
 
 def _pairs(changes: NDArray[np.int64], count: int) -> list[tuple[int, int]]:
-    """From where flags begin to be true, and are false again: the bounds of each run of true ones."""
+    """Return the bounds of each run of true flags."""
     edges = changes.tolist()
     if len(edges) % 2:
         edges.append(count)

@@ -53,7 +53,7 @@ class History:
     open_transaction: tuple[int, int] | None = None
 
     def is_aborted(self, batches: Batches) -> Bools:
-        """Which batches are data of an aborted transaction."""
+        """Return which batches are data of an aborted transaction."""
         found = np.zeros(len(batches), np.bool_)
         data = batches.is_transactional & ~batches.is_control
         for producer_id in np.unique(batches.producer_id[data]).tolist() if self.aborted else ():
@@ -66,11 +66,11 @@ class History:
         return found
 
     def mistaken_aborts(self, first: SegmentPaths, first_dirty: int) -> Aborts:
-        """By producer ID, the offset before which Kafka's cleaner takes its transactions for aborted, as it looks for
-        keys: it knows the aborted ones of the whole segment in which the dirty range begins, and reads from the offset
-        index's entry before that on, so that it misses their markers. Their producers' keys then supersede nothing:
-        records stay longer than they need to, and none is lost (``UnifiedLog.collectAbortedTransactions`` by the log
-        start offset, ``Cleaner.buildOffsetMap``, 3.9.1 and 4.4.0)."""
+        """Return, by producer ID, the offset before which Kafka's cleaner takes its transactions for aborted, as it
+        looks for keys: it knows the aborted ones of the whole segment in which the dirty range begins, and reads from
+        the offset index's entry before that on, so that it misses their markers. Their producers' keys then supersede
+        nothing: records stay longer than they need to, and none is lost (``UnifiedLog.collectAbortedTransactions`` by
+        the log start offset, ``Cleaner.buildOffsetMap``, 3.9.1 and 4.4.0)."""
         if first.offset_index is None or first.transaction_index is None:
             return {}
         index = load_offset_index(first.offset_index.location, first.base_offset)
@@ -83,13 +83,14 @@ class History:
         return found
 
     def is_marker_without_data(self, batches: Batches) -> Bools:
-        """Which control batches may go, in time: those of transactions without data in the log, and empty ones."""
+        """Return which control batches may go, in time: those of transactions without data in the log, and empty
+        ones."""
         is_marker = batches.is_control & (batches.producer_id > layouts.NO_PRODUCER_ID)
         has_data = np.isin(batches.last_offset, self.markers)
         return batches.is_control & ((batches.count == 0) | (is_marker & ~has_data))
 
     def is_last_of_producer(self, batches: Batches) -> Bools:
-        """Which batches have the last sequence of a producer that is known, or else its epoch."""
+        """Return which batches have the last sequence of a producer that is known, or else its epoch."""
         found = np.zeros(len(batches), np.bool_)
         ids = batches.producer_id
         for row in np.flatnonzero(ids > layouts.NO_PRODUCER_ID).tolist() if self.producers else ():
@@ -102,7 +103,8 @@ class History:
 
 
 def is_before(batches: Batches, ends: Aborts) -> Bools:
-    """Which batches are data of a transaction of one of these producers, before the offset that is given for it."""
+    """Return which batches are data of a transaction of one of these producers, before the offset that is given for
+    it."""
     found = np.zeros(len(batches), np.bool_)
     data = batches.is_transactional & ~batches.is_control
     for producer_id, end in ends.items():

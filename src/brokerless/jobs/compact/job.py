@@ -91,7 +91,7 @@ class CompactResult:
         return self.task.partition
 
     def as_dict(self) -> dict[str, Any]:
-        """As ``compact --json`` writes it."""
+        """Return the object that ``compact --json`` writes."""
         task, totals, tombstones = self.task, self.totals, self.tombstones
         is_written = not self.damages and not task.settings.dry_run
         return {

@@ -274,7 +274,7 @@ class PartitionCleaner:
         return filtered.buffer
 
     def _runs(self, batches: Batches, is_dirty: bool) -> tuple[Run, ...]:
-        """Of batches that come next: which have to be decoded."""
+        """Return the runs of the next batches, with those that have to be decoded."""
         number = self._batches
         if is_dirty:
             self._batches += len(batches)

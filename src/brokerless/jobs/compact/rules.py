@@ -78,7 +78,7 @@ class CleanerRules:
         return self.settings.kafka != "3.9"
 
     def stays_empty(self, batches: Batches) -> Bools:
-        """Which batches are retained without records, if none is left."""
+        """Return which batches are retained without records, if none is left."""
         found = self.history.is_last_of_producer(batches)
         if self.settings.kafka != "3.9":  # so that the log ends where it did
             found |= batches.last_offset + 1 == self.history.end_offset

@@ -106,9 +106,9 @@ def _setting(source: PartitionPath, name: str, others: Sequence[str]) -> int | N
 
 
 def is_compacted(source: PartitionPath, checkpoint: int | None, others: Sequence[str] = ()) -> bool | None:
-    """Whether the topic's ``cleanup.policy`` has ``compact``: by the cluster's metadata, in the same log directory or
-    one of ``others``. Where that is missing, by a line in ``cleaner-offset-checkpoint``, or as it is one of the topics
-    that Kafka itself compacts; None where nothing says."""
+    """Return whether the topic's ``cleanup.policy`` has ``compact``: by the cluster's metadata, in the same log
+    directory or one of ``others``. Where that is missing, by a line in ``cleaner-offset-checkpoint``, or as it is one
+    of the topics that Kafka itself compacts; None where nothing says."""
     if source.topic == names.CLUSTER_METADATA:
         return False
     policy = read_topic_setting(source.location, source.topic or "", "cleanup.policy", others)

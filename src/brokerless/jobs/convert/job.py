@@ -115,7 +115,7 @@ class ConvertResult:
         return bool(self.base_offsets) and self.base_offsets != self.task.base_offsets
 
     def as_dict(self) -> dict[str, Any]:
-        """As ``convert --json`` writes it."""
+        """Return the object that ``convert --json`` writes."""
         task, totals = self.task, self.totals
         is_written = not self.damages and not task.conversion.dry_run
         return {
@@ -187,7 +187,7 @@ def plan(
 
 
 def _is_finished(source: PartitionPath, manifest: Manifest, target: OfTarget, name: str) -> bool:
-    """Whether an earlier run has written a partition. Raises :class:`UsageError` if that was changed since."""
+    """Return whether an earlier run has written a partition. Raises :class:`UsageError` if that was changed since."""
     key = target.prefix + name
     if manifest.is_done(key, files_that_are_read(source)) or manifest.is_done(key, files_of(source)):
         return True
@@ -298,8 +298,8 @@ def _begin(task: ConvertTask) -> PartitionOutput:
 
 
 def _first_offset(source: PartitionPath) -> int:
-    """Where the new log's first segment begins: with a segment of the source, as the batch that has the log start
-    offset is kept whole."""
+    """Return where the new log's first segment begins: with a segment of the source, as the batch that has the log
+    start offset is kept whole."""
     segments = from_log_start(source).segments(source.segments)
     return segments[0].base_offset if segments else 0
 

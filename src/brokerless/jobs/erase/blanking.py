@@ -46,7 +46,7 @@ class Blanking:
         return [parse_path(each) for each in self.fields]
 
     def action(self) -> dict[str, Any]:
-        """As a manifest has it."""
+        """Return the action as a manifest names it."""
         if not self.fields:
             return {"kind": "blank"}
         found: dict[str, Any] = {
@@ -103,7 +103,7 @@ def blank_values(
 
 
 def edits_of(found: BlankedValue) -> RecordEdits:
-    """What changed of a value, as a manifest has it."""
+    """Return what changed of a value, as a manifest has it."""
     edits: list[tuple[int, int, str]] = []
     growth = 0
     for start, end, new in (piece for each in found.edits for piece in each.split()):

@@ -67,7 +67,7 @@ class WrittenHashes:
                 self._sizes[base] += len(each)
 
     def files(self) -> dict[str, ManifestFile]:
-        """Of logs in which a batch is touched, by name, their sizes and hashes."""
+        """Return the size and SHA-256 of each log in which a batch is touched, by name."""
         logs = {names.segment_file(base, "log"): base for base, each in self._hashes.items() if each is not None}
         return {
             name: ManifestFile(name, self._sizes[base], None, sha256.hexdigest())

@@ -46,7 +46,7 @@ class TouchedBatch:
     edits: tuple[RecordEdits, ...] | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """As a manifest has it."""
+        """Return the object that a manifest has."""
         return {
             "baseOffset": self.base_offset,
             "lastOffset": self.last_offset,

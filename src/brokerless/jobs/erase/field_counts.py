@@ -14,10 +14,10 @@ from brokerless.values import Int64, members
 
 
 class FieldCount(Struct, rename="camel", forbid_unknown_fields=True):
-    """Of the selected values of one partition. ``field``: its path. ``held``: values in which something was blanked;
-    ``empty``: those in which it was null or empty already, or is left out as its schema permits; ``lacking``: those
-    that have no such field, be it in one element of an array, so that what was to be erased may have another name
-    there; ``first_lacking``: the offset of the first of them, None without one."""
+    """The counts of a field in the selected values of one partition. ``field``: its path. ``held``: values in which
+    something was blanked; ``empty``: those in which it was null or empty already, or is left out as its schema permits;
+    ``lacking``: those that have no such field, be it in one element of an array, so that what was to be erased may have
+    another name there; ``first_lacking``: the offset of the first of them, None without one."""
 
     field: str
     held: Int64 = 0
@@ -35,7 +35,7 @@ class FieldCount(Struct, rename="camel", forbid_unknown_fields=True):
                 self.first_lacking = offset
 
     def as_dict(self) -> dict[str, Any]:
-        """As a manifest has it."""
+        """Return the object that a manifest has."""
         return members(self)
 
 
@@ -53,7 +53,7 @@ class TopicField:
     first_lacking: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """As ``erase --json`` writes it."""
+        """Return the object that ``erase --json`` writes."""
         return {
             "topic": self.topic,
             "field": self.field,
@@ -64,7 +64,7 @@ class TopicField:
         }
 
     def finding(self) -> Finding | None:
-        """What to check, if any value lacks the field."""
+        """Return what to check, if any value lacks the field."""
         if not self.lacking:
             return None
         values, lack = ("value", "lacks") if self.lacking == 1 else ("values", "lack")

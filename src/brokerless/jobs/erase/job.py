@@ -122,7 +122,7 @@ class ErasedPartition:
         return self.task.partition
 
     def as_dict(self) -> dict[str, Any]:
-        """As ``erase --json`` writes it."""
+        """Return the object that ``erase --json`` writes."""
         task, totals = self.task, self.totals
         is_written = not self.damages and not task.erasure.dry_run
         return {

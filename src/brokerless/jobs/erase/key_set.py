@@ -65,7 +65,7 @@ class KeyFinder:
         put_keys(self._seed, keys.data, keys.ends, self._table, self._bits)
 
     def find(self, columns: RecordColumns) -> NDArray[np.bool_]:
-        """Whether each row has one of the keys: bool, shape ``(rows,)``. A record without a key has none."""
+        """Return whether each row has one of the keys: bool, shape ``(rows,)``. A record without a key has none."""
         from brokerless.jobs.erase.key_set_kernels import find_keys
 
         found = np.zeros(columns.rows, np.uint8)

@@ -87,6 +87,6 @@ class Matcher:
             self._match = condition_match(selection.where or "", topic, partition)
 
     def match(self, decoded: DecodedRecords) -> NDArray[np.bool_]:
-        """Whether each row is selected: bool, shape ``(rows,)``. Control records never are. Raises UsageError where the
-        condition fails on a record."""
+        """Return whether each row is selected: bool, shape ``(rows,)``. Control records never are. Raises UsageError
+        where the condition fails on a record."""
         return self._match(decoded) & ~np.repeat(decoded.is_control, decoded.given)

@@ -71,7 +71,7 @@ class _Salted(LenientValue, frozen=True):
 
 
 def is_selection(described: Mapping[str, Any], selection: Selection) -> bool:
-    """Whether a selection is the one that a manifest describes. Raises :class:`WrongJsonError`."""
+    """Return whether a selection is the one that a manifest describes. Raises :class:`WrongJsonError`."""
     try:
         salt = bytes.fromhex(from_members(described, _Salted).salt)
     except ValueError as error:
@@ -227,7 +227,7 @@ def load_manifest(path: str) -> SignedManifest:
 
 
 def finished_partitions(path: str, request: Request, to: Location) -> dict[str, dict[str, Any]]:
-    """What an earlier run of the same request wrote and committed in ``to``, by the path of the target. Raises
+    """Return what an earlier run of the same request wrote and committed in ``to``, by the path of the target. Raises
     :class:`UsageError` for the manifest of another request."""
     if not os.path.lexists(local(path)):
         return {}
@@ -248,7 +248,7 @@ def finished_partitions(path: str, request: Request, to: Location) -> dict[str, 
 
 
 def unwritten_partitions(path: str) -> dict[str, dict[str, Any]]:
-    """What an earlier run could not write, by the path of the target."""
+    """Return what an earlier run could not write, by the path of the target."""
     if not os.path.lexists(local(path)):
         return {}
     every = load_manifest(path).value.get("notWritten", [])
@@ -298,7 +298,7 @@ def public_bytes(key: Ed25519PublicKey) -> bytes:
 
 
 def is_signed_by(manifest: SignedManifest, key: bytes) -> bool:
-    """Whether the signature is that of the key with these 32 bytes. Raises UsageError without the library."""
+    """Return whether the signature is that of the key with these 32 bytes. Raises UsageError without the library."""
     from cryptography.exceptions import InvalidSignature
 
     _, ed25519 = _cryptography()

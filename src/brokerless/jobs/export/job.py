@@ -135,7 +135,8 @@ def run(task: ExportTask, done: Done) -> ExportTaskResult:
 
 
 def _filled(task: ExportTask, records: ExportReader, written: tuple[ParquetFile, ...]) -> ExportTaskResult:
-    """Of offsets that earlier runs lacked. What is wrong after them was for those runs, as is what is damaged still."""
+    """Return the result for offsets that earlier runs lacked. What is wrong after them was for those runs, as is what
+    is damaged still."""
     within = [each for each in records.left_out if each[0] < task.end]
     left_out = tuple((first, None if last is None else min(last, task.end - 1)) for first, last in within)
     is_through = records.is_decided and all(last is not None for _, last in left_out)

@@ -16,8 +16,8 @@ from brokerless.offset_spans import Span, union
 
 
 def present(source: PartitionPath, span: Span, end_offset: int) -> tuple[list[Span], list[Finding]]:
-    """Which of some offsets a log has now, which ends at ``end_offset``; and findings about those that it lacks still.
-    What compaction took meanwhile counts as there."""
+    """Return which of some offsets a log has now, which ends at ``end_offset``; and findings about those that it lacks
+    still. What compaction took meanwhile counts as there."""
     first, after = max(span[0], source.start_offset or 0), span[1]
     if first >= after:
         return [], []
@@ -39,9 +39,9 @@ def present(source: PartitionPath, span: Span, end_offset: int) -> tuple[list[Sp
 
 
 def intact(source: PartitionPath, span: Span) -> list[Span]:
-    """Which of some offsets are in batches of a log whose checksums are right, and that begin among them: the first
-    records of others were exported. What compaction took meanwhile is not, as nothing shows that it is not damaged; nor
-    are wrapper messages, whose first offset only their records have."""
+    """Return which of some offsets are in batches of a log whose checksums are right, and that begin among them: the
+    first records of others were exported. What compaction took meanwhile is not, as nothing shows that it is not
+    damaged; nor are wrapper messages, whose first offset only their records have."""
     first, after = span
     found: list[Span] = []
     try:

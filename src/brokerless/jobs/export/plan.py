@@ -62,7 +62,7 @@ def plan(
     export: Export,
     refuse: Refuse | None = None,
 ) -> ExportPlan:
-    """What is new in partitions, which are in ``sources``, the paths that were given; nothing is written yet.
+    """Return what is new in partitions, which are in ``sources``, the paths that were given; nothing is written yet.
     ``refuse`` is called for each topic that cannot go where it should, now and when the plan is executed; others go on.
     Without it, the first one ends the export.
 

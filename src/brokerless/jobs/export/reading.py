@@ -198,7 +198,7 @@ class ExportReader:
             self._leave_out_rest(finding)
 
     def _is_elsewhere(self, file: str, position: int) -> bool:
-        """Whether it was passed by the run before, or is for the next one."""
+        """Return whether it was passed by the run before, or is for the next one."""
         old, before = self._known_until
         new, after = self._ahead[0][0] if self._ahead else ("", None)
         is_old = file == old and before is not None and position < before
@@ -232,7 +232,7 @@ class ExportReader:
         self.next_offset = max(self.next_offset, self._highest + 1)
 
     def _goes_on(self, batches: Batches) -> bool:
-        """Whether all of them are what comes next, one after the other, and none is for another run."""
+        """Return whether all of them are what comes next, one after the other, and none is for another run."""
         before = np.concatenate([[max(self._highest, self.start - 1)], batches.end_of_records[:-1]])
         is_up = bool((batches.entry_offset > np.maximum.accumulate(before)).all())
         return is_up and not self._ahead and int(batches.end_of_records[-1]) < self._stable

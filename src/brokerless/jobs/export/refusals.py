@@ -48,7 +48,7 @@ class Refusals:
 
 
 def reason_of(error: BaseException) -> str:
-    """What an error says, with what to do about a full disk or a missing right."""
+    """Return what an error says, with what to do about a full disk or a missing right."""
     text = str(error) or type(error).__name__
     if isinstance(error, RefusedTopicError) or text.endswith(_GOES_ON):
         return text
@@ -59,7 +59,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def as_findings(partitions: Iterable[PartitionPath], report: Report) -> Refuse:
-    """What reports refused topics as findings."""
+    """Return what reports refused topics as findings."""
     firsts: dict[str, str] = {}
     for each in partitions:
         firsts.setdefault(each.topic or "", each.path)

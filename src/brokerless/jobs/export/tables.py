@@ -44,8 +44,8 @@ class PlannedTables:
     refusals: Refusals = field(default_factory=Refusals)
 
     def load(self, topic: str) -> ExportState | None:
-        """What a topic's table says was exported. Raises :class:`RefusedTopicError` where another topic has its name,
-        which for many engines and file systems is the same in upper and lower case."""
+        """Return what a topic's table says was exported. Raises :class:`RefusedTopicError` where another topic has its
+        name, which for many engines and file systems is the same in upper and lower case."""
         other = self.names.setdefault(table_name(topic).casefold(), topic)
         if other != topic:
             raise RefusedTopicError(topic, same_table(other, topic))
@@ -174,7 +174,7 @@ def same_table(other: str, topic: str) -> str:
 
 
 def _new_records(tasks: Sequence[ExportTask], readers: Sequence[PartitionReader]) -> Iterator[pa.RecordBatch]:
-    """What is exported now, to find the schemas that it names; damage is reported when the rows are read."""
+    """Yield what is exported now, to find the schemas that it names; damage is reported when the rows are read."""
 
     def ignore(_: Finding) -> None: ...
 

@@ -123,7 +123,8 @@ def tasks_of(
 
 
 def _new_offsets(source: PartitionPath, exported: Exported | None, findings: list[Finding]) -> Span | None:
-    """From where the last run ended, or the log starts, to where the log ends; None if nothing can be read."""
+    """Return the offsets from where the last run ended, or the log starts, to the end of the log; None if nothing can
+    be read."""
     if not source.segments:
         findings.extend(source.findings)
         return None
@@ -166,7 +167,8 @@ def _new_offsets(source: PartitionPath, exported: Exported | None, findings: lis
 
 
 def _findings_of_batchless_end(source: PartitionPath) -> list[Finding]:
-    """What is wrong with a last segment in which no batch begins: as there is no offset to read, no task opens it."""
+    """Return what is wrong with a last segment in which no batch begins: as there is no offset to read, no task opens
+    it."""
     findings: list[Finding] = []
     last = source.segments[-1]
     if last.size:
@@ -181,7 +183,7 @@ def _findings_of_batchless_end(source: PartitionPath) -> list[Finding]:
 
 
 def _findings_after_last_batch(source: PartitionPath, start: int) -> list[Finding]:
-    """What is wrong after the last batch of a log of which all was exported before ``start``: an earlier run has
+    """Return what is wrong after the last batch of a log of which all was exported before ``start``: an earlier run has
     reported it, and left it to the next one."""
     findings: list[Finding] = []
     last = source.segments[-1]
@@ -201,7 +203,7 @@ def left_out_before(exported: Exported | None, tasks: Iterable[ExportTask]) -> l
 
 
 def _is_live(source: PartitionPath) -> bool:
-    """Whether a broker may be writing to it."""
+    """Return whether a broker may be writing to it."""
     return not paths.is_remote(source.path) and is_locked(Path(paths.local(source.path)).resolve().parent)
 
 
@@ -229,7 +231,7 @@ def _tasks_after(
 
 
 def _fills(source: PartitionPath, exported: Exported | None, end: int) -> tuple[list[Span], list[Finding]]:
-    """What was missing or damaged in earlier runs and is there now, and findings about what is missing still."""
+    """Return what was missing or damaged in earlier runs and is there now, and findings about what is missing still."""
     filled: list[Span] = []
     findings: list[Finding] = []
     if exported is None:
@@ -245,7 +247,7 @@ def _fills(source: PartitionPath, exported: Exported | None, end: int) -> tuple[
 
 
 def _missing_after(source: PartitionPath, segment: SegmentPaths) -> list[Finding]:
-    """What is missing between the segments of two tasks; within one, it is found as they are read."""
+    """Return what is missing between the segments of two tasks; within one, it is found as they are read."""
     after = next((each.base_offset for each in source.segments if each.base_offset > segment.base_offset), None)
     for each in open_segments(source, ignore, Range(segment.base_offset, after)):
         finding = missing_segment(each.partition, each.segment, each.file)

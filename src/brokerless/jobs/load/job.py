@@ -145,7 +145,7 @@ def run_task(task: LoadTask, done: Done) -> LoadTaskResult | BrokerlessError:
 
 
 def count_without_key(task: LoadTask, done: Done) -> int:
-    """What is counted of records whose partition nothing decides but how many came before."""
+    """Return what is counted of records whose partition nothing decides but how many came before."""
     inputs, rows = task.inputs, 0
     inputs.done = done
     router = Router(task.loading.routing, task.loading.settings.batch_size)
@@ -159,7 +159,7 @@ def count_without_key(task: LoadTask, done: Done) -> int:
 
 
 def _plan(inputs: InputFiles, to: Destination, loading: Loading) -> list[LoadTask]:
-    """None if there cannot be any, as something comes from stdin."""
+    """Return the tasks of a load in parts; none where something comes from stdin, which cannot be divided."""
     if STDIN in inputs.files:
         return []
     # Compressed messages of format v0 have their offsets inside, where they are not changed afterwards.
@@ -221,7 +221,8 @@ def _successful(
 
 
 def _together(parts: Iterable[LoadTaskResult]) -> Loaded:
-    """What was loaded in all. Raises what one pass through all files would have raised where parts do not fit."""
+    """Return what was loaded in all. Raises what one pass through all files would have raised where parts do not
+    fit."""
     columns: tuple[str, ...] | None = None
     found: dict[tuple[str, int], LoadedPartition] = {}
     unknown: set[str] = set()

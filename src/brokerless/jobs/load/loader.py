@@ -247,7 +247,7 @@ class Loader:
         return loaded
 
     def loaded(self) -> Loaded:
-        """What was written, or would have been; after :meth:`finish`."""
+        """Return what was written, or would have been; after :meth:`finish`."""
         partitions = (
             LoadedPartition(
                 topic, partition, each.batcher.records, size_in_bytes=each.size, first_offset=each.first_offset,

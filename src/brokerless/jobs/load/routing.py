@@ -134,7 +134,7 @@ class Router:
         return partitions
 
     def _by_key(self, rows: pa.RecordBatch) -> NDArray[np.int32]:
-        """Where Kafka's producers would send these rows."""
+        """Return where Kafka's producers would send these rows."""
         count = self._placement.partitions or 1
         if count == 1:
             return np.zeros(rows.num_rows, np.int32)

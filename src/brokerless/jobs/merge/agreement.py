@@ -51,7 +51,7 @@ class Agreement:
     epoch: int | None = None
 
     def left_out(self, replica: Replica) -> NDArray[np.bool_]:
-        """Which of a replica's batches are of another history."""
+        """Return which of a replica's batches are of another history."""
         return replica.batches["last"] >= self.until
 
 
@@ -68,7 +68,7 @@ def rank(replicas: Sequence[Replica]) -> list[int]:
 
 
 def agree(replicas: Sequence[Replica], order: Sequence[int]) -> list[Agreement]:
-    """How far each replica has the history of the first in ``order``, by the replica's number."""
+    """Return how far each replica has the history of the first in ``order``, by the replica's number."""
     leading = replicas[order[0]]
     starts = leading.starts
     agreements: dict[int, Agreement] = {}
@@ -101,7 +101,7 @@ def _most(leading: Replica, replica: Replica) -> int:
 
 
 def _same_until(leading: Replica, replica: Replica) -> int:
-    """Where the last batch that both have ends before the first that differs."""
+    """Return where the last batch that both have ends before the first that differs."""
     most = _most(leading, replica)
     ours, theirs = replica.batches, leading.batches
     if not len(ours) or not len(theirs):

@@ -111,8 +111,8 @@ def starts_of(batches: NDArray[np.void], recorded: Epochs, begin: int) -> Starts
 
 
 def joined(starts: Starts, others: Starts, until: int) -> Starts:
-    """What two logs know that are the same before ``until``, the first of them better: epochs that only the other
-    knows, and less uncertainty of those that both know."""
+    """Return what two logs know that are the same before ``until``, the first of them better: epochs that only the
+    other knows, and less uncertainty of those that both know."""
     found = {each.epoch: each for each in starts}
     for number, each in enumerate(others):
         if each.earliest >= until:
@@ -148,7 +148,7 @@ def has_epoch(batches: NDArray[np.void]) -> NDArray[np.bool_]:
 
 
 def is_same(batches: NDArray[np.void], others: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Whether batches are the same in pairs, but for what no checksum covers."""
+    """Return whether batches are the same in pairs, but for what no checksum covers."""
     same = np.ones(len(batches), np.bool_)
     for name in ("first", "last", "size", "checksum", "magic"):
         same &= batches[name] == others[name]

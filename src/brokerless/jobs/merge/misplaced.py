@@ -22,7 +22,8 @@ _BITS = 2
 
 
 def without_moved(founds: Sequence[RecoveredLog]) -> list[RecoveredLog]:
-    """What was found of each replica, without batches that belong to other offsets: their bytes count as damaged."""
+    """Return what was found of each replica, without batches that belong to other offsets: their bytes count as
+    damaged."""
     return [_without(found, _are_moved(found, [*founds[:at], *founds[at + 1 :]])) for at, found in enumerate(founds)]
 
 

@@ -46,7 +46,7 @@ class Divergence:
 
 
 def contributions(filled: MergedBatches) -> tuple[Contribution, ...]:
-    """Which replica gave what, by offset."""
+    """Return which replica gave what, by offset."""
     batches, givers = filled.batches, filled.givers
     if not len(batches):
         return ()
@@ -65,7 +65,7 @@ def contributions(filled: MergedBatches) -> tuple[Contribution, ...]:
 
 
 def divergences(replicas: Sequence[Replica], agreements: Sequence[Agreement]) -> tuple[Divergence, ...]:
-    """What is left out of each replica as another history."""
+    """Return what is left out of each replica as another history."""
     found: list[Divergence] = []
     for number, (replica, agreement) in enumerate(zip(replicas, agreements, strict=True)):
         batches = replica.batches[agreement.left_out(replica)]
@@ -107,7 +107,7 @@ def losses(
     start: int,
     end: int,
 ) -> list[Loss]:
-    """What is in no replica of ``[start, end)``, and what no one knows the end of."""
+    """Return what is in no replica of ``[start, end)``, and what no one knows the end of."""
     batches = filled.batches
     found: list[Loss] = []
     for first, last in _bounded(filled.holes, replicas, leading, start=start, end=end):

@@ -100,7 +100,7 @@ def _meet(batches: NDArray[np.void], holes: Sequence[Span]) -> NDArray[np.bool_]
 
 
 def _fit(batches: NDArray[np.void], between: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Whether epochs would not fall if these batches were among those others, by offset."""
+    """Return whether epochs would not fall if these batches were among those others, by offset."""
     stamped = between[has_epoch(between)]
     if not len(stamped):
         return np.ones(len(batches), np.bool_)

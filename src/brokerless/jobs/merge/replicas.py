@@ -78,8 +78,9 @@ def read_replicas(
 def begin_of(
     found: RecoveredLog, recorded: Epochs, replicas: Sequence[Replica], agreements: Sequence[Agreement]
 ) -> tuple[int, int]:
-    """Where the first segment and the log of the leading replica begin, also where files of it are missing at the
-    start: a broker records the first epoch again when it deletes old records, and leaves no index without its log."""
+    """Return where the first segment and the log of the leading replica begin, also where files of it are missing at
+    the start: a broker records the first epoch again when it deletes old records, and leaves no index without its
+    log."""
     offsets = [offset for _, offset in recorded[:1]]
     for entry in found.files.paths[0].orphaned_files:
         named = names.parse_segment_file(entry.name)
@@ -106,7 +107,7 @@ def begin_of(
 def end_of(
     replicas: Sequence[Replica], agreements: Sequence[Agreement], leading: Replica, filled: MergedBatches
 ) -> int:
-    """Where the merged log ends, or once ended."""
+    """Return where the merged log ends, or once ended."""
     ends = [leading.end, *(loss.last_offset + 1 for loss in leading.losses if loss.last_offset is not None)]
     ends += [
         replica.end

@@ -103,7 +103,8 @@ def check_segment(task: VerifyTask, done: Done) -> SegmentCheck:
 
 
 def find_damaged_ranges(task: VerifyTask) -> list[DamagedRange]:
-    """What of a segment is in no intact batch; neighbours of one kind are one range where there are thousands."""
+    """Return what of a segment is in no intact batch; neighbours of one kind are one range where there are
+    thousands."""
     segment = task.segment
     regions = bounded_regions()
     pending: list[Region] = []
@@ -208,7 +209,7 @@ def not_exported(
 
 
 def is_left_out(found: DamagedRange, exported: Exported) -> bool:
-    """Whether a table lacks any offset of a range before the end of what was exported."""
+    """Return whether a table lacks any offset of a range before the end of what was exported."""
     if found.firstOffset is None:
         return True
     first, end = _span(found.firstOffset, found.lastOffset)
@@ -222,7 +223,7 @@ def _span(first: int, last: int | None) -> Span:
 
 
 def _is_being_written(task: VerifyTask) -> bool:
-    """Whether a broker may be about to write the rest of the last batch."""
+    """Return whether a broker may be about to write the rest of the last batch."""
     path = task.partition.path
     is_last = task.segment == task.partition.segments[-1]
     return is_last and not paths.is_remote(path) and is_locked(Path(paths.local(path)).resolve().parent)
@@ -245,7 +246,8 @@ def _of_segment(task: VerifyTask, value: SegmentCheck, run_id: str) -> Checked:
 
 
 def _of_partition(partition: PartitionPath, rest: Iterable[Finding], ledger: Ledger, run_id: str) -> Checked:
-    """What concerns a partition as a whole: names, first segments, markers, checkpoints, and overlapping segments."""
+    """Return what concerns a partition as a whole: names, first segments, markers, checkpoints, and overlapping
+    segments."""
     findings = [*check_directory(partition), *_overlaps(partition, ledger), *rest]
     ranges = [_missing(each) for each in findings if each.kind == Kind.MISSING_SEGMENT]
     return Checked(
@@ -284,7 +286,7 @@ def _has_transactions(partition: PartitionPath, ledger: Ledger) -> bool:
 
 
 def _without(checked: Checked, findings: Sequence[Finding], ranges: Sequence[DamagedRange]) -> Checked:
-    """Only what was not known before."""
+    """Return only findings that were not known before."""
     known = {(each.kind, each.position, each.offset) for each in findings}
     seen = {(each.kind, each.position, each.firstOffset) for each in ranges}
     return replace(

@@ -242,7 +242,7 @@ class _Run:
             yield place
 
     def _exported(self, copies: Copies) -> dict[str, Exported]:
-        """How far each partition is in its table."""
+        """Return how far each partition is in its table."""
         topics = {each.topic or "" for own in copies.values() for each in own}
         loaded = tables.load_states(self._settings, topics)
         self._result.refused |= loaded.refused
@@ -292,7 +292,7 @@ class _Run:
                     self._ledger.add_tried(each, exported[name], self._result.id)
 
     def _is_reached(self, copies: tuple[PartitionPath, ...], exported: Exported | None) -> bool:
-        """Whether any copy goes as far as the table, so that others may be older."""
+        """Return whether any copy goes as far as the table, so that others may be older."""
         ends = (end_offset(each, self._ledger) for each in copies if each.segments)
         return exported is not None and any(end >= exported.next_offset for end in ends)
 

@@ -90,13 +90,13 @@ def path_of(path: str) -> str:
 
 
 def version_of(segment: SegmentPaths) -> str:
-    """What changes when a segment's log does."""
+    """Return what changes when a segment's log does."""
     log = segment.log
     return f"{log.size}/{log.modified}/{log.identity}"
 
 
 def tried_version(partition: PartitionPath, exported: Exported) -> str:
-    """What changes when an export of a partition may find more: its segments, or what the table has of it."""
+    """Return what changes when an export of a partition may find more: its segments, or what the table has of it."""
     own = [str(exported), *(f"{each.log.name}/{version_of(each)}" for each in partition.segments)]
     return hashlib.sha256("\n".join(own).encode(errors="surrogatepass")).hexdigest()
 
@@ -169,12 +169,12 @@ class Ledger:
         return self.entries.get((kind, path_of(path)))
 
     def is_new(self, segment: SegmentPaths) -> bool:
-        """Whether this state of a segment was not verified yet."""
+        """Return whether this state of a segment was not verified yet."""
         known = self.get("segment", segment.log.path)
         return known is None or known.version != version_of(segment)
 
     def was_tried(self, partition: PartitionPath, exported: Exported) -> bool:
-        """Whether a run exported all of this state of a partition that the table, in its state, can get."""
+        """Return whether a run exported all of this state of a partition that the table, in its state, can get."""
         known = self.get("tried", partition.path)
         return known is not None and known.version == tried_version(partition, exported)
 

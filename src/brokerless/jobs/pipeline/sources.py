@@ -89,7 +89,7 @@ def select_copies(
 
 
 def is_selected(topic: str, settings: Settings) -> bool:
-    """Whether a topic goes into a table."""
+    """Return whether a topic goes into a table."""
     if _matches(topic, settings.exclude):
         return False
     if names.is_internal(topic):

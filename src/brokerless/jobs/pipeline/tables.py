@@ -70,8 +70,8 @@ def target_of(settings: Settings) -> Location:
 
 
 def load_state(settings: Settings, topic: str) -> ExportState | None:
-    """How far a topic is in its table; None for one without a table. Raises :class:`RefusedTopicError` for a table that
-    cannot be read, or is not the topic's."""
+    """Return how far a topic is in its table; None for one without a table. Raises :class:`RefusedTopicError` for a
+    table that cannot be read, or is not the topic's."""
     found = _load(settings, topic)
     return found.state if isinstance(found, TableState) else found
 
@@ -93,7 +93,7 @@ def renew(settings: Settings, topics: Iterable[str], say: Say) -> None:
 
 
 def load_states(settings: Settings, topics: Iterable[str]) -> LoadedStates:
-    """How far topics are in their tables; and why some cannot be in one, while the others can. Raises
+    """Return how far topics are in their tables; and why some cannot be in one, while the others can. Raises
     :class:`UsageError` for tables that were made with other settings, also where nothing is new."""
     export = export_settings(settings)
     states: dict[str, ExportState | None] = {}
@@ -118,8 +118,8 @@ def load_states(settings: Settings, topics: Iterable[str]) -> LoadedStates:
 
 
 def next_offsets(settings: Settings, partitions: Iterable[PartitionPath]) -> dict[str, dict[str, int]]:
-    """Where each partition goes on after what its table has, by topic and number, as Spark's ``startingOffsets`` takes
-    it; -2 (the earliest) for one of which nothing is in a table."""
+    """Return where each partition goes on after what its table has, by topic and number, as Spark's ``startingOffsets``
+    takes it; -2 (the earliest) for one of which nothing is in a table."""
     states: dict[str, ExportState | None] = {}
     found: dict[str, dict[str, int]] = {}
     for each in partitions:
@@ -159,7 +159,7 @@ def save_findings(settings: Settings, ledger: Ledger) -> None:
 
 
 def _known_states(settings: Settings, topics: Iterable[str]) -> dict[str, ExportState]:
-    """How far topics are in their tables, of those that have one that says it."""
+    """Return how far topics are in their tables, of those that have one that says it."""
     found: dict[str, ExportState] = {}
     for topic in topics:
         with suppress(UsageError):
@@ -169,7 +169,7 @@ def _known_states(settings: Settings, topics: Iterable[str]) -> dict[str, Export
 
 
 def _is_in_table(found: DamagedRange, state: ExportState | None, partition: int | None) -> bool | None:
-    """Whether a table has the offsets of a damaged range: :data:`brokerless.jobs.pipeline.schemas.DAMAGED`."""
+    """Return whether a table has the offsets of a damaged range: :data:`brokerless.jobs.pipeline.schemas.DAMAGED`."""
     exported = None if state is None else state.partitions.get(partition or 0)
     if exported is None or found.firstOffset is None:
         return None
@@ -213,7 +213,7 @@ def _replace(settings: Settings, name: str, rows: pa.Table) -> None:
 
 
 def place_of(settings: Settings, topic: str) -> str:
-    """Where a topic's table is, for people."""
+    """Return where a topic's table is, for people."""
     if settings.form == "parquet":
         return export_state.topic_directory(settings.root, topic).path
     return _store(settings).describe(topic)
@@ -225,7 +225,7 @@ def _store(settings: Settings) -> Tables:
 
 
 def _own_store(settings: Settings) -> Any:
-    """Where no topic's table can be: another namespace, or a directory of another kind of name."""
+    """Return where no topic's table can be: another namespace, or a directory of another kind of name."""
     if settings.form == "iceberg":
         catalog = replace(settings.catalog, namespace=settings.catalog.namespace + _OWN)
         return open_store("iceberg", target_of(settings), catalog)

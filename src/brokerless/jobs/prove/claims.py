@@ -127,12 +127,12 @@ class UnwrittenClaim(LenientValue, frozen=True):
 
 
 def parse_unwritten(manifest: SignedManifest) -> tuple[UnwrittenClaim, ...]:
-    """As :func:`parse_claims`."""
+    """Parse the partitions that were not written, as :func:`parse_claims` does."""
     return _parse(manifest, "notWritten", UnwrittenClaim)
 
 
 def parse_directories(manifest: SignedManifest) -> tuple[DirectoryClaim, ...]:
-    """As :func:`parse_claims`."""
+    """Parse the directories of a manifest, as :func:`parse_claims` does."""
     return _parse(manifest, "directories", DirectoryClaim)
 
 

@@ -78,7 +78,7 @@ class Proof:
         return not any(each.severity == "error" for each in self.findings)
 
     def as_dict(self) -> dict[str, Any]:
-        """As ``prove --json`` writes it."""
+        """Return the object that ``prove --json`` writes."""
         return {
             "manifest": self.path,
             "holds": self.holds,
@@ -286,7 +286,7 @@ class _Action(LenientValue, frozen=True):
 
 
 def _blanking(manifest: SignedManifest) -> Blanking | None:
-    """None where records were removed."""
+    """Return how values were blanked; None where records were removed."""
     action = manifest.value["action"]
     if action.get("kind") == "remove":
         return None

@@ -332,7 +332,7 @@ def _check_blanked(record: BlankedRecord, name: str, path: str, check: Check, se
 
 
 def _has_edits(value: bytes | None, edits: RecordEdits) -> bool:
-    """Whether the new bytes of edits are where they have to be in a value."""
+    """Return whether the new bytes of edits are where they have to be in a value."""
     return not edits or (value is not None and all(value[at : at + len(new) // 2].hex() == new for at, _, new in edits))
 
 

@@ -174,7 +174,8 @@ def _offset_at(columns: RecordColumns, ends: NDArray[np.int32], at: int) -> int:
 
 
 def _is_telling(pattern: bytes) -> bool:
-    """Whether bytes are text that is hardly there by chance: with a letter, or of 8 characters; not true or false."""
+    """Return whether bytes are text that is hardly there by chance: with a letter, or of 8 characters; not true or
+    false."""
     try:
         text = pattern.decode()
     except UnicodeDecodeError:

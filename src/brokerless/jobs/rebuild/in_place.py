@@ -197,7 +197,7 @@ def undo(paths: Sequence[str], to: str, *, force: bool = False) -> tuple[str, ..
 
 
 def _has_run(path: Path, saved: Mapping[str, str]) -> bool:
-    """Whether a log of the metadata is here that is not one of those that were saved."""
+    """Return whether a log of the metadata is here that is not one of those that were saved."""
     return any(
         saved.get(f"{METADATA}/{log.name}") != hashlib.sha256(read_own(Location(str(log)), _LIMIT)).hexdigest()
         for log in (path / METADATA).glob("*.log")

@@ -161,8 +161,8 @@ class Rebuild:
         return list(cluster_records(self.cluster, self.level))
 
     def server_properties(self, node_id: int) -> dict[str, str]:
-        """What ``server.properties`` of a node has to say, by name; paths are absolute. Raises :class:`UsageError` for
-        no such node."""
+        """Return what ``server.properties`` of a node has to say, by name; paths are absolute. Raises
+        :class:`UsageError` for no such node."""
         node = next((each for each in self.nodes if each.node_id == node_id), None)
         if node is None:
             raise UsageError(f"the rebuilt cluster has no node {node_id}")
@@ -184,8 +184,8 @@ class _State:
 
 
 def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Rebuild:
-    """What would be written into ``to``, and what is lost. Raises :class:`UsageError` for disks of several clusters and
-    for what cannot be written, and UnreadableError."""
+    """Return what would be written into ``to``, and what is lost. Raises :class:`UsageError` for disks of several
+    clusters and for what cannot be written, and UnreadableError."""
     if options.reset_to is not None and options.data == "in-place":
         raise UsageError("in place no log is changed, and positions are in logs; give --data copy or link")
     in_bucket = _in_bucket(options)
@@ -295,7 +295,7 @@ def _put_in(
     findings: list[Finding],
     lost: list[str],
 ) -> FromBucket | None:
-    """What the rebuilt cluster has of a bucket; findings about that come first."""
+    """Return what the rebuilt cluster has of a bucket; findings about that come first."""
     if bucket is None:
         return None
     brokers = {each.node_id for each in nodes if each.is_broker}
@@ -345,7 +345,7 @@ def _state(disks: Sequence[Disk], options: RebuildOptions, findings: list[Findin
 
 
 def _is_dynamic(replica: MetadataReplica | None) -> bool:
-    """Whether voters are in the log."""
+    """Return whether voters are in the log."""
     return replica is not None and replica.kraft_version > 0
 
 

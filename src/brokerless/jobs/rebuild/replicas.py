@@ -125,7 +125,7 @@ def _unreadable_file(replica: DiskReplica) -> Finding | None:
 
 
 def _add(there: list[HeldReplica], held: HeldReplica, report: Callable[[Finding], None]) -> None:
-    """Of two replicas on one node, the longer one: a broker ends at its start where it finds both."""
+    """Add a replica; of two on one node, the longer one: a broker ends at its start where it finds both."""
     same = next((each for each in there if each.node == held.node), None)
     if same is not None:
         worse, better = sorted((same, held), key=lambda each: each.end)

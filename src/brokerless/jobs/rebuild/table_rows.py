@@ -20,7 +20,7 @@ _MECHANISMS = {name: number for number, name in SCRAM_MECHANISMS.items()}
 
 
 def is_tables(path: str) -> bool:
-    """Whether a path names tables as JSON Lines, and no log or snapshot."""
+    """Return whether a path names tables as JSON Lines, and no log or snapshot."""
     return path.endswith((".json", ".jsonl", ".ndjson"))
 
 

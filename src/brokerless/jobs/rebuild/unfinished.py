@@ -58,7 +58,7 @@ def unfinished_directories(to: Path) -> dict[str, int]:
 
 
 def has_started(directory: Path) -> bool:
-    """Whether a node has run on a new directory: it begins a log of the metadata after the snapshot."""
+    """Return whether a node has run on a new directory: it begins a log of the metadata after the snapshot."""
     return any((directory / _METADATA).glob("*.log"))
 
 

@@ -134,7 +134,7 @@ class _Finder:
                 return
 
     def _behind(self, chunk: Chunk, valid: NDArray[np.bool_], bad: int) -> int | None:
-        """Where the next true batch is after a damaged one."""
+        """Return where the next true batch is after a damaged one."""
         batches, positions = chunk.batches, chunk.positions
         following = bad + 1
         if following == len(batches) or not valid[following]:
@@ -180,7 +180,7 @@ class _Finder:
             row = bad + 1
 
     def _damages(self, chunk: Chunk, batches: Batches) -> dict[int, Damage]:
-        """Why batches do not decode, by their positions in the file."""
+        """Return why batches do not decode, by their positions in the file."""
         damages: dict[int, Damage] = {}
         is_huge = False
         for decoded in self._decoder.decode(chunk.buffer, batches, chunk.base):
@@ -259,8 +259,8 @@ class _Finder:
         return region
 
     def _is_inner(self, position: int) -> bool:
-        """Whether what looks like a message may be one of those in a damaged wrapper message, as far as that says where
-        it ends; their offsets count from the wrapper's, and so go back."""
+        """Return whether what looks like a message may be one of those in a damaged wrapper message, as far as that
+        says where it ends; their offsets count from the wrapper's, and so go back."""
         header = read_headers(self._file.read(position, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
         if not header.is_legacy[0] or header.codec[0]:
             return False
@@ -304,8 +304,8 @@ def decode_batch(buffer: NDArray[np.uint8], batch: Batches, max_batch_bytes: int
 
 
 def _checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.bool_]:
-    """Whether checksums are right. Where the chain of sizes leads into garbage, it may claim gigabytes: what is large
-    is examined only if its header makes sense."""
+    """Return whether checksums are right. Where the chain of sizes leads into garbage, it may claim gigabytes: what is
+    large is examined only if its header makes sense."""
     from brokerless.format.read.batch_candidate_kernels import find_candidates
 
     matches = np.ones(len(batches), np.bool_)
@@ -318,6 +318,6 @@ def _checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.
 
 
 def _is_possible(batches: Batches) -> NDArray[np.bool_]:
-    """Whether what no checksum covers makes sense. Of v2, that is the offset, the leader epoch and the magic, where
-    everything above 2 is read as 2 (``FileLogInputStream``); of v0 and v1 only the offset."""
+    """Return whether what no checksum covers makes sense. Of v2, that is the offset, the leader epoch and the magic,
+    where everything above 2 is read as 2 (``FileLogInputStream``); of v0 and v1 only the offset."""
     return (batches.magic >= 0) & (batches.entry_offset >= 0) & (batches.last_offset >= batches.entry_offset)

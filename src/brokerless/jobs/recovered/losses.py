@@ -58,7 +58,7 @@ def find_losses(
     is_compacted: bool,
     is_end_empty: bool = False,
 ) -> Iterator[Loss]:
-    """What is missing in ``[start_offset, end_offset)``, in order.
+    """Yield what is missing in ``[start_offset, end_offset)``, in order.
 
     ``is_end_empty``: nothing says that a record was between the last one and ``end_offset``, where a segment begins
     that is empty: then compaction may have taken all before it.
@@ -89,7 +89,7 @@ def find_losses(
 
 
 def are_side_by_side(saved: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Whether each is directly after the one before it in a file, so that no bytes can be missing; bool."""
+    """Return whether each is directly after the one before it in a file, so that no bytes can be missing; bool."""
     found = np.zeros(len(saved), np.bool_)
     same_file = saved["file"][1:] == saved["file"][:-1]
     found[1:] = same_file & (saved["position"][1:] == saved["position"][:-1] + saved["size"][:-1])
@@ -109,8 +109,8 @@ class _Spans:
         self._reach = np.maximum.accumulate(self._high)
 
     def candidates(self, first: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[Rows, Rows]:
-        """Which of them may have offsets in common with each of some ``[first, end)``; none where the first is not
-        before the second."""
+        """Return which of them may have offsets in common with each of some ``[first, end)``; none where the first is
+        not before the second."""
         return np.searchsorted(self._reach, first, side="right"), np.searchsorted(self._low, end)
 
     def inside(self, begin: int, stop: int, first: int) -> tuple[Region, ...]:

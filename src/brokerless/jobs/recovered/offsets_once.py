@@ -70,7 +70,7 @@ class OffsetsOnce:
         return Chunk(buffer, chunk.base, read_headers(buffer, scan_batches(buffer).positions))
 
     def _are_over_next(self, chunk: Chunk, firsts: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which batches have fewer records than offsets, and reach to where the next one begins."""
+        """Return which batches have fewer records than offsets, and reach to where the next one begins."""
         batches = chunk.batches
         is_sparse = ~batches.is_legacy & (batches.count <= batches.end_of_records - batches.entry_offset)
         is_over_next = is_sparse.copy()

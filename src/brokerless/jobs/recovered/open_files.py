@@ -126,8 +126,8 @@ def with_open_files(
     list_again: Callable[[FilesT], FilesT],
     work: Callable[[FilesT, OpenFiles], ResultT],
 ) -> ResultT:
-    """What ``work`` makes of files that were listed and are open now; of files that were listed again, where they are
-    others meanwhile. While nothing but that happens, the last try takes what has their names."""
+    """Return what ``work`` makes of files that were listed and are open now; of files that were listed again, where
+    they are others meanwhile. While nothing but that happens, the last try takes what has their names."""
     for number in range(TRIES + 1):
         is_last = number == TRIES
         try:

@@ -85,7 +85,7 @@ class RecoveredLog:
         return is_known or bool(self.intact["compacted"].any() or gaps.any())
 
     def losses(self, saved: NDArray[np.void], regions: Regions) -> Iterator[Loss]:
-        """What is missing if these batches are saved."""
+        """Return what is missing if these batches are saved."""
         end = max([self.end, _indexed_end(self.files), *(each.stop for each in self.lost)])
         start = min([self.start, *(each.start for each in self.lost)])
         last = max((each.base_offset for each in self.files.paths[0].segments), default=None)
@@ -331,7 +331,7 @@ def _report(files: PartitionFiles, intact: NDArray[np.void], choice: BatchSelect
 
 
 def _indexed_end(files: PartitionFiles) -> int:
-    """Where the log ends at least, by what stands beside the live segments."""
+    """Return where the log ends at least, by what stands beside the live segments."""
     end = 0
     for file in files.files:
         if file.index is None:

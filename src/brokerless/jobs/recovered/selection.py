@@ -108,7 +108,7 @@ class _Cluster:
         """By row: the offsets of a batch of the log that was not taken, and that no other one has."""
 
     def take_each_offset_once(self, supported: NDArray[np.bool_]) -> dict[int, _Part | None]:
-        """Which rows are taken, and of which only parts are: a consumer takes the rest of a batch."""
+        """Return which rows are taken, and of which only parts are: a consumer takes the rest of a batch."""
         order = self._rows[np.lexsort((self._rows, ~supported[self._rows]))]
         taken = dict(self._take(order, supported))
         everything = union(span for spans in taken.values() for span in spans)
@@ -165,7 +165,7 @@ def _with_parts(intact: NDArray[np.void], parts: dict[int, _Part]) -> tuple[NDAr
 
 
 def _neighbours(intact: NDArray[np.void]) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Rows, Rows]:
-    """Whether an intact batch is right before and directly after each; where it ends, and where it begins, as
+    """Return whether an intact batch is right before and directly after each; where it ends, and where it begins, as
     offsets."""
     before = intact["follows"]
     has_next = np.append(before[1:], False)
@@ -205,8 +205,8 @@ def _misplaced(
 
 
 def _is_near_past_last(intact: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Whether a batch, or the one before or after it, has records past its last offset: their base offset is wrong as
-    well, but it is what a broker has assigned."""
+    """Return whether a batch, or the one before or after it, has records past its last offset: their base offset is
+    wrong as well, but it is what a broker has assigned."""
     near = intact["past_last"].copy()
     near[1:] |= intact["past_last"][:-1]
     near[:-1] |= intact["past_last"][1:]
@@ -214,9 +214,9 @@ def _is_near_past_last(intact: NDArray[np.void]) -> NDArray[np.bool_]:
 
 
 def _is_supported(intact: NDArray[np.void], base_offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether a file shows that a batch belongs where it is: it begins the file at its base offset, or a neighbour
-    goes on where it ends, or ends where it begins, or it has offsets in common with such a batch directly before it
-    and goes on after it (KAFKA-19407)."""
+    """Return whether a file shows that a batch belongs where it is: it begins the file at its base offset, or a
+    neighbour goes on where it ends, or ends where it begins, or it has offsets in common with such a batch directly
+    before it and goes on after it (KAFKA-19407)."""
     if not len(intact):
         return np.zeros(0, np.bool_)
     before, has_next, end, following = _neighbours(intact)

@@ -96,7 +96,8 @@ def timeline_rows(segments: pa.Table, damaged: Collection[str] = ()) -> list[Row
 
 
 def _has_times(row: Row) -> bool:
-    """Not if a timestamp is impossible: beside it, all others would be one point."""
+    """Return whether times can be drawn: not if a timestamp is impossible, next to which all others would be one
+    point."""
     times = (row["minTimestamp"], row["maxTimestamp"])
     return all(time is not None and 0 <= time < END_OF_TIME_MS for time in times)
 
@@ -143,7 +144,8 @@ def largest_topics(rows: Iterable[Row]) -> list[str]:
 
 
 def batch_size_rows(batch_sizes: pa.Table) -> list[Row]:
-    """How many batches of which size, of all topics; sizes between the smallest and the largest are all there."""
+    """Return how many batches of which size, of all topics; sizes between the smallest and the largest are all
+    there."""
     counts: dict[int, list[int]] = {}
     for row in rows_of(batch_sizes):
         counted = counts.setdefault(row["fromBytes"], [0, 0, 0])

@@ -139,7 +139,7 @@ def throughput(figures: Figures) -> altair.Chart:
 
 
 def batch_sizes(figures: Figures) -> altair.Chart:
-    """How many batches are how large (``batchSizes``), by powers of two."""
+    """Return how many batches are how large (``batchSizes``), by powers of two."""
     alt, rows = vega_altair(), batch_size_rows(figures["batchSizes"])
     chart = (
         alt.Chart(alt.InlineData(values=rows))

@@ -67,7 +67,7 @@ def gather(
     done: Done = ignore,
     say: Say = ignore,
 ) -> Figures:
-    """As :func:`gather_audited`, without the audits."""
+    """Return the figures of :func:`gather_audited` without the audits."""
     return gather_audited(
         directory, partitions, max_batch_bytes=max_batch_bytes, processes=processes, done=done, say=say
     )[0]
@@ -123,7 +123,7 @@ def findings_table(audits: Iterable[PartitionAudit], of_directory: Iterable[Find
 
 
 def transactions_table(audits: Iterable[PartitionAudit]) -> pa.Table:
-    """How many transactions ended in which way, for each partition that has any."""
+    """Return how many transactions ended in which way, for each partition that has any."""
     rows = [
         {
             "topic": each.topic,
@@ -140,7 +140,8 @@ def transactions_table(audits: Iterable[PartitionAudit]) -> pa.Table:
 
 
 def lag_table(partitions: Iterable[PartitionReader], segments: pa.Table) -> pa.Table:
-    """How far each group's committed offsets are from the ends of those partitions that are here, the largest first."""
+    """Return how far each group's committed offsets are from the ends of those partitions that are here, the largest
+    first."""
     ends: dict[tuple[str | None, int | None], int] = {}
     columns = (arrow.values(segments[name]) for name in ("topic", "partition", "baseOffset", "lastOffset"))
     for topic, partition, base, last in zip(*columns, strict=True):

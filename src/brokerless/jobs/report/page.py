@@ -136,7 +136,7 @@ def _own(name: str) -> str:
 
 
 def _table(view: TableView, rows: Sequence[Row]) -> dict[str, Any]:
-    """What the page has of a table; a column that is empty in all rows is left out."""
+    """Return what the page has of a table; a column that is empty in all rows is left out."""
     values = {each: [_exact(each.of(row)) for row in rows[:MOST_ROWS]] for each in view.columns}
     shown = [each for each, of_column in values.items() if any(value not in (None, "") for value in of_column)]
     columns = [{"name": each.name, "label": each.label, "kind": each.kind} for each in shown]
@@ -225,7 +225,7 @@ def _tiles(rows: dict[str, list[Row]], findings: list[Row], outcome: Outcome | N
 
 
 def _start(start: StartOutcome | None) -> tuple[str, str]:
-    """Whether a broker would start, and what that would cost; HTML."""
+    """Return whether a broker would start, and what that would cost; HTML."""
     if start is None:
         return "not known", "only of a whole local log directory with its meta.properties"
     if start.refused:

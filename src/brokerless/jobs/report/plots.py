@@ -48,7 +48,7 @@ class Plots:
         return charts.throughput(self.figures)
 
     def batch_sizes(self) -> altair.Chart:
-        """How many batches are how large."""
+        """Return how many batches are how large."""
         return charts.batch_sizes(self.figures)
 
     def compression(self) -> altair.Chart:

@@ -40,8 +40,8 @@ def topic_sizes_table(
     say: Say = ignore,
     processes: int | None = None,
 ) -> pa.Table:
-    """What each of the largest topics takes, and would take: a row for what is there and one for each format and codec,
-    with its smallest batches. What is damaged is left out; the audit reports it."""
+    """Return what each of the largest topics takes, and would take: a row for what is there and one for each format and
+    codec, with its smallest batches. What is damaged is left out; the audit reports it."""
     of_topics: dict[str, int] = {}
     for each in partitions:
         of_topics[_key(each)] = of_topics.get(_key(each), 0) + each.size

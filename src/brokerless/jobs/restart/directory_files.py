@@ -179,7 +179,8 @@ def check_cleaner_checkpoints(directories: Sequence[LogDirectory]) -> Iterator[F
 
 
 def check_commits(directories: Sequence[LogDirectory]) -> Iterator[Finding]:
-    """What a broker deletes, and what it serves, though a commit was cut short, as it does not know of commits."""
+    """Yield what a broker deletes, and what it serves, though a commit was cut short, as it does not know of
+    commits."""
     for partition in (each for directory in directories for each in (*directory.partitions, *directory.others)):
         for finding in partition.findings:
             if finding.kind == Kind.UNCOMMITTED and partition.is_unfinished:
@@ -192,8 +193,8 @@ def check_commits(directories: Sequence[LogDirectory]) -> Iterator[Finding]:
 
 
 def is_deleted(partition: PartitionPath) -> bool:
-    """Whether a broker removes a directory when it starts that is more than what a killed run has left: one that waits
-    for its deletion, or a partition of which a commit was cut short before it had its name."""
+    """Return whether a broker removes a directory when it starts that is more than what a killed run has left: one that
+    waits for its deletion, or a partition of which a commit was cut short before it had its name."""
     is_committed = any(each.kind == Kind.UNCOMMITTED for each in partition.findings)
     return partition.state == "delete" and (is_committed or not partition.is_unfinished)
 
@@ -224,16 +225,16 @@ def loaded_directories(directory: LogDirectory) -> tuple[list[LoadedDirectory], 
 
 
 def _ending(metadata: PartitionMetadata) -> Iterator[Finding]:
-    """Why a broker ends at an emptied ``partition.metadata``, also one with other directories: at what else it cannot
-    parse, it takes the directory offline."""
+    """Yield why a broker ends at an emptied ``partition.metadata``, also one with other directories: at what else it
+    cannot parse, it takes the directory offline."""
     if not Path(metadata.file).stat().st_size:
         text = "it is empty, and a broker ends at it as it loads its logs (NullPointerException)"
         yield Finding("error", Kind.PARTITION_METADATA_CORRUPT, metadata.file, message=text)
 
 
 def _parse(name: str) -> tuple[str, int, names.PartitionState] | None:
-    """As ``LocalLog.parseTopicPartitionName``, which takes more than Kafka itself would give; None where that
-    throws."""
+    """Parse a directory's name as ``LocalLog.parseTopicPartitionName`` does, which takes more names than Kafka makes;
+    None where that throws."""
     state: names.PartitionState = "live"
     for suffix in ("delete", "future", "stray"):
         if name.endswith(f"-{suffix}"):

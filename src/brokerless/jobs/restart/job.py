@@ -223,7 +223,7 @@ def _path(directory: LogDirectory) -> str:
 def _known_state(
     metadata: PartitionPath | None, now_ms: int, node_id: int | None, version: str, max_batch_bytes: int | None
 ) -> KnownState:
-    """By KRaft's own log, up to where it ends after its recovery."""
+    """Return the state that KRaft's own log has, up to where it ends after its recovery."""
     end_offset = None
     if metadata is not None and metadata.segments:
         restart = plan_restart(metadata, {}, now_ms, clean=False, max_batch_bytes=max_batch_bytes)
@@ -353,7 +353,7 @@ def plan_partition(
 
 
 def _tiered_start(partition: PartitionPath, directory: DirectoryRestart | None) -> int | None:
-    """Where a tiered log begins after a start, in remote storage; None where it begins on the disk."""
+    """Return where a tiered log begins after a start, in remote storage; None where it begins on the disk."""
     place = partition.topic or "", partition.partition or 0
     setting = read_topic_setting(partition.location, place[0], REMOTE_STORAGE)
     deletions = () if directory is None else directory.remote_deletions
@@ -377,7 +377,7 @@ def known_settings(directory: DirectoryRestart | None, partition: PartitionPath)
 
 
 def _without_id(partition: PartitionPath) -> Finding | None:
-    """Why a partition is stray, whatever the cluster's metadata says."""
+    """Return why a partition is stray, whatever the cluster's metadata says."""
     if partition.topic in (None, names.CLUSTER_METADATA):
         return None
     place = partition.topic or "", partition.partition or 0, partition.state, partition.path
@@ -425,8 +425,8 @@ class _PlannedFiles:
                     yield str(self._plan.directory / names.segment_file(base_offset, kind))
 
     def trusted_end(self, report: Report, report_index: Report) -> int:
-        """Where the log ends by its last segment and the last entry of its index, which nobody checks after a clean
-        stop (``LogSegment.readNextOffset``)."""
+        """Return where the log ends by its last segment and the last entry of its index, which nobody checks after a
+        clean stop (``LogSegment.readNextOffset``)."""
         base_offset = self._plan.segments[-1]
         end, last, position, is_found = base_offset, base_offset, 0, True
         if self._plan.files.has(base_offset, "offset-index"):
@@ -464,7 +464,7 @@ def _offset(lines: Lines, name: str) -> int | None:
 
 
 def _lost(lost_from: list[tuple[str, int]], end_offset: int) -> LostRecords:
-    """What is intact in files from some position on, and not before ``end_offset``."""
+    """Return what is intact in files from some position on, and not before ``end_offset``."""
     batches = records = 0
     first: int | None = None
     last: int | None = None

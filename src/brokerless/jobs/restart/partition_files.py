@@ -35,8 +35,8 @@ _OFFSET = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def unloadable(partition: PartitionPath, max_batch_bytes: int | None = None) -> Iterator[Finding]:
-    """Why a broker would not load a partition's directory, whatever its segments hold; it then ends, or takes the whole
-    log directory offline where it has another one."""
+    """Yield why a broker would not load a partition's directory, whatever its segments hold; it then ends, or takes the
+    whole log directory offline where it has another one."""
     yield from check_file_names(partition.foreign)
     for segment in partition.segments:
         if segment.size > MAX_INT32:  # FileRecords
@@ -103,14 +103,14 @@ def _unloadable_quorum(partition: PartitionPath, max_batch_bytes: int | None) ->
 
 
 def _is_first(partition: PartitionPath) -> bool:
-    """Whether the newest snapshot is the one with which a directory was formatted, and the log has all after it: a
-    broker starts although that one is empty, or ends before its footer."""
+    """Return whether the newest snapshot is the one with which a directory was formatted, and the log has all after it:
+    a broker starts although that one is empty, or ends before its footer."""
     log = partition.segments[0].base_offset if partition.segments else None
     return _snapshot_offset(partition) == log == 0
 
 
 def _is_damaged(snapshot: PartitionReader, max_batch_bytes: int | None) -> bool:
-    """Whether a batch of it cannot be read; one that is cut off is none."""
+    """Return whether a batch of it cannot be read; one that is cut off is none."""
     damage: list[Finding] = []
     options = ReadOptions(["offset"], control=True, max_batch_bytes=max_batch_bytes, on_damage=damage.append)
     for _ in snapshot.read(options):

@@ -17,8 +17,8 @@ from brokerless.log.settings.definitions import refusal, versions
 
 
 def refused_settings(state: ClusterState, path: str, version: str) -> Iterator[Finding]:
-    """What ``version`` refuses, as errors for topics and warnings for brokers; and what only another version refuses
-    that could start with this metadata, as warnings. ``path``: of the metadata."""
+    """Yield what ``version`` refuses, as errors for topics and warnings for brokers; and what only another version
+    refuses that could start with this metadata, as warnings. ``path``: of the metadata."""
     level = state.features.get(METADATA_VERSION, 0)
     for topic, values in state.topic_settings.items():
         for name, value in values.items():
@@ -61,6 +61,6 @@ def _refused_of_brokers(settings: Mapping[str, Mapping[str, str]], path: str, ve
 
 
 def _starts(version: str, level: int) -> bool:
-    """Whether a version starts with this ``metadata.version`` at all."""
+    """Return whether a version starts with this ``metadata.version`` at all."""
     least, most = LEVELS[version]
     return least <= level <= most

@@ -42,9 +42,9 @@ def remote_deletions(
     unserved: Collection[Place],
     objects: Objects | None = None,
 ) -> Iterator[RemoteDeletion]:
-    """What a node deletes of the partitions that it alone can lead. ``rows``: of the cluster's metadata, by topic ID
-    and partition; ``epochs``: of its partitions that are loaded, as they are once they are loaded; ``unserved``: what
-    is loaded and led by nobody; ``objects``: of the bucket."""
+    """Yield what a node deletes of the partitions that it alone can lead. ``rows``: of the cluster's metadata, by topic
+    ID and partition; ``epochs``: of its partitions that are loaded, as they are once they are loaded; ``unserved``:
+    what is loaded and led by nobody; ``objects``: of the bucket."""
     for (topic_id, partition), segments in storage.begun.items():
         topic, row = storage.topics.get(topic_id), rows.get((topic_id, partition))
         if topic is None or row is None or (topic, partition) in unserved or not leads(row, node_id):
@@ -57,7 +57,7 @@ def remote_deletions(
 
 
 def leads(row: Mapping[str, Any], node_id: int | None) -> bool:
-    """Whether a node is the only one that can lead a partition."""
+    """Return whether a node is the only one that can lead a partition."""
     return node_id in row["replicas"] and {*row["isr"]} <= {node_id}
 
 
@@ -87,7 +87,7 @@ def deletion_line(deletions: Collection[RemoteDeletion]) -> str:
 
 
 def count_deleted(deletions: Collection[RemoteDeletion]) -> str:
-    """How many remote segments are deleted, and of which partitions."""
+    """Return how many remote segments are deleted, and of which partitions."""
     count = sum(each.segments for each in deletions)
     places = [f"{each.topic}-{each.partition} {each.first_offset}..{each.last_offset}" for each in deletions]
     shown = ", ".join(places[:5]) + (f" and {len(places) - 5} more" if len(places) > 5 else "")

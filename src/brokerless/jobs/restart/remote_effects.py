@@ -48,9 +48,9 @@ def remote_effects(
     restart_of: Callable[[PartitionPath], Restart | None],
     objects: Objects | None,
 ) -> RemoteEffects:
-    """What the start of a node does; nothing is known without ``state``. ``served``: partitions that are loaded and
-    served; ``unserved``: led by nobody; ``restart_of``: the dry run of each; ``objects``: of the bucket, if that was
-    given."""
+    """Return what the start of a node does; nothing is known without ``state``. ``served``: partitions that are loaded
+    and served; ``unserved``: led by nobody; ``restart_of``: the dry run of each; ``objects``: of the bucket, if that
+    was given."""
     if state is None:
         return RemoteEffects()
     readers = map(PartitionReader, served.values())

@@ -91,7 +91,7 @@ def check_owners(properties: Iterable[MetaProperties], state: ClusterState) -> I
 
 
 def stray(each: LoadedDirectory, state: ClusterState | None, node: BrokerNode) -> Finding | None:
-    """Why a broker renames a partition's directory to ``-stray``; its topic is served without it."""
+    """Return why a broker renames a partition's directory to ``-stray``; its topic is served without it."""
     if each.state not in ("live", "future") or each.is_corrupt:
         return None
     path = f"{each.path.rstrip('/')}/{names.PARTITION_METADATA}"
@@ -221,7 +221,7 @@ def check_future(loaded: Sequence[LoadedDirectory], state: ClusterState, node: B
 
 
 def is_assigned_here(each: LoadedDirectory, state: ClusterState, node: BrokerNode) -> bool:
-    """Whether the metadata has a replica in the directory of the broker that it is in."""
+    """Return whether the metadata has a replica in the directory of the broker that it is in."""
     assigned = _assigned(state.partitions.get((each.topic_id or "", each.partition)), node)
     return assigned is not None and assigned == node.directory_ids.get(_parent(each))
 

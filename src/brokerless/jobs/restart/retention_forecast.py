@@ -57,15 +57,15 @@ class Retention:
 
 
 def settings_by_topic(cluster: Cluster) -> dict[str, Settings]:
-    """What the cluster's metadata sets for each topic, and for all of them by its brokers' defaults."""
+    """Return what the cluster's metadata sets for each topic, and for all of them by its brokers' defaults."""
     defaults = cluster.configs.get((_BROKER, ""), {})
     common = {name.removeprefix("log."): value for name, value in defaults.items() if name.startswith("log.")}
     return {topic: {**common, **cluster.configs.get((_TOPIC, topic), {})} for topic in cluster.topics.values()}
 
 
 def expiring(plan: RecoveryPlan, topic: str | None, own: Settings | None, now_ms: int) -> Retention | None:
-    """What retention deletes of a log that is loaded as planned. ``own``: the topic's settings, if they are known.
-    None if nothing goes; of Kafka's own topics nothing does by default."""
+    """Return what retention deletes of a log that is loaded as planned. ``own``: the topic's settings, if they are
+    known. None if nothing goes; of Kafka's own topics nothing does by default."""
     if topic == names.CLUSTER_METADATA or (own is None and names.is_internal(topic)) or not plan.segments:
         return None
     found = {name: (own or {})[name] for name in RETENTION_SETTINGS if name in (own or {})}
@@ -120,7 +120,7 @@ def _last_entry(plan: RecoveryPlan, base_offset: int) -> int | None:
 
 
 def _is_misread(plan: RecoveryPlan, base_offset: int) -> bool:
-    """Whether a broker takes a segment for older than its first batch, by the last entry of its time index."""
+    """Return whether a broker takes a segment for older than its first batch, by the last entry of its time index."""
     read = _last_entry(plan, base_offset)
     return read is not None and 0 <= read < _first_timestamp(plan, base_offset)
 
@@ -134,7 +134,7 @@ def _first_timestamp(plan: RecoveryPlan, base_offset: int) -> int:
 
 
 def config_of(found: Settings) -> LogConfig | None:
-    """None for settings that Kafka would not take."""
+    """Return the configuration that settings make; None for settings that Kafka would not take."""
     policy = ",".join(part.strip() for part in found.get("cleanup.policy", DEFAULTS.cleanup_policy).split(","))
     try:
         return LogConfig(

@@ -92,6 +92,6 @@ def _outcomes(
 
 
 def is_started_on(directory: LogDirectory) -> bool:
-    """Whether a directory is a broker's own, by its ``meta.properties``, and local."""
+    """Return whether a directory is a broker's own, by its ``meta.properties``, and local."""
     is_local = directory.kind == "log-directory" and not is_remote(directory.path)
     return is_local and any(each.name == names.META_PROPERTIES for each in directory.files.values())

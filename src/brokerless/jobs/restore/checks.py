@@ -24,7 +24,7 @@ _COMPARED = (
 
 
 def limits_of(settings: Settings, now_ms: int) -> Limits:
-    """What a topic's settings, defaults among them, let in and keep."""
+    """Return what a topic's settings, defaults among them, let in and keep."""
     retention = _number(settings, _RETENTION_MS)
     before, after = (_number(settings, f"message.timestamp.{each}.max.ms") for each in ("before", "after"))
     keeps_time = settings.get("message.timestamp.type", "CreateTime") == "CreateTime"
@@ -40,7 +40,7 @@ def limits_of(settings: Settings, now_ms: int) -> Limits:
 
 
 def check_topic(topic: TopicRestore, path: str) -> Iterator[Finding]:
-    """What is to be known before a topic is restored. An error is what the target would refuse."""
+    """Yield what is to be known before a topic is restored. An error is what the target would refuse."""
     yield from _check_configs(topic, path)
     yield from _check_retention(topic, path)
     yield from _check_refusals(topic, path)

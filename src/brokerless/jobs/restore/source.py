@@ -87,7 +87,7 @@ def choose_partitions(
 
 
 def source_cluster(partitions: Iterable[PartitionPath], max_batch_bytes: int | None = None) -> Cluster | None:
-    """What the cluster's metadata beside the source knows; None where it is not there, or cannot be read."""
+    """Return what the cluster's metadata beside the source knows; None where it is not there, or cannot be read."""
     for each in partitions:
         if each.topic == names.CLUSTER_METADATA and each.state == "live":
             with suppress(BrokerlessError):
@@ -103,7 +103,7 @@ def topic_configs(cluster: Cluster | None, topic: str) -> Mapping[str, str] | No
 
 
 def partition_count(cluster: Cluster | None, topic: str, partitions: Sequence[PartitionReader]) -> int:
-    """How many partitions a topic has by the metadata, or else by the last one that is there."""
+    """Return how many partitions a topic has by the metadata, or else by the last one that is there."""
     last = max((each.partition or 0) + 1 for each in partitions)
     topics = {} if cluster is None else cluster.topics
     known = [len(cluster.partitions.get(topic_id, ())) for topic_id in topics if cluster and topics[topic_id] == topic]
@@ -145,8 +145,8 @@ def measure(
 
 
 def _undecided(partition: PartitionReader, reading: Reading, end: int) -> tuple[int, int] | None:
-    """Where the first open transaction before ``end`` begins, and how many records there are from there on, which
-    nobody who reads what is committed gets."""
+    """Return where the first open transaction before ``end`` begins, and how many records there are from there on,
+    which nobody who reads what is committed gets."""
     if reading.isolation != "read_committed":
         return None
     start = transactions_of(partition.paths).last_stable_offset
@@ -160,7 +160,7 @@ def _undecided(partition: PartitionReader, reading: Reading, end: int) -> tuple[
 
 
 def open_transaction(partition: PartitionReader, end: int) -> int | None:
-    """Where the first transaction begins that has no end before ``end``; None without one."""
+    """Return where the first transaction begins that has no end before ``end``; None without one."""
     return transactions_of(partition.paths).open_at(end)
 
 
@@ -231,7 +231,7 @@ def _add(found: SourcePartition, batch: pa.RecordBatch, limits: Limits) -> Sourc
 
 
 def _codec_of(partition: PartitionReader) -> str:
-    """That of the last batch; a source without a batch has none."""
+    """Return the codec of the last batch; a source without a batch has none."""
     last = partition.segment_paths[-1:]
     codec = "none"
     with suppress(BrokerlessError):

@@ -63,7 +63,7 @@ class RewriteTask(ABC):
         """Bytes to read."""
 
     def place(self, config: LogConfig, topic_id: str | None = None) -> NewPartition:
-        """Where the partition is written. ``topic_id``: where it is not that of the task."""
+        """Return where the partition is written. ``topic_id``: where it is not that of the task."""
         return NewPartition(
             self.directory,
             self.topic,
@@ -178,9 +178,9 @@ def by_target(sources: Sequence[Source], to: Location) -> Iterator[OfTarget]:
 
 
 def own_names(sources: Sequence[LogDirectory]) -> list[str]:
-    """Which directory in the one that the user names each path is written to: ``""`` for that one itself. Several log
-    directories have the names of their sources, with so much of their paths that no two are the same: ``b1`` and
-    ``b2``, or ``b1/data`` and ``b2/data``.
+    """Return which directory in the one that the user names each path is written to: ``""`` for that one itself.
+    Several log directories have the names of their sources, with so much of their paths that no two are the same:
+    ``b1`` and ``b2``, or ``b1/data`` and ``b2/data``.
 
     Raises :class:`UsageError` for a path that is given twice, or has no name.
     """
@@ -206,8 +206,8 @@ def _parts(path: str) -> list[str]:
 
 
 def rewritten_topics(sources: Sequence[Source], named: Collection[str]) -> set[str]:
-    """Which of Kafka's own topics get other batches, instead of being copied unchanged: those that are ``named``, and
-    those whose directories are sources.
+    """Return which of Kafka's own topics get other batches, instead of being copied unchanged: those that are
+    ``named``, and those whose directories are sources.
 
     Raises :class:`UsageError` if KRaft's own log is among them, as no broker starts then.
     """

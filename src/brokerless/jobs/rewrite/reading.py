@@ -102,7 +102,7 @@ class RewriteReader:
         return (each.buffer for each in self.converted(converter, done))
 
     def converted(self, converter: BatchConverter, done: Done) -> Iterator[ConvertedBatches]:
-        """What becomes of the partition's batches, in log order, up to the first damage, which is reported."""
+        """Yield what becomes of the partition's batches, in log order, up to the first damage, which is reported."""
         source = self._source
         self._first = from_log_start(source)
         if not self._begins():
@@ -131,7 +131,7 @@ class RewriteReader:
         self._read_until = max(base_offset, before or 0)
 
     def _begins(self) -> bool:
-        """Whether the log reaches its log start offset; first segments that are missing are reported."""
+        """Return whether the log reaches its log start offset; first segments that are missing are reported."""
         finding = log_start_after_end(self._source)
         if finding is not None:
             self.report_finding(finding)
@@ -170,8 +170,8 @@ class RewriteReader:
                 del converted
 
     def _chosen(self, batches: Batches, totals: ConversionTotals) -> Batches:
-        """From the one on that has the log start offset; without what read_committed leaves out, which is added to what
-        went in."""
+        """Return the batches from the one on that has the log start offset, without what read_committed leaves out;
+        that is counted as read."""
         if not self._first.is_everything:
             batches = batches.take(self._first.batches(batches))
         if self._transactions is None:
@@ -211,7 +211,7 @@ class RewriteReader:
 
 
 def is_damage(finding: Finding) -> bool:
-    """Whether a finding keeps a partition from being written."""
+    """Return whether a finding keeps a partition from being written."""
     return finding.severity == "error" or finding.kind == Kind.TRUNCATED_BATCH
 
 

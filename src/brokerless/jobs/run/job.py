@@ -97,7 +97,7 @@ def in_order(results: Iterable[tuple[int, ValueT]]) -> Iterator[ValueT]:
 
 
 def choose(tasks: Sequence[Sized], say: Say) -> str:
-    """What ``spark`` of :func:`run` is if nothing is said: Spark where it pays and is there."""
+    """Return what ``spark`` of :func:`run` is if nothing is said: Spark where it pays and is there."""
     total = sum(task.size for task in tasks)
     if total < MANY_BYTES or len(tasks) < 2 or processors() < 2:
         return NONE

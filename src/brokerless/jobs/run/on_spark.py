@@ -45,7 +45,7 @@ _STOPPING = 30.0
 
 
 def what_is_missing() -> str | None:
-    """Why Spark cannot be started here, if it cannot."""
+    """Return why Spark cannot be started here, if it cannot."""
     if find_spec("pyspark") is None:
         return f"PySpark is not installed ({install_command('spark')})"
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
@@ -174,7 +174,7 @@ def run_on(
     say: Say,
     name: str,
 ) -> Generator[tuple[int, ValueT]]:
-    """As :func:`jobs.job.run`, on a context that is there. ``done`` is called when a task is finished."""
+    """Run tasks as :func:`jobs.job.run` does, on a context that exists. ``done`` is called when a task is finished."""
     if not tasks:
         return
     from pyspark.accumulators import AccumulatorParam
@@ -272,7 +272,7 @@ class _ProgressReporter:
 
 
 def _reason(raised: list[BaseException]) -> str:
-    """What Spark says in a hundred lines, in one: what Python raised on a worker, or why there was no worker."""
+    """Return what Spark says in a hundred lines, in one: what Python raised on a worker, or why there was no worker."""
     text = str(raised[0]) if raised else "results are missing"
     python = text.partition("Traceback (most recent call last):")[2]
     found = re.search(r"^\S.*$", python.lstrip("\n"), re.MULTILINE)

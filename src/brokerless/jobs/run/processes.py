@@ -42,7 +42,8 @@ _shared: _Shared | None = None
 def run_in_processes(
     work: Work[TaskT, ValueT], tasks: Sequence[TaskT], number: int, done: Done
 ) -> Generator[tuple[int, ValueT]]:
-    """As :func:`jobs.job.run`, in so many processes. Raises :class:`JobError` if one of them is killed."""
+    """Run tasks as :func:`jobs.job.run` does, in so many processes. Raises :class:`JobError` if one of them is
+    killed."""
     context = get_context("spawn")
     shared = _Shared(context.RawArray("q", len(tasks)), context.RawValue("b", 0))
     reported = 0

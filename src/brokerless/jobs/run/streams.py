@@ -47,7 +47,7 @@ def stream(
 
 
 def processes_for(tasks: Sequence[Sized], processes: int | None) -> int:
-    """In how many processes :func:`stream` does some tasks."""
+    """Return in how many processes :func:`stream` does some tasks."""
     number = min(processors() if processes is None else processes, len(tasks))
     meanwhile = sum(task.size for task in tasks) - max((task.size for task in tasks), default=0)
     return 1 if processes is None and meanwhile < SOME_BYTES else number

@@ -203,7 +203,7 @@ class _CarveOutput:
     def write(
         self, carving: Carving, partition: int, batches: NDArray[np.void]
     ) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
-        """Which of the batches were taken, and the names of files with a table."""
+        """Return which of the batches were taken, and the names of files with a table."""
         if carving.dry_run:
             return np.ones(len(batches), np.bool_), ()
         first, end = int(batches["first"][0]), int(batches["last"][-1]) + 1

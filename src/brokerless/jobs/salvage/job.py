@@ -190,7 +190,7 @@ def plan(
 
 
 def _target_partition(paths: Sequence[PartitionPath]) -> TargetPartition:
-    """What becomes of a partition's directories. Raises :class:`UsageError` if they are of two topics."""
+    """Return what becomes of a partition's directories. Raises :class:`UsageError` if they are of two topics."""
     topic = paths[0].topic or ""
     topic_id, _ = topic_ids_of(paths, "give the directories of one of them").get(topic, (None, ""))
     return TargetPartition(topic, paths[0].partition or 0, topic_id, tuple(each.path for each in paths))
@@ -311,8 +311,8 @@ def _write(
 
 
 def _base_offsets(task: SalvageTask, saved: NDArray[np.void], losses: Iterable[Loss]) -> list[int]:
-    """Where segments begin: where the source's do that something was saved of, or that are empty. One that follows what
-    is lost begins where that does, as a log with offsets missing between two segments is damaged."""
+    """Return where segments begin: where the source's do that something was saved of, or that are empty. One that
+    follows what is lost begins where that does, as a log with offsets missing between two segments is damaged."""
     if task.salvage.config is not None:
         return []
     saved_of = set(np.unique(saved["file"]).tolist())

@@ -64,8 +64,8 @@ class Table:
 
 
 def check_tables(to: Destination, topic: str, partitions: Collection[int], topic_id: str | None = None) -> ExportState:
-    """What is known of a topic's files. Raises :class:`UsageError` for a partition that is there already, and where
-    they are of another export; UnreadableError where that is not known."""
+    """Return what is known of a topic's files. Raises :class:`UsageError` for a partition that is there already, and
+    where they are of another export; UnreadableError where that is not known."""
     export_directory.check_target(to.location)
     before = export_state.load(to.location, topic)
     if before is None:

@@ -41,15 +41,15 @@ class BatchFinder:
         """Where batches begin, as far as headers were followed from the start; by path."""
 
     def spacing(self, place: Place, file: File) -> int:
-        """About how many bytes a large batch takes: by the offset index, which has an entry for each one, or by the
-        first headers."""
+        """Return about how many bytes a large batch takes: by the offset index, which has an entry for each one, or by
+        the first headers."""
         positions = self._indexed(place)
         if len(positions) < 2:
             positions = np.array(self._follow(place, file, file.size, _FEW_HOPS), np.int64)
         return int(np.median(np.diff(positions))) if len(positions) > 1 else 0
 
     def find(self, place: Place, file: File, position: int, length: int, least: int) -> tuple[int, Bytes]:
-        """Where a valid batch begins at or after ``position``, or else before it, but from ``least`` on; and
+        """Return where a valid batch begins at or after ``position``, or else before it, but from ``least`` on; and
         ``length`` bytes from there on, or the whole batch. Of no batch, there are no bytes."""
         for start in self._likely(place, file, position, least):
             buffer = self._window(file, start, length)
@@ -86,7 +86,7 @@ class BatchFinder:
         return None
 
     def _likely(self, place: Place, file: File, position: int, least: int) -> list[int]:
-        """Where a batch may begin at or after a position, or else the last one."""
+        """Return where a batch may begin at or after a position, or else the last one."""
         if position == place.start:
             return [position]
         known = self._indexed(place)
@@ -99,7 +99,7 @@ class BatchFinder:
         return [start for start in known[max(0, min(at, len(known) - 1)) :][:1].tolist() if start >= least]
 
     def _follow(self, place: Place, file: File, position: int, most: int) -> list[int]:
-        """Where batches begin by the sizes in their headers, up to the first one at or after a position."""
+        """Return where batches begin by the sizes in their headers, up to the first one at or after a position."""
         hops = self._hops.setdefault(file.path, [place.start])
         while hops[-1] < position and len(hops) < most:
             header = self._read(file, hops[-1], layouts.LOG_ENTRY_SIZE)
@@ -110,7 +110,7 @@ class BatchFinder:
         return hops
 
     def _indexed(self, place: Place) -> Int64s:
-        """Where batches begin, by the offset index; empty without a valid one."""
+        """Return where batches begin, by the offset index; empty without a valid one."""
         entry = place.segment.offset_index
         if entry is None:
             return _NONE
@@ -138,8 +138,8 @@ class BatchFinder:
 
 
 def offsets_of(places: Sequence[Place]) -> int | None:
-    """How many offsets there are, by the names of segments and the last batch of each partition; None where that is
-    not found quickly."""
+    """Return how many offsets there are, by the names of segments and the last batch of each partition; None where that
+    is not found quickly."""
     finder, total = BatchFinder(), 0
     for place, following in zip_longest(places, places[1:]):
         first = max(place.segment.base_offset, place.partition.log_start_offset)
@@ -158,7 +158,7 @@ def offsets_of(places: Sequence[Place]) -> int | None:
 
 
 def _whole_size(buffer: Bytes) -> int:
-    """How many bytes the batch at the start of a buffer takes, by its header; 0 if that cannot be."""
+    """Return how many bytes the batch at the start of a buffer takes, by its header; 0 if that cannot be."""
     if len(buffer) < layouts.LOG_ENTRY_SIZE:
         return 0
     at = layouts.position_of(layouts.LOG_ENTRY, "size")

@@ -101,5 +101,5 @@ def _levels(magic: int, codec: str, levels: Sequence[int]) -> Iterator[int | Non
 
 
 def is_too_large(choice: Choice, record_bytes: float) -> bool:
-    """Whether so many records would make a larger batch than a broker takes."""
+    """Return whether so many records would make a larger batch than a broker takes."""
     return choice.batch_records is not None and choice.batch_records * record_bytes > LARGEST

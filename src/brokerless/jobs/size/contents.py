@@ -69,7 +69,7 @@ class Contents:
                 setattr(self, name, mine + more)
 
     def scaled(self, factor: float) -> Contents:
-        """What these are a sample of."""
+        """Return what these are a sample of."""
         values: dict[str, Any] = {}
         for name in self.__slots__:
             own = getattr(self, name)
@@ -78,7 +78,7 @@ class Contents:
         return Contents(**values)
 
     def lightened(self, most: int) -> Contents:
-        """With the heaviest names alone, to hand to another process."""
+        """Return the same with the heaviest names alone, to hand to another process."""
         light = self.scaled(1.0)
         for name in ("by_key", "by_header", "by_producer", "by_hour"):
             setattr(light, name, Counter(dict(getattr(light, name).most_common(most))))
@@ -135,7 +135,7 @@ def decode_contents(
 
 
 def stored_bytes(group: BatchGroup, sizes: RecordSizes | None = None) -> Floats:
-    """What each record takes of its batch: by its share of the bytes before compression."""
+    """Return what each record takes of its batch: by its share of the bytes before compression."""
     sizes = measure(group.columns) if sizes is None else sizes
     share = (sizes.payload + sizes.lengths + 3).astype(np.float64)
     return share * np.repeat(group.batches.sizes * _parts(group) / np.add.reduceat(share, group.firsts), group.given)

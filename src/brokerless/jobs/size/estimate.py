@@ -139,8 +139,8 @@ class Estimator:
         return ratio, min(gain, 0.5 * ratio.value)
 
     def records(self) -> Estimate:
-        """How many records there are: by the records for each offset, if the number of offsets is known, or else for
-        each byte."""
+        """Return how many records there are: by the records for each offset, if the number of offsets is known, or else
+        for each byte."""
         sample = self.sample
         if not sample.rows:
             return Estimate(0.0, 0.0, 0.0)
@@ -166,8 +166,8 @@ class Estimator:
         return result, min(segment, target)
 
     def _mixed(self, choice: Choice, passes: dict[float, tuple[_Pass, Ratio]]) -> tuple[Ratio, float]:
-        """Of batches whose size depends on how those before were compressed: by the share of the log that is cut with
-        each estimate. ``passes``: by the logarithm of the estimate; more are added."""
+        """Return the ratio of batches whose size depends on how those before were compressed, by the share of the log
+        that is cut with each estimate. ``passes``: by the logarithm of the estimate; more are added."""
         row_bytes = float((self.sizes.payload + self.sizes.lengths).mean()) + 3
         size = choice.batch_bytes or 0
 
@@ -203,7 +203,8 @@ class Estimator:
         return each, self._ratio_of(each)
 
     def _ratio_of(self, each: _Pass) -> Ratio:
-        """By run where batches are small; else each batch is a block. The last one is not full, and left out."""
+        """Return the compression ratio by run where batches are small; else each batch is a block. The last one is not
+        full, and left out."""
         sample = self.sample
         fraction = sample.bytes_read / max(1, self.population.bytes)
         sizes, source, runs = each.sizes, each.source, each.runs
@@ -291,7 +292,7 @@ class Estimator:
 
 
 def _offsets(group: BatchGroup) -> int:
-    """How many offsets a run has, those that compaction took included."""
+    """Return how many offsets a run has, those that compaction took included."""
     return int(group.columns.offset[group.columns.rows - 1] - group.columns.offset[0]) + 1
 
 

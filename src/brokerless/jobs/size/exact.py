@@ -40,7 +40,7 @@ class SharedDecoder:
         self._decoded.clear()
 
     def decode(self, buffer: NDArray[np.uint8], batches: Batches, base: int = 0) -> Iterator[DecodedRecords]:
-        """As :meth:`Decoder.decode`, and what :meth:`flush` has of it."""
+        """Decode as :meth:`Decoder.decode` does, and yield what :meth:`flush` has of it."""
         key = batches.positions.tobytes(), base
         if key in self._decoded:
             yield from self._decoded[key]

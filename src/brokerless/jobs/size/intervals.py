@@ -62,7 +62,7 @@ def ratio_of(sizes: NDArray[Any], sources: NDArray[Any], fraction: float = 0.0) 
 def ratio_estimates(
     batch_size: int, source_bytes: float, row_bytes: float, seen: Callable[[float], Sequence[tuple[int, int]]]
 ) -> tuple[Floats, Floats]:
-    """How the estimate of the compression ratio moves while ``source_bytes`` (uncompressed, of records of
+    """Return how the estimate of the compression ratio moves while ``source_bytes`` (uncompressed, of records of
     ``row_bytes``) become batches: the bytes that are cut with each estimate, and the estimates.
 
     ``seen``: the payloads of batches, and their bytes before, that are cut with an estimate. A conversion begins with 1

@@ -132,7 +132,7 @@ def size_planned(
 
 
 def work_of(plans: Sequence[Plan]) -> int:
-    """What all tasks read and encode, about, in bytes."""
+    """Return what all tasks read and encode, about, in bytes."""
     return sum(task.size for _, _, own in plans for task in own)
 
 
@@ -220,7 +220,7 @@ def _estimate_all(task: SizeTask, estimator: Estimator, done: Done) -> dict[Choi
 
 
 def _crossovers(sample: Sample, contents: Contents) -> dict[tuple[int, str], int | None]:
-    """Without a codec, and with the one that is there, if older formats have it."""
+    """Return the crossovers without a codec, and with the present one, if older formats have it."""
     if not sample.rows:
         return {}
     kinds = contents.kinds.most_common(1)

@@ -60,8 +60,8 @@ def places_of(partitions: Sequence[PartitionPath], report: Report = ignore) -> l
 
 
 def _end_of_batches(partition: PartitionPath, report: Report) -> int:
-    """Where the last segment's batches end (bytes): its size, unless zeros are at its end, as ``log.preallocate``
-    leaves them after a kill. What cannot be opened is reported where it is read."""
+    """Return where the last segment's batches end (bytes): its size, unless zeros are at its end, as
+    ``log.preallocate`` leaves them after a kill. What cannot be opened is reported where it is read."""
     if not partition.segments:
         return 0
     last = partition.segments[-1]

@@ -80,7 +80,7 @@ class TopicSize:
         return min(same, key=lambda each: self.sizes[each].bytes, default=None)
 
     def as_dicts(self, price_per_gb: float | None = None) -> list[dict[str, Any]]:
-        """As ``size --json`` writes it: what is there, then one for each choice."""
+        """Return the objects that ``size --json`` writes: the present state, then one for each choice."""
         contents, kind, best = self.contents, self.kind, self.best
         now = {
             "topic": self.topic,

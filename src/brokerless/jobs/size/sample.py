@@ -133,7 +133,7 @@ class _Reader:
         return self._finder.touched
 
     def spacing(self, place: Place) -> int:
-        """About how many bytes a large batch takes."""
+        """Return about how many bytes a large batch takes."""
         try:
             with self._open(place) as file:
                 return self._finder.spacing(place, file)
@@ -228,7 +228,8 @@ def _breaks(group: BatchGroup, magic: int) -> NDArray[np.bool_]:
 
 
 def _may_continue(before: BatchGroup, after: BatchGroup, magic: int) -> bool:
-    """Whether a batch may have the last records of one run and the first ones of the next, if nothing were between."""
+    """Return whether a batch may have the last records of one run and the first ones of the next, if nothing were
+    between."""
     one, other = before.batches.take(slice(-1, None)), after.batches.take(slice(0, 1))
     names = ["timestamp_type"]
     if magic == layouts.MAGIC_V2:

@@ -69,8 +69,8 @@ class Limits:
 
 
 def refusal(partition: PartitionPath, settings: Settings | None, is_named: bool, was_compacted: bool) -> str | None:
-    """Why nothing of a partition may go; None if it may. ``settings``: its topic's, None where they are not known;
-    ``is_named``: the user has named the topic."""
+    """Return why nothing of a partition may go; None if it may. ``settings``: its topic's, None where they are not
+    known; ``is_named``: the user has named the topic."""
     if names.is_internal(partition.topic):
         return "Kafka's own topic"
     if settings is None:

@@ -101,9 +101,9 @@ def plan(
     named: Collection[str] = (),
     others: Iterable[LogDirectory] = (),
 ) -> Trim:
-    """What would go of a log directory; nothing is changed. ``partitions``: only of these. ``named``: topics that the
-    user has named. ``others``: the broker's other log directories, which may have the cluster's metadata and the
-    groups' offsets.
+    """Return what would go of a log directory; nothing is changed. ``partitions``: only of these. ``named``: topics
+    that the user has named. ``others``: the broker's other log directories, which may have the cluster's metadata and
+    the groups' offsets.
 
     Raises :class:`UsageError` for anything but a local log directory, and :class:`UnreadableError`.
     """
@@ -136,7 +136,7 @@ def plan(
 
 
 def _unreadable(partition: PartitionPath) -> str | None:
-    """Why nothing of a partition can be removed, or it is not known what; None where that is no reason."""
+    """Return why nothing of a partition can be removed, or it is not known what; None where that is no reason."""
     name = directory_name(partition.path)
     if Path(partition.path).is_symlink():
         return f"{name} is a symbolic link, and links are not followed"

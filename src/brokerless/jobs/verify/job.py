@@ -87,7 +87,8 @@ def verify(
     processes: int | None = None,
     turn: Turn | None = None,
 ) -> Generator[Finding | UnreadableError]:
-    """What :func:`verify_partition` finds in each partition, one after the other; where it would raise, the error.
+    """Yield what :func:`verify_partition` finds in each partition, one after the other; where it would raise, the
+    error.
 
     ``spark``, ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them. ``turn``: which
     segments are verified; what is said of a partition as a whole comes with its last one.

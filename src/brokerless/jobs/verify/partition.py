@@ -30,8 +30,8 @@ from brokerless.log.seek import log_start_after_end
 
 
 def verify_partition(partition: PartitionPath, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Iterator[Finding]:
-    """What is wrong or unexpected in a partition's directory: its names, then each segment's log and indexes, in order,
-    then the metadata files beside them.
+    """Yield what is wrong or unexpected in a partition's directory: its names, then each segment's log and indexes, in
+    order, then the metadata files beside them.
 
     A log that cannot be opened is a finding, unless it is the very path that was passed: then it raises
     :class:`UnreadableError`.
@@ -64,8 +64,8 @@ def verify_segment(
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     done: Callable[[int], object] = lambda _: None,
 ) -> Iterator[Finding]:
-    """What is wrong or unexpected in one segment, and its indexes. ``seen``: up to which offset the log went before,
-    and then what was in this one. ``done`` is called with the bytes that were read. Raises as
+    """Yield what is wrong or unexpected in one segment, and its indexes. ``seen``: up to which offset the log went
+    before, and then what was in this one. ``done`` is called with the bytes that were read. Raises as
     :func:`verify_partition`."""
     unreadable: list[Finding] = []
     alone = replace(partition, findings=())
@@ -80,14 +80,15 @@ def verify_segment(
 
 
 def verify_rest(partition: PartitionPath, has_transactions: bool) -> Iterator[Finding]:
-    """What is to be said of a partition when all its segments were read; nothing of one that was deleted meanwhile."""
+    """Yield what is to be said of a partition when all its segments were read; nothing of one that was deleted
+    meanwhile."""
     found = list(_verify_rest(partition, has_transactions))
     yield from () if found and is_gone(partition) else found
 
 
 def verify_epochs(partition: PartitionPath, epochs: LeaderEpochCheck, last_offset: int | None) -> list[Finding]:
-    """What of a partition's ``leader-epoch-checkpoint`` contradicts its batches, when all segments were read; nothing
-    of one that was deleted meanwhile."""
+    """Return what of a partition's ``leader-epoch-checkpoint`` contradicts its batches, when all segments were read;
+    nothing of one that was deleted meanwhile."""
     last = partition.segments[-1].base_offset if partition.segments else 0
     end = max(last, -1 if last_offset is None else last_offset + 1)
     found = list(check_epochs(partition, epochs, end, is_partition=False))

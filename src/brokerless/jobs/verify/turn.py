@@ -41,7 +41,7 @@ class VerifiedSegment(Value, frozen=True):
     errors: Int64
 
     def is_of(self, segment: SegmentPaths) -> bool:
-        """Whether the segment has not changed since."""
+        """Return whether the segment has not changed since."""
         return (self.size_in_bytes, self.modified) == (segment.size, segment.log.modified)
 
 

@@ -114,12 +114,12 @@ class Journal(Value, frozen=True, rename=None):
 
     @classmethod
     def begun(cls, query: tuple[str, int] | None = None) -> Journal:
-        """That of a commit which has changed nothing yet."""
+        """Return the journal of a commit that has changed nothing yet."""
         return cls(2, (), (), query, is_decided=False)
 
     @classmethod
     def of_several(cls, new: Sequence[Renaming], directories: Sequence[Path]) -> Journal:
-        """That of one of the log directories of a commit, undecided."""
+        """Return the journal of one of the log directories of a commit, undecided."""
         return replace(cls.begun(), new=tuple(new), together=tuple(map(str, directories)))
 
     def __post_init__(self) -> None:

@@ -25,7 +25,7 @@ class HiddenSegments:
     is_cut_short: bool = False
 
     def finding(self, path: str, name: str) -> Finding:
-        """What a reader reports of a partition's directory that is among them."""
+        """Return what a reader reports of a partition's directory that is among them."""
         if self.is_cut_short:
             severity, text = "warning", "a commit to this log directory was cut short"
         else:
@@ -69,7 +69,7 @@ def hidden_segments(directory: Location, *, is_listed: bool) -> HiddenSegments |
 
 
 def _is_going_on(directory: Location) -> bool:
-    """Whether somebody commits to a local log directory: holds its lock of commits."""
+    """Return whether somebody commits to a local log directory: holds its lock of commits."""
     try:
         lock = open_own(directory.local / names.COMMIT_LOCK, os.O_RDONLY)
     except FileNotFoundError:

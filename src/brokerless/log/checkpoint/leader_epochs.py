@@ -101,15 +101,16 @@ def assign(epochs: Epochs, epoch: int, offset: int) -> Epochs:
 
 
 def assign_batches(epochs: Epochs, batches: Batches) -> Epochs:
-    """As for batches that are appended: whatever another epoch is stamped with is assigned, and messages v0 and v1,
-    which have no epoch, make the log forget all epochs, as only its high watermark can then be trusted."""
+    """Assign the epochs of batches that are appended: whatever another epoch is stamped with is assigned, and messages
+    v0 and v1, which have no epoch, make the log forget all epochs, as only its high watermark can then be trusted."""
     for epoch, offset in _changes(batches):
         epochs = () if epoch == _LEGACY else assign(epochs, epoch, offset)
     return epochs
 
 
 def recover_batches(epochs: Epochs, batches: Batches) -> Epochs:
-    """As for batches that are found when a log is recovered: only an epoch larger than the latest is assigned."""
+    """Assign the epochs of batches that are found when a log is recovered: only an epoch larger than the latest is
+    assigned."""
     for epoch, offset in _changes(batches):
         if not epochs or epoch > epochs[-1][0]:
             epochs = assign(epochs, epoch, offset)
@@ -124,7 +125,7 @@ def _changes(batches: Batches) -> list[tuple[int, int]]:
 
 
 def truncate_from_end(epochs: Epochs, end_offset: int) -> Epochs:
-    """After the log was cut off at ``end_offset``: epochs that began there or later are gone."""
+    """Return the epochs of a log that was cut off at ``end_offset``: those that began there or later are gone."""
     kept = len(epochs)
     while kept and epochs[kept - 1][1] >= end_offset >= 0:
         kept -= 1
@@ -132,7 +133,8 @@ def truncate_from_end(epochs: Epochs, end_offset: int) -> Epochs:
 
 
 def truncate_from_start(epochs: Epochs, start_offset: int) -> Epochs:
-    """After the log begins at ``start_offset``: its epoch begins there, and those before are gone.
+    """Return the epochs of a log that now begins at ``start_offset``: its epoch begins there, and those before are
+    gone.
 
     A log that begins before its first epoch keeps all unchanged.
     """
@@ -143,9 +145,9 @@ def truncate_from_start(epochs: Epochs, start_offset: int) -> Epochs:
 
 
 def end_offset_for(epochs: Epochs, epoch: int, log_end_offset: int) -> tuple[int, int] | None:
-    """What a leader answers to a follower that asks where its last epoch ended (``OffsetsForLeaderEpoch``): the largest
-    epoch up to this one, and its end. None if there is no epoch from this one on. Before the first epoch, it is this
-    one, with the offset where the first one begins."""
+    """Return what a leader answers to a follower that asks where its last epoch ended (``OffsetsForLeaderEpoch``): the
+    largest epoch up to this one, and its end. None if there is no epoch from this one on. Before the first epoch, it is
+    this one, with the offset where the first one begins."""
     if epoch < 0 or not epochs or epochs[-1][0] < epoch:
         return None
     if epochs[-1][0] == epoch:
@@ -155,9 +157,9 @@ def end_offset_for(epochs: Epochs, epoch: int, log_end_offset: int) -> tuple[int
 
 
 def truncation_offset(leader: Epochs, leader_end: int, follower: Epochs, follower_end: int) -> int | None:
-    """Where a follower cuts its log off before it fetches from a leader: what is before is in both logs (KIP-101,
-    KIP-279). ``leader_end`` and ``follower_end``: the logs' end offsets. None if epochs do not show it; a follower then
-    goes by its high watermark."""
+    """Return where a follower cuts its log off before it fetches from a leader: what is before is in both logs
+    (KIP-101, KIP-279). ``leader_end`` and ``follower_end``: the logs' end offsets. None if epochs do not show it; a
+    follower then goes by its high watermark."""
     while follower:
         answer = end_offset_for(leader, follower[-1][0], leader_end)
         own = None if answer is None else end_offset_for(follower, answer[0], follower_end)

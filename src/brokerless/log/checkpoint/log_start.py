@@ -39,7 +39,8 @@ class LogStartOffsets:
         return max(0, checkpoint.offsets.get((topic, partition), 0)), findings
 
     def _of(self, directory: Location) -> OffsetCheckpoint | None:
-        """That of the directory that it is in, as for a broker; else a link leads to the one beside its target."""
+        """Return the checkpoint of a partition's own log directory, as a broker reads it; for a link without one, that
+        next to its target."""
         found = self._beside(directory)
         if found is None and not directory.is_remote and directory.local.is_symlink():
             return self._beside(directory.at(str(directory.local.resolve())))

@@ -92,7 +92,7 @@ def meta_properties(
 
 
 def _date(at: time.struct_time) -> str:
-    """As ``java.util.Date.toString``, whatever the locale."""
+    """Format a time as ``java.util.Date.toString`` does, whatever the locale."""
     day = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[at.tm_wday]
     month = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")[at.tm_mon - 1]
     return f"{day} {month} {at.tm_mday:02} {at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02} UTC {at.tm_year}"

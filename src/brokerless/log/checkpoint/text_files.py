@@ -44,7 +44,7 @@ def parse_or_report(parse: Callable[[], Parsed], path: str, nothing: Parsed, kin
 def read_lines(
     location: Location, parse: Callable[[list[str]], Parsed], nothing: Parsed, kind: Kind, encoding: str = "utf-8"
 ) -> tuple[Parsed, Findings]:
-    """What ``parse`` makes of a file's lines, which end as in Java's ``BufferedReader``."""
+    """Return what ``parse`` makes of a file's lines, which end as in Java's ``BufferedReader``."""
 
     def lines() -> Parsed:
         data = location.read(TEXT_LIMIT)

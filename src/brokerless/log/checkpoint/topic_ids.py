@@ -24,7 +24,7 @@ _ID = re.compile(r"(?!A{22})[A-Za-z0-9_-]{21}[AQgw]")
 
 
 def is_topic_id(text: str) -> bool:
-    """Whether this is how Kafka writes an ID."""
+    """Return whether this is how Kafka writes an ID."""
     return _ID.fullmatch(text) is not None
 
 

@@ -66,8 +66,8 @@ class SegmentBatches:
 
 
 def check_offset_index(index: OffsetIndex, batches: SegmentBatches, is_last: bool = True) -> Iterator[Finding]:
-    """What of an offset index does not fit its log. ``is_last``: this is the partition's last segment, whose indexes
-    may have room for more. ``index.findings`` are not repeated."""
+    """Yield what of an offset index does not fit its log. ``is_last``: this is the partition's last segment, whose
+    indexes may have room for more. ``index.findings`` are not repeated."""
     check = _Check(Kind.OFFSET_INDEX_MISMATCH, index.file, layouts.OFFSET_INDEX_ENTRY.itemsize, index.offsets)
     yield from _not_trimmed(index, check, is_last)
     offsets, positions = index.offsets, index.positions
@@ -102,7 +102,7 @@ def check_offset_index(index: OffsetIndex, batches: SegmentBatches, is_last: boo
 
 
 def check_time_index(index: TimeIndex, batches: SegmentBatches, is_last: bool = True) -> Iterator[Finding]:
-    """What of a time index does not fit its log; as :func:`check_offset_index`."""
+    """Yield what of a time index does not fit its log; as :func:`check_offset_index`."""
     check = _Check(Kind.TIME_INDEX_MISMATCH, index.file, layouts.TIME_INDEX_ENTRY.itemsize, index.offsets)
     yield from _not_trimmed(index, check, is_last)
     timestamps, offsets = index.timestamps, index.offsets
@@ -162,7 +162,7 @@ def check_time_index(index: TimeIndex, batches: SegmentBatches, is_last: bool = 
 def check_transaction_index(
     index: TransactionIndex | None, file: str, producer_ids: Int64s, first_offsets: Int64s, last_offsets: Int64s
 ) -> Iterator[Finding]:
-    """What of a transaction index does not fit the aborted transactions whose markers are in the segment.
+    """Yield what of a transaction index does not fit the aborted transactions whose markers are in the segment.
 
     Arrays of one length: ``last_offsets`` are those of the markers; ``first_offsets`` those of the transaction's first
     data that is left in the whole log, -1 where there is none. ``index`` is None, and ``file`` what it would be called,
@@ -272,7 +272,7 @@ def _not_trimmed(index: OffsetIndex | TimeIndex, check: _Check, is_last: bool) -
 
 
 def _may_be_appended(batches: SegmentBatches, offsets: Int64s, at: Int64s) -> Bools:
-    """Whether an append that began with the batches ``at`` may have ended with these offsets."""
+    """Return whether an append that began with the batches ``at`` may have ended with these offsets."""
     if not len(batches.positions):
         return np.zeros(len(offsets), np.bool_)
     first = np.minimum(at, len(batches.positions) - 1)

@@ -107,8 +107,9 @@ class TransactionIndex:
         return not any(finding.severity == "error" for finding in self.findings)
 
     def aborted(self, start_offset: int, end_offset: int) -> tuple[NDArray[np.bool_], bool]:
-        """Which transactions touch the offsets ``[start_offset, end_offset)`` (a mask over the entries), and whether
-        that is all: if not, the indexes of later segments can have more (``TransactionIndex.collectAbortedTxns``)."""
+        """Return which transactions touch the offsets ``[start_offset, end_offset)`` (a mask over the entries), and
+        whether that is all: if not, the indexes of later segments can have more
+        (``TransactionIndex.collectAbortedTxns``)."""
         enough = self.last_stable_offsets >= end_offset
         touched = (self.last_offsets >= start_offset) & (self.first_offsets < end_offset)
         if not enough.any():
@@ -221,8 +222,8 @@ def parse_transaction_index(data: NDArray[np.uint8], file: str, base_offset: int
 
 
 def has_unknown_version(entries: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which entries have a version that Kafka refuses to read (``TransactionIndex.iterable``, 4.4.0). Up to 4.1, it
-    only read the first of the two bytes, and took negative versions for known ones."""
+    """Return which entries have a version that Kafka refuses to read (``TransactionIndex.iterable``, 4.4.0). Up to 4.1,
+    it only read the first of the two bytes, and took negative versions for known ones."""
     return entries["version"] != 0
 
 

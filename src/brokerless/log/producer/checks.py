@@ -56,8 +56,8 @@ class _Append:
 def check_append(
     state: ProducerState, batches: Batches, buffer: NDArray[np.uint8], origin: Origin = "client"
 ) -> ProducerRefusal | Duplicate | None:
-    """Whether a leader would append these batches, which have their final offsets; None if so. Changes nothing: who
-    then appends them calls ``state.update``.
+    """Return whether a leader would append these batches, which have their final offsets; None if so. Changes nothing:
+    who then appends them calls ``state.update``.
 
     ``ProducerRefusal.exception`` is one of OutOfOrderSequenceException, InvalidProducerEpochException,
     InvalidTxnStateException, TransactionCoordinatorFencedException, or what a broken marker gives.

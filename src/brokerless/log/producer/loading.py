@@ -38,7 +38,8 @@ class LoadedProducers:
     corrupt: list[int] = field(default_factory=list[int])
 
     def take_snapshot(self) -> None:
-        """As ``ProducerStateManager.takeSnapshot``: nothing to do if there is one at this offset or after it."""
+        """Write a snapshot as ``ProducerStateManager.takeSnapshot`` does: none if there is one at this offset or after
+        it."""
         if self.state.end_offset > self.snapshot_offset:
             self.write[self.state.end_offset] = self.state.snapshot()
             self.snapshot_offset = self.state.end_offset
@@ -47,8 +48,8 @@ class LoadedProducers:
 def load_producers(
     files: SegmentFiles, base_offsets: Sequence[int], log_start_offset: int, end_offset: int, now_ms: int
 ) -> LoadedProducers:
-    """What is known of producers when the log ends at ``end_offset``. Producers that were idle for a day at ``now_ms``
-    are forgotten, as far as they come from a snapshot. ``base_offsets`` of the log's segments, sorted.
+    """Return what is known of producers when the log ends at ``end_offset``. Producers that were idle for a day at
+    ``now_ms`` are forgotten, as far as they come from a snapshot. ``base_offsets`` of the log's segments, sorted.
 
     Raises :class:`UnreadableError` for what cannot be read, or what Kafka would refuse to load."""
     offsets = files.offsets("producer-snapshot")
@@ -58,8 +59,8 @@ def load_producers(
 
 
 def load_first_state(source: PartitionPath) -> ProducerState:
-    """What is known of producers where a log begins: by the snapshot there, if it is intact. Batches before it may be
-    gone. ``end_offset`` is the base offset of the first segment that has the log start offset."""
+    """Return what is known of producers where a log begins: by the snapshot there, if it is intact. Batches before it
+    may be gone. ``end_offset`` is the base offset of the first segment that has the log start offset."""
     segments = from_log_start(source).segments(source.segments)
     first = segments[0] if segments else None
     if first is None or first.producer_snapshot is None:
@@ -69,7 +70,7 @@ def load_first_state(source: PartitionPath) -> ProducerState:
 
 
 def no_producers(base_offsets: Sequence[int], end_offset: int) -> LoadedProducers:
-    """What is made of a log without any snapshot after a clean stop: it never had producers, and is not read."""
+    """Return what is made of a log without any snapshot after a clean stop: it never had producers, and is not read."""
     found = LoadedProducers(ProducerState(0), 0)
     for offset in (*base_offsets[-2:], end_offset):
         found.state.end_offset = offset

@@ -64,7 +64,7 @@ class Producer:
         return self.batches[-1].last_sequence if self.batches else layouts.NO_SEQUENCE
 
     def add(self, epoch: int, batch: BatchMetadata) -> None:
-        """Of another epoch, smaller ones too, nothing is kept."""
+        """Add a batch. One of another epoch, be it smaller, replaces all before it."""
         if epoch != self.epoch:
             self.batches.clear()
             self.epoch = epoch
@@ -184,7 +184,7 @@ class ProducerState:
         return Update(completed)
 
     def refusal(self, batches: Batches, buffer: NDArray[np.uint8]) -> ProducerRefusal | None:
-        """What :meth:`update` would stop at; changes nothing."""
+        """Return what :meth:`update` would stop at; changes nothing."""
         concerned = set(np.unique(batches.producer_id).tolist()) & self.producers.keys()
         copied = {each: replace(self.producers[each], batches=self.producers[each].batches[:]) for each in concerned}
         return ProducerState(self.end_offset, copied).update(batches, buffer).refused

@@ -75,11 +75,11 @@ class Transactions:
         return self.end_offset if stable is None else stable
 
     def since(self, offset: int) -> Transactions:
-        """Without those that ended before ``offset``."""
+        """Return the transactions that did not end before ``offset``."""
         return replace(self, ended=[each for each in self.ended if each.last_offset >= offset])
 
     def aborted(self, batches: Batches) -> NDArray[np.bool_]:
-        """Which batches are data of an aborted transaction: bool, shape ``(n,)``."""
+        """Return which batches are data of an aborted transaction: bool, shape ``(n,)``."""
         if self._spans is None:
             self._spans = self._aborted_spans()
         found = np.zeros(len(batches), np.bool_)

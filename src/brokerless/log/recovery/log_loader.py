@@ -65,7 +65,8 @@ def recover_contents(
 
 
 def _load(plan: RecoveryPlan, at_ms: int, *, clean: bool) -> LogContents:
-    """What is in a partition's directory after recovery. Snapshots are written and dropped as when Kafka loads it."""
+    """Return what is in a partition's directory after recovery. Snapshots are written and dropped as when Kafka loads
+    it."""
     directory, segments = plan.directory, list(plan.segments)
     offsets = list_files(directory).offsets("producer-snapshot")
     stray = stray_snapshots(offsets, segments)

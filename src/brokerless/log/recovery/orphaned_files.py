@@ -30,8 +30,8 @@ class OrphanedFiles:
 def plan_orphaned_files(
     entries: Sequence[DirectoryEntry], next_offset: Callable[[DirectoryEntry], int]
 ) -> OrphanedFiles:
-    """What is done about the files of a partition's directory. ``next_offset`` finds the offset after the last batch
-    of a ``.log.swap`` file."""
+    """Return what is done about the files of a partition's directory. ``next_offset`` finds the offset after the last
+    batch of a ``.log.swap`` file."""
     files = [
         (entry, file)
         for entry in entries

@@ -110,10 +110,11 @@ def plan_recovery(
     clean: bool,
     trusting: bool = False,
 ) -> RecoveryPlan:
-    """What loading the partition in ``directory`` does to it. ``checkpoints`` are its lines in its log directory's,
-    ``clean`` whether that has the mark of a clean stop; ``now_ms`` (since the epoch) decides which producers are known.
-    ``trusting``: after a clean stop the last segment is taken unchecked, as Kafka does; else it is recovered if it is
-    not as such a stop leaves it. A segment whose offsets are too far apart is split, as Kafka does; else it is refused.
+    """Return what loading the partition in ``directory`` does to it. ``checkpoints`` are its lines in its log
+    directory's, ``clean`` whether that has the mark of a clean stop; ``now_ms`` (since the epoch) decides which
+    producers are known. ``trusting``: after a clean stop the last segment is taken unchecked, as Kafka does; else it is
+    recovered if it is not as such a stop leaves it. A segment whose offsets are too far apart is split, as Kafka does;
+    else it is refused.
 
     Raises :class:`UnreadableError` for what cannot be read, or what Kafka would refuse to load.
     """
@@ -206,7 +207,7 @@ def _load_epochs(directory: Path) -> Epochs:
 
 
 def _reasons(files: SegmentFiles, recovery_point: int, clean: bool, trusting: bool) -> dict[int, Reason]:
-    """Which segments are recovered, by base offset, in order.
+    """Return which segments are recovered, by base offset, in order.
 
     Kafka reads the end of a ``.log.swap`` through its offset index, and creates an empty one where there is none: such
     a segment is not recovered for want of it (``LogLoader.load``, 4.4.0).
@@ -230,7 +231,7 @@ def _reasons(files: SegmentFiles, recovery_point: int, clean: bool, trusting: bo
 
 
 def _is_transaction_index_corrupt(files: SegmentFiles, base_offset: int) -> bool:
-    """Whether a transaction ended before the segment begins (``TransactionIndex.sanityCheck``); nothing else is
+    """Return whether a transaction ended before the segment begins (``TransactionIndex.sanityCheck``); nothing else is
     checked. Raises :class:`UnreadableError` for an entry of an unknown version, unless Kafka would not come to it."""
     if not files.has(base_offset, "transaction-index"):
         return False
@@ -249,7 +250,7 @@ def _is_transaction_index_corrupt(files: SegmentFiles, base_offset: int) -> bool
 
 
 def _is_closed(files: SegmentFiles, base_offset: int) -> bool:
-    """Whether what is appended to a segment will be found after its present batches."""
+    """Return whether what is appended to a segment will be found after its present batches."""
     findings: list[Finding] = []
     state, _ = describe_segment(files, base_offset, findings.append)
     return not findings and state.size == files.path(base_offset, "log").stat().st_size

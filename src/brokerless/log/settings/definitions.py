@@ -41,7 +41,7 @@ def settings_of(kind: Kind, version: str) -> Mapping[str, Definition]:
 
 
 def synonyms_of(kind: Kind, name: str) -> tuple[str, ...]:
-    """What brokers call their default for a setting of topics or groups, first that which counts first; none for
+    """Return what brokers call their default for a setting of topics or groups, first that which counts first; none for
     settings that no version has. Source: ``ServerTopicConfigSynonyms``, ``GroupConfig``."""
     for version in reversed(versions()):
         if name in settings_of(kind, version):
@@ -58,17 +58,17 @@ def find_version(text: str) -> str:
 
 
 def is_defined(kind: Kind, name: str, version: str) -> bool:
-    """Whether a version has a setting of this name; a broker passes over those that it has not."""
+    """Return whether a version has a setting of this name; a broker passes over those that it has not."""
     return name in _definitions()[version][kind]
 
 
 def is_password(name: str) -> bool:
-    """Whether any version has a broker's setting of this name as a password."""
+    """Return whether any version has a broker's setting of this name as a password."""
     return any(each["broker"].get(name, {}).get("type") == "PASSWORD" for each in _definitions().values())
 
 
 def refusal(kind: Kind, name: str, value: str, version: str) -> str | None:
-    """Why a version of Kafka does not take a value; None if it does, or has no such setting."""
+    """Return why a version of Kafka does not take a value; None if it does, or has no such setting."""
     definition = _definitions()[version][kind].get(name)
     if definition is None:
         return None

@@ -56,7 +56,7 @@ class Destination:
 
     @property
     def local(self) -> Path:
-        """Of one that is not remote."""
+        """The path of a destination that is not remote."""
         return self.location.local
 
     @property
@@ -70,14 +70,14 @@ class Destination:
         return paths.join(path, inner) if inner else path
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file or directory; locally, a link that leads nowhere as well."""
+        """Return whether there is a file or directory; locally, a link that leads nowhere as well."""
         return (self.location / name).exists() or (not self.is_remote and os.path.lexists(self.local / name))
 
     def is_directory(self, name: str) -> bool:
         return (self.location / name).is_directory()
 
     def entries(self, name: str = "") -> list[DirectoryEntry]:
-        """What is in it, or in a directory that is in it, sorted by name; nothing if there is none."""
+        """Return what is in it, or in a directory that is in it, sorted by name; nothing if there is none."""
         location = self.location / name if name else self.location
         return location.entries() if location.is_directory() else []
 

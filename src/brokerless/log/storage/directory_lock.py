@@ -80,14 +80,14 @@ def lock_directory(path: str | Path, *, exclusive: bool) -> Generator[DirectoryL
 
 
 def was_clean_shutdown(directory: Location) -> bool:
-    """Whether the log directory that a partition is in has the mark of a clean stop."""
+    """Return whether the log directory that a partition is in has the mark of a clean stop."""
     log_directory = directory.containing
     return log_directory is not None and (log_directory / names.CLEAN_SHUTDOWN).exists()
 
 
 def is_locked(path: str | Path) -> bool:
-    """Whether a broker, or another process that writes, holds the lock of a log directory. Takes no lock, and changes
-    nothing. Only Linux is asked; False where nothing can be known."""
+    """Return whether a broker, or another process that writes, holds the lock of a log directory. Takes no lock, and
+    changes nothing. Only Linux is asked; False where nothing can be known."""
     name = os.path.realpath(path)
     with _guard, contextlib.suppress(OSError, UnwritableError):
         # Any of this process's descriptors would take its own lock along when it is closed.
@@ -102,7 +102,7 @@ def is_locked(path: str | Path) -> bool:
 
 
 def is_only_holder(lock: DirectoryLock) -> bool:
-    """Whether nobody else has the lock: no holder in this process, and no other process."""
+    """Return whether nobody else has the lock: no holder in this process, and no other process."""
     with _guard:
         if lock.holders > 1:
             return False
@@ -159,7 +159,7 @@ def mark_unclean(lock: DirectoryLock) -> None:
 
 
 def has_partitions(path: Path) -> bool:
-    """Whether there are partitions in a log directory that a broker would load."""
+    """Return whether there are partitions in a log directory that a broker would load."""
     found = (names.parse_partition_directory(each.name) for each in path.iterdir() if each.is_dir())
     return any(each is not None and each.state in ("live", "future") for each in found)
 

@@ -102,7 +102,7 @@ def remove(directory: Location, name: str) -> None:
 
 
 def has_unfinished(directory: Location) -> bool:
-    """Whether a local topic's directory has files that were never whole, or had."""
+    """Return whether a local topic's directory has files that were never whole, or had."""
     return not paths.is_remote(directory.path) and (directory / UNFINISHED).is_directory()
 
 
@@ -124,7 +124,7 @@ def remove_if_empty(directory: Location) -> None:
 
 
 def exists(location: Location) -> bool:
-    """Whether there is a file; locally, a link that leads nowhere as well."""
+    """Return whether there is a file; locally, a link that leads nowhere as well."""
     path = location.path
     return location.exists() or (not paths.is_remote(path) and os.path.lexists(paths.local(path)))
 

@@ -75,7 +75,7 @@ class LocalFile:
         return self.read_after_space(position, length, 0)[1]
 
     def read_after_space(self, position: int, length: int, space: int) -> tuple[memoryview, NDArray[np.uint8]]:
-        """What :meth:`read` gives, after ``space`` bytes that are free to be written, and the memory of both.
+        """Return what :meth:`read` gives, after ``space`` bytes that are free to be written, and the memory of both.
 
         Raises :class:`UnreadableError` where the system does not read.
         """
@@ -109,7 +109,7 @@ class LocalFile:
             return self.size if error.errno == errno.ENXIO else position
 
     def data_end(self) -> int:
-        """Where the last data ends, as far as the system says: nothing but a hole follows."""
+        """Return where the last data ends, as far as the system says: nothing but a hole follows."""
         end = 0
         for _ in range(_EXTENTS):
             data = self.next_data(end)
@@ -295,7 +295,7 @@ class RemoteFile:
         return _array(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def size_now(self) -> int:
-        """What it was at opening: to ask again is a round trip, and a read that is short says as much."""
+        """Return what it was at opening: to ask again is a round trip, and a read that is short says as much."""
         return self.size
 
     def next_data(self, position: int) -> int:
@@ -306,7 +306,7 @@ class RemoteFile:
         return self.size
 
     def take_findings(self) -> list[Finding]:
-        """What of the bytes read since the last call is not what was stored, and was read as zeros."""
+        """Return what of the bytes read since the last call is not what was stored, and was read as zeros."""
         found = self._findings + getattr(self._handle, "take_findings", list[Finding])()
         self._findings = [each for each in found if (each.position or 0) >= self._read_until]
         return [each for each in found if (each.position or 0) < self._read_until]
@@ -326,8 +326,8 @@ File = LocalFile | RemoteFile
 
 
 def _ranges_of(handle: Any, file_system: Any) -> Callable[[int, int], bytes] | None:
-    """What requests a range of an object by its start and end (bytes), in any thread; None where one handle is read by
-    one thread. File systems that fsspec calls asynchronous run all requests in a thread of their own."""
+    """Return what requests a range of an object by its start and end (bytes), in any thread; None where one handle is
+    read by one thread. File systems that fsspec calls asynchronous run all requests in a thread of their own."""
     return getattr(handle, "_fetch_range", None) if getattr(file_system, "async_impl", False) else None
 
 

@@ -41,8 +41,8 @@ HeaderReader = Callable[[int, int, int], tuple[BatchScan, Batches]]
 
 
 def header_reader(file: LocalFile) -> HeaderReader:
-    """What reads, of a file that has ``end`` bytes, the batches that begin in ``[start, until)``, or the first of them,
-    as far as they are a chain; called with these three. Positions (bytes) count from ``start``.
+    """Return what reads, of a file that has ``end`` bytes, the batches that begin in ``[start, until)``, or the first
+    of them, as far as they are a chain; called with these three. Positions (bytes) count from ``start``.
 
     It raises :class:`UnreadableError` where the system does not read.
     """

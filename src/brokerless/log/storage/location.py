@@ -182,7 +182,8 @@ class Location:
             return file.read(0, file.size).tobytes()
 
     def entries(self) -> list[DirectoryEntry]:
-        """What is in a directory, sorted by name. Raises :class:`UnreadableError` for what is no readable directory."""
+        """Return what is in a directory, sorted by name. Raises :class:`UnreadableError` for what is no readable
+        directory."""
         if not self.is_remote:
             with unreadable(self.path, OSError, ValueError):
                 return sorted(_local_entries(self), key=lambda entry: entry.name)
@@ -206,7 +207,7 @@ class Location:
         return _local_entry(self, Path(paths.local(paths.join(self.path, name))))
 
     def is_directory(self) -> bool:
-        """Whether there is a directory; False as well where there is nothing or nothing that may be asked."""
+        """Return whether there is a directory; False as well where there is nothing or nothing that may be asked."""
         if not self.is_remote:
             with suppress(OSError, ValueError):
                 return stat.S_ISDIR(os.stat(paths.local(self.path)).st_mode)  # noqa: PTH116 - paths are strings here
@@ -217,7 +218,7 @@ class Location:
             return bool(fs.isdir(inner))
 
     def exists(self) -> bool:
-        """Whether there is a file or directory."""
+        """Return whether there is a file or directory."""
         if self.path == STDIN and _spooled is not None:
             return True
         if not self.is_remote:
@@ -231,7 +232,7 @@ class Location:
             return bool(fs.exists(inner))
 
     def expand(self) -> list[Location]:
-        """What a pattern (``*``, ``?``, ``[...]``) matches, sorted; a path without one is itself, there or not.
+        """Return what a pattern (``*``, ``?``, ``[...]``) matches, sorted; a path without one is itself, there or not.
 
         Raises :class:`UnreadableError` if a pattern matches nothing.
         """
@@ -317,7 +318,7 @@ def _local_entries(directory: Location) -> list[DirectoryEntry]:
 
 
 def _local_entry(directory: Location, each: os.DirEntry[str] | Path) -> DirectoryEntry | None:
-    """None for what is not there any more. A link that leads nowhere has no size."""
+    """Return the entry of a local file or directory; None where it is gone. A link that leads nowhere has no size."""
     location = directory / each.name
     try:
         status = each.stat()

@@ -197,7 +197,7 @@ def remove_tree(directory: int, name: str) -> None:
 
 
 def is_own_directory(path: str | Path) -> bool:
-    """Whether there is a directory, which is no link."""
+    """Return whether there is a directory, which is no link."""
     with suppress(OSError):
         return stat.S_ISDIR(os.lstat(path).st_mode)
     return False

@@ -117,7 +117,8 @@ def containing_directory(path: str) -> str | None:
 
 
 def is_local_within(path: str, directory: str) -> bool:
-    """Whether a path of this machine is a directory or in it, links followed; False for a URL, or what is no path."""
+    """Return whether a path of this machine is a directory or in it, links followed; False for a URL, or what is no
+    path."""
     with suppress(OSError, ValueError, RuntimeError):
         if not is_remote(path) and not is_remote(directory):
             inner, outer = Path(local(path)).resolve(), Path(local(directory)).resolve()
@@ -126,7 +127,7 @@ def is_local_within(path: str, directory: str) -> bool:
 
 
 def is_remote(path: str) -> bool:
-    """Whether fsspec reads this path: a URL, but not of this machine's files."""
+    """Return whether fsspec reads this path: a URL, but not of this machine's files."""
     return _URL.match(path) is not None and (_FILE_URL.match(path) is None or "::" in path)
 
 

@@ -108,7 +108,7 @@ class ReadAhead:
         return window.array[at:], length
 
     def _cut(self, position: int, end: int) -> memoryview | None:
-        """What was read last of these bytes, if that is all of them and not too much."""
+        """Return what was read last of these bytes, if that is all of them and not too much."""
         if self._last is None or end - position > SPACE:
             return None
         began, buffer = self._last

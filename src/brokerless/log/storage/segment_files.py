@@ -36,14 +36,14 @@ class SegmentFiles:
 
 
 def list_files(directory: Path) -> SegmentFiles:
-    """What is in the directory now."""
+    """Return what is in the directory now."""
     return SegmentFiles(
         directory, {entry.name: entry.name for entry in Location(str(directory)).entries() if not entry.is_directory}
     )
 
 
 def settled_entries(location: Location, entries: list[DirectoryEntry]) -> list[DirectoryEntry]:
-    """What is in a partition's directory, where a broker may be replacing segments.
+    """Return what is in a partition's directory, where a broker may be replacing segments.
 
     A listing is not of one moment: a file that gets its name meanwhile may be missing in it. While there are signs of
     such work, the directory is listed again, until two listings are alike and no finished compaction waits for its

@@ -14,8 +14,9 @@ ResultT = TypeVar("ResultT")
 
 
 def side_by_side(work: Callable[[ItemT], ResultT], items: Sequence[ItemT], is_remote: bool) -> Iterator[ResultT]:
-    """What ``work`` gives for each item, in their order; in threads where files are remote, as a request takes tens of
-    milliseconds, and nearly all of that is waiting. Raises what ``work`` raises for the first item for which it does.
+    """Yield what ``work`` gives for each item, in their order; in threads where files are remote, as a request takes
+    tens of milliseconds, and nearly all of that is waiting. Raises what ``work`` raises for the first item for which it
+    does.
     """
     if not is_remote or len(items) < 2:
         yield from map(work, items)

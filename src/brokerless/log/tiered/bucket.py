@@ -214,7 +214,7 @@ class Bucket:
             return self._lineage_of(segments)
 
     def _lineage_of(self, segments: Sequence[RemoteSegment]) -> Epochs:
-        """By the index of the newest one, which has the epochs before it as well."""
+        """Return the lineage by the index of the newest segment, which has the epochs before it as well."""
         last = newest(segments)
         if last is None:
             return ()
@@ -296,7 +296,7 @@ def _merged(found: Iterable[Folder]) -> list[Folder]:
 
 
 def _nothing_matches(layout: Layout, seen: Sequence[str]) -> str:
-    """Why there are no copies: what the pattern is, and what is there in its place."""
+    """Return why there are no copies: what the pattern is, and what is there in its place."""
     text = f"nothing here has a name as --layout {layout.text!r}"
     if not seen:
         return f"{text}, of which the last part is {layout.depth} directories down: there are no files"
@@ -306,7 +306,8 @@ def _nothing_matches(layout: Layout, seen: Sequence[str]) -> str:
 def _mismatch(
     manifest: Manifest, name: PartitionName, start_offset: int, segment_id: str
 ) -> tuple[str, str, str] | None:
-    """Why a manifest is not the one of a segment of a partition: what is wrong, what was expected, what was found."""
+    """Return why a manifest is not the one of a segment of a partition: what is wrong, what was expected, what was
+    found."""
     if (manifest.start_offset, manifest.segment_id) != (start_offset, segment_id):
         text = "the manifest is of another segment than its name"
         return (
@@ -374,7 +375,7 @@ def _own_manifest(
 
 
 def _by_name(found: Iterable[Folder]) -> dict[str, Folder]:
-    """Of several topics of one name, the one that was written to last."""
+    """Return the folders by name; of several topics of one name, the one that was written to last."""
     folders: dict[str, Folder] = {}
     for each in found:
         if not object_names.is_name(each.name.topic, each.name.partition):

@@ -49,7 +49,7 @@ class ChunkIndex:
         return (self.count - 1) * self.stored + self.stored_last if self.count else 0
 
     def range(self, first: int, last: int) -> tuple[int, int]:
-        """Where chunks, the last one included, begin and end in the object (bytes)."""
+        """Return where chunks, the last one included, begin and end in the object (bytes)."""
         if self.ends is not None:
             return 0 if first == 0 else int(self.ends[first - 1]), int(self.ends[last])
         end = self.stored_size if last == self.count - 1 else (last + 1) * self.stored
@@ -90,7 +90,7 @@ class VariableChunks(LenientValue, frozen=True, tag="variable"):
 
 
 def decode_sizes(text: str) -> NDArray[np.int64]:
-    """What each chunk takes in the object (bytes). Raises :class:`WrongJsonError`."""
+    """Return what each chunk takes in the object (bytes). Raises :class:`WrongJsonError`."""
     try:
         packed = base64.b64decode(text, validate=True)
         most = zstandard.frame_content_size(packed)

@@ -55,7 +55,7 @@ class Decryptor:
         self._is_direct = hasattr(self._cipher, "decrypt_into")  # since 47 of cryptography
 
     def __call__(self, data: bytes | memoryview) -> bytes:
-        """What was encrypted. Raises :class:`DecryptionError`."""
+        """Return what was encrypted. Raises :class:`DecryptionError`."""
         return self._decrypted(self._cipher.decrypt, data)
 
     def into(self, data: bytes | memoryview, memory: memoryview) -> None:
@@ -85,7 +85,7 @@ def check_private_key(name: str, pem: bytes) -> None:
 
 
 def decryptor(encryption: Encryption, keys: Mapping[str, bytes]) -> Decryptor:
-    """What decrypts a chunk, or an index, of a segment. Raises :class:`DecryptionError` without its key."""
+    """Return what decrypts a chunk, or an index, of a segment. Raises :class:`DecryptionError` without its key."""
     if encryption.key_id not in keys:
         text = f"it is encrypted with key pair {encryption.key_id}, which was not given (--key-pair"
         raise DecryptionError(f"{text} {encryption.key_id}=FILE)")

@@ -18,12 +18,12 @@ _DEPTH, _MOST_LISTED = 3, 100
 
 
 def is_tiered(location: Location) -> bool:
-    """Whether a path is in a log directory that is made of a bucket's objects."""
+    """Return whether a path is in a log directory that is made of a bucket's objects."""
     return location.path.startswith(paths.TIERED)
 
 
 def is_joined(location: Location) -> bool:
-    """Whether a user chose where the remote segments of the log in a path are."""
+    """Return whether a user chose where the remote segments of the log in a path are."""
     own = (location.options or {}).get(OPTION) or {}
     return not is_tiered(location) and own.get("remote") is not None
 
@@ -53,7 +53,7 @@ def as_log_directory(location: Location, start: str = "", others: Sequence[Place
 
 
 def refreshed(location: Location) -> Location:
-    """What is in a log directory of objects, which are listed again when it is read next."""
+    """Return what is in a log directory of objects, which are listed again when it is read next."""
     if is_tiered(location) and "::" in location.path:
         file_system, _ = location.file_system()
         file_system.refresh()
@@ -61,7 +61,7 @@ def refreshed(location: Location) -> Location:
 
 
 def has_objects(location: Location, entries: Sequence[DirectoryEntry]) -> bool:
-    """Whether a directory has objects of tiered storage, by the names in it."""
+    """Return whether a directory has objects of tiered storage, by the names in it."""
     if any(each.is_directory and object_names.is_topic_directory(each.name) for each in entries):
         return True
     if any(not each.is_directory and object_names.parse_object_name(each.name) for each in entries):

@@ -141,7 +141,7 @@ class TieredFileSystem(AbstractFileSystem):
         return file
 
     def findings(self, path: str) -> tuple[Finding, ...]:
-        """What is wrong with the objects of a partition, or is not read of them."""
+        """Return what is wrong with the objects of a partition, or is not read of them."""
         log = self._bucket.log(self._folder(_stripped(path)))
         read = spans_of(log.segments)
         return tuple(graded_left_out(each, 0, read) for each in log.findings)
@@ -160,7 +160,8 @@ class TieredFileSystem(AbstractFileSystem):
         return {segment_id for folder in self._bucket.folders().values() for _, segment_id in folder.objects}
 
     def objects(self) -> dict[tuple[str, int], dict[str, int]]:
-        """How many objects there are of each segment, by its partition (the topic's ID, and the number) and its ID."""
+        """Return how many objects there are of each segment, by its partition (the topic's ID, and the number) and its
+        ID."""
         found: dict[tuple[str, int], dict[str, int]] = {}
         for folder in self._bucket.folders().values():
             of_partition = found.setdefault((folder.name.topic_id, folder.name.partition), {})
@@ -286,8 +287,9 @@ class TieredFileSystem(AbstractFileSystem):
 
 
 def _is_ahead(remote: RemoteSegment, last: LocalSegment) -> bool:
-    """Whether a remote segment may go on after the last local one, by its base offset and size: brokers copy nothing of
-    the segment that they write to, so that this log is an old one, was cut, or has segments from other offsets on."""
+    """Return whether a remote segment may go on after the last local one, by its base offset and size: brokers copy
+    nothing of the segment that they write to, so that this log is an old one, was cut, or has segments from other
+    offsets on."""
     is_longer = remote.start_offset == last.base_offset and remote.size > last.size
     return remote.start_offset > last.base_offset or is_longer
 

@@ -44,7 +44,8 @@ class Layout:
         return self.text.count("/")
 
     def parse(self, name: str) -> CopyName | None:
-        """None for another name, relative to the directory. Indexes are beside their log, named as it."""
+        """Parse a name relative to the directory; None for any other name. Indexes are beside their log, named as
+        it."""
         stem, dot, suffix = name.rpartition(".")
         kind = _COMPANIONS.get(dot + suffix) if self.text.endswith(".log") else "log"
         match = _compile(self.text).fullmatch(f"{stem}.log" if self.text.endswith(".log") else name)

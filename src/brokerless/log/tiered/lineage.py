@@ -17,7 +17,7 @@ _LIMIT = 16 << 20
 
 
 def parse_lineage(data: bytes) -> Epochs:
-    """What a ``leader-epoch-checkpoint`` says; nothing if it is none."""
+    """Return what a ``leader-epoch-checkpoint`` says; nothing if it is none."""
     try:
         lines = data.decode("ascii").splitlines()[2:]
         return [(int(epoch), int(offset)) for epoch, offset in (line.split() for line in lines if line.strip())]
@@ -34,9 +34,10 @@ def read_lineage(location: Location) -> Epochs:
 
 
 def is_within_lineage(segment: Epochs, end_offset: int, lineage: Epochs) -> bool:
-    """Whether a segment is of the history that ``lineage`` has, by its leader epochs and last offset (the condition of
-    ``RemoteLogManager.isRemoteSegmentWithinLeaderEpochs``, 4.4.0, but for the end of the local log). Epochs in which
-    nothing was written, as another one begins at the same offset, do not matter (``buildFilteredLeaderEpochMap``)."""
+    """Return whether a segment is of the history that ``lineage`` has, by its leader epochs and last offset (the
+    condition of ``RemoteLogManager.isRemoteSegmentWithinLeaderEpochs``, 4.4.0, but for the end of the local log).
+    Epochs in which nothing was written, as another one begins at the same offset, do not matter
+    (``buildFilteredLeaderEpochMap``)."""
     own, of_log = _with_records(segment), _with_records(lineage)
     if not own or not of_log:
         return True
@@ -60,9 +61,9 @@ def is_within_lineage(segment: Epochs, end_offset: int, lineage: Epochs) -> bool
 
 
 def goes_on(newer: Epochs, newer_last: int | None, older: Epochs, older_end: int) -> bool:
-    """Whether a log with the lineage ``newer``, whose last offset is ``newer_last``, has all that one with the lineage
-    ``older`` has, which ends at ``older_end``: a follower of the first would cut off nothing of the second. Nothing
-    says otherwise where leader epochs are not known."""
+    """Return whether a log with the lineage ``newer``, whose last offset is ``newer_last``, has all that one with the
+    lineage ``older`` has, which ends at ``older_end``: a follower of the first would cut off nothing of the second.
+    Nothing says otherwise where leader epochs are not known."""
     from brokerless.log.checkpoint.leader_epochs import truncate_from_end, truncation_offset  # it imports NumPy
 
     known = truncate_from_end(tuple(older), older_end)

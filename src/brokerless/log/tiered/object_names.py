@@ -45,7 +45,7 @@ class PartitionName:
 
 
 def parse_object_name(name: str) -> ObjectName | None:
-    """None for what no segment has."""
+    """Parse the name of an object of a segment; None for any other."""
     match = _OBJECT.fullmatch(name)
     if match is None or int(match["offset"]) > MAX_INT64:
         return None
@@ -53,7 +53,7 @@ def parse_object_name(name: str) -> ObjectName | None:
 
 
 def is_topic_directory(name: str) -> bool:
-    """Whether a directory may have objects of a topic, by its name."""
+    """Return whether a directory may have objects of a topic, by its name."""
     return _TOPIC.fullmatch(name) is not None
 
 
@@ -89,6 +89,6 @@ def partition_directory_of(path: str) -> str | None:
 
 
 def is_name(topic: str, partition: int) -> bool:
-    """Whether a topic may have this name."""
+    """Return whether a topic may have this name."""
     named = names.parse_partition_directory(names.partition_directory(topic, partition))
     return named is not None and named.state == "live"

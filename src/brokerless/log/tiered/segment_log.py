@@ -90,7 +90,7 @@ class CopiedLog:
         return data
 
     def _differ(self, length: int) -> bool:
-        """Whether copies have other bytes at the position, as far as each of them goes."""
+        """Return whether copies have other bytes at the position, as far as each of them goes."""
         ranges = [self._read(file, length) for _, file in self._open if file.size > self._position]
         shortest = min((len(each) for each in ranges if each is not None), default=0)
         return len({each if each is None else each[:shortest] for each in ranges}) > 1

@@ -72,7 +72,7 @@ class SegmentObjects:
 
     @property
     def path(self) -> str:
-        """Of its log, or of another object."""
+        """The path of its log, or of another object."""
         return min(self.objects.values(), key=lambda each: (not each.name.endswith(".log"), each.name)).path
 
     @property
@@ -184,7 +184,7 @@ def _parts(
 
 
 def needs_lineage(segments: Sequence[RemoteSegment]) -> bool:
-    """Whether segments contradict one another, so that only the partition's lineage says which are its log."""
+    """Return whether segments contradict one another, so that only the partition's lineage says which are its log."""
     in_order = sorted(segments, key=place_of)
     for before, after in pairwise(in_order):
         if before.end_offset is None or not before.epochs or not after.epochs:
@@ -234,7 +234,8 @@ def _covers(before: RemoteSegment, after: RemoteSegment) -> bool:
 
 
 def place_of(segment: RemoteSegment) -> tuple[int, int, bool, int, str]:
-    """By start offset, first the one that is taken where several have one."""
+    """Return the key that segments are sorted by: the start offset; where several have one, the one that is taken comes
+    first."""
     manifest = segment.manifest
     if manifest is None:
         return segment.start_offset, -(segment.log.size or 0), False, 0, segment.segment_id
@@ -279,8 +280,8 @@ def check_objects(segment: RemoteSegment) -> Iterator[Finding]:
 
 
 def have_same_log(one: RemoteSegment, other: RemoteSegment) -> bool:
-    """Whether two segments are whole copies of one, by their offsets and sizes. Without manifests, one may have been
-    made earlier than the other, and be shorter."""
+    """Return whether two segments are whole copies of one, by their offsets and sizes. Without manifests, one may have
+    been made earlier than the other, and be shorter."""
     places = [(each.start_offset, each.end_offset, -1 if each.manifest is None else each.size) for each in (one, other)]
     return one.segment_id != other.segment_id and one.is_whole and other.is_whole and places[0] == places[1]
 
@@ -297,7 +298,7 @@ def spans_of(segments: Sequence[RemoteSegment]) -> list[Span]:
 
 
 def graded_damage(findings: Iterable[Finding], read: Iterable[RemoteSegment]) -> Iterator[Finding]:
-    """What is wrong with a segment is a warning where a whole copy of it is read, and nothing is missing."""
+    """Yield what is wrong with a segment is a warning where a whole copy of it is read, and nothing is missing."""
     by_start = {each.start_offset: each for each in read if each.is_whole}
     for each in findings:
         instead = None if each.offset is None or each.kind not in DAMAGED_SEGMENT else by_start.get(each.offset)

@@ -118,7 +118,7 @@ class Placement:
         )
 
     def finish(self) -> bytes:
-        """What the time index gets when the segment is closed or left for a new one: its largest timestamp
+        """Return what the time index gets when the segment is closed or left for a new one: its largest timestamp
         (``LogSegment.onBecomeInactiveSegment``)."""
         timestamp, offset = int(self._numbers[at.MAX_TIMESTAMP]), int(self._numbers[at.MAX_TIMESTAMP_OFFSET])
         if timestamp <= self._numbers[at.LAST_TIME_ENTRY]:
@@ -129,15 +129,15 @@ class Placement:
 
 
 def roll_offset(batches: Batches, row: int) -> int:
-    """Where a segment begins that a batch makes necessary (``UnifiedLog.maybeRoll``). What the first offset of a v0 or
-    v1 message is, Kafka does not look for: it goes so far back that the segment can hold it in any case."""
+    """Return where a segment begins that a batch makes necessary (``UnifiedLog.maybeRoll``). What the first offset of a
+    v0 or v1 message is, Kafka does not look for: it goes so far back that the segment can hold it in any case."""
     if batches.is_legacy[row]:
         return int(batches.last_offset[row]) - MAX_INT32
     return int(batches.entry_offset[row])
 
 
 def limits_of(config: LogConfig) -> Int64s:
-    """What a segment may have by a topic's settings."""
+    """Return what a segment may have by a topic's settings."""
     return np.array(
         [
             config.segment_bytes,
@@ -171,17 +171,19 @@ def _time_entries(base_offset: int, timestamps: Int64s | Sequence[int], offsets:
 
 
 def offset_entries_before(index: OffsetIndex, offset: int) -> int:
-    """How many entries of an offset index stay when its log is truncated to ``offset`` (``OffsetIndex.truncateTo``)."""
+    """Return how many entries of an offset index stay when its log is truncated to ``offset``
+    (``OffsetIndex.truncateTo``)."""
     return int(np.searchsorted(index.offsets, offset, side="left"))
 
 
 def time_entries_before(index: TimeIndex, offset: int) -> int:
-    """How many entries of a time index stay when its log is truncated to ``offset`` (``TimeIndex.truncateTo``)."""
+    """Return how many entries of a time index stay when its log is truncated to ``offset``
+    (``TimeIndex.truncateTo``)."""
     return int(np.searchsorted(index.offsets, offset, side="left"))
 
 
 def transaction_entries_before(index: TransactionIndex, offset: int) -> int:
-    """How many entries of a transaction index stay: those before the first marker at or after ``offset``
+    """Return how many entries of a transaction index stay: those before the first marker at or after ``offset``
     (``TransactionIndex.truncateTo``)."""
     later = np.flatnonzero(index.last_offsets >= offset)
     return int(later[0]) if len(later) else len(index.last_offsets)

@@ -31,6 +31,6 @@ class SegmentBoundaries:
         return self._left.pop()
 
     def take_all(self) -> list[int]:
-        """What is left when there are no more batches: empty segments."""
+        """Return what is left when there are no more batches: empty segments."""
         left, self._left = self._left[::-1], []
         return left

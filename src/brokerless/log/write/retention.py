@@ -26,7 +26,7 @@ class ClosedSegment:
 
 
 def expired(segments: Sequence[ClosedSegment], log_start_offset: int, config: LogConfig, now_ms: int) -> int:
-    """How many segments go, from the oldest on, at ``now_ms`` (since the epoch)."""
+    """Return how many segments go, from the oldest on, at ``now_ms`` (since the epoch)."""
     gone = before_start(segments, log_start_offset)
     if config.deletes:
         gone += _beyond_size(segments[gone:], config)
@@ -35,7 +35,7 @@ def expired(segments: Sequence[ClosedSegment], log_start_offset: int, config: Lo
 
 
 def before_start(segments: Sequence[ClosedSegment], log_start_offset: int) -> int:
-    """How many segments lie wholly before the log start offset."""
+    """Return how many segments lie wholly before the log start offset."""
     following = segments[1:]
     return next((row for row, each in enumerate(following) if each.base_offset > log_start_offset), len(following))
 

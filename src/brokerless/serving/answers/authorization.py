@@ -293,7 +293,7 @@ async def _describe_groups(gate: _Gate) -> Row:
 
 
 def _knows_topics(gate: _Gate, group: Row) -> bool:
-    """Whether a user may know all topics that the members of a group of KIP-848 have."""
+    """Return whether a user may know all topics that the members of a group of KIP-848 have."""
     assigned = [
         each[key] for each in group.get("members", ()) for key in ("assignment", "targetAssignment") if key in each
     ]

@@ -163,7 +163,7 @@ def _row(
 
 
 def _as_printed(value: str, type_: str | None) -> str:
-    """As ``ConfigDef.convertToString`` gives it back."""
+    """Return a value as ``ConfigDef.convertToString`` prints it."""
     match type_:
         case "BOOLEAN":
             return value.strip().lower()

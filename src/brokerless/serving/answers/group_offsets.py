@@ -57,7 +57,7 @@ async def answer_commit(serving: Serving, request: Request) -> Row:
 
 
 def _refusal(serving: Serving, request: Request) -> Error:
-    """Why a group does not take a commit."""
+    """Return why a group does not take a commit."""
     body = request.body
     generation, member_id = body["generationIdOrMemberEpoch"], body["memberId"]
     group = serving.groups.groups.get(body["groupId"])

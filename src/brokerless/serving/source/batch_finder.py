@@ -118,8 +118,8 @@ class BatchFinder:
         return NOTHING
 
     def beside(self, want: Want, findings: Sequence[Finding], until: int | None) -> Found | None:
-        """What another replica has of the batches that are damaged here, before the offset ``until``. Reports the
-        damage."""
+        """Return what another replica has of the batches that are damaged here, before the offset ``until``. Reports
+        the damage."""
         for each in self.spares:
             limit = min([want.limit, each.until, *(() if until is None else (until,))])
             if want.offset >= limit:
@@ -145,7 +145,7 @@ class BatchFinder:
         self.report(Finding("warning", Kind.DAMAGE_SKIPPED, path, position=position, offset=offset, message=text))
 
     def position(self, file: File, segment: SegmentPaths, offset: int) -> int:
-        """Where the batch with an offset begins (bytes), or the damage in its place."""
+        """Return where the batch with an offset begins (bytes), or the damage in its place."""
         hint = self._hints.get(offset)
         if hint is not None and hint[0].log.location == segment.log.location:
             if hint[0].log.identity == segment.log.identity:
@@ -270,8 +270,8 @@ def unreadable_segment(segment: SegmentPaths, error: UnreadableError) -> Finding
 def _count_taken(
     chunk: Chunk, valid: NDArray[np.bool_] | None, want: Want, place: tuple[int, int, int]
 ) -> tuple[int, str]:
-    """How many of a chunk's batches go on with a range, and why no more do. ``place``: where the range starts and ends
-    so far, and how long it may be (bytes)."""
+    """Return how many of a chunk's batches go on with a range, and why no more do. ``place``: where the range starts
+    and ends so far, and how long it may be (bytes)."""
     start, end, most = place
     batches, ends = chunk.batches, chunk.base + chunk.batches.ends
     follows = chunk.positions == np.concatenate([[end], ends[:-1]])

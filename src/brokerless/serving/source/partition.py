@@ -251,8 +251,8 @@ class ServedPartition:
         return self._bounds
 
     def _end(self) -> tuple[int, int]:
-        """Where the log ends: where damage is skipped, without that at its end, so that consumers come to the end; and
-        with it. Of a last segment that is not read to its end, it is only known that it goes on, so that
+        """Return where the log ends: where damage is skipped, without that at its end, so that consumers come to the
+        end; and with it. Of a last segment that is not read to its end, it is only known that it goes on, so that
         consumers get an error there, unless damage is skipped."""
         last = self.paths.segments[-1]
         try:

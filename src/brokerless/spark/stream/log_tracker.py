@@ -62,7 +62,7 @@ class LogTracker:
         """Of the topics that were there at the last look, as far as they have one."""
 
     def initial(self) -> dict[TopicPartition, int]:
-        """Where a new query begins. Topics and partitions that are named in the options have to be there."""
+        """Return where a new query begins. Topics and partitions that are named in the options have to be there."""
         partitions = self._list(must_be_there=True)
         check_named(self.options, list(partitions.values()))
         return {each: self._initial(each, partition) for each, partition in partitions.items()}
@@ -70,7 +70,8 @@ class LogTracker:
     def ends(
         self, start: Positions, committed: bool | None = None, ids: TopicIds | None = None
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """Where each partition ends now, and where reading it begins: ``start``, and for a new one its first offset.
+        """Return where each partition ends now, and where reading it begins: ``start``, and for a new one its first
+        offset.
 
         ``committed``: at the last stable offset; by default as the options say. Partitions of ``start`` that are not
         there any more end where they were. ``ids``: of the topics of ``start``; one that has another ID now was deleted
@@ -170,7 +171,8 @@ class LogTracker:
         return found
 
     def _has_gaps(self, each: TopicPartition, partition: Partition) -> bool:
-        """Whether segments are missing that were there, and that retention did not take: it begins with the first."""
+        """Return whether segments are missing that were there, and that retention did not take: it begins with the
+        first."""
         now, before = _segments(partition), self._listed.get(each, {})
         return any(base > next(iter(now)) for base in before if base not in now)
 
@@ -273,7 +275,7 @@ class LogTracker:
         return [*cuts, *reported]
 
     def _begin(self, each: TopicPartition, partition: Partition, start: Positions) -> int:
-        """Where reading begins: at the position, or where the log begins now."""
+        """Return where reading begins: at the position, or where the log begins now."""
         is_new = each not in start
         first = partition.start_offset or 0
         begin = start.get(each, 0)
@@ -301,7 +303,7 @@ class LogTracker:
     def _spans(
         self, each: TopicPartition, partition: Partition, begin: int, after: int, reported: list[Split]
     ) -> Iterator[Split]:
-        """What of each segment has the offsets from ``begin`` up to and without ``after``."""
+        """Yield what of each segment has the offsets from ``begin`` up to and without ``after``."""
         report, bounds = reporter(partition, self.options, reported), Range(begin, after)
         transactions = None
         if self.options.committed:

@@ -58,13 +58,13 @@ def topic_ids_from_json(value: object) -> dict[str, str]:
 
 
 def count(start: Positions, end: Positions) -> int:
-    """How many offsets are between."""
+    """Return how many offsets are between."""
     return sum(max(0, offset - start.get(each, offset)) for each, offset in end.items())
 
 
 def at_most(limit: int, start: Positions, end: Positions) -> dict[TopicPartition, int]:
-    """Where a trigger ends that takes about ``limit`` offsets: of each partition its share of the present data, and at
-    least one. ``start`` has all partitions of ``end``."""
+    """Return where a trigger ends that takes about ``limit`` offsets: of each partition its share of the present data,
+    and at least one. ``start`` has all partitions of ``end``."""
     there = {each: offset - start[each] for each, offset in end.items()}
     total = sum(size for size in there.values() if size > 0)
     return {

@@ -36,7 +36,7 @@ def avro_decoder(schema: Schema, newest: Schema | None, target: pa.DataType) -> 
 
 
 def decoder_of_type(type_: AvroType, reader: AvroType | None, target: pa.DataType) -> PayloadDecoder:
-    """As :func:`avro_decoder`, of parsed schemas."""
+    """Return the decoder of parsed schemas, as :func:`avro_decoder` does."""
     from brokerless.typed.avro.program import NoProgramError, compile_program
     from brokerless.typed.avro.rows import finish, read_row
 
@@ -107,7 +107,8 @@ def _run(
 
 
 def _regions(columns: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
-    """Where each column's bytes are, each part at a multiple of 64 and with as much after it, as copies are wide."""
+    """Return where each column's bytes are, each part at a multiple of 64 and with as much after it, as copies are
+    wide."""
     rows, used = sizes[:, 0], sizes[:, 1]
     kind, width = columns[:, 0], columns[:, 1]
     values = np.where(kind == 0, rows * width, np.where(kind == 3, 0, (rows + 1) * 4))

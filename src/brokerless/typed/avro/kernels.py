@@ -60,7 +60,7 @@ def read_varint(data, at, end):
 
 @inlined
 def is_double(number):
-    """Whether a double has all digits of a whole number."""
+    """Return whether a double has all digits of a whole number."""
     double = np.float64(number)
     return double < np.float64(1 << 63) and np.int64(double) == number
 

@@ -120,7 +120,7 @@ class _Builder:
         return self.op(kind, column, first, len(nodes))
 
     def depth_of(self, node: int, known: dict[int, int]) -> int:
-        """How many records and arrays are open at once below an operation, itself included."""
+        """Return how many records and arrays are open at once below an operation, itself included."""
         if node not in known:
             kind, _, first, count, *_ = self.ops[node]
             inner = self.kids[first : first + count] if kind in (k.RECORD, k.UNION) else ()

@@ -121,7 +121,7 @@ class _Text(dict[Any, Any]):
 
 
 def as_text(value: Any) -> Any:
-    """What is inside of text, without marks."""
+    """Return what is inside of text, without marks."""
     if isinstance(value, _Text):
         value = value.value
     if isinstance(value, dict):

@@ -233,7 +233,8 @@ def branch_names(union: AvroType) -> list[str]:
 
 
 def reader_branch(reader: AvroType | None, type_: AvroType) -> AvroType | None:
-    """What the newest schema has for a type: itself, or the branch of its union that is of the same kind (and name)."""
+    """Return what the newest schema has for a type: itself, or the branch of its union that is of the same kind (and
+    name)."""
     if reader is None or reader.kind != "union":
         return reader if reader is not None and reader.kind == type_.kind else None
     of_kind = [each for each in reader.branches if each.kind == type_.kind]
@@ -248,13 +249,14 @@ def reader_field(reader: AvroType | None, type_: AvroType, name: str) -> AvroTyp
 
 
 def is_wrapped(type_: AvroType, reader: AvroType | None) -> bool:
-    """Whether the newest schema made a union of several of what is one type here: then it is a branch of that."""
+    """Return whether the newest schema made a union of several of what is one type here: then it is a branch of
+    that."""
     is_union = reader is not None and reader.kind == "union" and len(reader.others) > 1
     return is_union and type_.kind not in ("union", "null") and reader_branch(reader, type_) is not None
 
 
 def renamed(type_: AvroType, reader: AvroType | None) -> dict[str, str]:
-    """What a record's fields are called in the newest schema, by its aliases."""
+    """Return what a record's fields are called in the newest schema, by its aliases."""
     record = reader_branch(reader, type_)
     names = {each.name: each.name for each in type_.fields}
     if record is None:

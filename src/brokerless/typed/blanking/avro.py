@@ -182,7 +182,7 @@ class _Walker:
 
 
 def _branches(others: Sequence[AvroType], type_: AvroType) -> list[AvroType]:
-    """What other schemas have in the place of a type."""
+    """Return what other schemas have in the place of a type."""
     return [found for each in others if (found := reader_branch(each, type_)) is not None]
 
 

@@ -52,7 +52,7 @@ def _permitted(document: Any, route: Route, validator: JsonValidator) -> Any:
 
 
 def _named_by(problems: Sequence[Any], route: Route) -> list[Any]:
-    """What a schema says that a value has to be."""
+    """Return what a schema says that a value has to be."""
     found: list[Any] = []
     for each in problems:
         if tuple(each.absolute_path) == route:

@@ -30,7 +30,8 @@ class Span:
 
 
 def find_spans(text: str, fields: NamedFields) -> list[Span]:
-    """Where the values of fields are, in order; none is within another one. Raises ValueError for what is no JSON."""
+    """Return where the values of fields are, in order; none is within another one. Raises ValueError for what is no
+    JSON."""
     json.loads(text)
     return list(_find(text, _skip(text, 0), fields, targets=fields.targets, route=()))
 
@@ -59,7 +60,7 @@ def json_edits(data: bytes, fields: NamedFields) -> list[Edit]:
 
 
 def _contents(text: str, start: int) -> Iterator[tuple[int, int]]:
-    """Where the strings of a value are (between their quotes, without names of members), if its first byte is at
+    """Yield where the strings of a value are (between their quotes, without names of members), if its first byte is at
     ``start``; else the whole value."""
     if text[0] not in '"[{':
         yield start, start + len(text)
@@ -90,7 +91,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _find(text: str, at: int, fields: NamedFields, targets: Sequence[Target], route: Route) -> Iterator[Span]:
-    """Where the values of some fields are, within the value that begins at a place of valid JSON."""
+    """Yield where the values of some fields are, within the value that begins at a place of valid JSON."""
     if text[at] == "[":
         at, number = _skip(text, at + 1), 0
         if text[at] == "]":
@@ -130,6 +131,6 @@ def _skip(text: str, at: int) -> int:
 
 
 def _after(text: str, at: int, close: str) -> int:
-    """Where the next element begins after one that ends here, or where ``close`` is."""
+    """Return where the next element begins after one that ends here, or where ``close`` is."""
     at = _skip(text, at)
     return at if text[at] == close else _skip(text, at + 1)

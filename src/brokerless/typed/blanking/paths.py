@@ -97,7 +97,7 @@ def named(targets: Iterable[Target], names: Collection[str]) -> list[Target]:
 
 
 def is_end(targets: Iterable[Target]) -> bool:
-    """Whether the path of one of these ends at the next name."""
+    """Return whether the path of one of these ends at the next name."""
     return any(len(each.path) == 1 for each in targets)
 
 

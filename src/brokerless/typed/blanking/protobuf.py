@@ -175,12 +175,12 @@ def _all_names(descriptor: Any, others: tuple[Any, ...]) -> dict[int, set[str]]:
 
 
 def _is_like(field: Any, other: Any) -> bool:
-    """Whether the field with the same number in another schema holds what this one does."""
+    """Return whether the field with the same number in another schema holds what this one does."""
     return other is not None and (other.message_type is None) == (field.message_type is None)
 
 
 def _contents(data: bytes, own: _Field, field: Any, depth: int) -> Iterator[tuple[int, int]]:
-    """Where a field's values are, those of messages one by one. ``field``: None if it is not in the schema."""
+    """Yield where a field's values are, those of messages one by one. ``field``: None if it is not in the schema."""
     message = None if field is None else field.message_type
     if message is None or own.wire not in (_LENGTH, _GROUP) or depth > _MAX_DEPTH:
         if own.body < own.end:

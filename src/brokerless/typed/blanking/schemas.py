@@ -115,7 +115,8 @@ class RecordedSchemas:
         return self.relatives_of.get(key, ())
 
     def as_list(self) -> list[dict[str, Any]]:
-        """As a manifest has them: first what was used, with the places of its relatives in the list."""
+        """Return the schemas as a manifest lists them: first those that were used, with the places of their relatives
+        in the list."""
         used = sorted(self.used, key=lambda each: (each.topic, each.framing, str(each.id)))
         found = [
             {"topic": key.topic, "framing": key.framing, "id": key.id, **_described(self.used[key])} for key in used
@@ -200,7 +201,7 @@ def _described(schema: Schema) -> dict[str, Any]:
 
 
 def _complete(found: _Schema, depth: int) -> Schema:
-    """With all that it imports."""
+    """Return a schema with all that it imports."""
     if depth > _MAX_DEPTH:
         raise WrongJsonError("imports: nested too deeply")
     imports = tuple((each.name, _complete(each, depth + 1)) for each in found.imports)

@@ -182,7 +182,7 @@ def _of_protobuf(schema: Schema, relatives: Sequence[Schema]) -> _Edits:
 
 
 def _frame(value: bytes, headers: Sequence[Header]) -> tuple[Frame, int] | None:
-    """What a value names as its schema, and where its payload begins."""
+    """Return what a value names as its schema, and where its payload begins."""
     if not headers and value[:1] not in (b"\0", b"\3"):
         return None
     own = [{"key": name.decode(errors="replace"), "value": data} for name, data in headers]

@@ -180,7 +180,7 @@ def _bound(kind: str, value: Any) -> float:
 
 
 def _pattern(found: Mapping[str, Any]) -> str | None:
-    """None also for what RE2 does not know, which is not checked anywhere."""
+    """Return a schema's pattern; None also for one that RE2 does not know, which is not checked anywhere."""
     pattern = found.get("pattern")
     if pattern is None:
         return None

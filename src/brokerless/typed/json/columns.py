@@ -79,7 +79,7 @@ def _has_doubles(type_: Any) -> bool:
 
 
 def large_doubles(column: Any) -> NDArray[np.bool_]:
-    """Which rows have a double from 2^53 on, which may be a whole number of more digits than a double has."""
+    """Return which rows have a double from 2^53 on, which may be a whole number of more digits than a double has."""
     t = pa.types
     found = np.zeros(len(column), np.bool_)
     if not len(column):
@@ -97,7 +97,7 @@ def large_doubles(column: Any) -> NDArray[np.bool_]:
 
 
 def _have_null(lines: NDArray[np.uint8], line_ends: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether ``null`` is anywhere in the lines of some rows, one after another."""
+    """Return whether ``null`` is anywhere in the lines of some rows, one after another."""
     last = line_ends[rows]
     earlier = line_ends[: rows[0]]
     first = int(earlier.max(initial=0))
@@ -109,7 +109,8 @@ def _have_null(lines: NDArray[np.uint8], line_ends: NDArray[np.int64], rows: NDA
 
 
 def is_readable(type_: Any) -> bool:
-    """Whether Arrow reads a type as it is inferred from JSON: an object of text, numbers, booleans, lists, objects."""
+    """Return whether Arrow reads a type as it is inferred from JSON: an object of text, numbers, booleans, lists,
+    objects."""
     t = pa.types
     if t.is_struct(type_):
         return type_.num_fields > 0 and all(_is_member(field.type) for field in type_)

@@ -24,8 +24,8 @@ def is_digit(byte):
 
 @inlined
 def after_string(data, at, end):
-    """Where a string ends that begins at ``at``; -1 for one with an escape of a surrogate, control characters, or
-    without an end."""
+    """Return where a string ends that begins at ``at``; -1 for one with an escape of a surrogate, control characters,
+    or without an end."""
     at += 1
     while at < end:
         byte = data[at]
@@ -43,8 +43,8 @@ def after_string(data, at, end):
 
 @inlined
 def after_number(data, at, end):
-    """Where a number ends; -1 for one with an exponent, with many digits (a whole one that may not be of 64 bits), and
-    for -0, which is a float in Arrow."""
+    """Return where a number ends; -1 for one with an exponent, with many digits (a whole one that may not be of 64
+    bits), and for -0, which is a float in Arrow."""
     first = at
     is_whole = True
     while at < end and (is_digit(data[at]) or data[at] == _MINUS or data[at] == _DOT):
@@ -59,7 +59,7 @@ def after_number(data, at, end):
 
 @inlined
 def is_one_object(data, start, end):
-    """Whether some bytes are at most one JSON object, with nothing before it or after it."""
+    """Return whether some bytes are at most one JSON object, with nothing before it or after it."""
     if end - start < 2 or data[start] != _OBJECT or not valid_utf8(data, start, end):
         return False
     depth = 0

@@ -146,7 +146,7 @@ def _import_own(name: str) -> None:
 
 
 def _imports(schema: Schema, seen: set[str] | None = None) -> Iterator[tuple[str, Schema]]:
-    """What a schema imports, each after its own imports, by the names in the texts."""
+    """Yield what a schema imports, each after its own imports, by the names in the texts."""
     seen = set() if seen is None else seen
     for name, each in schema.imports:
         if name not in seen:

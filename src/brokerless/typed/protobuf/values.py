@@ -53,7 +53,7 @@ def _by_type(rest: Rest, target: Any, message: Any) -> Any:
 
 
 def _field(field: Any, target: Any, natural: Any, rest: Rest) -> Convert | None:
-    """None where a value stays unchanged."""
+    """Return the conversion of a field's values; None where they stay unchanged."""
     if pa.types.is_map(natural):
         if not pa.types.is_map(target) or target.key_type != natural.key_type:
             return _whole(target)

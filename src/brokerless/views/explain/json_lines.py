@@ -55,7 +55,7 @@ def _json(fields: Sequence[Field], above: str, whole: int) -> Iterator[dict[str,
 
 
 def _json_value(value: Value) -> object:
-    """As ``cat --json`` has keys and values: bytes are text where they are UTF-8, else base64."""
+    """Return a value as ``cat --json`` writes keys and values: bytes are text where they are UTF-8, else base64."""
     if isinstance(value, bytes):
         try:
             return value.decode()

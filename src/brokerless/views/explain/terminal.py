@@ -93,7 +93,7 @@ def lines(explanation: Explanation, width: int, color: bool) -> Iterator[str]:
 
 
 def _name_width(field: Field, depth: int) -> int:
-    """How wide the names of a field and those below it are."""
+    """Return how wide the names of a field and those below it are."""
     inside = () if field.inflated is None else field.inflated.fields
     below = [
         *(_name_width(each, depth + 1) for each in field.children),
@@ -227,7 +227,7 @@ def share(length: int, whole: int) -> str:
 
 
 def _costs(explanation: Explanation) -> str:
-    """What the bytes are spent on."""
+    """Return what the bytes are spent on."""
     spent = {"header": 0, "keys and values": 0, "payload": 0, "record overhead": 0, "not read": 0}
     for path, field in explanation.leaves():
         names = path.split(".")

@@ -20,7 +20,7 @@ _COUNTED = ("configs", "acls", "users", "quotas", "tokens")
 
 
 def rebuild_lines(rebuild: Rebuild) -> Iterator[str]:
-    """What is, or will be, written."""
+    """Yield what is, or will be, written."""
     quorum = "static quorum" if rebuild.voters is None else "dynamic quorum"
     yield f"cluster {show(rebuild.cluster_id)}, metadata.version {describe_level(rebuild.level)}, {quorum}"
     yield f"state: {show(rebuild.origin)}"

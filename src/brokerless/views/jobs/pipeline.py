@@ -17,7 +17,7 @@ _NAMES = ("partition", "offsets", "records", "files", "size")
 
 
 def run_lines(run: PipelineRun, to: str) -> Iterator[str]:
-    """What is new, by partition; what was verified; what was found for the first time; where the tables are."""
+    """Yield what is new, by partition; what was verified; what was found for the first time; where the tables are."""
     if run.interrupted:
         yield f"continued after {run.interrupted}, which did not come to its end"
     directories = "1 log directory" if run.log_directories == 1 else f"{run.log_directories:,} log directories"

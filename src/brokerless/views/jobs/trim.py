@@ -55,7 +55,7 @@ def rows(trim: Trim) -> Iterator[dict[str, Any]]:
 
 
 def lines(trim: Trim) -> Iterator[str]:
-    """What goes, what groups have not read of it, what may not go, and the sum."""
+    """Yield what goes, what groups have not read of it, what may not go, and the sum."""
     if trim.partitions:
         yield from table(_COLUMNS, [_cells(each) for each in trim.partitions], right=_RIGHT)
     unread = [(each, group, offsets) for each in trim.partitions for group, offsets in each.unread.items()]

@@ -58,5 +58,5 @@ def _lines(findings: list[Finding]) -> str:
 
 
 def _text(value: str) -> str:
-    """Without what XML cannot have."""
+    """Return a text without the characters that XML cannot have."""
     return show(readable(value))

@@ -12,7 +12,7 @@ from brokerless.format.control import ControlRecord, decode_control
 
 
 def describe_controls(batch: pa.RecordBatch, data: bool = True) -> list[dict[str, Any] | None]:
-    """For each row that is a control record: its type, the coordinator's epoch of a transaction marker, and the
+    """Return, for each row that is a control record: its type, the coordinator's epoch of a transaction marker, and the
     ``data`` of KRaft's records under Kafka's field names, where it can be decoded and ``data`` is true.
 
     ``batch`` has ``isControl``, ``key`` and ``value``. A control record whose key cannot be read is ``UNKNOWN``.

@@ -21,7 +21,7 @@ class PrintedFilter:
     selection: RecordFilter
 
     def matches(self, decoded: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Which records of a decoded batch are selected: bool, shape ``(rows,)``."""
+        """Return which records of a decoded batch are selected: bool, shape ``(rows,)``."""
         printed, own = typed.as_bytes(decoded), self.selection
         found = np.ones(printed.num_rows, np.bool_)
         if own.keys is not None:

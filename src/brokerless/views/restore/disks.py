@@ -40,7 +40,7 @@ def disk_rows(restore: DiskRestore) -> Iterator[dict[str, Any]]:
 
 
 def disk_lines(restore: DiskRestore) -> Iterator[str]:
-    """What is in the source, where it goes, and what is to be known before."""
+    """Yield what is in the source, where it goes, and what is to be known before."""
     placed = {(each.topic, each.partition): each for each in restore.placements}
     cells: list[list[str]] = []
     for topic in restore.topics:
@@ -63,7 +63,7 @@ def disk_lines(restore: DiskRestore) -> Iterator[str]:
 
 
 def disk_result_lines(restore: DiskRestore) -> Iterator[str]:
-    """What was done, or that nothing was."""
+    """Yield what was done, or that nothing was."""
     if not restore.is_applied:
         if refused := sum(each.severity == "error" for each in restore.findings):
             yield f"nothing would be restored: {count_of(refused, 'error')}"

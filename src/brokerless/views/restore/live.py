@@ -60,7 +60,7 @@ def rows(restore: Restore) -> Iterator[dict[str, Any]]:
 
 
 def plan_lines(restore: Restore) -> Iterator[str]:
-    """What is in the source, and what is to be known before it is restored."""
+    """Yield what is in the source, and what is to be known before it is restored."""
     cells = [_cells(topic, each) for topic in restore.topics for each in topic.partitions]
     yield from table(_COLUMNS, cells, right=("records", "size", "offsets"))
     if restore.findings:
@@ -71,7 +71,7 @@ def plan_lines(restore: Restore) -> Iterator[str]:
 
 
 def result_lines(restore: Restore) -> Iterator[str]:
-    """What was done, or that nothing was."""
+    """Yield what was done, or that nothing was."""
     records, partitions = (
         sum(each.records for each in restore.topics),
         sum(len(each.partitions) for each in restore.topics),

@@ -45,7 +45,7 @@ class MissingOffsets:
     reason: str
 
     def text(self, name: str) -> str:
-        """What is lost of the partition of this name."""
+        """Return what is lost of the partition of this name."""
         span = f"offsets {self.first} and after" if self.end is None else f"offsets {self.first}..{self.end - 1}"
         return f"{span} of {name}: {self.reason}"
 
@@ -256,7 +256,7 @@ def _cut(segment: RemoteSegment) -> MissingOffsets:
 def _missing(
     path: str, segments: Sequence[SegmentMetadata], not_taken: Sequence[_NotTaken]
 ) -> Iterator[MissingOffsets]:
-    """What is between the segments that are taken, and what others have that are not."""
+    """Yield what is between the segments that are taken, and what others have that are not."""
     taken = union((each.start_offset, each.end_offset + 1) for each in segments)
     others = [(each.start, max(each.end or 0, each.start + 1)) for each in not_taken]
     there = union([*taken, *others])

@@ -85,7 +85,7 @@ def read_bucket(options: BucketOptions) -> tuple[list[BucketPartition], list[Rep
 
 
 def _id_of(topic: str, ids: Collection[str], patterns: Sequence[str]) -> str | None:
-    """Which topic of a name is taken, None for no one. Raises :class:`UsageError` where that is not clear."""
+    """Return which topic of a name is taken, None for no one. Raises :class:`UsageError` where that is not clear."""
     chosen = [each.partition(":")[::2] for each in patterns]
     own = [topic_id for pattern, topic_id in chosen if fnmatchcase(topic, pattern)]
     if patterns and not own:

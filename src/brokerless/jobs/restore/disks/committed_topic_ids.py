@@ -31,9 +31,9 @@ _NONE = bytes(16)
 
 
 def changed_topic_ids(offsets: Iterable[Mapping[str, Any]], source: Cluster | None, target: Cluster) -> TopicIds:
-    """Which ids become which. ``offsets``: committed ones, as ``internals`` has them. A topic's id in the source is the
-    one in its metadata, or else in the latest commit; what was committed for an earlier topic of that name stays.
-    Topics that the target does not have are left out."""
+    """Return which ids become which. ``offsets``: committed ones, as ``internals`` has them. A topic's id in the source
+    is the one in its metadata, or else in the latest commit; what was committed for an earlier topic of that name
+    stays. Topics that the target does not have are left out."""
     latest: dict[str, tuple[int, str]] = {}
     for row in offsets:
         if row["topicId"] is not None:
@@ -48,8 +48,8 @@ def changed_topic_ids(offsets: Iterable[Mapping[str, Any]], source: Cluster | No
 
 
 def check_share_groups(source: Cluster, target: Cluster, path: str) -> Iterator[Finding]:
-    """What of ``__share_group_state`` is of no use: its keys have topics' ids, and these decide the partition that a
-    record is in (``SharePartitionKey``, 4.4.0), so that they are not translated."""
+    """Yield what of ``__share_group_state`` is of no use: its keys have topics' ids, and these decide the partition
+    that a record is in (``SharePartitionKey``, 4.4.0), so that they are not translated."""
     new = {topic: topic_id for topic_id, topic in target.topics.items()}
     changed = sorted(topic for topic_id, topic in source.topics.items() if new.get(topic, topic_id) != topic_id)
     if changed:

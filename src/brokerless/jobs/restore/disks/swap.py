@@ -14,7 +14,7 @@ from brokerless.log.commit.partition_writer import unfinished_name
 
 
 def plan_swap(staged: Sequence[Staged], unique: str) -> Mapping[Path, Sequence[Renaming]]:
-    """By log directory. ``unique``: 32 hexadecimal digits, in the names of what is moved aside."""
+    """Plan the swap of each log directory. ``unique``: 32 hexadecimal digits, in the names of what is moved aside."""
     parts: dict[Path, list[Renaming]] = {}
     for each in staged:
         place = each.placement

@@ -115,8 +115,8 @@ def _resolve(path: str) -> LogDirectory:
 def place(
     target: Target, topic: str, readers: Iterable[PartitionReader], configs: Settings | None, count: int
 ) -> tuple[list[Placement], list[Finding]]:
-    """Where the partitions of a topic go, and why some cannot. ``configs``, ``count``: its settings and partitions in
-    the source, for the command that creates it."""
+    """Return where the partitions of a topic go, and why some cannot. ``configs``, ``count``: its settings and
+    partitions in the source, for the command that creates it."""
     topic_id = next((known for known, name in target.cluster.topics.items() if name == topic), None)
     if topic_id is None:
         own = "".join(f" --config {name}={value}" for name, value in sorted((configs or {}).items()))
@@ -171,7 +171,7 @@ def _disk_of(target: Target, node: int, directory_id: str | None, name: str) -> 
 
 
 def _has_records(path: Path) -> bool:
-    """Whether a partition has anything that would be lost; one that cannot be read counts as such."""
+    """Return whether a partition has anything that would be lost; one that cannot be read counts as such."""
     try:
         found = resolve(Location(str(path)))
         return any(each.size for partition in found.partitions for each in partition.segments)

@@ -105,7 +105,7 @@ class Connection:
         return self._admin
 
     def settings(self, **own: object) -> dict[str, object]:
-        """What a client is made with; ``own`` settings have ``_`` for the dots."""
+        """Return what a client is made with; ``own`` settings have ``_`` for the dots."""
         dotted = {name.replace("_", "."): value for name, value in own.items()}
         return {
             "bootstrap.servers": self.bootstrap, "client.id": "brokerless-restore", **self.config, **dotted,
@@ -151,13 +151,13 @@ class Connection:
                 time.sleep(_POLL_S)
 
     def failure(self, error: Any) -> ClusterError:
-        """What to raise where the cluster does not do as it should."""
+        """Return what to raise where the cluster does not do as it should."""
         text = self.denied or describe(error)
         last = "" if self.problems and self.problems[-1] in text else self._last_problem()
         return ClusterError(f"{self.bootstrap}: {text}{last}")
 
     def _last_problem(self) -> str:
-        """What librdkafka said last, without its name of the connection, in brackets."""
+        """Return what librdkafka said last, without its name of the connection, in brackets."""
         return f" ({self.problems[-1].rpartition('/bootstrap: ')[2]})" if self.problems else ""
 
     def _note(self, error: Any) -> None:

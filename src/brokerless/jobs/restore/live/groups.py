@@ -17,7 +17,7 @@ _FREE = ("EMPTY", "DEAD", "UNKNOWN")
 
 
 def source_groups(rows: Iterable[Row], places: Iterable[Place]) -> list[GroupRestore]:
-    """What groups have committed of the restored partitions, by the rows of the table ``offsets``."""
+    """Return what groups have committed of the restored partitions, by the rows of the table ``offsets``."""
     restored = set(places)
     return [
         GroupRestore(each["group"], each["topic"], each["partition"], source_offset=each["offset"], target_offset=None)

@@ -186,7 +186,7 @@ def open_map(directory: Path, start: Mapping[str, Any]) -> Generator[OffsetMap]:
 
 
 def is_map(directory: Path) -> bool:
-    """Whether a restore has begun a map there."""
+    """Return whether a restore has begun a map there."""
     return (directory / JOURNAL).exists()
 
 
@@ -235,7 +235,7 @@ def _check_start(path: Path, found: Mapping[str, Any], start: Mapping[str, Any])
 
 
 def _first_zero(file: BinaryIO, size: int) -> int:
-    """Where the first byte is that no text has; the size if there is none."""
+    """Return where the first byte is that no text has; the size if there is none."""
     file.seek(0)
     while block := file.read(1 << 20):
         if (at := block.find(b"\0")) >= 0:

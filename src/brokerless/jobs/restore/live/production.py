@@ -75,7 +75,7 @@ class Pace:
     _next: float = 0.0
 
     def wait_s(self, size: int) -> float:
-        """How long to wait before so many bytes are sent."""
+        """Return how long to wait before so many bytes are sent."""
         if self.rate is None:
             return 0.0
         now = time.monotonic()

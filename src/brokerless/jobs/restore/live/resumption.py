@@ -32,7 +32,7 @@ class TargetRecord:
     timestamp: int | None
 
     def is_of(self, row: Row) -> bool:
-        """Whether it is this record of the source."""
+        """Return whether it is this record of the source."""
         return (
             self.key == row.key
             and self.value == row.value

@@ -60,7 +60,7 @@ def describe_topics(connection: Connection, topics: Sequence[str]) -> dict[str, 
 
 
 def default_settings(connection: Connection) -> Settings:
-    """What counts for a topic that sets nothing itself, by one of the brokers."""
+    """Return what counts for a topic that sets nothing itself, by one of the brokers."""
     library = load_library()
     broker = str(connection.brokers[0])
     resource = library.admin.ConfigResource(library.admin.ConfigResource.Type.BROKER, broker)

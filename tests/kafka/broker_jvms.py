@@ -6,11 +6,12 @@ import atexit
 import contextlib
 import select
 import subprocess
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-_idle: defaultdict[tuple[str, ...], list[subprocess.Popen[bytes]]] = defaultdict(list)
+_MOST_IDLE = 4
+"""As many as a cluster has; one takes a quarter of a gigabyte."""
+_idle: list[subprocess.Popen[bytes]] = []
 
 
 def start(java: Sequence[str], properties: Path, output: Path) -> subprocess.Popen[bytes]:
@@ -19,10 +20,9 @@ def start(java: Sequence[str], properties: Path, output: Path) -> subprocess.Pop
     The process is the broker's own until :func:`stop`: it can be killed, and it ends where the broker fails.
     ``output``: the file to which the broker's output is added.
     """
-    while _idle[tuple(java)]:
-        process = _idle[tuple(java)].pop()
-        if process.poll() is None:
-            break
+    process = next((each for each in reversed(_idle) if each.args == java and each.poll() is None), None)
+    if process is not None:
+        _idle.remove(process)
     else:
         with output.open("ab") as errors:
             process = subprocess.Popen(java, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
@@ -43,14 +43,20 @@ def stop(process: subprocess.Popen[bytes], within: float) -> None:
     if not select.select([process.stdout], [], [], within)[0]:
         raise subprocess.TimeoutExpired(process.args, within)
     if process.stdout.readline():
-        _idle[tuple(process.args)].append(process)  # pyright: ignore
+        _idle.append(process)
+        _end(max(len(_idle) - _MOST_IDLE, 0))
     else:
         process.wait(within)
 
 
-@atexit.register
-def _end() -> None:
-    for process in [each for idle in _idle.values() for each in idle]:
+def _end(count: int) -> None:
+    """End the JVMs that have been idle for longest."""
+    for process in _idle[:count]:
         process.kill()
         process.wait()
-    _idle.clear()
+    del _idle[:count]
+
+
+@atexit.register
+def _end_all() -> None:
+    _end(len(_idle))

@@ -41,7 +41,7 @@ class OverlappingSegments:
     _is_reported: bool = False
 
     def repeated(self, batches: Batches) -> NDArray[np.bool_] | None:
-        """Return which of the segment's batches others return; None for none."""
+        """Return which of the segment's batches are returned by another segment; None for none."""
         firsts, lasts = batches.entry_offset, batches.end_of_records
         if not len(batches) or self._are_own(int(firsts.min()), int(lasts.max())):
             return None

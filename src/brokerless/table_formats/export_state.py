@@ -30,7 +30,7 @@ Offsets = tuple[int, int | None]
 
 
 class RefusedTopicError(UsageError):
-    """One topic does not go where it should: what is there is of something else. Others are not concerned."""
+    """Raised where the target of one topic belongs to something else; other topics are exported."""
 
     def __init__(self, topic: str, message: str) -> None:
         super().__init__(message)

@@ -68,8 +68,8 @@ def check_columns(schema: pa.Schema) -> None:
 
 
 def bounded(batch: pa.RecordBatch, most: int = 32 << 20) -> Iterator[pa.RecordBatch]:
-    """The batch in slices that take about ``most`` bytes at most when every row has its own copy of its contents (of
-    dictionaries, rows may share theirs), or have one row."""
+    """Yield slices of a batch of about ``most`` bytes at most, or of one row. Values that rows share in a dictionary
+    count for each row."""
     if batch.num_rows <= 1 or sum(map(_size, batch.columns)) <= most:
         yield batch
     else:

@@ -309,8 +309,8 @@ def record_errors(
 def _unreadable(
     buffer: NDArray[np.uint8], messages: Batches, wrong: NDArray[np.int8], context: AppendContext
 ) -> NDArray[np.int8]:
-    """Return where a key or value reaches past its message's end, and Kafka looks whether there is a key, or says in an
-    exception what is in the message: an index of :data:`FIELD_ERRORS`; otherwise 0."""
+    """Return an index of :data:`FIELD_ERRORS` for each message whose key or value reaches past its end, if Kafka reads
+    that for its key or for the text of an exception; otherwise 0."""
     if not wrong.any() and not context.config.compacted:
         return np.zeros(len(messages), np.int8)
     found = np.where((wrong == _MAGIC) | (wrong == _TYPE), field_errors(buffer, messages), np.int8(0))

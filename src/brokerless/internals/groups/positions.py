@@ -212,7 +212,7 @@ def _updated(state: Row, update: Row) -> Row:
 
 
 def _within(batches: Iterable[Row], start_offset: int, end_offset: int) -> list[Row]:
-    """Batches of offsets within a range, sorted; of offsets that several have, the last one counts."""
+    """Return the batches of offsets within a range, sorted. Where several have an offset, the last one counts."""
     found: list[Row] = []
     for new in batches:
         first, last = max(new["firstOffset"], start_offset), min(new["lastOffset"], end_offset - 1)

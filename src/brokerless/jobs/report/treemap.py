@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Rectangle(NamedTuple):
-    """From its upper left corner (``x``, ``y``), ``width`` to the right and ``height`` down."""
+    """A rectangle, ``width`` to the right and ``height`` down from its upper left corner (``x``, ``y``)."""
 
     x: float
     y: float

@@ -1,5 +1,4 @@
-"""Names that match a regular expression, by RE2 as in a broker: it takes no more than a time that grows with the
-text."""
+"""Finds the names that match a regular expression, by RE2 as in a broker, whose time is linear in the text."""
 
 from __future__ import annotations
 

@@ -1,12 +1,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from brokerless import Kind
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered.chunk_index import ChunkIndex
 from brokerless.log.tiered.manifest import Manifest
-from brokerless.log.tiered.segments import RemoteSegment, choose, needs_lineage, newest
+from brokerless.log.tiered.segments import (
+    RemoteSegment,
+    check_objects,
+    check_segments,
+    choose,
+    needs_lineage,
+    newest,
+)
 
 
 def segment(start: int, end: int, epochs: dict[int, int], name: str = "a", at: int = 0) -> RemoteSegment:
@@ -61,3 +71,22 @@ def test_segments_of_a_lost_lineage() -> None:
     assert [(each.kind, each.severity, each.offset) for each in log.findings] == [
         (Kind.REMOTE_SEGMENT_DANGLING, "warning", 10)
     ]
+
+
+def test_a_segment_of_which_objects_go_while_it_is_checked_is_deleted_and_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plain(start: int) -> RemoteSegment:
+        files = {kind: tmp_path / f"{start}.{kind}" for kind in ("offset-index", "time-index")}
+        for path in files.values():
+            path.touch()
+        objects = {kind: DirectoryEntry(path.name, Location(str(path)), False, 0) for kind, path in files.items()}
+        return RemoteSegment(start, str(start), objects)  # type: ignore[arg-type]
+
+    def delete_first(_: float) -> None:
+        (tmp_path / "0.offset-index").unlink()
+
+    row = [plain(0), plain(10)]
+    monkeypatch.setattr("brokerless.log.tiered.segments.time.sleep", delete_first)
+    assert [(each.kind, each.offset) for each in check_segments(row)] == [(Kind.REMOTE_OBJECT_MISSING, 10)]
+    assert [next(check_objects(each)).offset for each in row] == [0, 10]

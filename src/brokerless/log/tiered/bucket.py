@@ -30,7 +30,7 @@ from brokerless.log.tiered.segments import (
     RemoteLog,
     RemoteSegment,
     SegmentObjects,
-    check_objects,
+    check_segments,
     choose,
     graded_damage,
     have_same_log,
@@ -191,11 +191,9 @@ class Bucket:
                     )
                     continue
                 manifest = found
-            segment = RemoteSegment(start_offset, segment_id, objects, manifest)
-            findings += check_objects(segment)
-            if "log" in objects:
-                segments.append(segment)
-        segments, wrong_ends = check_ends(segments, self.keys)
+            segments.append(RemoteSegment(start_offset, segment_id, objects, manifest))
+        findings += check_segments(segments)
+        segments, wrong_ends = check_ends([each for each in segments if "log" in each.objects], self.keys)
         findings += wrong_ends
         if not lineage and needs_lineage(segments):
             lineage = self._lineage_of(segments)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, zip_longest
 
+from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind, Severity
 from brokerless.log.storage.location import DirectoryEntry
+from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered.chunk_file import readable_size
 from brokerless.log.tiered.lineage import Epochs, is_within_lineage
 from brokerless.log.tiered.manifest import Manifest
 from brokerless.log.tiered.object_names import ObjectKind
 from brokerless.offset_spans import Span, union, without
+
+_PAUSE_S = 0.2
+"""How long a broker may take from one object of a segment that it deletes to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +252,26 @@ def place_of(segment: RemoteSegment) -> tuple[int, int, bool, int, str]:
 def _finding(severity: Severity, kind: Kind, path: str, segment: RemoteSegment, text: str) -> Finding:
     place = segment.log.path
     return Finding(severity, kind, place, offset=segment.start_offset, message=text)
+
+
+def check_segments(segments: Sequence[RemoteSegment]) -> list[Finding]:
+    """Check the objects of segments. Those of a segment go one after the other when a broker deletes it: where one is
+    missing, and others are gone a moment later, nothing is wrong."""
+    found = [(each, list(check_objects(each))) for each in segments]
+    lacking = [each for each, findings in found if any(one.kind == Kind.REMOTE_OBJECT_MISSING for one in findings)]
+    if lacking:
+        time.sleep(_PAUSE_S)
+    is_remote = any(entry.location.is_remote for each in lacking for entry in each.objects.values())
+    are_there = side_by_side(_are_there, lacking, is_remote)
+    deleted = {id(each) for each, is_there in zip(lacking, are_there, strict=True) if not is_there}
+    return [finding for each, findings in found if id(each) not in deleted for finding in findings]
+
+
+def _are_there(segment: RemoteSegment) -> bool:
+    try:
+        return all(each.location.exists() for each in segment.objects.values())
+    except UnreadableError:
+        return True
 
 
 def check_objects(segment: RemoteSegment) -> Iterator[Finding]:

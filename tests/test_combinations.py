@@ -164,7 +164,7 @@ OPTIONS = st.fixed_dictionaries(
         "limit": st.sampled_from([None, None, 0, 1, 5]),
         "jobs": st.sampled_from([None, 1, 2]),
     }
-).filter(lambda each: not each["control"] or each["isolation"] == "read_uncommitted")  # the others are refused
+)
 
 
 def expected(log: Written, options: dict[str, Any], how: dict[str, Any]) -> list[Record]:

@@ -13,12 +13,10 @@ Isolation = Literal["read_uncommitted", "read_committed"]
 ISOLATION_LEVELS: tuple[Isolation, ...] = get_args(Isolation)
 
 
-def check_isolation(isolation: object, control: object) -> None:
-    """Raise :class:`UsageError` for what is no isolation level, and for control records of one that has none."""
+def check_isolation(isolation: object) -> None:
+    """Raise :class:`UsageError` for what is no isolation level."""
     if isolation not in ISOLATION_LEVELS:
         raise UsageError(f"isolation: {isolation!r} is neither 'read_uncommitted' nor 'read_committed'")
-    if control and isolation == "read_committed":
-        raise UsageError("control: read_committed has no control records; read them with read_uncommitted")
 
 
 ACL_NAMES = {

@@ -140,7 +140,7 @@ def test_a_topic_takes_what_a_log_takes() -> None:
         (lambda log: log.records(topics=[5]), "topics: 5 is no name of a topic"),
         (lambda log: log.topic("orders").records(start_offset="5"), "start_offset: '5' is not a whole number"),
         (lambda log: log.topic("orders").to_table(limit="3"), "limit: '3' is not a whole number"),
-        (lambda log: log.batches(columns="offset"), "columns: 'offset' is no list of names"),
+        (lambda log: log.batches(columns="offset"), "columns: 'offset' is not a list of texts; give ['offset']"),
         (lambda log: log.partition("orders", 0).batches(max_batch_bytes="5"), "max_batch_bytes: '5' is not a whole"),
         (lambda log: log.partition("orders", 0).records(end_offset=5.5), "end_offset: 5.5 is not a whole number"),
     ],

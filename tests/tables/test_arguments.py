@@ -111,7 +111,6 @@ def test_reading_raises_nothing_from_inside(method: Callable[..., Any], name: st
         ({"limit": True}, "limit: True is not a whole number"),
         ({"start_timestamp": True}, "start_timestamp: True is not a time"),
         ({"control": "yes"}, "control: 'yes' is not True or False"),
-        ({"isolation": "read_committed", "control": True}, "control: read_committed has no control records"),
         ({"done": 5}, "done: 5 is not a function"),
     ],
 )
@@ -144,3 +143,22 @@ def test_what_is_right_is_taken() -> None:
     assert function("a", count=None) == ("a", None)
     assert function.__doc__ == "Kept."
     assert list(inspect.signature(function).parameters) == ["path", "count"]
+
+
+def test_lists_may_be_walked_once_only() -> None:
+    log = brokerless.open("demo/data")
+    assert log.records(name for name in ("offset", "key")).read_all().column_names == ["offset", "key"]
+    assert log.partition("orders", 0).records(iter(["offset"])).read_all().num_rows > 0
+    assert log.topic("orders").to_pandas(map(str, ["offset"])).columns.tolist() == ["offset"]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda log: log.compact("to", topics="orders"), r"topics: 'orders' is not a list of texts; give \['orders'\]"),
+        (lambda log: brokerless.restore(log.path, to="there"), r"to: 'there' is not a list of paths; give \['there'\]"),
+    ],
+)
+def test_a_text_is_no_list_of_its_letters(call: Callable[[brokerless.Log], Any], text: str) -> None:
+    with pytest.raises(brokerless.UsageError, match=text):
+        call(brokerless.open("demo/data"))

@@ -38,7 +38,7 @@ _MISSING = (
     Kind.OFFSET_OVERLAP,
 )
 """Kinds of warnings about something that is not in the output."""
-_UNREAD = (Kind.REMOTE_AHEAD, Kind.REMOTE_SEGMENT_UNFINISHED)
+_UNREAD = (Kind.REMOTE_AHEAD, Kind.REMOTE_SEGMENT_UNFINISHED, Kind.UNCOMMITTED)
 """Kinds of findings that are about such a thing if they are warnings."""
 
 _WITHOUT_KEY = re.compile(
@@ -203,6 +203,8 @@ class Output:
         found, missing = select([each for log in logs for each in log.partitions], options)
         if missing is not None:
             self.unreadable(UnreadableError(logs[0].path if len(logs) == 1 else "", missing))
+        for log in logs:
+            self._report_uncommitted(log)
         chosen = {id(each) for each in found}
         return [(log.directory, [each.paths for each in log.partitions if id(each) in chosen]) for log in logs]
 
@@ -212,10 +214,15 @@ class Output:
         found, missing = select(log.partitions, options)
         if missing is not None:
             self.unreadable(UnreadableError(log.path, missing))
-        for each in () if shows_others else log.directory.others:  # of those that are read, readers report it
-            for finding in each.findings if each.is_unfinished else ():
-                self._report(finding)
+        if not shows_others:
+            self._report_uncommitted(log)
         return found
+
+    def _report_uncommitted(self, log: Log) -> None:
+        """Report whole partitions that a commit hides which was cut short; of others, their readers do."""
+        for each in log.directory.others:
+            for finding in each.findings if each.is_unfinished else ():
+                self.damage(finding)
 
 
 def spool_stdin() -> None:

@@ -97,8 +97,8 @@ class Tables:
     """Where the schemas of topics' views are (SQL); None for the topic ``_schemas`` beside the logs, if any."""
 
     def __post_init__(self) -> None:
-        """Raise :class:`UsageError` for what is no isolation level, and control records of one that has none."""
-        check_isolation(self.isolation, self.control)
+        """Raise :class:`UsageError` for what is no isolation level."""
+        check_isolation(self.isolation)
 
     def dataset(self, table: str, topic: str | None = None) -> TableDataset:
         """One table, or one topic's part of it. Raises :class:`UsageError` for a table that there is not."""

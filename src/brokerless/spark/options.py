@@ -193,7 +193,7 @@ def parse_any_options(given: Mapping[str, str]) -> Options:
         headers=read.flag("includeHeaders", False),
         control=read.flag("includeControl", False),
         checksums=read.flag("checksums", True),
-        committed=_is_committed(read),
+        committed=read.choice(_ISOLATION, ISOLATION_LEVELS, "read_uncommitted") == "read_committed",
         mode=cast(Mode, read.choice("mode", MODES, "FAILFAST")),
         corrupt_column=read.text("columnNameOfCorruptRecord") or "_corrupt_record",
         max_batch_bytes=read.positive("maxBatchBytes") or read.positive("maxInflatedBytes") or DEFAULT_MAX_BATCH_BYTES,
@@ -205,13 +205,6 @@ def parse_any_options(given: Mapping[str, str]) -> Options:
         least_offsets=read.positive("minOffsetsPerTrigger"),
         longest_delay=read.milliseconds("maxTriggerDelay", _DELAY),
     )
-
-
-def _is_committed(read: _Reader) -> bool:
-    is_committed = read.choice(_ISOLATION, ISOLATION_LEVELS, "read_uncommitted") == "read_committed"
-    if is_committed and read.flag("includeControl", False):
-        raise UsageError(f"option includeControl: {_ISOLATION}=read_committed has no control records")
-    return is_committed
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,9 +94,19 @@ class Session(AbstractContextManager["Session"]):
         self._worker = ThreadPoolExecutor(1, "brokerless-sql")
         self.close = weakref.finalize(self, _end, self._worker, self._connection, self._spill)
         """Ends the session; so does Python where nobody does, at the latest at its own end."""
+        try:
+            self._set_up(memory_bytes or MEMORY_BYTES)
+        except duckdb.OutOfMemoryException as error:
+            self.close()
+            text = f"memory_limit: {memory_bytes} bytes are too few for DuckDB: {str(error).splitlines()[0]}"
+            raise UsageError(text) from error
+
+    def _set_up(self, memory_bytes: int) -> None:
+        import duckdb
+
         execute = self._connection.execute
         execute("SET temp_directory = " + literal(self._spill))
-        execute(f"SET memory_limit = '{memory_bytes or MEMORY_BYTES}B'")
+        execute(f"SET memory_limit = '{memory_bytes}B'")
         execute(f"SET threads = {processors()}")
         for name in (TOPICS, _SOURCES):
             execute(f"CREATE SCHEMA {name}")
@@ -162,10 +172,10 @@ class Session(AbstractContextManager["Session"]):
         statements = [_LIST_OF_NAMES if _SHOW_TABLES.fullmatch(each) else each for each in self.statements(sql)]
         if not statements:
             return None
-        for topic in self.topics:
-            if topic.lower() in sql.lower() and self._types.look_at(topic):
-                self._create_topic(topic)
         try:
+            for topic in self.topics:
+                if topic.lower() in sql.lower() and self._types.look_at(topic):
+                    self._create_topic(topic)
             for each in statements[:-1]:
                 self._interruptible(lambda each=each: self._run(each))  # a result that nobody reads is not made
             reader = self._interruptible(lambda: self._stream(statements[-1]))

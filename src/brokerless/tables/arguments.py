@@ -10,7 +10,7 @@ import operator
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cache, wraps
 from inspect import Parameter, isfunction, signature
@@ -86,7 +86,9 @@ _PATH = Expected(_is_path, "a path")
 _TIME = Expected(_is_time, f"a time; give a datetime with a time zone, or a text such as {TIME}")
 _PATHS = Expected(lambda value: _is_path(value) or _is_collection(value), "a path, or a list of paths")
 _FUNCTION = Expected(callable, "a function")
+_PATH_LIST = Expected(_is_collection, "a list of paths")
 _NAMES = Expected(lambda value: isinstance(value, str) or _is_collection(value), "a list of texts")
+_NAME_LIST = Expected(_is_collection, "a list of texts")
 _OPTIONS = Expected(lambda value: isinstance(value, Mapping), "a dict of fsspec's options", is_secret=True)
 _KEYS = Expected(lambda value: isinstance(value, Mapping), "a dict of files by the names of key pairs", is_secret=True)
 _DECODE = Expected(_is_decoding, 'True, "auto", a format such as "json", or a brokerless.Decoding')
@@ -111,14 +113,14 @@ EXPECTED: Mapping[str, Expected] = {
     "Paths": _PATHS,
     "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]": _PATHS,
     "Iterable[str | os.PathLike[str]] | str | os.PathLike[str]": _PATHS,
-    "Iterable[str | os.PathLike[str]]": _PATHS,
+    "Iterable[str | os.PathLike[str]]": _PATH_LIST,
     "OnDamage": _FUNCTION,
     "OnUnreadable": _FUNCTION,
     "Report": _FUNCTION,
     "Done": _FUNCTION,
-    "Sequence[str]": _NAMES,
-    "Collection[str]": _NAMES,
-    "Collection[Include]": _NAMES,
+    "Sequence[str]": _NAME_LIST,
+    "Collection[str]": _NAME_LIST,
+    "Collection[Include]": _NAME_LIST,
     "Iterable[str] | str": _NAMES,
     "Collection[str] | str": _NAMES,
     "Collection[Include] | Include": _NAMES,
@@ -133,6 +135,7 @@ EXPECTED: Mapping[str, Expected] = {
     "Spark": _SPARK,
 }
 """By annotation, without ``None``. What has another one is checked where it is used."""
+_LISTS = (_PATHS, _PATH_LIST, _NAMES, _NAME_LIST, _LOGS)
 
 
 def checked(function: Function) -> Function:
@@ -141,10 +144,9 @@ def checked(function: Function) -> Function:
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
         names, expected = _parameters(function)
-        for name, value in (*zip(names, arguments, strict=False), *named.items()):
-            if name in expected:
-                _check(name, value, *expected[name])
-        return function(*arguments, **named)
+        known = [_checked(name, value, expected.get(name)) for name, value in zip(names, arguments, strict=False)]
+        named = {name: _checked(name, value, expected.get(name)) for name, value in named.items()}
+        return function(*known, *arguments[len(known) :], **named)
 
     return call  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
 
@@ -182,8 +184,14 @@ _WITH_NONE = ("OnDamage", "Decode", "Spark", "Report")
 """Names of types that have ``None`` in them."""
 
 
-def _check(name: str, value: Any, expected: Expected, is_optional: bool) -> None:
+def _checked(name: str, value: Any, parameter: tuple[Expected, bool] | None) -> Any:
+    """Return an argument; what can be walked once only, as a list."""
+    if parameter is None:
+        return value
+    expected, is_optional = parameter
     if (value is None and is_optional) or (value is not None and expected.accepts(value)):
-        return
+        return list(value) if expected in _LISTS and isinstance(value, Iterator) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if expected in (_NAME_LIST, _PATH_LIST) and _is_path(value):
+        raise UsageError(f"{name}: {value!r} is not {expected.text}; give [{value!r}]")
     given = f"a value of type {type(value).__name__}" if expected.is_secret else repr(value)
     raise UsageError(f"{name}: {given} is not {expected.text}")

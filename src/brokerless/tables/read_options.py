@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -49,13 +50,13 @@ class ReadOptions:
         option that is none."""
         from brokerless.tables.record_batches import project
 
-        check_isolation(self.isolation, self.control)
+        check_isolation(self.isolation)
         if (whole_number("limit", self.limit) or 0) < 0:
             raise UsageError(f"limit: {self.limit} is not a number of records")
         check_bound(self.max_batch_bytes)
         if not callable(self.done):
             raise UsageError(f"done: {self.done!r} is no function that takes numbers of bytes")
-        if self.jobs is not None and (not isinstance(self.jobs, int) or self.jobs < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if self.jobs is not None and (not isinstance(self.jobs, Integral) or self.jobs < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"jobs: {self.jobs!r} is not a number of threads; 1 is for none beside the caller's")
         if self.filter is not None:
             _check_filter(self.filter)

@@ -166,6 +166,16 @@ def test_the_journal_of_a_directory_that_was_moved_is_refused(directories: list[
         recovered([moved, directories[1]])
 
 
+def test_a_moved_directory_that_lacks_a_partition_says_where_it_is(directories: list[Path], tmp_path: Path) -> None:
+    one = directories[0]
+    (one / JOURNAL).write_bytes(journal(directories, is_decided=True))
+    (one / "t-0" / "old").unlink()
+    (one / "t-0").rmdir()
+    moved = one.rename(tmp_path / "moved")
+    with pytest.raises(UsageError, match=rf"Else rename .*\({STAGED} becomes t-0\) before .* is in {moved}.replaced"):
+        recovered([moved, directories[1]])
+
+
 def test_what_a_broker_deleted_meanwhile_is_said(directories: list[Path]) -> None:
     one, two = directories
     for each in (two / STAGED, two / "t-0"):

@@ -99,6 +99,20 @@ def test_an_old_log_with_other_records_than_its_bucket_is_read_without_the_later
     assert main(["cat", str(data), "--remote", str(bucket), "-t", "killed", "-f", "%o\n"]) == 1
 
 
+def test_a_bucket_without_manifests_of_a_history_that_ended_adds_nothing_to_a_log(tmp_path: Path) -> None:
+    """Its segments do not say where they end, nor which epochs they have."""
+    data, bucket = shutil.copytree(golden() / "local" / "data", tmp_path / "data"), golden() / "local" / "bucket"
+    first, second, *_ = sorted(bucket.glob("*/plain-0-*/*.log"))
+    local, begins = data / "plain-0", int(second.name[:20])
+    for each in local.glob("0*.*"):
+        each.unlink()
+    shutil.copyfile(first, local / f"{0:020}.log")
+    for epochs, goes_on in (("0 0", True), (f"0 0\n9 {begins + 10}", True), (f"0 0\n9 {begins - 10}", False)):
+        (local / "leader-epoch-checkpoint").write_text(f"0\n{epochs.count(chr(10)) + 1}\n{epochs}\n")
+        rows = rows_of(brokerless.open(data, remote=bucket).partition("plain", 0), [])
+        assert (max(each[0] for each in rows) >= begins) == goes_on, epochs
+
+
 def test_a_log_that_a_bucket_is_not_ahead_of_although_its_segments_begin_later(tmp_path: Path) -> None:
     """A follower rolls at other offsets than the leader that copied its own segments."""
     data, bucket, segments = old_log(tmp_path, None)

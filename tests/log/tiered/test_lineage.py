@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from brokerless.log.storage.location import Location
-from brokerless.log.tiered.lineage import Epochs, is_within_lineage, parse_lineage, read_lineage
+from brokerless.log.tiered.lineage import Epochs, goes_on, is_within_lineage, parse_lineage, read_lineage
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,21 @@ def test_checkpoints(tmp_path: Path) -> None:
     for wrong in (b"", b"0\n1\nx y\n", b"\xff\xfe", b"0\n1\n1\n"):
         assert list(parse_lineage(wrong)) == []
     assert list(read_lineage(Location(str(tmp_path / "none")))) == []
+
+
+@pytest.mark.parametrize(
+    ("newer", "newer_last", "older", "older_end", "expected"),
+    [
+        ([(0, 0), (4, 611)], 700, [(0, 0)], 484, True),
+        ([(0, 0), (4, 611)], 700, [(0, 0), (2, 484)], 494, False),
+        # in a layout without manifests nobody knows where the last segment ends
+        ([(0, 0), (4, 611)], None, [(0, 0)], 484, True),
+        ([(0, 0), (4, 611)], None, [(0, 0), (2, 484)], 494, False),
+        ([(0, 0)], None, [(0, 0)], 484, True),
+        ([], None, [(0, 0)], 484, True),
+    ],
+)
+def test_a_bucket_goes_on_after_a_log_that_has_nothing_else(
+    newer: Epochs, newer_last: int | None, older: Epochs, older_end: int, *, expected: bool
+) -> None:
+    assert goes_on(newer, newer_last, older, older_end) == expected

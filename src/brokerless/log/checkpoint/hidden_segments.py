@@ -13,16 +13,19 @@ from brokerless.log import names
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import open_own
 
+_NEXT = "whoever writes here next completes or undoes it"
+
 
 @dataclass(frozen=True, slots=True)
 class HiddenSegments:
     """``segments``: from which one on a partition's directory is not to be read, by its name; -1 for one that is new.
     ``complete``: see :attr:`Journal.complete`. ``is_cut_short``: whether nobody is at it any more; False where nothing
-    can be known."""
+    can be known. ``is_of_restore``: it is a commit of several directories, which other writers leave to it."""
 
     segments: Mapping[str, int] = field(default_factory=dict[str, int])
     complete: Mapping[str, str] = field(default_factory=dict[str, str])
     is_cut_short: bool = False
+    is_of_restore: bool = False
 
     def finding(self, path: str, name: str) -> Finding:
         """Return what a reader reports of a partition's directory that is among them."""
@@ -31,15 +34,13 @@ class HiddenSegments:
         else:
             severity, text = "info", "a commit to this log directory is going on, or was cut short"
         if name in self.complete:
-            text = (
-                f"all of {self.complete[name]} is here, under another name: {text}; whoever writes here next completes "
-            )
-            text += "it, but a broker deletes this when it starts"
+            following = "the same restore, run again, completes or undoes it" if self.is_of_restore else _NEXT
+            text = f"all of {self.complete[name]} is here, under another name: {text}; {following}"
+            text += ", but a broker deletes this when it starts"
             return Finding(severity, Kind.UNCOMMITTED, path, message=text)
         offset = None if self.segments[name] < 0 else self.segments[name]
         what = "this partition" if offset is None else f"what this partition has from offset {offset} on"
-        text = f"{what} is not read: {text}; whoever writes here next completes or undoes it, as "
-        text += f"{names.COMMIT_JOURNAL} says"
+        text = f"{what} is not read: {text}; {_NEXT}, as {names.COMMIT_JOURNAL} says"
         return Finding(severity, Kind.UNCOMMITTED, path, offset=offset, message=text)
 
 
@@ -65,7 +66,7 @@ def hidden_segments(directory: Location, *, is_listed: bool) -> HiddenSegments |
             raise
         return None
     is_cut_short = not directory.is_remote and not _is_going_on(directory) and journal.exists()
-    return HiddenSegments(found.hidden, found.complete, is_cut_short)
+    return HiddenSegments(found.hidden, found.complete, is_cut_short, is_of_restore=bool(found.together))
 
 
 def _is_going_on(directory: Location) -> bool:

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import Journal, Renaming, load_journal, remove_journal, write_journal
-from brokerless.log.commit.commit import complete, recover_commit_locked
+from brokerless.log.commit.commit import aside_of, complete, recover_commit_locked
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import DirectoryLock
+from brokerless.log.storage.own_files import is_own_directory
 
 
 def commit_together(parts: Mapping[Path, Sequence[Renaming]]) -> None:
@@ -45,9 +46,7 @@ def recover_together(directories: Mapping[Path, DirectoryLock]) -> bool:
         paths = [Path(each) for each in journal.together]
         missing = [each for each in paths if each not in directories]
         if paths and path not in paths:
-            text = f"this is of a commit that was cut short in {', '.join(journal.together)}; have them there again, or"
-            text += " move this file away to leave these directories as they are"
-            raise UsageError(f"{path / names.COMMIT_JOURNAL}: {text}")
+            raise UsageError(f"{path / names.COMMIT_JOURNAL}: {_moved(path, journal)}")
         if missing:
             text = (
                 f"a restore was cut short that changes {', '.join(map(str, missing))}, too; give all of its directories"
@@ -79,6 +78,18 @@ def _complete_all(paths: Sequence[Path]) -> None:
                 errors.append(error)
     if errors:
         raise errors[0]
+
+
+def _moved(path: Path, journal: Journal) -> str:
+    """Return what to do where the log directories of a commit are not where it was begun."""
+    text = f"this is of a commit that was cut short in {', '.join(journal.together)}; have them there again"
+    lacking = [each for each in journal.new if is_own_directory(path / each.staged) and not (path / each.name).exists()]
+    if not lacking:
+        return f"{text}, or move this file away to leave these directories as they are"
+    named = ", ".join(f"{each.staged} becomes {each.name}" for each in lacking)
+    text += f". Else rename what has not its name yet ({named}) before you move this file away"
+    replaced = any(each.aside is not None for each in lacking)
+    return f"{text}; what it replaces is in {aside_of(path)}" if replaced else text
 
 
 def _undo(directory: Destination, journal: Journal) -> None:

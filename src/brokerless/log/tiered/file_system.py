@@ -191,7 +191,8 @@ class TieredFileSystem(AbstractFileSystem):
             return segments_beside(known, local)
         newest, end = self._bucket.lineage(folder), end_of_local(local[-1])
         if lineage and (not newest or newest[-1][0] < lineage[-1][0]):  # a local log that lost its end
-            return segments_beside(known, local, end)
+            has_ended = bool(newest) and next(at for epoch, at in lineage if epoch > newest[-1][0]) <= end
+            return segments_beside(known, local) if has_ended else segments_beside(known, local, end)
         later = self._bucket.log_within(folder, newest)
         after = segments_from(later.segments, end)
         if after and goes_on(newest, after[-1].end_offset, lineage, end):

@@ -63,13 +63,14 @@ def is_within_lineage(segment: Epochs, end_offset: int, lineage: Epochs) -> bool
 def goes_on(newer: Epochs, newer_last: int | None, older: Epochs, older_end: int) -> bool:
     """Return whether a log with the lineage ``newer``, whose last offset is ``newer_last``, has all that one with the
     lineage ``older`` has, which ends at ``older_end``: a follower of the first would cut off nothing of the second.
-    Nothing says otherwise where leader epochs are not known."""
+    Nothing says otherwise where leader epochs are not known; without ``newer_last``, it is as far as the other."""
     from brokerless.log.checkpoint.leader_epochs import truncate_from_end, truncation_offset  # it imports NumPy
 
     known = truncate_from_end(tuple(older), older_end)
-    if not newer or not known or newer_last is None:
+    if not newer or not known:
         return True
-    return truncation_offset(tuple(newer), newer_last + 1, known, older_end) == older_end
+    newer_end = older_end if newer_last is None else newer_last + 1
+    return truncation_offset(tuple(newer), newer_end, known, older_end) == older_end
 
 
 def _with_records(epochs: Epochs) -> dict[int, int]:

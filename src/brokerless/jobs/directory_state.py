@@ -168,9 +168,8 @@ def check_directory(directory: LogDirectory, state: DirectoryState, is_running: 
 
 def check_state(partition: PartitionPath) -> Iterator[Finding]:
     """Yield what the name of a partition's directory says of its state, if it is not a live one."""
-    uncommitted = [each for each in partition.findings if each.kind == Kind.UNCOMMITTED]
-    if partition.is_unfinished and uncommitted:
-        yield from uncommitted
+    if partition.is_unfinished and partition.uncommitted:
+        yield from partition.uncommitted
     elif partition.is_unfinished:
         text = "what brokerless was writing here is not finished: a job is going on, or was killed"
         yield Finding("info", Kind.UNFINISHED_DIRECTORY, partition.path, message=text)

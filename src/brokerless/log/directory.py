@@ -115,6 +115,11 @@ class PartitionPath:
         return next((each for each in self.findings if each.kind == Kind.UNREADABLE_DIRECTORY), None)
 
     @property
+    def uncommitted(self) -> tuple[Finding, ...]:
+        """What a commit that is not finished hides of it."""
+        return tuple(each for each in self.findings if each.kind == Kind.UNCOMMITTED)
+
+    @property
     def is_unfinished(self) -> bool:
         """Whether this is what a write of ours has not finished, by its name."""
         name = names.parse_partition_directory(directory_name(self.path))

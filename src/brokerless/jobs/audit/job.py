@@ -316,7 +316,7 @@ class _PartitionFollower:
     @property
     def goes_on(self) -> bool:
         """Whether the log goes on after what is read of it, as a commit is not finished."""
-        return any(each.kind == Kind.UNCOMMITTED for each in self.partition.findings)
+        return bool(self.partition.uncommitted)
 
     def missing_offsets(self, lines: Lines) -> int | None:
         """Return how many offsets are in no intact batch, up to the high watermark in ``lines``; None if not known."""

@@ -182,10 +182,10 @@ def check_commits(directories: Sequence[LogDirectory]) -> Iterator[Finding]:
     """Yield what a broker deletes, and what it serves, though a commit was cut short, as it does not know of
     commits."""
     for partition in (each for directory in directories for each in (*directory.partitions, *directory.others)):
-        for finding in partition.findings:
-            if finding.kind == Kind.UNCOMMITTED and partition.is_unfinished:
+        for finding in partition.uncommitted:
+            if partition.is_unfinished:
                 yield finding
-            elif finding.kind == Kind.UNCOMMITTED and finding.offset is not None:
+            elif finding.offset is not None:
                 name = PurePath(partition.path).name
                 text = f"a commit was cut short: the broker serves what {name} has from offset {finding.offset} on, "
                 text += "perhaps half of it, and then nobody can undo it"
@@ -195,8 +195,7 @@ def check_commits(directories: Sequence[LogDirectory]) -> Iterator[Finding]:
 def is_deleted(partition: PartitionPath) -> bool:
     """Return whether a broker removes a directory when it starts that is more than what a killed run has left: one that
     waits for its deletion, or a partition of which a commit was cut short before it had its name."""
-    is_committed = any(each.kind == Kind.UNCOMMITTED for each in partition.findings)
-    return partition.state == "delete" and (is_committed or not partition.is_unfinished)
+    return partition.state == "delete" and (bool(partition.uncommitted) or not partition.is_unfinished)
 
 
 def loaded_directories(directory: LogDirectory) -> tuple[list[LoadedDirectory], list[Finding]]:

@@ -8,6 +8,7 @@ commit holds the lock. The third file has the last committed batch of each strea
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import Literal
 
 from msgspec.structs import astuple, replace
 
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.log import names
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import file_lock
@@ -171,6 +172,23 @@ def committing(log_directory: Path | Destination) -> Generator[None]:
         return
     with file_lock(open_own(at.local / names.COMMIT_LOCK, os.O_WRONLY | os.O_CREAT)):
         yield
+
+
+def is_committing(log_directory: Location) -> bool:
+    """Return whether somebody is :func:`committing` in a local log directory; True where that cannot be known."""
+    try:
+        lock = open_own(log_directory.local / names.COMMIT_LOCK, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    except (OSError, UnwritableError):
+        return True
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def write_journal(log_directory: Path | Destination, journal: Journal) -> None:

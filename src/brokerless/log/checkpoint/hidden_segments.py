@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from brokerless.errors import UnreadableError, UnwritableError
+from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.log import names
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import open_own
 
 _NEXT = "whoever writes here next completes or undoes it"
 
@@ -57,7 +54,10 @@ def hidden_segments(directory: Location, *, is_listed: bool) -> HiddenSegments |
                 return NOTHING_HIDDEN
         except UnreadableError:  # of a URL, it may be that only a part may be read
             return NOTHING_HIDDEN
-    from brokerless.log.checkpoint.commit_journal import load_journal  # a listing without a commit starts sooner
+    from brokerless.log.checkpoint.commit_journal import (
+        is_committing,
+        load_journal,
+    )  # a listing without a commit starts sooner
 
     try:
         found = load_journal(journal)
@@ -65,22 +65,5 @@ def hidden_segments(directory: Location, *, is_listed: bool) -> HiddenSegments |
         if journal.exists():
             raise
         return None
-    is_cut_short = not directory.is_remote and not _is_going_on(directory) and journal.exists()
+    is_cut_short = not directory.is_remote and not is_committing(directory) and journal.exists()
     return HiddenSegments(found.hidden, found.complete, is_cut_short, is_of_restore=bool(found.together))
-
-
-def _is_going_on(directory: Location) -> bool:
-    """Return whether somebody commits to a local log directory: holds its lock of commits."""
-    try:
-        lock = open_own(directory.local / names.COMMIT_LOCK, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    except (OSError, UnwritableError):
-        return True
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(lock)
-    return False

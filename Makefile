@@ -13,7 +13,7 @@ WITH_OLDEST := tests/format tests/interchange tests/table_formats tests/tables t
 COMPILING := env -u PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-data screenshot test quick fuzz oldest bounds native wheel check-wheel bundle check-bundle release lint types format docs bench lock clean
+.PHONY: help install demo demo-data screenshot test quick examples recorded fuzz oldest bounds native wheel check-wheel bundle check-bundle release lint types format docs bench lock clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -36,6 +36,12 @@ test: install  ## All tests; some start a real Kafka. TESTS=tests/log runs a par
 
 quick: install  ## Tests in two minutes: no Spark, no Kafka, not the slowest
 	$(COMPILING) $(BIN)/python -m pytest -n 2 --quick $(TESTS)
+
+examples: install  ## Nightly: Hypothesis's tests with all their examples, of which other runs try a fourth
+	$(COMPILING) $(BIN)/python -m pytest -n 2 --all-examples $(TESTS)
+
+recorded: install  ## Nightly: brokers start also where it is recorded what they do (tests/kafka/recorded_starts.py)
+	BROKERLESS_ASK_KAFKA=1 $(COMPILING) $(BIN)/python -m pytest -n 2 tests/kafka/test_directory_restart.py tests/kafka/test_metadata_start.py
 
 fuzz: install  ## Look for new faults with random examples: MINUTES=10 (the default) of rounds; TESTS=tests/log runs a part
 	$(COMPILING) $(BIN)/python -m tests.fuzz $(or $(MINUTES),10) $(TESTS)

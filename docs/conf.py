@@ -62,8 +62,26 @@ SEARCHED = {
         "corrupt record",
     ),
     ("checking", "## Before a restart"): ("broker does not start", "broker will not start", "broker fails at start"),
+    ("cookbook", "## A topic that was deleted by accident"): (
+        *(
+            "deleted topic",
+            "a deleted topic",
+            "topic deleted by accident",
+            "undelete a topic",
+            "restore a deleted topic",
+        ),
+        *("recover a deleted topic", "a topic was deleted", "accidentally deleted topic"),
+    ),
+    ("cookbook", "## Records of a time range and a key as CSV"): (
+        *("records of a time range", "records of a time range and key as csv", "records as csv", "export to csv"),
+        *("time range", "records between two times", "csv of a key"),
+    ),
     ("erasing", "# Erasing records"): ("erase a user", "gdpr", "right to be forgotten", "delete personal data"),
     ("explain", "# Byte by byte"): ("what does this byte mean", "hex dump of a batch"),
+    ("cookbook", "## How far had each group read?"): (
+        *("lag", "lag of each group", "lag of each consumer group", "consumer lag", "consumer group lag"),
+        *("how far behind is a group", "consumer group offsets"),
+    ),
     ("internal-topics", "## Why a consumer is stuck"): (
         *("consumer stuck", "why is my consumer stuck", "consumer is stuck", "last stable offset does not move"),
         *("hanging transaction", "open transactions"),

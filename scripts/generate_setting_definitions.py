@@ -21,6 +21,7 @@ from typing import Any
 
 TARGET = Path(__file__).parents[1] / "src" / "brokerless" / "log" / "settings" / "definitions.json"
 PROGRAM = Path(__file__).parent / "ConfigDefinitions.java"
+Definition = dict[str, Any]
 BOUNDS_OR = re.compile(r"\[(-?[0-9]+),\.\.\.,(-?[0-9]+)\] or (-?[0-9]+)")
 
 
@@ -31,13 +32,16 @@ def main() -> None:
 
 
 def generate(directories: list[Path]) -> str:
-    """The content of the file: JSON, a setting of a version a line."""
-    versions = {version_of(each): definitions(each) for each in directories}
-    kinds = {
-        version: ",\n".join(f'"{kind}":{{\n{lines(rows)}\n}}' for kind, rows in of_version.items())
-        for version, of_version in sorted(versions.items())
-    }
-    return "{\n" + ",\n".join(f'"{version}":{{\n{text}\n}}' for version, text in kinds.items()) + "\n}\n"
+    """The content of the file: JSON, a setting a line, with its definition by the first version that has it so; null
+    for the first version without it."""
+    of_versions = {version_of(each): definitions(each) for each in directories}
+    versions = sorted(of_versions, key=lambda text: tuple(map(int, text.split("."))))
+    kinds = {kind: None for version in versions for kind in of_versions[version]}
+    texts = [
+        f'"{kind}":{{\n{lines([of_versions[version].get(kind, {}) for version in versions], versions)}\n}}'
+        for kind in kinds
+    ]
+    return f'{{\n"versions":{json.dumps(versions)},\n' + ",\n".join(texts) + "\n}\n"
 
 
 def version_of(directory: Path) -> str:
@@ -47,19 +51,30 @@ def version_of(directory: Path) -> str:
     return found.pop()
 
 
-def definitions(directory: Path) -> dict[str, list[dict[str, Any]]]:
+def definitions(directory: Path) -> dict[str, dict[str, Definition]]:
     java = shutil.which("java")
     if java is None:
         raise SystemExit("there is no java in PATH")
     line = [java, "-cp", str(directory / "*"), str(PROGRAM)]
-    return json.loads(subprocess.run(line, capture_output=True, text=True, check=True).stdout)
+    found = json.loads(subprocess.run(line, capture_output=True, text=True, check=True).stdout)
+    return {kind: {row.pop("name"): plain(row) for row in rows} for kind, rows in found.items()}
 
 
-def lines(rows: list[dict[str, Any]]) -> str:
-    return ",\n".join(f'"{each.pop("name")}":{json.dumps(plain(each), separators=(",", ":"))}' for each in rows)
+def lines(by_version: list[dict[str, Definition]], versions: list[str]) -> str:
+    names = sorted({name for each in by_version for name in each})
+    return ",\n".join(f'"{name}":{changes([each.get(name) for each in by_version], versions)}' for name in names)
 
 
-def plain(row: dict[str, Any]) -> dict[str, Any]:
+def changes(of_versions: list[Definition | None], versions: list[str]) -> str:
+    found: dict[str, Definition | None] = {}
+    last = None
+    for version, definition in zip(versions, of_versions, strict=True):
+        if definition != last:
+            found[version] = last = definition
+    return json.dumps(found, separators=(",", ":"))
+
+
+def plain(row: Definition) -> Definition:
     """A row without validators that have only words for people, but for bounds."""
     validator = row.pop("validator", "")
     match = BOUNDS_OR.fullmatch(validator)

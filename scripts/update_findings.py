@@ -1,7 +1,8 @@
-"""Writes docs/findings.md from src/brokerless/findings.toml: every kind of finding, with what to do about it.
+"""Writes docs/findings.md from src/brokerless/findings.toml: every kind of finding, with what to do about it; and the
+severities in the tables of docs/start.md.
 
-python scripts/update_findings.py            # rewrites the page
-python scripts/update_findings.py --check    # fails if the page is stale, and changes nothing
+python scripts/update_findings.py            # rewrites the pages
+python scripts/update_findings.py --check    # fails if one is stale, and changes nothing
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "src" / "brokerless" / "findings.toml"
 PAGE = ROOT / "docs" / "findings.md"
+START = ROOT / "docs" / "start.md"
 HEAD = """\
 # Findings
 
@@ -33,6 +35,8 @@ Commands exit with 1 where there are findings, but for those of severity info, a
 `brokerless --help` lists.
 """
 TABLE_HEAD = "| kind | severity | what it says | what to do |\n|---|---|---|---|\n"
+ROW = re.compile(r"^(?P<cells>\|.*\| `(?P<kind>[a-z-]+)` \|)[^|]*\|$", re.MULTILINE)
+"""A row of a table whose last cells are a kind and its severities."""
 GROUP_OR_KIND = re.compile(r"^## (?P<group>.+)$|^\[(?P<kind>[a-z-]+)\]$", re.MULTILINE)
 
 
@@ -50,18 +54,40 @@ def page() -> str:
             advice = each["advice"].replace("|", "\\|")
             if "remedy" in each:
                 advice += f". Before a start: {each['remedy']}"
-            lines.append(f"| `{match['kind']}` | {' or '.join(each['severity'])} | {said} | {advice} |\n")
+            lines.append(f"| `{match['kind']}` | {severities(each['severity'])} | {said} | {advice} |\n")
     return "".join(lines)
 
 
+def start_page() -> str:
+    """Return the page of what a start does, with each kind's severities."""
+    kinds = tomllib.loads(TABLE.read_text())
+
+    def with_severity(row: re.Match[str]) -> str:
+        return f"{row['cells']} {severities(kinds[row['kind']]['severity'])} |"
+
+    return ROW.sub(with_severity, START.read_text())
+
+
+def severities(severity: str | list[str] | dict[str, str]) -> str:
+    """Return the cell of a kind's severities."""
+    if isinstance(severity, str):
+        return severity
+    return (
+        ", ".join(f"{scope}: {each}" for scope, each in severity.items())
+        if isinstance(severity, dict)
+        else " or ".join(severity)
+    )
+
+
 def main() -> int:
-    written = page()
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(written)
-    elif not PAGE.exists() or PAGE.read_text() != written:
-        print("docs/findings.md is stale: run `make format`")
-        return 1
-    return 0
+    stale = 0
+    for path, written in ((PAGE, page()), (START, start_page())):
+        if "--check" not in sys.argv[1:]:
+            path.write_text(written)
+        elif not path.exists() or path.read_text() != written:
+            print(f"{path.relative_to(ROOT)} is stale: run `make format`")
+            stale = 1
+    return stale
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -78,6 +79,13 @@ def golden() -> Path:
     return tests.golden.golden()
 
 
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """Makes a directory that other users reach: pytest closes the directories above its own to them at each start."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
 @pytest.fixture(scope="session")
 def kafka_jars() -> Path:
     """The jars of a Kafka broker and its clients; a test with this fixture may use ``tests.kafka.oracle``."""
@@ -86,7 +94,7 @@ def kafka_jars() -> Path:
     try:
         jars.java()
         jars.compile_helpers()
-        make_archive_of_broker()
+        make_archive_of_broker(jars.NEWEST)
         return jars.jars()
     except jars.KafkaUnavailableError as error:
         require(False, str(error))
@@ -115,17 +123,19 @@ def quick_spark() -> Iterator[str]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="no Spark, Kafka, S3 or Chromium, and not the slowest tests")
     parser.addoption("--fuzz", action="store_true", help="Hypothesis's tests alone, with random examples (make fuzz)")
+    parser.addoption("--all-examples", action="store_true", help="Hypothesis's tests alone, with all their examples")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     if not config.getoption("--quick"):
         return None
     slow = "; ".join(f"{reason}: {', '.join(names)}" for reason, names in SLOW_FILES.items())
-    return f"--quick leaves out tests of {', '.join(NOT_QUICK)}; those marked slow; {slow}; 3 of 4 examples"
+    return f"--quick leaves out tests of {', '.join(NOT_QUICK)}; those marked slow; {slow}"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    examples.set_up(4 if config.getoption("--quick") else 1, is_random=config.getoption("--fuzz"))
+    is_random = config.getoption("--fuzz")
+    examples.set_up(1 if is_random or config.getoption("--all-examples") else 4, is_random)
     config.addinivalue_line("markers", "slow(reason): takes long, so that --quick leaves it out")
 
 
@@ -135,10 +145,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if _is_left_out(item)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not _is_left_out(item)]
-    if config.getoption("--fuzz"):
-        fixed = [item for item in items if not _is_random(item)]
+    if config.getoption("--fuzz") or config.getoption("--all-examples"):
+        fixed = [item for item in items if not _has_examples(item)]
         config.hook.pytest_deselected(items=fixed)
-        items[:] = [item for item in items if _is_random(item)]
+        items[:] = [item for item in items if _has_examples(item)]
     for item in items:
         shared = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
         if shared:
@@ -183,7 +193,7 @@ def _fetch(version: str) -> None:
         jars.jars(version)
 
 
-def _is_random(item: pytest.Item) -> bool:
+def _has_examples(item: pytest.Item) -> bool:
     return getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
 
 

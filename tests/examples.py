@@ -1,6 +1,7 @@
 """Examples that Hypothesis tries, and values of parameters, of which ``--quick`` has less.
 
-They are the same in each run, so that no seed decides whether the suite passes; ``make fuzz`` tries others.
+They are the same in each run, so that no seed decides whether the suite passes. ``make examples`` tries all of them,
+other runs a fourth, and ``make fuzz`` tries others.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ def set_up(share: int, is_random: bool = False) -> None:
 
 
 def examples(count: int, **more: Any) -> settings:
+    """``count``: how many ``make examples`` and ``make fuzz`` try."""
     return settings(max_examples=max(count // _share, 10), **more)
 
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import io
+import tarfile
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+import zstandard
 
 
 def made_once(target: Path, make: Callable[[Path], None]) -> Path:
@@ -23,3 +28,20 @@ def made_once(target: Path, make: Callable[[Path], None]) -> Path:
                 make(made)
                 made.rename(target)
     return target
+
+
+def unpacked_once(archive: Path, cache: Path, prefix: str = "", clear: Callable[[Path], None] | None = None) -> Path:
+    """A directory below ``cache`` with the files of an archive (``.tar.zst``), which tests do not change; unpacked once
+    for each version of the archive. ``clear``: called with the directory before that."""
+    content = archive.read_bytes()
+
+    def unpack(target: Path) -> None:
+        if clear is not None:
+            clear(target)
+        with (
+            zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(io.BytesIO(content)) as stream,
+            tarfile.open(fileobj=stream, mode="r|") as tar,
+        ):
+            tar.extractall(target, filter="data")
+
+    return made_once(cache / f"{prefix}{hashlib.sha256(content).hexdigest()[:16]}", unpack)

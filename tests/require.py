@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 
 import pytest
 
@@ -16,3 +17,11 @@ def require(condition: object, reason: str) -> None:
     if IN_CI:
         pytest.fail(f"needed in CI: {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+def require_ipv6() -> None:
+    """Need an address of IPv6 on the loopback."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        require(False, "an IPv6 address of the loopback")

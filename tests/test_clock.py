@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from brokerless.clock import milliseconds, now, parse_time
+from brokerless.clock import in_zone, milliseconds, now, parse_time, time_zone
 from brokerless.errors import UsageError
 
 EARLIEST = (datetime(1, 1, 2, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
@@ -80,7 +80,7 @@ def test_times_are_milliseconds_and_utc_if_nothing_else_is_said(text: str, milli
     assert parse_time(text, NOW) == milliseconds
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "-1y", "12h", "2020-13-01", "9" * 30])
+@pytest.mark.parametrize("text", ["", "lately", "yesterday 25:00", "-1y", "12h", "2020-13-01", "9" * 30])
 def test_what_is_no_time_is_refused_with_what_is_one(text: str) -> None:
     with pytest.raises(UsageError, match="2024-05-01T12:00:00Z"):
         parse_time(text, NOW)
@@ -90,3 +90,40 @@ def test_what_is_no_time_is_refused_with_what_is_one(text: str) -> None:
 def test_a_small_number_may_be_meant_otherwise_and_is_refused_with_how_to_write_a_date(text: str) -> None:
     with pytest.raises(UsageError, match=r"1970-04-26.* 2026-01-01"):
         parse_time(text, NOW)
+
+
+BERLIN = "Europe/Berlin"
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "expected"),
+    [
+        ("yesterday 14:00", "UTC", "2023-11-13T14:00:00+00:00"),
+        ("yesterday", "UTC", "2023-11-13T00:00:00+00:00"),
+        ("today 07:05:09", BERLIN, "2023-11-14T07:05:09+01:00"),
+        ("today 0:30", "+14:00", "2023-11-15T00:30:00+14:00"),  # where it is tomorrow already
+        ("2023-07-01 12:00", BERLIN, "2023-07-01T12:00:00+02:00"),
+        ("2023-12-01", BERLIN, "2023-12-01T00:00:00+01:00"),
+        ("2023-12-01T00:00Z", BERLIN, "2023-12-01T01:00:00+01:00"),
+        ("-1h", BERLIN, "2023-11-14T22:13:20+01:00"),
+    ],
+)
+def test_a_time_that_names_no_zone_is_of_the_zone_that_was_chosen(text: str, zone: str, expected: str) -> None:
+    at_ms = parse_time(text, NOW, time_zone(zone))
+    assert in_zone(at_ms, time_zone(zone), "seconds") == expected
+    assert datetime.fromisoformat(expected).timestamp() * 1000 == at_ms
+
+
+def test_the_zone_of_this_machine_is_that_of_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kathmandu")
+    assert in_zone(0, time_zone("local"), "minutes") == "1970-01-01T05:30+05:30"
+
+
+@pytest.mark.parametrize("name", ["Europe/Belrin", "", "../etc/passwd", "+25:00", "/etc/localtime"])
+def test_a_zone_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="no time zone"):
+        time_zone(name)
+
+
+def test_a_time_that_python_has_no_value_for_is_in_no_zone() -> None:
+    assert in_zone(10**16, time_zone(BERLIN)) is None

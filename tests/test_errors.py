@@ -5,6 +5,9 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
+import shlex
+import sys
+import tomllib
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,15 @@ from typing import Any
 import pytest
 
 import brokerless
-from brokerless.errors import DamageError, RefusedError, install_command, missing_libraries, raise_errors, renamed
+from brokerless.errors import (
+    DamageError,
+    OutOfFilesError,
+    RefusedError,
+    install_command,
+    missing_libraries,
+    raise_errors,
+    renamed,
+)
 from brokerless.findings import Finding
 
 FOUND = Finding(
@@ -38,6 +49,8 @@ def test_errors_survive_a_pickle() -> None:
     assert (damage.finding, str(damage)) == (FOUND, str(FOUND))
     refused = pickle.loads(pickle.dumps(RefusedError("OffsetsOutOfOrderException", "offset 3 after 5")))
     assert (refused.reason, str(refused)) == ("OffsetsOutOfOrderException", "offset 3 after 5")
+    out = pickle.loads(pickle.dumps(OutOfFilesError("a.log", "too many")))
+    assert (out.path, out.reason, str(out)) == ("a.log", "too many", "a.log: too many")
 
 
 def test_by_default_only_errors_are_raised() -> None:
@@ -46,17 +59,19 @@ def test_by_default_only_errors_are_raised() -> None:
         raise_errors(FOUND)
 
 
-EXTRAS = ["spark", "s3", "report", "erase", "sql", "decode", "restore", "iceberg", "delta", "pipeline"]
+def test_what_is_missing_is_one_command_for_the_interpreter_that_runs_this() -> None:
+    """Its pip finds the brokerless that is installed; that of another one would ask an index for this name."""
+    command = shlex.split(install_command("s3"))
+    assert command == [sys.executable, "-m", "pip", "install", "brokerless[s3]"]
+    assert str(missing_libraries("this needs more", "s3")) == f"this needs more: {shlex.join(command)}"
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
-def test_what_is_missing_is_named_by_its_libraries_and_by_no_project_of_an_index(extra: str) -> None:
-    """Whoever takes the name brokerless there would get a command of ours to install it."""
-    command = install_command(extra)
-    assert command.startswith("pip install ")
-    assert len(command.split()) > 2
-    assert "brokerless" not in command
-    assert str(missing_libraries("this needs more", extra)) == f"this needs more: {command}"
+def test_every_extra_that_a_message_names_is_one_of_the_project() -> None:
+    root = Path(brokerless.__file__).parents[2]
+    known = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"].keys()
+    named = re.compile(r"""(?:missing_libraries\([^)]*?|install_command\()["'](\w+)["']\)""")
+    found = {name for path in root.joinpath("src").rglob("*.py") for name in named.findall(path.read_text())}
+    assert {"s3", "sql", "spark", "notebook", "polars", "decode"} <= found <= known
 
 
 def test_no_text_installs_a_project_of_this_name_from_an_index() -> None:

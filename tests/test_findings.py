@@ -16,17 +16,20 @@ import pytest
 from scripts import update_findings
 
 import brokerless
-from brokerless.findings import Finding, Kind, advice_of, describe_kinds, remedy_of
-from brokerless.jobs.restart.metadata_log import _ENDING  # pyright: ignore[reportPrivateUsage]
+from brokerless.clusters.placement import KINDS, MADE_STRAY, UNSERVED, Verdict
+from brokerless.clusters.start.metadata_log import _ENDING  # pyright: ignore[reportPrivateUsage]
+from brokerless.findings import Finding, Kind, Severities, advice_of, describe_kinds, remedy_of
 from brokerless.views.findings import explain_kind
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
 OTHER_NAMES = {
-    ("brokerless/log/recovery/plan.py", "index-missing"),
+    ("brokerless/log/recovery/trust.py", "index-missing"),
     ("brokerless/views/restart.py", "index-missing"),
+    ("brokerless/clusters/placement.py", "topic-unknown"),
+    ("brokerless/clusters/placement.py", "partition-unknown"),
 }
-"""Reasons of a recovery, which have the name of a finding."""
+"""Reasons of a recovery and verdicts, which have the name of a finding."""
 SEVERITIES = [set(each) for n in (1, 2, 3) for each in combinations(("info", "warning", "error"), n)]
 COMMON_WORDS = {Kind.UNREADABLE, Kind.UNCOMMITTED}
 
@@ -77,14 +80,64 @@ def test_the_severities_of_findings_are_those_of_their_kinds() -> None:
     wrong: list[str] = []
     for path, tree in sources():
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Finding":
-                severity, kind = node.args[:2] if len(node.args) > 1 else (None, None)
-                if isinstance(severity, ast.Constant) and ast.unparse(kind or severity).startswith("Kind."):
-                    assert isinstance(kind, ast.Attribute)
-                    known = describe_kinds()[Kind[kind.attr].value].severities
-                    if severity.value not in known:
-                        wrong.append(f"{path}:{node.lineno}: {kind.attr} {severity.value}, not {known}")
+            if kind := kind_that_is_found(node):
+                assert isinstance(node, ast.Call)
+                described = describe_kinds()[kind]
+                given = next((each.value for each in node.keywords if each.arg == "severity"), None)
+                known = described.severities
+                if given is None and described.by_scope is None and len(known) > 1:
+                    wrong.append(f"{path}:{node.lineno}: {kind} is one of {known}")
+                elif isinstance(given, ast.Constant) and given.value not in known:
+                    wrong.append(f"{path}:{node.lineno}: {kind} {given.value}, not {known}")
     assert wrong == []
+
+
+def kind_that_is_found(node: ast.AST) -> Kind | None:
+    """The kind of a call such as ``Kind.OFFSET_GAP.at(path)``."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "at"):
+        return None
+    of = node.func.value
+    return Kind[of.attr] if isinstance(of, ast.Attribute) and is_kind(of) else None
+
+
+def test_findings_are_made_by_their_kinds() -> None:
+    found = [
+        f"{path}:{node.lineno}"
+        for path, tree in sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Finding"
+    ]
+    assert [each for each in found if not each.startswith("brokerless/jobs/pipeline/ledger.py:")] == []
+
+
+def test_a_finding_takes_what_is_not_passed_from_its_kind() -> None:
+    finding = Kind.OFFSET_GAP.at("a.log", offset=7)
+    assert (finding.severity, finding.message) == ("warning", "offsets between two batches are in no batch")
+    assert finding.severities == ("warning", "warning", "warning")
+    with pytest.raises(ValueError, match="unpack"):
+        Kind.OFFSET_ORDER.at("a.log")  # circumstances decide
+
+
+def test_a_finding_may_have_a_severity_of_its_own_in_each_scope() -> None:
+    finding = Kind.OFFSET_ORDER.at("a.log", severity=Severities("info", "error", "warning"))
+    shown = [finding.in_scope(scope).severity for scope in ("log", "start", "cluster")]
+    assert (finding.severity, shown, finding.severities.worst) == ("info", ["info", "error", "warning"], "error")
+    assert finding.in_scope("start").as_dict()["scope"] == "start"
+
+
+def test_readers_leave_something_out_by_the_table_of_kinds() -> None:
+    left_out = {each.kind for each in map(at_its_worst, Kind) if each.leaves_out and each.severity != "error"}
+    assert {*left_out} >= {"uncommitted", "remote-objects-unread", "remote-segment-needed"}
+    assert [Kind.REMOTE_AHEAD.at("a", severity=each).leaves_out for each in ("warning", "info")] == [True, False]
+    assert [
+        Kind.UNCOMMITTED.at("a", severity="warning").is_unread,
+        Kind.TRUNCATED_BATCH.at("a", severity="warning").is_unread,
+    ] == [True, False]
+
+
+def at_its_worst(kind: Kind) -> Finding:
+    described = describe_kinds()[kind]
+    return kind.at("a", severity=described.by_scope or described.severities[0])
 
 
 def test_a_kind_is_its_text_wherever_it_goes() -> None:
@@ -106,7 +159,7 @@ def test_findings_are_shown_in_notebooks() -> None:
 
 
 def test_advice_is_by_kind_and_a_kind_of_another_version_has_none() -> None:
-    assert advice_of("index-not-trimmed") == "nothing"
+    assert advice_of("leftover-file") == "nothing"
     assert advice_of("of-the-future") is None
     assert brokerless.Kind is Kind
 
@@ -115,26 +168,33 @@ def test_the_page_of_findings_is_made_of_the_table() -> None:
     assert (ROOT / "docs/findings.md").read_text() == update_findings.page(), "stale: run `make format`"
 
 
+def test_the_page_of_a_start_has_all_verdicts_and_the_tables_severities() -> None:
+    text = (ROOT / "docs/start.md").read_text()
+    assert text == update_findings.start_page(), "stale: run `make format`"
+    named = {row["kind"] for row in update_findings.ROW.finditer(text)}
+    assert named >= {*KINDS.values()}
+
+
 # Remedies of causes for which a broker does not start, or does not serve a partition
 
 MAKERS_OF_CAUSES = [
-    *(SOURCES / "brokerless" / "jobs" / "restart").glob("*.py"),
+    *(each for each in (SOURCES / "brokerless" / "clusters" / "start").glob("*.py") if each.stem != "effects"),
     *(
         SOURCES / "brokerless" / "log" / "checkpoint" / f"{name}.py"
         for name in ("meta_properties", "offset_checkpoints", "partition_metadata", "quorum_state")
     ),
 ]
 """Those that make the findings."""
-MAKERS = ("Finding", "read_lines")
-OF_SEGMENTS = {"offset-index-mismatch"}
-"""Reported in words of a partition (``unclosed``), and no cause of these."""
+MAKERS = ("read_lines",)
 
 
 def causes() -> Iterator[Kind]:
     """All kinds that these modules name in a call: of findings, and of files that cannot be parsed."""
     for module in MAKERS_OF_CAUSES:
         for node in ast.walk(ast.parse(module.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MAKERS:
+            if kind := kind_that_is_found(node):
+                yield kind
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MAKERS:
                 yield from (Kind[each.attr] for each in node.args if is_kind(each) and isinstance(each, ast.Attribute))
 
 
@@ -148,10 +208,18 @@ def test_each_kind_that_a_dry_run_reports_has_a_remedy() -> None:
         *_ENDING,
         Kind.LOG_REFUSED,
         Kind.LOG_END_DAMAGED,
+        Kind.META_PROPERTIES_MISSING,
+        Kind.METADATA_GAP,
+        Kind.METADATA_MISSING,
+        Kind.SNAPSHOT_NOT_WHOLE,
+        Kind.UNCOMMITTED,
         Kind.CHECKPOINT_CORRUPT,
         Kind.REMOTE_EPOCHS_LOST,
         Kind.UNREADABLE_FILE,
-    } - OF_SEGMENTS
+        Kind.PERMISSION_DENIED,
+        Kind.TRANSACTION_INDEX_MISMATCH,
+        *(KINDS[each] for each in (*MADE_STRAY, *UNSERVED, Verdict.TWICE, Verdict.BLOCKED, Verdict.ID_CORRUPT)),
+    }
     assert len(found) > 30
     assert {kind for kind, described in describe_kinds().items() if described.remedy is not None} == found
 

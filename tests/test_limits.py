@@ -299,11 +299,13 @@ def test_bytes_of_unknown_content_are_carved_in_bounded_memory(ask: Ask, tmp_pat
     chance = np.random.default_rng(3)
     good = write_batch(SMALLEST, base_offset=1)
     one_by_one = np.tile(np.frombuffer(write_batch(b"", count=1), np.uint8), 200_000)
+    harmful = [part for bomb in bombs().values() for part in (bomb, chance.bytes(1 << 20))]
     contents = {
         "chance": [chance.bytes(1 << 20) * 64] * 9,
         "false batches": [false_batches(64 << 20)],
         "batches with wrong checksums": [one_by_one.tobytes()],
-        "bombs": [part for bomb in bombs().values() for part in (bomb, chance.bytes(1 << 20))],
+        "bombs": harmful[:-4],
+        "wrappers": harmful[-4:],
     }
     paths: list[Path] = []
     for name, parts in contents.items():
@@ -312,11 +314,13 @@ def test_bytes_of_unknown_content_are_carved_in_bounded_memory(ask: Ask, tmp_pat
             file.writelines([*parts[1:], good, chance.bytes(100_000)])
     assert paths[0].stat().st_size > 512 << 20
     try:
-        found = measure(ask, paths[:-1], CARVING) | measure(ask, paths[-1:], CARVING)
+        found = measure(ask, paths[:-2], CARVING)
+        for path in paths[-2:]:  # what an allocator keeps of one of these is much beside the next
+            found |= measure(ask, [path], CARVING)
     finally:
         paths[0].unlink()
     for how in CARVING:
-        assert of_each(found, how, "rows") == {**dict.fromkeys(contents, 1), "bombs": 11_000_003}
+        assert of_each(found, how, "rows") == {**dict.fromkeys(contents, 1), "bombs": 9_000_003, "wrappers": 2_000_001}
     # Batches have no limit of headers, but rows have one.
     assert of_each(found, "carve-tables", "errors")["bombs"] == ["limit-exceeded"]
     assert_peaks(found, 512)

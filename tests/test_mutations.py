@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 from aiokafka.record.util import calc_crc32c
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import brokerless
 from brokerless import Finding
 from brokerless.schemas import BATCHES, RECORDS
+from tests.examples import examples
 from tests.format import twin
 from tests.golden import CONSUMERS_THROW, cases, first_at_their_offsets, of_type
 from tests.jobs.exports import raw
@@ -160,7 +161,7 @@ def is_error_to_kafka(finding: Finding) -> bool:
     return finding.severity == "error" and finding.kind not in ("no-batches", *CONSUMERS_THROW)
 
 
-@settings(max_examples=250)
+@examples(250)
 @given(mutation=MUTATIONS)
 def test_only_what_was_written_is_read(tmp_path_factory: Any, mutation: Mutation) -> None:
     data = mutated(mutation)
@@ -246,7 +247,7 @@ def _change_covered(batch: bytearray, whole: bytes) -> None:
         batch[20] = whole[20] ^ 1
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     source=st.integers(0, len(WHOLE) - 1),
     losses=st.lists(

@@ -232,7 +232,7 @@ def record_rebuild(mode: str) -> Recorded:
         place.root.mkdir()
         place.make()
     done = "in-place" if mode == "undo" else mode
-    assert whole.run(done) == 0
+    assert whole.run(done) == 1  # it warns of partitions without an ID that can be read
     result, before = whole.result(done), own.contents()
     if mode == "undo":
         own.run("in-place")

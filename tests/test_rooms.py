@@ -188,3 +188,10 @@ def test_no_more_calls_than_before_hand_over_many_values_by_position(tmp_path: P
     assert violations(tmp_path, internals__rows=many.format(", *a")) == []
     modules = check_rooms.load_modules(REPOSITORY / "src")
     assert check_rooms.count_long_calls(modules, "brokerless") == check_rooms.POSITIONAL
+
+
+def test_a_kind_of_finding_that_two_modules_make_is_found(tmp_path: Path):
+    text = "def damage(path):\n    return Kind.NO_BATCHES.at(path, 'nothing here')"
+    found = violations(tmp_path, log__names=text, log__config=f"{text}\n\n\ndef again(path):\n    return damage(path)")
+    assert found == ["kind brokerless.log.names.NO_BATCHES"]
+    assert violations(tmp_path, log__names="def f(kind):\n    return kind == Kind.NO_BATCHES") == []

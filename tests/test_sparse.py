@@ -142,7 +142,7 @@ def test_a_hole_for_an_end_is_not_read(command: str, size: int, measure: Measure
     assert found["read"] < 32 << 20
     assert found["growth"] < 150
     if command != "salvage":  # zeros at the end are no loss
-        assert found["code"] == 1
+        assert found["code"] == (command != "verify")  # which takes them for preallocated space, as the next start does
         assert "nothing but zeros from here on" in text
 
 

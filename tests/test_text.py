@@ -1,14 +1,34 @@
 from __future__ import annotations
 
+import ast
 import base64
 import pickle
 import random
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from brokerless.text import ShownList, html_table, java_text, readable, show, show_name
+import brokerless
+from brokerless import RecordFilter
+from brokerless.cli import main
+from brokerless.cli.commands import COMMANDS
+from brokerless.errors import UsageError
+from brokerless.findings import Kind
+from brokerless.text import (
+    _COMMANDS,  # pyright: ignore[reportPrivateUsage]
+    _OPTION,  # pyright: ignore[reportPrivateUsage]
+    ShownList,
+    html_table,
+    java_text,
+    name_options,
+    named_for_commands,
+    readable,
+    show,
+    show_name,
+)
 from tests.kafka.jars import check, run
 
 
@@ -84,3 +104,68 @@ def test_a_list_has_a_line_for_each_of_the_first_items_and_is_a_table() -> None:
     assert repr(ShownList([])) == "[]"
     assert "nothing" in ShownList([])._repr_html_()  # pyright: ignore[reportPrivateUsage]
     assert pickle.loads(pickle.dumps(ShownList([1, 2]))) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("written", "named"),
+    [
+        ("give another directory with --offset-map", "give another directory with offset_map="),
+        ("it was not given (--key-pair ID:FILE)", "it was not given (key_pairs=ID:FILE)"),
+        ("--where: Parser Error", "where: Parser Error"),
+        ("--format v2 --isolation read_committed", "message_format=v2 isolation=read_committed"),
+        ("give --data copy or link", "give data=copy or link"),
+        (
+            "--data in-place, --topic orders --isolation read_uncommitted",
+            "data=in-place, topic=orders isolation=read_uncommitted",
+        ),
+        ("as in --to tables; --to-the with --topic to-the-end", "as in to=tables; to_the= with topic=to-the-end"),
+        ("give --append to restore after them", "give append= to restore after them"),
+        ("brokerless rebuild --reset-positions writes it", "brokerless rebuild --reset-positions writes it"),
+        ("add it: kafka-topics.sh --alter --topic a; then --to", "add it: kafka-topics.sh --alter --topic a; then to="),
+        ("this is no state of verify --budget: x", "this is no state of verify --budget: x"),
+        ("a name -- or two", "a name -- or two"),
+    ],
+)
+def test_options_are_parameters_in_python_and_unchanged_on_the_command_line(written: str, named: str) -> None:
+    assert name_options(written) == named
+    with named_for_commands():
+        assert name_options(written) == written
+
+
+def test_every_word_after_an_option_in_a_message_is_known_as_its_value_or_as_the_sentence() -> None:
+    found: set[str] = set()
+    for path in Path("src/brokerless").rglob("*.py"):
+        if "cli" in path.parts:  # where options stay as they are
+            continue
+        for text in _texts(ast.parse(path.read_text())):
+            named = (match for match in _OPTION.finditer(text) if match["value"])
+            found.update(word[0] for match in named if (word := re.match(r"[a-z_-]+\b(?!=)", text[match.end() :])))
+    assert found == {"copy", "none", "read_uncommitted", "tables", "value"}
+
+
+def _texts(tree: ast.AST) -> Iterator[str]:
+    """Yields the texts of a module, with a digit for each value in them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(each.value) if isinstance(each, ast.Constant) else "0" for each in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def test_every_command_is_known_by_its_name() -> None:
+    assert {*_COMMANDS.split("|")} == {*COMMANDS} - {"completion"}
+
+
+def test_errors_and_findings_are_named_for_who_reads_them(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match=r"^where: ") as raised:
+        RecordFilter(where="no such thing")
+    assert main(["cat", "demo/data/users-0", "--where", "no such thing"]) == 2
+    assert "--where: " in capsys.readouterr().err
+    assert "--" not in str(raised.value)
+    found = Kind.LIMIT_EXCEEDED.at("a.log", "too large; --max-batch-bytes raises it")
+    assert str(found) == "a.log: too large; max_batch_bytes= raises it"
+
+
+def test_a_pattern_of_a_tiered_bucket_is_named_as_a_parameter(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="remote= is for directories"):
+        brokerless.open(next(Path("demo/data/users-0").glob("*.log")), remote=str(tmp_path))

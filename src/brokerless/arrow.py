@@ -6,6 +6,7 @@ they import it, for 0.3 seconds. ``cast``, ``filter`` and ``is_valid`` import ``
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from threading import Lock
@@ -20,8 +21,12 @@ from brokerless.text import readable
 Column = Any
 """A ``pa.Array``, of whose types the published stubs know little."""
 
+PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+"""The units of Arrow's times."""
+DAY_S = 86_400
 _NO_BYTES = np.empty(0, dtype=np.uint8)
 _MOST_REPEATED = 4
+_SHORT = pa.int32()
 _repeating = Lock()
 _repeated: dict[tuple[str, int], Column] = {}
 """The last ones used, the latest at the end: what is in here is not freed, so that its address is its own."""
@@ -41,11 +46,32 @@ def values(column: Column) -> list[Any]:
     """The values of a column as Python's, with timestamps, dates, times of day and durations as their numbers at any
     depth: Python has no year above 9999 and no nanoseconds, and ``to_pylist`` fails on them."""
     t, type_ = pa.types, column.type
-    numbers = _without_times(type_) if t.is_nested(type_) or t.is_temporal(type_) else type_
+    numbers = without_times(type_) if t.is_nested(type_) or t.is_temporal(type_) else type_
     if numbers == type_:
         return column.to_pylist()
     is_flat = isinstance(column, pa.Array) and not t.is_nested(type_)
     return (column.view(numbers) if is_flat else column.cast(numbers)).to_pylist()
+
+
+def time_text(number: int, type_: Any) -> str | int:
+    """ISO 8601; the number itself where the year is none of four digits, and where a time of day is none of a day."""
+    t = pa.types
+    is_date, is_time = t.is_date(type_), t.is_time(type_)
+    per_second = 1 if is_date else PER_SECOND[type_.unit]
+    seconds, rest = (number * DAY_S, 0) if is_date else divmod(number, per_second)
+    digits = len(str(per_second)) - 1
+    fraction = f".{rest:0{digits}d}" if digits else ""
+    if is_time and not 0 <= seconds < DAY_S:
+        return number
+    try:
+        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
+    except OverflowError:
+        return number
+    if is_date:
+        return moment.date().isoformat()
+    if is_time:
+        return moment.strftime("%H:%M:%S") + fraction
+    return moment.isoformat(timespec="seconds") + fraction + ("Z" if type_.tz else "")
 
 
 def rows(table: Any) -> list[dict[str, Any]]:
@@ -54,19 +80,19 @@ def rows(table: Any) -> list[dict[str, Any]]:
     return [dict(zip(table.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _without_times(type_: Any) -> pa.DataType:
-    """The type with whole numbers in place of times."""
+def without_times(type_: Any, short: pa.DataType = _SHORT) -> pa.DataType:
+    """Return the type with whole numbers in place of times. ``short``: of those in place of times of 32 bits."""
     t = pa.types
     if t.is_timestamp(type_) or t.is_time64(type_) or t.is_date64(type_) or t.is_duration(type_):
         return pa.int64()
     if t.is_time32(type_) or t.is_date32(type_):
-        return pa.int32()
+        return short
     if t.is_struct(type_):
-        return pa.struct([field.with_type(_without_times(field.type)) for field in type_])
+        return pa.struct([field.with_type(without_times(field.type, short)) for field in type_])
     if t.is_map(type_):
-        return pa.map_(_without_times(type_.key_type), _without_times(type_.item_type))
+        return pa.map_(without_times(type_.key_type, short), without_times(type_.item_type, short))
     if t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):
-        field = type_.value_field.with_type(_without_times(type_.value_type))
+        field = type_.value_field.with_type(without_times(type_.value_type, short))
         if t.is_large_list(type_):
             return pa.large_list(field)
         return pa.list_(field, type_.list_size if t.is_fixed_size_list(type_) else -1)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import operator
+import os
 import re
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import time as clock_time
+from pathlib import Path
 
 from brokerless.errors import UsageError
 
@@ -14,9 +17,12 @@ Time = int | datetime | str
 """Milliseconds since the epoch, a datetime with a time zone, or what :func:`parse_time` takes."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-TIME = "2024-05-01T12:00:00Z (UTC without a time zone), 2024-05-01, ms since the epoch, or -90m, -12h, -7d"
+TIME = "2024-05-01T12:00:00Z (UTC without a time zone), 2024-05-01, yesterday 14:00, ms since the epoch, or -90m, -7d"
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 _RELATIVE = re.compile(r"-(\d{1,9})([smhdw])")
+_DAY = re.compile(r"(today|yesterday)(?:[ T](\d{1,2}):(\d{2})(?::(\d{2}))?)?")
+_OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})")
+_LOCAL = Path("/etc/localtime")
 _MILLISECONDS = re.compile(r"-?\d{1,18}")
 _EARLIEST_MILLISECONDS, _EARLIEST = 10**10, "1970-04-26T17:46:40Z"
 """A smaller number is rather a year, a month, or seconds (0 is the epoch); write so old a time as a date."""
@@ -46,9 +52,39 @@ def milliseconds(at: Time | None) -> int | None:
     return epoch_ms(at)
 
 
-def parse_time(text: str, now: int) -> int:
+def time_zone(name: str) -> tzinfo:
+    """Return a time zone by its name: ``Europe/Berlin``, ``+02:00``, ``UTC``, or ``local`` for that of this machine.
+    Raises :class:`UsageError` for one that this machine does not know."""
+    from zoneinfo import ZoneInfo
+
+    known = "local" if name.lower() == "local" else name
+    if known == "local":
+        known = os.environ.get("TZ", "").lstrip(":") or str(_LOCAL.resolve()).rpartition("zoneinfo/")[2] or "UTC"
+        known = "UTC" if known == str(_LOCAL) else known  # a file without a name, as in some images
+    if known in ("UTC", "Z"):
+        return UTC
+    if offset := _OFFSET.fullmatch(known):
+        minutes = int(offset[2]) * 60 + int(offset[3])
+        if minutes < 24 * 60:
+            return timezone(timedelta(minutes=minutes if offset[1] == "+" else -minutes))
+    try:
+        return ZoneInfo(known)
+    except (ValueError, OSError, KeyError):  # the last one where there is none of this name
+        text = "is no time zone that is known here; use one such as Europe/Berlin, +02:00 or local"
+        raise UsageError(f"{name!r} {text}") from None
+
+
+def parse_time(text: str, now: int, zone: tzinfo = UTC) -> int:
     """Milliseconds since the epoch of a text as :data:`TIME` has it; ``now``: those that relative times are before.
-    Raises :class:`UsageError`."""
+    ``zone``: that of times which name none. Raises :class:`UsageError`."""
+    day = _DAY.fullmatch(text)
+    if day:
+        date = datetime.fromtimestamp(now / 1000, zone).date() - timedelta(days=day[1] == "yesterday")
+        hour, minute, second = (int(each or 0) for each in day.groups()[1:])
+        try:
+            return epoch_ms(datetime.combine(date, clock_time(hour, minute, second), zone))
+        except ValueError:
+            raise UsageError(f"{text!r} is not a time; use one such as {TIME}") from None
     relative = _RELATIVE.fullmatch(text)
     if relative:
         return now - int(relative[1]) * _UNITS[relative[2]]
@@ -63,7 +99,15 @@ def parse_time(text: str, now: int) -> int:
         at = datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(f"{text!r} is not a time; use one such as {TIME}") from None
-    return epoch_ms(at if at.tzinfo else at.replace(tzinfo=UTC))
+    return epoch_ms(at if at.tzinfo else at.replace(tzinfo=zone))
+
+
+def in_zone(at_ms: int, zone: tzinfo, timespec: str = "milliseconds") -> str | None:
+    """Return a time in ISO 8601 with its distance from UTC; None for one that Python has no value for."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=at_ms)).astimezone(zone).isoformat(timespec=timespec)
+    except OverflowError:
+        return None
 
 
 def epoch_ms(at: datetime) -> int:

@@ -6,7 +6,6 @@ that they could not. Only what stops a whole call (a path that is not there, a w
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 import warnings
@@ -15,17 +14,62 @@ from functools import wraps
 from os import PathLike, fspath
 from typing import ParamSpec, TypeVar
 
-from brokerless.findings import Finding
+from brokerless.findings import Finding, Kind, Severity
+from brokerless.text import name_options
 
 
 class BrokerlessError(Exception):
-    """The base of everything that brokerless raises on purpose."""
+    """The base of everything that brokerless raises on purpose.
+
+    Its text names options as who reads it gives them: parameters in Python, ``--options`` on the command line."""
+
+    def __str__(self) -> str:
+        return name_options(super().__str__())
 
 
 class UnreadableError(BrokerlessError):
     """A path that does not exist, cannot be opened, or holds nothing that this call can read.
 
-    ``path`` is empty where the reason names it in its own way; the text is both.
+    ``path`` is empty where the reason names it in its own way; the text is both. ``kind`` is that of the finding which
+    is reported where reading goes on without the file.
+    """
+
+    def __init__(self, path: str | PathLike[str], reason: str, kind: Kind = Kind.UNREADABLE_FILE) -> None:
+        super().__init__(path, reason)
+        self.path = fspath(path)
+        self.reason = reason
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return name_options(f"{self.path}: {self.reason}" if self.path else self.reason)
+
+    def reason_for(self, path: str) -> str:
+        """Return why ``path`` cannot be read: the reason, with the path of the file it is about if that is another."""
+        return self.reason if self.path == path else str(self)
+
+    def finding(self, path: str, offset: int | None = None) -> Finding:
+        """Return the finding that is reported where reading goes on without the file.
+
+        Parameters
+        ----------
+        path : str
+            The file or directory that is not read; the message names another one that the error is about.
+        offset : int, optional
+            The first offset that may be in it.
+
+        Returns
+        -------
+        Finding
+            Of the kind of this error.
+        """
+        return self.kind.at(path, self.reason_for(path), offset=offset)
+
+
+class OutOfFilesError(BrokerlessError):
+    """A file that this process cannot open now, as it, or the system, has as many open as it may.
+
+    Nothing is known of the file, so that this is no :class:`UnreadableError`: no reader takes it for damage and goes
+    on without the file.
     """
 
     def __init__(self, path: str | PathLike[str], reason: str) -> None:
@@ -34,11 +78,7 @@ class UnreadableError(BrokerlessError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason}" if self.path else self.reason
-
-    def reason_for(self, path: str) -> str:
-        """Return why ``path`` cannot be read: the reason, with the path of the file it is about if that is another."""
-        return self.reason if self.path == path else str(self)
+        return name_options(f"{self.path}: {self.reason}")
 
 
 class UsageError(BrokerlessError):
@@ -64,6 +104,21 @@ class RefusedError(BrokerlessError):
         return type(self), (self.reason, str(self))
 
 
+def refused_batch(
+    path: str,
+    reason: object,
+    *,
+    as_: str = "",
+    severity: Severity = "error",
+    place: tuple[int | None, int | None] = (None, None),
+) -> Finding:
+    """Return the finding about a batch that a log does not take. ``as_``: of what it was to be written as; ``place``:
+    its position and first offset."""
+    position, offset = place
+    text = f"cannot be written{as_ and f' as {as_}'}: {reason}"
+    return Kind.BATCH_REFUSED.at(path, text, severity=severity, position=position, offset=offset)
+
+
 class DamageError(BrokerlessError):
     """Raised where a caller asked to stop at the first damage; ``finding`` says where it is."""
 
@@ -76,25 +131,20 @@ class DamageError(BrokerlessError):
 
 
 def missing_libraries(what: str, extra: str) -> UsageError:
-    """Return the error of what cannot be done without the libraries of an extra, such as "SQL needs DuckDB".
-
-    The command that installs them names these libraries alone: a project called brokerless on an index may be a
-    stranger's.
-    """
+    """Return the error of what cannot be done without the libraries of an extra, such as "SQL needs DuckDB"."""
     return UsageError(f"{what}: {install_command(extra)}")
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs the libraries of an extra, by what was declared when this was installed; in the
-    file that ``make bundle`` makes, what is not in it."""
+    """Return the command that installs the libraries of an extra; in the file that ``make bundle`` makes, what is not
+    in it.
+
+    It is that of the interpreter that runs this: there, pip finds the brokerless that is installed. Another one would
+    take a project of this name from an index, which may be a stranger's.
+    """
     if "brokerless_bundle" in sys.modules:
         return f"this one file has all but Spark; use a wheel of brokerless, with its extra {extra}"
-    from importlib.metadata import requires  # which takes as long to import as all of this package that ls needs
-
-    marked = (each.partition(";") for each in requires("brokerless") or ())
-    is_own = re.compile(rf"""extra\s*==\s*['"]{re.escape(extra)}['"]""")
-    own = [name.strip() for name, _, marker in marked if is_own.search(marker)]
-    return shlex.join(["pip", "install", *(each if "<" in each else each.split(">=")[0] for each in own)])
+    return shlex.join([sys.executable or "python", "-m", "pip", "install", f"brokerless[{extra}]"])
 
 
 def raise_errors(finding: Finding) -> None:

@@ -1,6 +1,7 @@
 """Findings: each is one observation at one place in a file, of one of the kinds that are listed here.
 
-``findings.toml``, beside this module, has the severity, the page, a sentence and the advice of each kind.
+``findings.toml``, next to this module, has the severities, the page, a sentence and the advice of each kind. A finding
+is made by its kind, as in ``Kind.TOPIC_UNKNOWN.at(path, expected=topic_id)``, and takes from there what is not passed.
 """
 
 from __future__ import annotations
@@ -8,16 +9,35 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from enum import StrEnum
 from importlib import resources
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from brokerless.text import html_table
+from brokerless.text import html_table, name_options
 
 Severity = Literal["info", "warning", "error"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 """The worst first."""
+
+Scope = Literal["log", "start", "cluster"]
+"""What a severity is about: whether a command yields all that the log has, what a broker's start does to these bytes,
+and what is left of the cluster if all disks start."""
+
+
+_SCOPES: tuple[Scope, ...] = ("log", "start", "cluster")
+
+
+class Severities(NamedTuple):
+    """The severity of a finding in each scope."""
+
+    log: Severity
+    start: Severity
+    cluster: Severity
+
+    @property
+    def worst(self) -> Severity:
+        return min(self, key=SEVERITIES.index)
 
 
 class Kind(StrEnum):
@@ -40,8 +60,11 @@ class Kind(StrEnum):
     BATCHES_RESUME = "batches-resume"
     NO_BATCHES = "no-batches"
     BATCH_REFUSED = "batch-refused"
+    BATCH_ALONE = "batch-alone"
     NOT_BLANKED = "not-blanked"
     DAMAGE_SKIPPED = "damage-skipped"
+    OUT_OF_FILES = "out-of-files"
+    ANSWER_TOO_LARGE = "answer-too-large"
     OFFSETS_NOT_WRITTEN = "offsets-not-written"
 
     # Offsets, leader epochs and producers
@@ -67,9 +90,11 @@ class Kind(StrEnum):
     TRANSACTION_ONGOING = "transaction-ongoing"
     TRANSACTION_DECIDED = "transaction-decided"
     TRANSACTION_ORPHANED = "transaction-orphaned"
+    TIMESTAMP_ABOVE_HEADER = "timestamp-above-header"
     TIMESTAMP_FUTURE = "timestamp-future"
     TIMESTAMP_UNIT = "timestamp-unit"
     TIMESTAMP_OUT_OF_RANGE = "timestamp-out-of-range"
+    TIMESTAMP_BEFORE_1970 = "timestamp-before-1970"
     NO_TIMESTAMPS = "no-timestamps"
     LEGACY_FORMAT = "legacy-format"
 
@@ -96,6 +121,7 @@ class Kind(StrEnum):
     # Files and directories
     UNREADABLE_FILE = "unreadable-file"
     UNREADABLE_DIRECTORY = "unreadable-directory"
+    PERMISSION_DENIED = "permission-denied"
     UNREADABLE = "unreadable"
     FILE_SHRUNK = "file-shrunk"
     FILE_CHANGED = "file-changed"
@@ -103,13 +129,17 @@ class Kind(StrEnum):
     UNCOMMITTED = "uncommitted"
     LEFTOVER_FILE = "leftover-file"
     SWAP_FILE = "swap-file"
+    SEGMENT_REPLACED = "segment-replaced"
     ORPHAN_INDEX = "orphan-index"
     FOREIGN_FILE = "foreign-file"
     FILE_NAME = "file-name"
     DIRECTORY_NAME = "directory-name"
     STRAY_DIRECTORY = "stray-directory"
     FUTURE_DIRECTORY = "future-directory"
+    FUTURE_PROMOTED = "future-promoted"
+    FUTURE_EMPTIED = "future-emptied"
     DELETED_DIRECTORY = "deleted-directory"
+    TOPIC_NAME_CUT = "topic-name-cut"
     UNFINISHED_DIRECTORY = "unfinished-directory"
     PARTITION_MISSING = "partition-missing"
     FIELD_UNEXPECTED = "field-unexpected"
@@ -160,6 +190,7 @@ class Kind(StrEnum):
     REMOTE_OBJECT_SIZE = "remote-object-size"
     REMOTE_MANIFEST_INVALID = "remote-manifest-invalid"
     REMOTE_CHUNK_INVALID = "remote-chunk-invalid"
+    REMOTE_KEY_MISSING = "remote-key-missing"
     REMOTE_SEGMENT_DAMAGED = "remote-segment-damaged"
     REMOTE_SEGMENT_UNFINISHED = "remote-segment-unfinished"
     REMOTE_SEGMENT_LOST = "remote-segment-lost"
@@ -186,12 +217,10 @@ class Kind(StrEnum):
     PARTITION_UNKNOWN = "partition-unknown"
     REPLICA_ELSEWHERE = "replica-elsewhere"
     REPLICA_MISSING = "replica-missing"
-    REPLICA_UNKNOWN = "replica-unknown"
-    REPLICA_UNASSIGNED = "replica-unassigned"
     REPLICA_UNREADABLE = "replica-unreadable"
-    REPLICA_TWICE = "replica-twice"
     DISK_WITHOUT_NODE = "disk-without-node"
     RECOVERY_CUTS = "recovery-cuts"
+    RETENTION_MISREAD = "retention-misread"
     LOG_REFUSED = "log-refused"
     LOG_END_DAMAGED = "log-end-damaged"
     UNCLEAN_LEADER = "unclean-leader"
@@ -201,6 +230,7 @@ class Kind(StrEnum):
     GROUP_OFFSET_BEYOND_END = "group-offset-beyond-end"
     GROUP_OFFSET_BEFORE_START = "group-offset-before-start"
     POSITION_PAST_END = "position-past-end"
+    COORDINATOR_MOVED = "coordinator-moved"
     GROUP_LAG = "group-lag"
 
     # Merging replicas
@@ -248,9 +278,14 @@ class Kind(StrEnum):
     SIGNATURE_WRONG = "signature-wrong"
 
     # Restoring
+    TARGET_TOPIC_MISSING = "target-topic-missing"
+    TARGET_PARTITION_MISSING = "target-partition-missing"
+    REPLICAS_NOT_GIVEN = "replicas-not-given"
     PARTITION_EXISTS = "partition-exists"
     TARGET_NOT_EMPTY = "target-not-empty"
     TOO_FEW_PARTITIONS = "too-few-partitions"
+    TOO_FEW_REPLICAS = "too-few-replicas"
+    TARGET_TOPIC_REFUSED = "target-topic-refused"
     PARTITIONS_MISSING = "partitions-missing"
     TARGET_COMPACTS = "target-compacts"
     RETENTION_DELETES = "retention-deletes"
@@ -271,7 +306,55 @@ class Kind(StrEnum):
     def __repr__(self) -> str:
         return repr(self.value)
 
+    def at(
+        self,
+        file: str,
+        message: str | None = None,
+        *,
+        severity: Severity | Severities | None = None,
+        position: int | None = None,
+        offset: int | None = None,
+        expected: str | None = None,
+        found: str | None = None,
+    ) -> Finding:
+        """Return a finding of this kind.
 
+        Parameters
+        ----------
+        file
+            The path of the file or directory, or what else the finding is about.
+        message
+            What was found; by default the sentence of the kind, without its full stop.
+        severity
+            In the scope ``log``, or in each one. It has to be passed where circumstances decide between several.
+        position
+            In bytes from the start of ``file``.
+        offset
+            A Kafka offset.
+        expected, found
+            For people.
+        """
+        kind = describe_kinds()[self]
+        if message is None:
+            message = kind.sentence[0].lower() + kind.sentence[1:].removesuffix(".")
+        if severity is None:
+            severity = kind.by_scope or kind.only_severity
+        known = severity if isinstance(severity, Severities) else None
+        return Finding(
+            severity.log if isinstance(severity, Severities) else severity,
+            self,
+            file,
+            position=position,
+            offset=offset,
+            message=message,
+            expected=expected,
+            found=found,
+            by_scope=None if known == kind.by_scope else known,
+        )
+
+
+NOT_OPENED = (Kind.UNREADABLE_FILE, Kind.PERMISSION_DENIED, Kind.REMOTE_KEY_MISSING)
+"""A file that was not read, whatever is in it."""
 NOT_DECODED = {"key": Kind.KEY_NOT_DECODED, "value": Kind.VALUE_NOT_DECODED}
 BEFORE_FIRST_SEGMENT = (Kind.REMOTE_OFFSETS, Kind.REMOTE_OFFSETS_MISSING)
 """Offsets of a log before the first segment that is read."""
@@ -279,33 +362,55 @@ BEFORE_FIRST_SEGMENT = (Kind.REMOTE_OFFSETS, Kind.REMOTE_OFFSETS_MISSING)
 
 @dataclass(frozen=True, slots=True)
 class KindDescription:
-    """Describes a kind, as ``brokerless help KIND`` shows it. ``page`` is a page of the documents without suffix.
-    ``remedy``: what to do before a start where this is why a broker does not start, or does not serve a partition.
-    ``concerns``: records, or indexes that a broker builds from them."""
+    """Describes a kind, as ``brokerless help KIND`` shows it."""
 
     severities: tuple[Severity, ...]
+    """Those that findings of this kind may have."""
     page: str
+    """A page of the documents, without suffix."""
     sentence: str
     advice: str
     remedy: str | None = None
+    """What to do before a start where this is why a broker does not start, or does not serve a partition."""
     concerns: Literal["records", "indexes"] | None = None
+    """Records, or indexes that a broker builds from them."""
+    by_scope: Severities | None = None
+    """The severities in each scope, where they differ."""
+    leaves_out: tuple[Severity, ...] = ()
+    """The severities at which something requested is not in the output of a command that reads."""
+    is_unread: bool = False
+    """Whether whole files or objects are left out: what was not read was not verified either."""
+
+    @property
+    def only_severity(self) -> Severity:
+        """The severity of all findings of this kind. Raises ValueError where it depends on circumstances."""
+        (severity,) = self.severities
+        return severity
 
 
 @functools.cache
 def describe_kinds() -> Mapping[str, KindDescription]:
     """Return the description of each kind by its name, in the order in which they are listed."""
     texts = tomllib.loads(resources.files("brokerless").joinpath("findings.toml").read_text())
-    return {
-        name: KindDescription(
-            tuple(each["severity"]),
-            each["page"],
-            each["sentence"],
-            advice=each["advice"],
-            remedy=each.get("remedy"),
-            concerns=each.get("concerns"),
-        )
-        for name, each in texts.items()
-    }
+    return {name: _describe(each) for name, each in texts.items()}
+
+
+def _describe(row: Mapping[str, Any]) -> KindDescription:
+    """``severity`` is one for all, those that circumstances decide on, or one for each scope."""
+    severity = row["severity"]
+    by_scope = Severities(**severity) if isinstance(severity, dict) else None
+    severities = (severity,) if isinstance(severity, str) else by_scope or severity
+    return KindDescription(
+        tuple(each for each in SEVERITIES if each in (*severities, *row.get("sometimes", ()))),
+        row["page"],
+        row["sentence"],
+        advice=row["advice"],
+        remedy=row.get("remedy"),
+        concerns=row.get("concerns"),
+        by_scope=by_scope,
+        leaves_out=tuple(row.get("leaves_out", ())),
+        is_unread=row.get("unread", False),
+    )
 
 
 def advice_of(kind: str) -> str | None:
@@ -352,15 +457,79 @@ class Finding:
     message: str
     expected: str | None = None
     found: str | None = None
+    scope: Scope = "log"
+    """The scope that ``severity`` is for."""
+    by_scope: Severities | None = None
+    """The severities in each scope, where they are not those of the kind."""
+
+    @property
+    def severities(self) -> Severities:
+        """The severity in each scope."""
+        described = describe_kinds().get(self.kind)
+        known = self.by_scope or (described.by_scope if described else None)
+        return known or Severities(self.severity, self.severity, self.severity)
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether something requested is not in the output of a command that reads."""
+        described = describe_kinds().get(self.kind)
+        return self.severity == "error" or (described is not None and self.severity in described.leaves_out)
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether that is as whole files or objects are not read, and not verified, although they are expected."""
+        described = describe_kinds().get(self.kind)
+        return self.leaves_out and described is not None and described.is_unread
+
+    def with_severities(self, severities: Severities) -> Finding:
+        """Return the finding with other severities than those of its kind.
+
+        Parameters
+        ----------
+        severities
+            One for each scope.
+
+        Returns
+        -------
+        Finding
+            In the same scope.
+        """
+        return replace(self, severity=getattr(severities, self.scope), by_scope=severities)
+
+    def in_scope(self, scope: Scope) -> Finding:
+        """Return the finding with its severity in another scope.
+
+        Parameters
+        ----------
+        scope
+            ``log``, ``start`` or ``cluster``.
+
+        Returns
+        -------
+        Finding
+            The same finding, with that severity.
+        """
+        return replace(self, severity=getattr(self.severities, scope), scope=scope)
+
+    def at_worst(self) -> Finding:
+        """Return the finding with the worst of its severities.
+
+        Returns
+        -------
+        Finding
+            In the scope that has this severity.
+        """
+        known = self.severities
+        return self if known.worst == self.severity else self.in_scope(_SCOPES[known.index(known.worst)])
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "by_scope"}
 
     def __str__(self) -> str:
         place = self.file if self.position is None else f"{self.file}, position {self.position}"
         text = f"{place}: {self.message}"
         details = [f"{name} {value}" for name, value in (("expected", self.expected), ("found", self.found)) if value]
-        return f"{text} ({', '.join(details)})" if details else text
+        return name_options(f"{text} ({', '.join(details)})" if details else text)
 
     def _repr_html_(self) -> str:
         """For notebooks."""

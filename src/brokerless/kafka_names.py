@@ -1,4 +1,4 @@
-"""Names that Kafka gives to compression types, isolation levels, and what ACLs have as codes."""
+"""Names that Kafka gives to compression types, isolation levels, and the codes of ACLs and share groups."""
 
 from __future__ import annotations
 
@@ -34,3 +34,7 @@ ACL_NAMES = {
 }
 """By the field of ``ACCESS_CONTROL_ENTRY_RECORD`` and its code: ``ResourceType``, ``PatternType``, ``AclOperation`` and
 ``AclPermissionType`` (4.4.0)."""
+
+DELIVERY_STATES = ("AVAILABLE", "ACQUIRED", "ACKNOWLEDGED", "ARCHIVING", "ARCHIVED")
+"""By the ``deliveryState`` of records in ``__share_group_state``: ``RecordState`` (4.4.0). ``ARCHIVING`` is of
+a record that is being written to a dead-letter queue (KIP-1191)."""

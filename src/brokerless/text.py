@@ -1,12 +1,17 @@
-"""Text for people: untrusted text (names, records) made safe to encode, print and show as HTML; sizes in bytes."""
+"""Text for people: untrusted text (names, records) made safe to encode, print and show as HTML; sizes in bytes.
+
+Messages are written with the options of the command line, ``--offset-map``. While a command runs, they stay; everywhere
+else the same text names parameters, ``offset_map=``. Options of a command that is named (``kafka-topics --alter``,
+``verify --budget``) are unchanged.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence, Sized
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator, Sequence, Sized
+from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from html import escape
 from typing import Any, TypeVar
@@ -21,6 +26,34 @@ _MOST_ROWS = 60
 _MOST_LINES = 20
 _SHOWN = 60
 _LEFT, _RIGHT = ' style="text-align: left"', ' style="text-align: right"'
+
+_OTHER_NAMES = {
+    "all": "all_",
+    "as": "as_",
+    "command-config": "config",
+    "format": "message_format",
+    "key-pair": "key_pairs",
+    "log-start": "log_starts",
+    "map": "mapping",
+    "no-prune": "prune=False",
+    "super-user": "super_users",
+}
+"""Parameters that are not called as the option, by the option's name."""
+_COMMANDS = (
+    "audit|batches|carve|cat|cluster|compact|convert|erase|explain|export|internals|load|ls|merge|pipeline|prove|"
+    "rebuild|report|restart|restore|salvage|schema|serve|size|sql|trim|verify"
+)
+_AFTER_OPTIONS = (
+    "and|ends|exclude|for|has|is|lists|need|needs|of|or|puts|raises|reads|restores|says|sets|shows|takes|to|with|writes"
+)
+"""What follows an option in a sentence of which it is a part; all else is its value."""
+_OPTION = re.compile(
+    rf"(?P<command>(?:\bbrokerless |\bkafka-[a-z-]+|\bjq |\b(?:{_COMMANDS})(?= --))[^;,()]*)"
+    r"|(?<![\w-])--(?P<name>[a-z][a-z0-9-]*[a-z0-9])"
+    rf"(?P<value> (?=[^\s(&-])(?!(?:{_AFTER_OPTIONS})\b(?!-)))?"
+)
+"""A command with what follows it, or an option with the space before its value."""
+_is_command = False
 
 
 def readable(name: str) -> str:
@@ -71,6 +104,11 @@ _UNITS = {"": 1, "B": 1} | {
     for power, letter in enumerate("KMGT", 1)
     for ending, base in (("", 1024), ("IB", 1024), ("B", 1000))
 }
+
+
+def count_of(number: int, name: str) -> str:
+    """``1 record``, ``1,234 records``."""
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
 def parse_bytes(text: str) -> int | None:
@@ -203,3 +241,28 @@ class _Escapes(dict[int, str]):
 
 
 _ESCAPES = _Escapes()
+
+
+@contextmanager
+def named_for_commands() -> Generator[None]:
+    """Leave options as they are while a command runs, in all its threads."""
+    global _is_command
+    before, _is_command = _is_command, True
+    try:
+        yield
+    finally:
+        _is_command = before
+
+
+def name_options(text: str) -> str:
+    """Return a message with its options named for its reader."""
+    return text if _is_command or "--" not in text else _OPTION.sub(_parameter, text)
+
+
+def _parameter(match: re.Match[str]) -> str:
+    name = match["name"]
+    if name is None:
+        return match[0]
+    own = _OTHER_NAMES.get(name, name.replace("-", "_"))
+    is_subject = match.start() == 0 and match.string[match.end() :].startswith(":")
+    return own if is_subject or "=" in own else f"{own}="

@@ -434,11 +434,12 @@ ONLY_OF_A_LOG = {
     *((name, "topics") for name in ("compact", "records", "batches", "transactions")),
     *((name, "others") for name in ("compact", "convert", "erase", "salvage")),
     ("convert", "manifest"),
+    ("audit", "kafka"),
     ("audit", "price_per_gb"),
     ("restart", "remote"),
 }
 """Which of its topics, more log directories, which partitions an earlier run has converted, and what concerns a whole
-bucket."""
+bucket; and the start of a whole log directory, which a partition's ``restart`` has for it alone."""
 
 
 def test_a_partition_takes_what_a_log_takes_with_the_same_defaults() -> None:

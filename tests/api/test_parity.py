@@ -61,6 +61,8 @@ ANYWHERE = {
     **dict.fromkeys(("topic", "partition", "exclude_internal", "include", "all_below"), SELECTION),
     **dict.fromkeys(("json", "wide", "no_pager", "quiet", "min_severity", "all", "redact"), SHOWN),
     "paths": "the log is opened, or it is the first parameter",
+    "timezone": "a datetime has its zone, and tables are in UTC",
+    "as_it_lies": "brokerless.open takes as_it_lies",
     **dict.fromkeys(("key_pair", "layout", "remote"), "brokerless.open takes key_pairs, layout and remote"),
     "jobs": PROCESSES,
     **dict.fromkeys(("key_format", "value_format", "schemas"), TYPED),
@@ -71,7 +73,7 @@ ANYWHERE = {
 ONLY_OPTIONS: dict[str, dict[str, str]] = {
     "ls": {"by": SHOWN},
     "cat": {
-        **dict.fromkeys(("bytes", "template"), SHOWN),
+        **dict.fromkeys(("bytes", "csv", "output", "template"), SHOWN),
         **dict.fromkeys(("grep", "header", "key", "key_regex", "where"), "parts of filter=RecordFilter(...)"),
         **dict.fromkeys(("offset", "start", "end"), "start_offset, end_offset, start_timestamp, end_timestamp"),
         "tail": "start_offset=partition.end_offset - n",

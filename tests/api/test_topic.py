@@ -15,9 +15,10 @@ import pyarrow.dataset as ds
 import pytest
 
 import brokerless
+from brokerless import schemas
 from brokerless.api.topic import BatchOptions, ReadingOptions
 from brokerless.api.topic_names import select_topics
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import UsageError
 
 DEMO = Path(__file__).parents[2] / "demo" / "data"
 
@@ -74,10 +75,12 @@ def test_other_libraries_have_the_same_rows(log: brokerless.Log) -> None:
     assert topic.sql("SELECT count(*) AS n FROM records").read_all().to_pylist() == [{"n": expected.num_rows}]
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_a_library_that_is_missing_is_named(log: brokerless.Log, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("library", "extra"), [("pandas", "notebook"), ("polars", "polars")])
+def test_a_library_that_is_missing_is_named(
+    log: brokerless.Log, library: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(UsageError, match=f"pip install {library}"):
+    with pytest.raises(UsageError, match=rf"pip install 'brokerless\[{extra}\]'"):
         getattr(log.topic("users"), f"to_{library}")()
 
 
@@ -102,8 +105,8 @@ def test_topics_are_chosen_by_names_and_patterns(log: brokerless.Log) -> None:
         (lambda log: log.batches(topics="ordrs"), UsageError, "did you mean orders"),
         (lambda log: log.transactions(topics="ordrs"), UsageError, "did you mean orders"),
         (lambda log: log.dataset("ordrs"), UsageError, "there is no table or topic 'ordrs'; did you mean orders"),
-        (lambda log: log.partition("order", 0), UnreadableError, "did you mean orders"),
-        (lambda log: log.partition("orders", 7), UnreadableError, "there are 0 to 2"),
+        (lambda log: log.partition("order", 0), UsageError, "did you mean orders"),
+        (lambda log: log.partition("orders", 7), UsageError, "there are 0 to 2"),
     ],
 )
 def test_a_wrong_name_is_answered_with_the_right_one(
@@ -148,3 +151,33 @@ def test_a_topic_takes_what_a_log_takes() -> None:
 def test_what_has_a_wrong_type_is_refused_by_name(called: Callable[[brokerless.Log], object], said: str) -> None:
     with pytest.raises(brokerless.UsageError, match=re.escape(said)):
         called(brokerless.open("demo/data"))
+
+
+def test_a_partition_is_a_table_of_any_library_and_without_records_one_without_rows(log: brokerless.Log) -> None:
+    partition = log.partition("users", 0)
+    table = partition.to_table(["offset", "key"], limit=3)
+    assert partition.to_pandas(["offset", "key"], limit=3).to_dict("records") == table.to_pylist()
+    assert partition.to_polars(["offset", "key"], limit=3).to_dicts() == table.to_pylist()
+    for own in (partition, log.topic("users")):
+        nothing = {"start_offset": 1 << 40}
+        assert (own.to_table(**nothing).num_rows, own.to_table(**nothing).schema.names) == (0, schemas.RECORDS.names)
+        assert own.to_pandas(["offset"], **nothing).shape == own.to_polars(["offset"], **nothing).shape == (0, 1)
+
+
+def test_a_notebook_shows_findings_and_they_can_be_read_afterwards(tmp_path: Path) -> None:
+    shutil.copytree("demo/data/users-0", tmp_path / "users-0")
+    segment = sorted((tmp_path / "users-0").glob("*.log"))[0]
+    data = bytearray(segment.read_bytes())
+    data[-1] ^= 1
+    segment.write_bytes(data)
+    log = brokerless.open(tmp_path)
+    found = log.verify()
+    assert "checksum-mismatch" in found._repr_html_()
+    assert [each.kind for each in found].count("checksum-mismatch") == 1
+    assert "checksum-mismatch" in log.audit()._repr_html_()
+    assert "checksum-mismatch" in log.partitions[0].verify()._repr_html_()  # type: ignore[attr-defined]
+
+
+def test_a_key_is_one_of_keys() -> None:
+    with pytest.raises(UsageError, match=r"keys=\['a'\]"):
+        brokerless.RecordFilter(key="a")  # type: ignore[call-arg]

@@ -77,7 +77,10 @@ def test_a_page_longer_than_the_terminal_goes_through_a_pager(lines: int, is_pag
         assert "\n".join([*session.screen, ""]) == wrapped
 
 
-def test_without_a_terminal_nothing_is_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_nothing_is_wrapped(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     print_help(HELP)
     assert capsys.readouterr().out == HELP
 

@@ -66,8 +66,6 @@ def test_an_old_name_is_in_no_help_and_never_suggested(run: Run, name: str, old:
 @pytest.mark.parametrize(
     ("command", "old", "new"),
     [
-        (["cat", LOG], ["-o", "3:5"], ["--offset", "3:5"]),
-        (["cat", LOG], ["-o3:5"], ["--offset=3:5"]),
         (["sql", "FROM segments", DEMO], ["--rows", "2"], ["--limit", "2"]),
         (["sql", "FROM segments", DEMO], ["--rows", "2"], ["-n", "2"]),
     ],

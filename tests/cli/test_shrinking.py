@@ -137,6 +137,7 @@ def test_the_records_before_the_cut_are_given_and_the_finding_is_for_programs_to
         "offset": None,
         "expected": f"{SIZE} bytes",
         "found": f"{CUT} bytes",
+        "scope": "log",
     }
 
 
@@ -170,9 +171,9 @@ def test_an_index_that_is_trimmed_as_its_segment_rolls_is_no_finding(suffix: str
     os.truncate(index, 10 << 20)
     with cutting(index, used):
         assert "ndex" not in run("verify", log.parent).out.decode().replace(str(log.parent), "")
-        found = run("cat", log.parent, "-o", 1000000100)
+        found = run("cat", log.parent, "--offset", 1000000100)
     assert found.exit_code == 0
-    assert found.lines == run("cat", log.parent, "-o", 1000000100).lines != []
+    assert found.lines == run("cat", log.parent, "--offset", 1000000100).lines != []
 
 
 def cut_while_reading(log: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,3 +103,19 @@ def test_verify_names_the_partition_whose_remote_segment_is_damaged(
     log.write_bytes(content)
     assert main(["verify", str(bucket)]) == 1
     assert "damaged or missing in plain.headers-0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["salvage", "merge"])
+def test_segments_without_manifests_are_lost_offsets_and_not_silence(tmp_path: Path, run: Run, command: str) -> None:
+    bucket = Path(shutil.copytree("demo/bucket", tmp_path / "bucket"))
+    for each in bucket.glob("plain.headers-*/0/*.rsm-manifest"):
+        each.unlink()
+    result = run(command, bucket, "--to", tmp_path / "to", "--json")
+    assert result.exit_code == 1
+    logs = sorted(bucket.glob("plain.headers-*/0/*.log"))
+    assert [int(line.rpartition("/")[2][:20]) for line in result.err.splitlines() if "without a manifest" in line] == [
+        int(each.name[:20]) for each in logs
+    ]
+    (row,) = [each for each in result.json if each.get("topic") == "plain.headers"]
+    last = int(logs[-1].name[:20])  # how many are in that one is not known
+    assert [(each["firstOffset"], each["lastOffset"]) for each in row["losses"]] == [(0, last)]

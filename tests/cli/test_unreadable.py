@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Run
+from tests.permissions import as_another_user, forbid
 
 import brokerless
 from brokerless import BrokerlessError, Finding
@@ -158,6 +159,45 @@ def test_every_method_reports_it_or_raises(
     assert [each.file for each in errors] == [str(path)]
     with pytest.raises(BrokerlessError, match=str(path)):
         METHODS[name](brokerless.open(data), None)
+
+
+WITHOUT_PERMISSION = {name: words for name, words in COMMANDS.items() if name not in {"cat --tail", "cluster"}}
+"""Not those that come to other records first."""
+NOT_OPENED = {("trim", "log")}
+"""It frees whole segments, by their sizes, and opens none that stays."""
+REFUSED = {"salvage": 2, "merge": 2, "rebuild": 2, **EXIT_CODES}
+"""Those that write a log without the records of what they cannot read write nothing."""
+
+
+@pytest.mark.parametrize("what", ["log", "directory"])
+@pytest.mark.parametrize("name", WITHOUT_PERMISSION)
+def test_what_this_user_may_not_read_is_never_damage(
+    name: str, what: str, data: Path, run: Run, tmp_path: Path
+) -> None:
+    forbid(max((data / LOST).glob("*.log")) if what == "log" else data / LOST)
+    places = {"DATA": str(data), "OUT": str(tmp_path / "out"), "KEYS": str(tmp_path / "keys")}
+    with as_another_user():
+        result = run(*(places.get(each, each) for each in WITHOUT_PERMISSION[name]))
+    printed = result.err + result.out.decode(errors="replace")
+    text = printed + _page(tmp_path / "out")
+    assert result.exit_code == REFUSED.get(name, 1), result.err
+    if (name, what) not in NOT_OPENED:
+        assert "no permission" in text
+        assert LOST in text
+    assert "missing" not in printed.replace("offsets-missing", "")
+    assert "salvage" not in text
+    assert "is not there" not in text
+    if name in ("salvage", "merge", "rebuild"):
+        assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_so_is_it_to_every_method(name: str, data: Path) -> None:
+    forbid(log := max((data / LOST).glob("*.log")))
+    found: list[Finding] = []
+    with as_another_user():
+        METHODS[name](brokerless.open(data), found.append)
+    assert [(each.kind, each.file) for each in found if each.severity == "error"] == [("permission-denied", str(log))]
 
 
 def lose_first_log(directory: Path) -> Path:

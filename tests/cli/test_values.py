@@ -6,7 +6,8 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from brokerless.cli.values import count, integer, size, size_or_0
+from brokerless.cli.values import count, integer, parse_offsets, size, size_or_0
+from brokerless.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -43,3 +44,16 @@ def test_numbers_are_whole_and_counts_start_at_0() -> None:
             integer(text)
     with pytest.raises(ArgumentTypeError, match="is negative; use 0 or more"):
         count("-1")
+
+
+@pytest.mark.parametrize(
+    ("text", "offsets"), [("42", (42, None)), ("42:50", (42, 50)), (":50", (None, 50)), ("42:", (42, None))]
+)
+def test_offsets_are_a_start_an_end_or_both(text: str, offsets: tuple[int | None, int | None]) -> None:
+    assert parse_offsets(text) == offsets
+
+
+@pytest.mark.parametrize("text", ["", ":", "-1", "x", "1:2:3", "9223372036854775808", "700:656"])
+def test_what_is_no_offset_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="offset"):
+        parse_offsets(text)

@@ -7,6 +7,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from tests.explanation.tree import check_tiles
 from tests.golden import broker_data
 
@@ -16,7 +17,10 @@ from brokerless.explanation.control_fields import take_control_message
 from brokerless.explanation.field import Field, problems
 from brokerless.explanation.internal_fields import take_internal_key, take_internal_value
 from brokerless.format import control_messages as messages
-from brokerless.internals.records import TOPICS, decode_record
+from brokerless.internals.message_encoder import encode
+from brokerless.internals.messages import messages as layouts_of
+from brokerless.internals.records import SHARE_GROUP_STATE, TOPICS, decode_record
+from brokerless.kafka_names import DELIVERY_STATES
 
 
 def internal_records() -> Iterator[tuple[str, bytes | None, bytes | None]]:
@@ -31,6 +35,12 @@ def internal_records() -> Iterator[tuple[str, bytes | None, bytes | None]]:
                     if mark not in seen:
                         seen.add(mark)
                         yield partition.topic, key, value
+
+
+def walk(fields: tuple[Field, ...]) -> Iterator[Field]:
+    """Yield the fields that have no others."""
+    for each in fields:
+        yield from walk(each.children) if each.children else (each,)
 
 
 def scalars(value: Any) -> list[Any]:
@@ -92,6 +102,20 @@ def test_whatever_is_changed_in_them_nothing_is_raised_and_what_is_refused_is_no
                     assert list(problems(fields)) or fields[-1].note.startswith("after the message")
                     refused += 1
     assert refused > 100
+
+
+@pytest.mark.parametrize(
+    ("type_id", "epoch"), [(0, {"stateEpoch": 1, "createTimestamp": 5, "writeTimestamp": 5}), (1, {})]
+)
+def test_states_of_records_in_share_groups_have_kafkas_names(type_id: int, epoch: dict[str, int]) -> None:
+    states = [*range(len(DELIVERY_STATES)), 99, -1]
+    spans = [{"firstOffset": at, "lastOffset": at, "deliveryState": at, "deliveryCount": 1} for at in states]
+    value: dict[str, Any] = {"snapshotEpoch": 1, "leaderEpoch": 2, "startOffset": 0, "stateBatches": spans, **epoch}
+    data = bytes(2) + encode(layouts_of(SHARE_GROUP_STATE).values[type_id], 0, value)
+    fill = take_internal_value(SHARE_GROUP_STATE, type_id.to_bytes(2, "big"))
+    assert fill is not None
+    found = [each for each in walk(build(data, 0, fill, Budget())) if each.name == "deliveryState"]
+    assert [(each.value, each.note) for each in found] == list(zip(states, (*DELIVERY_STATES, "", ""), strict=True))
 
 
 VOTERS = {

@@ -7,18 +7,14 @@ that change a file copy it first.
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import shutil
-import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import zstandard
-
-from tests.once import made_once
+from tests.once import unpacked_once
 
 ARCHIVE = Path(__file__).parent / "golden.tar.zst"
 CACHE = Path(__file__).parents[2] / ".cache" / "golden"
@@ -27,19 +23,13 @@ CACHE = Path(__file__).parents[2] / ".cache" / "golden"
 @functools.cache
 def golden() -> Path:
     """The unpacked archive, shared by all test processes and runs; unpacked once for each version of the archive."""
-    archive = ARCHIVE.read_bytes()
 
-    def unpack(target: Path) -> None:
+    def remove_older(target: Path) -> None:
         for old in CACHE.iterdir():
             if old.is_dir() and old not in target.parents:
                 shutil.rmtree(old)
-        with (
-            zstandard.ZstdDecompressor().stream_reader(archive) as stream,
-            tarfile.open(fileobj=stream, mode="r|") as tar,
-        ):
-            tar.extractall(target, filter="data")
 
-    return made_once(CACHE / hashlib.sha256(archive).hexdigest()[:16], unpack)
+    return unpacked_once(ARCHIVE, CACHE, clear=remove_older)
 
 
 def json_lines(path: Path) -> list[dict[str, Any]]:

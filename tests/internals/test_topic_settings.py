@@ -40,7 +40,7 @@ def test_the_nearest_setting_counts(
         for (kind, name), settings in configs.items()
     }
     cluster = Cluster()
-    cluster.topics["id"] = "edges"
+    cluster.add_topic("id", "edges")
     cluster.configs.update(named)
     monkeypatch.setattr(topic_settings, "_clusters", lambda _path, _files: cluster)  # type: ignore[reportUnknownLambdaType]
     assert read_topic_setting(Location(str(directory / "edges-0")), "edges", NAME) == expected

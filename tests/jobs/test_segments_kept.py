@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.cli.conftest import (
 from tests.golden import broker_data
 from tests.sources import sources_of
 
+import brokerless
 from brokerless.format.convert import ConversionTarget
 from brokerless.jobs.convert.job import Conversion, convert
 from brokerless.jobs.convert.job import plan as plan_convert
@@ -120,3 +122,25 @@ def test_nothing_is_left_of_a_segment(run: Run, tmp_path: Path) -> None:  # noqa
 def test_settings_that_are_given_divide_the_log_again(tmp_path: Path) -> None:
     salvaged(CLEAN / MANY, tmp_path, Salvage(LogConfig(segment_bytes=2_000)))
     assert len(base_offsets(tmp_path / MANY)) > len(base_offsets(CLEAN / MANY))
+
+
+@pytest.mark.parametrize("words", [["salvage"], ["merge"], ["carve"], ["convert", "--codec", "gzip"]], ids=" ".join)
+def test_a_batch_that_is_larger_than_a_segment_is_alone_in_its_own(
+    words: list[str],
+    run: Run,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    files = sorted((CLEAN / MANY).glob("*.log"))
+    result = run(*words, *(files if words == ["carve"] else [CLEAN / MANY]), "--to", tmp_path, "--segment-bytes", 100)
+    assert result.exit_code == 0, result.err
+    text = " ".join((result.out.decode() + result.err).split())
+    assert "more bytes than a segment" in text or "larger than a segment was to be" in text
+    written = [path for path in tmp_path.iterdir() if names.parse_partition_directory(path.name)]
+    logs = [brokerless.open(log) for path in written for log in path.glob("*.log")]
+    assert {sum(each.num_rows for each in log.batches()) for log in logs} == {1}
+    assert records(written) == records([CLEAN / MANY])
+
+
+def records(partitions: Iterable[Path]) -> list[tuple[int, bytes, bytes]]:
+    rows = [row for path in partitions for row in brokerless.open(path).records().read_all().to_pylist()]
+    return sorted((row["offset"], row["key"], row["value"]) for row in rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import shutil
 import socket
 import subprocess
@@ -112,6 +113,7 @@ class KafkaBroker:
 
     def start_process(self) -> None:
         """Starts it without waiting for it."""
+        make_archive_of_broker(self.version)
         java, *line = command("Brokers", version=self.version, classes=compile_helpers(self.version))
         self.process = broker_jvms.start([java, *self.java_options, *line], self.properties, self.output)
 
@@ -211,14 +213,15 @@ class KafkaBroker:
         return Path(shutil.copytree(self.log_dir, target, ignore=leave_out, copy_function=copy_if_there))
 
 
-def make_archive_of_broker() -> None:
+@functools.cache
+def make_archive_of_broker(version: str) -> None:
     """Once for each Java and set of jars, so that all others start from it: a broker runs, and leaves its classes."""
 
     def run_broker(option: str) -> None:
         with tempfile.TemporaryDirectory() as directory:
-            broker = KafkaBroker(Path(directory))
+            broker = KafkaBroker(Path(directory), version=version)
             broker.format()
-            java, *line = command("kafka.Kafka", str(broker.properties))
+            java, *line = command("kafka.Kafka", str(broker.properties), version=version)
             broker.process = subprocess.Popen([java, option, *line], stdout=subprocess.DEVNULL)
             try:
                 broker.wait_until_ready()
@@ -226,7 +229,7 @@ def make_archive_of_broker() -> None:
             finally:
                 broker.stop()
 
-    make_archive(archive_of(NEWEST), run_broker)
+    make_archive(archive_of(version), run_broker)
 
 
 @contextlib.contextmanager

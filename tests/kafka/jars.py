@@ -29,7 +29,8 @@ HELPERS = Path(__file__).parent / "java"
 HELPERS_OF_4 = Path(__file__).parent / "java-4"
 """Programs that only the newest version can run: they use what it has in other ways than others."""
 CONNECT_RECORDS = Path(__file__).parent / "java-connect" / "ConnectRecords.java"
-"""Run from its source, with :func:`connect_jars`."""
+CONNECT_VALUES = Path(__file__).parent / "java-connect" / "ConnectValues.java"
+"""Run from their sources, by :func:`run_with_connect`."""
 HELPERS_OF_3 = Path(__file__).parent / "java-3"
 """Programs that only 3.9 can run: what they call was in Scala then."""
 TOOLS_SINCE = (4, 3)
@@ -102,6 +103,13 @@ def connect_jars() -> Path:
     """The directory with the jars of MirrorMaker and Kafka Connect, as :func:`jars`."""
     modules = CONNECT_MODULES.format(version=CONNECT)
     return made_once(CACHE / f"connect-{CONNECT}", lambda target: retrieve(modules, CONNECT, target))
+
+
+def run_with_connect(program: Path) -> bytes:
+    """What one of our programs prints that runs from its source, with :func:`connect_jars`."""
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    line = [java(), *QUICK, quiet, "-cp", str(connect_jars() / "*"), str(program)]
+    return check(subprocess.run(line, capture_output=True, timeout=120, check=False))
 
 
 def fetch(version: str, target: Path) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from brokerless.clusters.directory_state import load_directory_state
 from brokerless.findings import Finding
 from brokerless.jobs.audit.advice import abort_command
 from brokerless.jobs.audit.job import audit_directory, audit_partition
-from brokerless.jobs.directory_state import load_directory_state
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
@@ -145,16 +145,19 @@ def test_a_broker_then_does_what_was_said(broker: KafkaBroker) -> None:
     assert said(findings, "topic-unknown") == [("deleted-0", None)]
     assert said(findings, "transaction-ongoing") == [("ongoing-0", 0)]
     assert said(findings, "transaction-orphaned") == [("orphaned-0", 0)]
-    missing = [str(each) for each in findings if each.kind == "replica-missing"]
-    assert len(missing) == 1
-    assert "lost-0" in missing[0]
+    missing = [each.message for each in findings if each.kind == "partition-missing" and each.file == str(data)]
+    assert [name for name in ("deleted-0", "lost-0") if any(f" {name}:" in each for each in missing)] == [
+        "deleted-0",
+        "lost-0",
+    ]
+    assert len(missing) == 2
 
     broker.start()
     try:
-        # The other one is taken for stray, and the lost one is made anew.
+        # The other one is taken for stray; it and the lost one are made anew.
         assert [path.name.split(".")[0] for path in data.glob("deleted-0.*-stray")] == ["deleted-0"]
         broker.wait_for_leaders("lost", 1)
-        assert broker.watermarks("lost") == {0: (0, 0)}
+        assert broker.watermarks("lost") == broker.watermarks("deleted") == {0: (0, 0)}
         # The coordinator ends the transaction of which it knows, and only that.
         until(lambda: {"transaction-ongoing", "transaction-decided"}.isdisjoint(each.kind for each in audit(data)))
         (orphaned,) = (each for each in audit(data) if each.kind == "transaction-orphaned")

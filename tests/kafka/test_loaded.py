@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 import brokerless
 from brokerless.cli import main
-from brokerless.jobs.restart.results import DirectoryRestart
+from brokerless.clusters.start.results import DirectoryRestart
 from brokerless.log.checkpoint.commit_journal import committing
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.commit import commit

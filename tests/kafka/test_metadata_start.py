@@ -14,19 +14,22 @@ from typing import Any
 import pytest
 
 import brokerless
+from brokerless.clusters.directory_state import load_directory_state
+from brokerless.clusters.start.directories import plan_directories
+from brokerless.clusters.start.job import plan_restart
+from brokerless.clusters.start.results import DirectoryRestart
 from brokerless.findings import remedy_of
 from brokerless.internals.metadata.records import Record, encode_record
-from brokerless.jobs.directory_state import load_directory_state
-from brokerless.jobs.restart.job import plan_directories, plan_restart
-from brokerless.jobs.restart.results import DirectoryRestart
 from brokerless.log import names
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from tests.internals.written import append_values
+from tests.kafka import recorded_starts
 from tests.kafka.broker import KafkaBroker
-from tests.kafka.jars import NEWEST, OLD_FORMATS, check, run
+from tests.kafka.jars import NEWEST, OLD_FORMATS
 from tests.kafka.live import some_records
 from tests.kafka.producers import produce_confluent
+from tests.kafka.recorded_starts import Start
 
 pytestmark = pytest.mark.xdist_group("metadata_start")
 
@@ -236,14 +239,14 @@ class Started:
         return dict(each.rsplit("=", 1) for each in self.answer.split()[1:])  # type: ignore[misc]
 
 
-def stopped(directory: Path, version: str) -> list[Path]:
+def make_base(directory: Path, version: str) -> None:
     """The two log directories of a broker after a clean stop."""
     snapshots = {
         "metadata.log.max.snapshot.interval.ms": "500",
         "metadata.log.max.record.bytes.between.snapshots": "1",
         "metadata.max.idle.interval.ms": "500",
     }
-    broker = KafkaBroker(directory, snapshots, version)
+    broker = KafkaBroker(directory.with_name("broker-of-base"), snapshots, version)
     paths = [directory / "first", directory / "second"]
     line = f"log.dirs={','.join(map(str, paths))}"
     broker.log_dir = paths[0]
@@ -253,12 +256,11 @@ def stopped(directory: Path, version: str) -> list[Path]:
         broker.create_topic("other", 4)
         for topic, partitions in (("plain", PARTITIONS), ("other", 4)):
             produce_confluent(broker, topic, some_records(1, 90, partitions=partitions, largest=100))
-    paths.sort(key=lambda path: not (path / KRAFT).exists())
-    return paths
 
 
-def prepare(stopped: list[Path], directory: Path, version: str, change: Change) -> tuple[KafkaBroker, Started]:
+def prepare(base: Path, directory: Path, version: str, change: Change) -> tuple[Start, Started]:
     broker = KafkaBroker(directory, {}, version)
+    stopped = sorted(base.iterdir(), key=lambda path: not (path / KRAFT).exists())
     paths = [Path(shutil.copytree(path, directory / path.name)) for path in stopped]
     for path in paths:
         (path / names.LOCK).unlink(missing_ok=True)
@@ -276,27 +278,38 @@ def prepare(stopped: list[Path], directory: Path, version: str, change: Change) 
             restart = plan_restart(each, state.of(each), clean=state.was_clean, directory=of_directory)
             refused += [restart.refused] if restart.refused else []
             kinds += [restart.refused_by] if restart.refused_by else []
-    return broker, Started(planned, refused, "", {each.name for path in paths for each in path.iterdir()}, set(), kinds)
+    before = {each.name for path in paths for each in path.iterdir()}
+    return Start(broker, tuple(paths)), Started(planned, refused, "", before, set(), kinds)
+
+
+def cases_of(version: str) -> dict[str, Change]:
+    return {name: each for name, each in CASES.items() if version == NEWEST or name not in NEWEST_ONLY}
+
+
+def record_starts() -> None:
+    for version in VERSIONS:
+
+        def starts(base: Path, root: Path, version: str = version) -> dict[str, Start]:
+            return {name: prepare(base, root / name, version, each)[0] for name, each in cases_of(version).items()}
+
+        recorded_starts.record(f"metadata-{version}", lambda base, version=version: make_base(base, version), starts)
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def started(
     request: pytest.FixtureRequest, kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Started]:
-    """What happens to brokers of one version, one after the other in one JVM."""
+    """What happens to brokers of one version, of which those that are recorded are not started again."""
     version, root = request.param, tmp_path_factory.mktemp("metadata")
-    base = stopped(root / "stopped", version)
-    chosen = {name: each for name, each in CASES.items() if version == NEWEST or name not in NEWEST_ONLY}
-    prepared = {name: prepare(base, root / name, version, change) for name, change in chosen.items()}
-    files = [str(broker.properties) for broker, _ in prepared.values()]
-    answers = check(run("StartBrokers", *files, version=version, helper=True, alone=True)).decode().splitlines()
+    name = f"metadata-{version}"
+    base = recorded_starts.base(name, lambda directory: make_base(directory, version), root / "stopped")
+    prepared = {case: prepare(base, root / case, version, change) for case, change in cases_of(version).items()}
+    words = recorded_starts.words(name, {case: start for case, (start, _) in prepared.items()})
     found: dict[str, Started] = {}
-    for (name, (broker, each)), answer in zip(prepared.items(), answers, strict=True):
-        each.answer = answer
-        paths = [path for path in (broker.directory / of_base.name for of_base in base) if path.exists()]
-        each.after = {entry.name for path in paths for entry in path.iterdir()}
-        found[name] = each
-        shutil.rmtree(broker.directory)
+    for case, (start, each) in prepared.items():
+        each.answer, each.after = words[case].answer, set(words[case].after)
+        found[case] = each
+        shutil.rmtree(start.broker.directory)
     return found
 
 
@@ -367,4 +380,18 @@ def test_what_another_version_refuses_is_a_warning(started: dict[str, Started]) 
         assert "Kafka 4.4.0 ends at its start: segment.bytes of topic plain" in str(planned.refused[0])
     else:
         (warning,) = planned.warnings
-        assert "segment.bytes of topic plain has a value that ends Kafka 4.4.0 at its start" in warning.message
+        assert "segment.bytes of topic plain has a value that ends Kafka 4.1 to 4.4 at its start" in warning.message
+
+
+def test_a_directory_that_the_newest_kafka_formatted_is_none_of_an_older_one(kafka_jars: Path, tmp_path: Path) -> None:
+    newest, older = KafkaBroker(tmp_path / "newest"), KafkaBroker(tmp_path / "older", version=OLD_FORMATS)
+    newest.format()
+    shutil.copytree(newest.log_dir, older.log_dir)
+    directory = resolve(Location(str(older.log_dir)))
+    (planned,) = plan_directories([directory])
+    assert not planned.refused
+    (planned,) = plan_directories([directory], version=OLD_FORMATS)
+    assert [each.kind for each in planned.refused] == ["metadata-version-unknown"]
+    with pytest.raises(RuntimeError):
+        older.start()
+    assert "No MetadataVersion with feature level 33" in older.output.read_text()

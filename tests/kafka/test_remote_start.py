@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import brokerless
+from brokerless.clusters.description import describe_cluster
+from brokerless.clusters.start.directories import plan_directories
+from brokerless.clusters.start.results import DirectoryRestart
 from brokerless.internals.remote.storage import RemoteStorage, load_remote_storage
-from brokerless.jobs.cluster.job import describe_cluster
-from brokerless.jobs.restart.job import plan_directories
-from brokerless.jobs.restart.results import DirectoryRestart
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from tests.kafka.broker import KafkaBroker
@@ -73,7 +73,7 @@ def test_a_start_deletes_the_remote_segments_that_the_dry_run_predicts(
     assert predicted == {each: (before[each], stored[f"tiered-{each}"]) for each in (1, 2, 3)}
     assert planned.remote_log_starts == ()
     (finding, *_) = describe_cluster([resolve(Location(str(broker.log_dir)))]).findings
-    assert (finding.kind, f"delete {before[1]} remote segments of tiered-1" in finding.message) == (
+    assert (finding.kind, f"{before[1]} remote segments of tiered topics (tiered-1 " in finding.message) == (
         "remote-segments-deleted",
         True,
     )

@@ -19,9 +19,9 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 import brokerless
-from brokerless.jobs.directory_state import load_directory_state
-from brokerless.jobs.restart.job import plan_restart
-from brokerless.jobs.restart.results import LostRecords, Restart
+from brokerless.clusters.directory_state import load_directory_state
+from brokerless.clusters.start.job import plan_restart
+from brokerless.clusters.start.results import LostRecords, Restart
 from brokerless.jobs.salvage.job import Salvage, SalvageResult, plan, salvage
 from brokerless.log import names
 from brokerless.log.directory import resolve

@@ -196,13 +196,47 @@ def test_a_record_that_is_refused_ends_it_and_the_next_run_goes_on(
     refused = restore(run, restoring, tmp_path, "-t", "orders", "--apply")
     assert refused.exit_code == 2
     assert "larger than the target's max.message.bytes" in refused.out.decode()
-    assert "raise max.message.bytes of the topic with kafka-configs" in refused.err
+    assert "raise max.message.bytes of the topic with kafka-configs. Then run this again to go on" in refused.err
     set_config(broker, "orders", "max.message.bytes", "2000000")
     done = restore(run, restoring, tmp_path, "-t", "orders", "--apply")
     assert done.exit_code == 0, done.err
     for place in places:
         after = [contents(each) for each in consume(broker, *place)]
         assert after == [contents(each) for each in restoring.source.records[place]]
+    delete_topics_now(broker, "orders")
+
+
+@pytest.mark.parametrize("compression", ["producer", "uncompressed"])
+def test_batches_fit_into_small_segments(
+    compression: str,
+    run: Run,  # noqa: F811
+    restoring: Restoring,
+    tmp_path: Path,
+) -> None:
+    broker, places = restoring.broker, [("orders", number) for number in range(3)]
+    broker.create_topic("orders", 3, segment_bytes=5000, compression_type=compression)
+    done = restore(run, restoring, tmp_path, "-t", "orders", "--apply")
+    assert done.exit_code == 0, done.err
+    for place in places:
+        after = [contents(each) for each in consume(broker, *place)]
+        assert after == [contents(each) for each in restoring.source.records[place]]
+    delete_topics_now(broker, "orders")
+
+
+def test_a_record_that_no_segment_takes_is_an_error_before_anything_is_sent(
+    run: Run,  # noqa: F811
+    restoring: Restoring,
+    tmp_path: Path,
+) -> None:
+    broker = restoring.broker
+    broker.create_topic("orders", 3, segment_bytes=100, compression_type="uncompressed", min_insync_replicas=2)
+    refused = restore(run, restoring, tmp_path, "-t", "orders", "--apply")
+    assert refused.exit_code == 2
+    text = " ".join((refused.out.decode() + refused.err).split())
+    assert "larger than the target's segment.bytes" in text
+    assert "orders has 1 replicas in sync" in text
+    assert not [each for number in range(3) for each in consume(broker, "orders", number)]
+    assert not (tmp_path / "map").exists()
     delete_topics_now(broker, "orders")
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from brokerless.jobs.directory_state import load_directory_state
-from brokerless.jobs.restart.job import known_settings, plan_directories, plan_restart
-from brokerless.jobs.restart.results import Restart
+from brokerless.clusters.directory_state import load_directory_state
+from brokerless.clusters.start.directories import plan_directories
+from brokerless.clusters.start.job import known_settings, plan_restart
+from brokerless.clusters.start.results import Restart
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from tests.kafka.broker import KafkaBroker

@@ -14,9 +14,9 @@ from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicParti
 from confluent_kafka.admin import ConfigResource
 
 import brokerless
+from brokerless.clusters.start.directories import plan_directories
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from brokerless.jobs.rebuild.plan import Rebuild
-from brokerless.jobs.restart.job import plan_directories
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from tests.kafka.broker import KafkaBroker
@@ -205,7 +205,7 @@ def test_settings_of_own_topics_are_those_with_which_3_9_creates_them(kafka_jars
 
 
 def test_a_position_that_recovery_cuts_off_is_none_for_a_broker(kafka_jars: Path, tmp_path: Path) -> None:
-    """The demo's disk, whose own dry runs are in ``tests/jobs/restart/test_group_positions.py``."""
+    """The demo's disk, whose own dry runs are in ``tests/clusters/start/test_group_positions.py``."""
     broker = KafkaBroker(tmp_path / "broker")
     shutil.copytree(DEMO, broker.log_dir)
     (broker.log_dir / ".kafka_cleanshutdown").unlink()

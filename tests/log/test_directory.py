@@ -8,6 +8,7 @@ from pathlib import Path
 import fsspec
 import pytest
 from tests.golden import BROKERS, broker_data, case, cases
+from tests.log.cleaner import write_log, write_segment
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.commit.partition_writer import unfinished_name
@@ -155,7 +156,7 @@ def test_a_state_that_does_not_exist_is_a_wrong_argument(data: Path) -> None:
         resolve(Location(str(data)), include=["gone"])  # type: ignore[list-item]
 
 
-def test_orphaned_files_of_a_cut_short_compaction_or_deletion_are_reported_and_not_read(data: Path) -> None:
+def test_orphaned_files_of_a_cut_short_compaction_or_deletion_are_reported(data: Path) -> None:
     partition = data / "txn-1"
     for name in (
         f"{0:020}.log.swap",
@@ -171,7 +172,8 @@ def test_orphaned_files_of_a_cut_short_compaction_or_deletion_are_reported_and_n
     (found,) = resolve(Location(str(partition))).partitions
     assert [segment.base_offset for segment in found.segments] == [0, 1, 73, 142]
     assert {Path(each.file).name: (each.severity, each.kind) for each in check_names(found)} == {
-        f"{0:020}.log.swap": ("warning", "swap-file"),
+        f"{0:020}.log.swap": ("info", "swap-file"),
+        f"{0:020}.log": ("warning", "segment-replaced"),
         f"{73:020}.log.cleaned": ("info", "leftover-file"),
         f"{142:020}.log.swap": ("info", "leftover-file"),  # behind an unfinished one
         f"{7:020}.log.deleted": ("info", "leftover-file"),
@@ -180,6 +182,47 @@ def test_orphaned_files_of_a_cut_short_compaction_or_deletion_are_reported_and_n
         "notes.txt": ("info", "foreign-file"),
         "12.log": ("info", "foreign-file"),
     }
+
+
+def test_a_partition_is_listed_as_the_next_start_completes_it(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "t-0")
+    write_segment(path, 10, [10, 12, 25], ".swap")
+    (found,) = resolve(Location(str(path))).partitions
+    assert [each.base_offset for each in found.segments] == [0, 10, 30, 40]
+    files = (found.segments[1].log, found.segments[1].offset_index, found.segments[1].time_index)
+    assert [each and each.name for each in files] == [f"{10:020}.{kind}.swap" for kind in ("log", "index", "timeindex")]
+    assert {each.name[:20] for each in found.orphaned_files} == {f"{10:020}", f"{20:020}"}
+    assert found.findings == ()
+
+
+def test_a_partition_can_be_listed_as_it_lies(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "t-0")
+    write_segment(path, 10, [10, 12, 25], ".swap")
+    (found,) = resolve(Location(str(path)), as_it_lies=True).partitions
+    assert [each.log.name for each in found.segments] == [f"{base:020}.log" for base in range(0, 50, 10)]
+    assert [each.name for each in found.orphaned_files] == [
+        f"{10:020}.{each}.swap" for each in ("index", "log", "timeindex")
+    ]
+
+
+def test_no_file_is_opened_unless_a_compaction_left_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, opened = write_log(tmp_path / "t-0"), list[str]()
+    open_file = Location.open
+    monkeypatch.setattr(Location, "open", lambda each: (opened.append(each.name), open_file(each))[1])
+    resolve(Location(str(tmp_path)))
+    write_segment(path, 10, [10], ".cleaned")
+    (path / f"{99:020}.log.deleted").write_bytes(b"")
+    resolve(Location(str(tmp_path)))
+    assert opened == []
+
+
+def test_what_cannot_be_read_takes_no_segments_place(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "t-0")
+    (path / f"{10:020}.log.swap").symlink_to(tmp_path / "nowhere")
+    (found,) = resolve(Location(str(path))).partitions
+    assert [each.base_offset for each in found.segments] == [0, 10, 20, 30, 40]
+    assert [(each.severity, each.kind) for each in found.findings] == [("error", "unreadable-file")]
+    assert [each.name for each in found.orphaned_files] == [f"{10:020}.log.swap"]
 
 
 def test_what_is_not_kafkas_in_a_log_directory_is_foreign(data: Path) -> None:

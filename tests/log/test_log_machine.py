@@ -8,8 +8,8 @@ from pathlib import Path
 from unittest import mock
 
 import hypothesis.strategies as st
-from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.examples import examples
 from tests.log.whole_batches import batch, batches
 
 import brokerless
@@ -184,4 +184,4 @@ def damage_index(path: Path, damage: str) -> None:
 
 
 TestLogMachine = LogMachine.TestCase
-TestLogMachine.settings = settings(max_examples=30, stateful_step_count=20)
+TestLogMachine.settings = examples(30, stateful_step_count=20)

@@ -14,6 +14,7 @@ from brokerless.log.names import (
     is_partition_file,
     parse_partition_directory,
     parse_segment_file,
+    parse_unknown_file,
     partition_directory,
     segment_file,
 )
@@ -105,6 +106,21 @@ def test_an_unfinished_kraft_snapshot_has_a_random_number_in_its_name() -> None:
 )  # fmt: skip
 def test_other_files_are_foreign(name: str) -> None:
     assert parse_segment_file(name) is None
+
+
+@pytest.mark.parametrize("state", ["live", "cleaned", "swap", "deleted"])
+def test_a_segments_file_of_a_kind_that_nobody_knows_yet_has_an_offset_and_a_state(state: SegmentFileState) -> None:
+    suffix = "" if state == "live" else f".{state}"
+    name = f"00000000000000000042.deliverafterindex{suffix}"
+    assert parse_segment_file(name) is None
+    assert parse_unknown_file(name) == SegmentFile(42, "unknown", state)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "42.bloom", f"{42:020}", f"{42:020}.", f"{42:020}.log", "9" * 20 + ".bloom", "copy.bloom"]
+)
+def test_other_names_are_of_no_segment(name: str) -> None:
+    assert parse_unknown_file(name) is None
 
 
 def test_what_kafka_keeps_beside_the_segments_is_known_also_while_it_is_replaced() -> None:

@@ -14,8 +14,8 @@ from tests.log.odd_logs import batch, log_name, numbered
 import brokerless
 from brokerless import DamageError, Finding
 from brokerless.cli import main
+from brokerless.clusters.directory_state import load_directory_state
 from brokerless.jobs.audit.job import audit_partition
-from brokerless.jobs.directory_state import load_directory_state
 
 CLEAN = broker_data("clean")
 NAME = "segments-0"

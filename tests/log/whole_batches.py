@@ -62,6 +62,15 @@ def marker(
     return batch(base_offset, 1, timestamp, bytes(6), key=key, producer=(*producer, -1), attributes=bits, epoch=epoch)
 
 
+def with_largest(made: NDArray[np.uint8], timestamp: int) -> NDArray[np.uint8]:
+    """The batch with another largest timestamp (ms) in its header, and the checksum of that."""
+    made[: layouts.BATCH_V2_SIZE].view(layouts.BATCH_V2)["max_timestamp"] = timestamp
+    crc = np.zeros(1, np.uint32)
+    crc32c_ranges(made, np.array([layouts.BATCH_CRC_START]), np.array([len(made)]), crc)
+    made[: layouts.BATCH_V2_SIZE].view(layouts.BATCH_V2)["crc"] = crc
+    return made
+
+
 def batches(*made: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Several batches, one behind the other."""
     return np.concatenate([np.empty(0, np.uint8), *made])

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -101,9 +101,19 @@ class Pair:
         return {*self.groups, *NEW_GROUPS}
 
     def exchange(self, requests: list[Row]) -> list[tuple[Any, Any]]:
-        lines = "\n".join(json.dumps(each) for each in requests).encode()
-        done = run("Exchange", *self.bootstraps, stdin=lines, helper=True, sources=HELPERS_OF_4)
-        return [tuple(json.loads(line)) for line in check(done).splitlines()]  # pyright: ignore[reportReturnType]
+        return [tuple(each) for each in exchange(self.bootstraps, requests)]  # pyright: ignore[reportReturnType]
+
+
+def exchange(bootstraps: Sequence[str], requests: list[Row]) -> list[list[Any]]:
+    """The answers of each endpoint to each request."""
+    lines = "\n".join(json.dumps(each) for each in requests).encode()
+    done = run("Exchange", *bootstraps, stdin=lines, helper=True, sources=HELPERS_OF_4)
+    return [json.loads(line) for line in check(done).splitlines()]
+
+
+def answers_of(bootstrap: str, requests: list[Row]) -> list[Any]:
+    """The answers of one endpoint."""
+    return [answer for (answer,) in exchange([bootstrap], requests)]
 
 
 @contextmanager

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import random
+from ipaddress import IPv4Address, IPv6Address
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +20,10 @@ from brokerless.serving.access import (
     TOPIC,
     WRITE,
     Access,
+    java_address,
     matching_acls,
 )
+from tests.kafka.jars import check, run
 
 ALLOW, DENY, LITERAL, PREFIXED = 3, 2, 3, 4
 
@@ -63,6 +67,23 @@ def test_what_no_acl_is_about_may_be_for_all() -> None:
     assert not access.allows("a", "127.0.0.1", READ, TOPIC, "orders")
     assert access.allows("a", "127.0.0.1", READ, TOPIC, "payments")
     assert access.allows("a", "127.0.0.1", DESCRIBE, CLUSTER, THE_CLUSTER)
+
+
+def test_addresses_are_written_as_java_does(kafka_jars: Path) -> None:
+    chance = random.Random(1)
+    addresses = [IPv4Address(chance.randbytes(4)) for _ in range(100)]
+    addresses += [IPv6Address(bytes(10) + b"\xff\xff" + chance.randbytes(4)) for _ in range(100)]
+    addresses += [IPv6Address(each) for each in ("::", "::1", "::1.2.3.4", "::ffff:0:1.2.3.4", "64:ff9b::1.2.3.4")]
+    addresses += [IPv6Address(bytes(byte * chance.randrange(2) for byte in chance.randbytes(16))) for _ in range(900)]
+    scopes = [chance.choice([0, 0, 1, 7, 1000]) if _is_ipv6(each) else 0 for each in addresses]
+    lines = "".join(f"{each.packed.hex()} {scope}\n" for each, scope in zip(addresses, scopes, strict=True))
+    written = check(run("HostAddresses", helper=True, stdin=lines.encode())).decode().splitlines()
+    assert len(written) > 1000
+    assert [java_address(str(each), scope) for each, scope in zip(addresses, scopes, strict=True)] == written
+
+
+def _is_ipv6(address: IPv4Address | IPv6Address) -> bool:
+    return isinstance(address, IPv6Address) and address.ipv4_mapped is None
 
 
 def test_acls_are_found_by_filters() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import random
 import socket
 import struct
@@ -12,9 +11,10 @@ import pytest
 import brokerless
 from brokerless.internals.message_encoder import encode
 from brokerless.internals.messages import decode
-from brokerless.serving.connection import LARGEST_REQUEST, Budget
+from brokerless.serving.connection import LARGEST_FIRST, LARGEST_REQUEST
 from brokerless.serving.protocol.tables import apis
 from brokerless.serving.source import batch_finder
+from tests.require import require_ipv6
 from tests.serving.differential import NAMES, filled
 
 DEMO = Path(__file__).parents[2] / "demo" / "data"
@@ -101,7 +101,7 @@ def test_what_is_no_request_ends_the_connection(address: tuple[str, int], data: 
 def test_half_requests_keep_nobody_waiting(address: tuple[str, int]) -> None:
     held = [socket.create_connection(address, 10) for _ in range(50)]
     for each in held:
-        each.sendall(struct.pack(">i", LARGEST_REQUEST) + bytes(1000))
+        each.sendall(struct.pack(">i", LARGEST_FIRST) + bytes(1000))
     with socket.create_connection(address, 10) as connection:
         connection.sendall(METADATA)
         answer(connection)
@@ -120,17 +120,39 @@ def test_changed_requests_do_no_harm(address: tuple[str, int], capfd: pytest.Cap
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_budget_is_taken_and_given() -> None:
-    async def play() -> None:
-        budget = Budget(10)
-        await budget.take(8)
-        waiting = asyncio.create_task(budget.take(5))
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        await budget.give(8)
-        await asyncio.wait_for(waiting, 5)
+def test_hosts_of_members_are_written_as_java_does() -> None:
+    require_ipv6()
+    join: dict[str, object] = {"groupId": "any", "sessionTimeoutMs": 10000, "rebalanceTimeoutMs": 10000, "memberId": ""}
+    join |= {"protocolType": "consumer", "protocols": [{"name": "range", "metadata": ""}]}
+    with brokerless.serve(DEMO, listen="[::1]:0") as server:
+        port = int(server.bootstrap_servers.rpartition(":")[2])
+        with socket.create_connection(("::1", port), 10) as connection:
+            connection.sendall(framed("JoinGroup", 3, join) + framed("DescribeGroups", 4, {"groups": ["any"]}))
+            answer(connection)
+            found, _ = decode(NAMES["DescribeGroups"].response, 4, answer(connection), 4)
+    assert [each["clientHost"] for each in found["groups"][0]["members"]] == ["/0:0:0:0:0:0:0:1"]
 
-    asyncio.run(play())
+
+REPEATED: list[tuple[str, int, str, list[object]]] = [
+    ("DescribeConfigs", 1, "resources", [{"resourceType": 4, "resourceName": "1", "configurationKeys": None}]),
+    ("Metadata", 4, "topics", [{"name": "users"}]),
+    ("DescribeGroups", 4, "groups", ["any"]),
+    ("DescribeProducers", 0, "topics", [{"name": "users", "partitionIndexes": [0]}]),
+    ("FindCoordinator", 4, "coordinatorKeys", ["any"]),
+    ("Fetch", 4, "topics", [{"topic": "users", "partitions": [{"fetchOffset": 0, "partitionMaxBytes": 1}]}]),
+]
+
+
+@pytest.mark.parametrize(("name", "version", "field", "elements"), REPEATED, ids=[each[0] for each in REPEATED])
+def test_an_answer_does_not_grow_with_equal_elements(
+    address: tuple[str, int], name: str, version: int, field: str, elements: list[object]
+) -> None:
+    limits: dict[str, object] = {"maxWaitMs": 0, "maxBytes": 1 << 20, "replicaId": -1} if name == "Fetch" else {}
+    with socket.create_connection(address, 60) as connection:
+        connection.sendall(framed(name, version, {**limits, field: elements}))
+        once = answer(connection)
+        connection.sendall(framed(name, version, {**limits, field: elements * 10_000}))
+        assert answer(connection) == once
 
 
 def test_ranges_come_from_the_file(address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,27 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AclOperation, ResourceType
 
-from tests.serving.differential import LIMITED, NAMES, SUPER, Pair, Requests, as_user, differences, request
+import brokerless
+from tests.kafka.broker import KafkaBroker, free_ports
+from tests.require import require_ipv6
+from tests.serving.differential import (
+    LIMITED,
+    NAMES,
+    PASSWORD,
+    SUPER,
+    USER,
+    Pair,
+    Requests,
+    acl_of,
+    add_users,
+    answers_of,
+    as_user,
+    differences,
+    listen_with_acls,
+    request,
+)
 
 pytestmark = pytest.mark.xdist_group("serving")
 
@@ -19,6 +38,34 @@ def test_answers_are_those_of_a_broker(both: Pair) -> None:
 def test_users_may_do_what_acls_allow(both: Pair, tmp_path: Path, user: str) -> None:
     with as_user(both, tmp_path / "copy", user) as pair:
         assert list(differences(pair, 400, LIMITED.index(user) if user in LIMITED else 9)) == []
+
+
+def test_hosts_of_ipv6_in_acls_are_those_that_java_writes(kafka_jars: Path, tmp_path: Path) -> None:
+    require_ipv6()
+    with free_ports(1) as (port,):
+        logins = f"[::1]:{port}"
+    broker = KafkaBroker(tmp_path / "broker")
+    listen_with_acls(broker, logins)
+    user, topic, describe = f"User:{USER}", ResourceType.TOPIC, AclOperation.DESCRIBE
+    acls = [acl_of(topic, each, user, describe) for each in ("denied", "denied-short")]
+    for name, host in (("denied", "0:0:0:0:0:0:0:1"), ("denied-short", "::1")):
+        acls.append(acl_of(topic, name, user, describe, host, is_denied=True))
+    for name, host in (("allowed", "0:0:0:0:0:0:0:1"), ("allowed-short", "::1")):
+        acls.append(acl_of(topic, name, user, describe, host))
+    names = ["denied", "denied-short", "allowed", "allowed-short"]
+    asked = request("Metadata", 4, {"topics": [{"name": each} for each in names]})
+    with broker:
+        add_users(broker)
+        for each in names:
+            broker.create_topic(each)
+        admin = broker.admin()
+        for future in admin.create_acls(acls).values():
+            future.result(30)
+        theirs = answers_of(f"{USER}:{PASSWORD}@{logins}", [asked])
+    with brokerless.serve(broker.log_dir, listen="[::1]:0", cluster_users=True) as server:
+        ours = answers_of(f"{USER}:{PASSWORD}@{server.bootstrap_servers}", [asked])
+    found = [{row["name"]: row["errorCode"] for row in answer["topics"]} for answer in (*theirs, *ours)]
+    assert found == [{"denied": 29, "denied-short": 0, "allowed": 0, "allowed-short": 29}] * 2
 
 
 def test_the_requests_have_answers_with_records(both: Pair) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
+import hmac
 import ipaddress
 import socket
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,13 +20,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 import brokerless
 from brokerless.errors import UsageError
+from brokerless.internals.messages import decode
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.serving.login import Credential, Login, LoginError, read_users, users_of_cluster
 from brokerless.serving.source import batch_finder
 from tests.cli.conftest import Run
-from tests.serving.differential import LIMITED, PASSWORD, SUPER, USER, Pair
+from tests.serving.differential import LIMITED, NAMES, PASSWORD, SUPER, USER, Pair
 from tests.serving.test_clients import by_librdkafka
-from tests.serving.test_connection import METADATA, answer
+from tests.serving.test_connection import METADATA, answer, framed
 
 DEMO = Path(__file__).parents[2] / "demo" / "data"
 
@@ -72,7 +77,7 @@ def topics(bootstrap: str, timeout: float = 10, **settings: str) -> int:
     return len(AdminClient(conf).list_topics(timeout=timeout).topics)
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"])
 def test_users_of_a_file_log_in(users: Path, certificate: Path, mechanism: str) -> None:
     with brokerless.serve(DEMO, users=users, tls_cert=certificate) as server:
         tls = {"security_protocol": "SASL_SSL", "ssl_ca_location": str(certificate), "sasl_mechanism": mechanism}
@@ -84,6 +89,32 @@ def test_users_of_a_file_log_in(users: Path, certificate: Path, mechanism: str) 
                 topics(server.bootstrap_servers, 2, **tls, sasl_username=name, sasl_password=password)
         with pytest.raises(KafkaException):
             topics(server.bootstrap_servers, 2)
+
+
+def test_plain_is_for_tls_and_files_of_users(users: Path) -> None:
+    assert Login(read_users(str(users))).mechanisms == ["SCRAM-SHA-256", "SCRAM-SHA-512"]
+    assert "PLAIN" in Login(read_users(str(users), has_tls=True)).mechanisms
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (b"\0alice\0wrong", "Invalid username or password"),
+        (b"\0nobody\0", "Invalid username or password"),
+        (b"bob\0alice\0secret", "different from username"),
+        (b"alice\0secret", "no message of PLAIN"),
+        (b"\0alice\0secret\0", "no message of PLAIN"),
+        (b"\0alice\0\xff", "no message of PLAIN"),
+    ],
+)
+def test_wrong_messages_of_plain_are_refused(users: Path, message: bytes, text: str) -> None:
+    login = Login(read_users(str(users), has_tls=True))
+    assert login.begin("PLAIN")
+    with pytest.raises(LoginError, match=text):
+        login.step(message)
+    assert login.user is None
+    assert login.step(b"alice\0alice\0secret") == b""
+    assert login.user == "alice"
 
 
 def test_tls_without_logins(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +167,73 @@ def test_kafkas_consumer_logs_in(both: Pair, users: Path, certificate: Path, tmp
     assert len(check(done).splitlines()) == 218
 
 
+HANDSHAKE, OLD_HANDSHAKE, FIRST, FINAL, ASK = "handshake", "old handshake", f"n,,n={USER},r=", "final", "ask"
+
+
+class Scram:
+    """A connection that logs in as it is told. ``outcome``: an error code, or that the connection was closed."""
+
+    def __init__(self, address: str) -> None:
+        host, port = address.split(":")
+        self._connection = socket.create_connection((host, int(port)), 10)
+        self._first, self._answer = "", b""
+
+    def outcomes(self, steps: Sequence[str]) -> list[object]:
+        with self._connection:
+            return [self._outcome(each) for each in steps]
+
+    def _outcome(self, step: str) -> object:
+        name, body = "SaslAuthenticate", {"authBytes": b64encode(self._message(step)).decode()}
+        version = 0 if step == OLD_HANDSHAKE else 1
+        if step in (HANDSHAKE, OLD_HANDSHAKE):
+            name, body = "SaslHandshake", {"mechanism": "SCRAM-SHA-256"}
+        elif step == ASK:
+            name, body = "ListGroups", {}
+        try:
+            self._connection.sendall(framed(name, version, dict(body)))
+            row, _ = decode(NAMES[name].response, version, answer(self._connection), 4)
+        except (EOFError, ConnectionError):
+            return "closed"
+        self._answer = b64decode(row.get("authBytes", ""))
+        return row["errorCode"]
+
+    def _message(self, step: str) -> bytes:
+        if step in (HANDSHAKE, OLD_HANDSHAKE, ASK):
+            return b""
+        if step != FINAL:
+            self._first = f"{step}{len(step)}nonce"
+            return self._first.encode()
+        nonce, salt, count = (each[2:] for each in self._answer.split(b","))
+        key = hashlib.pbkdf2_hmac("sha256", PASSWORD.encode(), b64decode(salt), int(count))
+        key = hmac.digest(key, b"Client Key", "sha256")
+        header, _, bare = self._first.partition("n=")
+        final = b"c=" + b64encode(header.encode()) + b",r=" + nonce
+        text = b",".join((f"n={bare}".encode(), self._answer, final))
+        signature = hmac.digest(hashlib.sha256(key).digest(), text, "sha256")
+        return final + b",p=" + b64encode(bytes(one ^ other for one, other in zip(key, signature, strict=True)))
+
+
+@pytest.mark.xdist_group("serving")
+def test_logins_go_on_and_end_as_those_of_a_broker(both: Pair) -> None:
+    scripts: list[tuple[list[str], list[object]]] = [
+        ([HANDSHAKE, FIRST, FINAL, FIRST], [0, 0, 0, 34]),
+        ([HANDSHAKE, FIRST, FINAL, FIRST, ASK], [0, 0, 0, 34, 0]),
+        ([HANDSHAKE, FIRST, FINAL, HANDSHAKE, FIRST, HANDSHAKE, ASK], [0, 0, 0, 34, 34, 34, 0]),
+        ([HANDSHAKE, FIRST, FINAL, OLD_HANDSHAKE, ASK], [0, 0, 0, 34, 0]),
+        ([HANDSHAKE, HANDSHAKE, FIRST], [0, 34, "closed"]),
+        ([HANDSHAKE, FIRST, HANDSHAKE, FIRST], [0, 0, 34, "closed"]),
+        ([HANDSHAKE, FIRST, FIRST], [0, 0, 58]),
+        ([HANDSHAKE, f"n,a={USER},n={USER},r=", FINAL], [0, 0, 0]),
+        ([HANDSHAKE, f"n,a={SUPER},n={USER},r=", FIRST], [0, 58, "closed"]),
+        ([HANDSHAKE, f"n,a=,n={USER},r="], [0, 58]),
+        ([FIRST, HANDSHAKE], ["closed", "closed"]),
+    ]
+    with brokerless.serve(both.copy, cluster_users=True) as server:
+        for address in (both.logins, server.bootstrap_servers):
+            found = [(steps, Scram(address).outcomes(steps)) for steps, _ in scripts]
+            assert found == scripts, address
+
+
 def test_a_cluster_without_users_is_refused() -> None:
     for cluster in (Cluster(), None):
         with pytest.raises(UsageError, match="no users with a password"):
@@ -145,11 +243,14 @@ def test_a_cluster_without_users_is_refused() -> None:
 @pytest.mark.xdist_group("serving")
 def test_super_users_are_users_of_the_cluster(both: Pair) -> None:
     with (
-        pytest.raises(UsageError, match="--super-user nobody: the cluster has no such user"),
+        pytest.raises(UsageError, match="super_users=nobody: the cluster has no such user"),
         brokerless.serve(both.copy, cluster_users=True, super_users=["nobody"]),
     ):
         pass
-    with pytest.raises(UsageError, match="need --cluster-users"), brokerless.serve(DEMO, super_users=["nobody"]):
+    with (
+        pytest.raises(UsageError, match="need cluster_users=, or tls_client_ca="),
+        brokerless.serve(DEMO, super_users=["nobody"]),
+    ):
         pass
     settings = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256", "sasl_password": PASSWORD}
     with brokerless.serve(both.copy, cluster_users=True, super_users=[SUPER]) as server:
@@ -196,12 +297,12 @@ def test_wrong_messages_are_refused() -> None:
 def test_what_can_be_reached_needs_tls_and_logins(users: Path, certificate: Path, run: Run) -> None:
     for options in ({"users": users}, {"tls_cert": certificate}):
         server = brokerless.serve(DEMO, listen="0.0.0.0:0", **options)
-        with pytest.raises(UsageError, match="--tls-cert and --users"), server:
+        with pytest.raises(UsageError, match="tls_cert= and users= or tls_client_ca="), server:
             pass
     with brokerless.serve(
         DEMO, listen="0.0.0.0:0", advertise="127.0.0.1:0", users=users, tls_cert=certificate
     ) as server:
-        assert server.mechanisms == ["SCRAM-SHA-256", "SCRAM-SHA-512"]
+        assert server.mechanisms == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
     for words, text in (
         (("--tls-key", certificate), "needs --tls-cert"),
         (("--tls-cert", users), "no certificate with its key: there is none in PEM; give the key with --tls-key"),

@@ -168,7 +168,8 @@ def test_the_same_options_give_the_same_rows(kafka: KafkaBroker, quick_spark: st
     assert done.returncode == 0, done.stderr[-3000:]
     answered = json.loads(done.stdout)
     for options, (theirs, ours) in zip(streams, answered["streams"], strict=True):
-        for position in ours[1]:  # spark-sql-kafka knows no IDs of topics
+        for position in ours[1]:  # spark-sql-kafka knows neither IDs of topics nor what it read last
+            position.pop("@lastRecords", None)
             assert position.pop("@topicIds").keys() == position.keys(), options
         assert ours == theirs, options
     assert [len(theirs[0]) for theirs, _ in answered["streams"]] == [1, 5, 4, 1, 1]

@@ -21,6 +21,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tests.examples import some_quick
 from tests.golden import broker_data, broker_expected, case, json_lines, of_type
 from tests.log.whole_batches import batch as made
+from tests.log.whole_batches import batches, with_largest
 
 from brokerless.errors import BrokerlessError, DamageError, UnreadableError, UsageError
 from brokerless.jobs.run.spark_worker import keep_what_is_loaded
@@ -378,6 +379,24 @@ def test_a_filter_of_times_passes_over_what_is_before_them(monkeypatch: pytest.M
     assert len(found) < len(records) / 2
     assert len(starts) == 4
     assert all(starts[:2])  # of segments that end before, the last batches are looked at
+
+
+@pytest.mark.parametrize("prune", ["true", "false"])
+def test_without_pruning_a_filter_of_times_reads_what_headers_hide(
+    prune: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    time = 1_600_000_000_000
+    own = [made(each, 2, time + 10 * each) for each in range(0, 8, 2)]
+    with_largest(own[1], time + 20)
+    with_largest(own[3], -1)
+    (tmp_path / "ev-0").mkdir()
+    (tmp_path / "ev-0" / f"{0:020d}.log").write_bytes(batches(*own).tobytes())
+    options = parse_options({"path": str(tmp_path), "prune": prune})
+    reader = PushdownReader(options, choose_columns(default(), options))
+    reader.pushFilters([spark.GreaterThanOrEqual(T, datetime.fromtimestamp((time + 15) / 1000, UTC))])
+    found = [row["offset"] for task in read(reader) for row in task]
+    assert found == ([2, 3, 4, 5] if prune == "true" else [2, 3, 4, 5, 6, 7])
+    assert ("--no-prune" in caplog.text or "prune=False" in caplog.text) == (prune == "true")
 
 
 def without_a_segment(to: Path) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import fastavro
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from tests.typed.logs import write_log
@@ -93,3 +94,51 @@ def test_times_that_spark_has_no_value_for_are_null_and_keep_their_bytes(spark: 
         "unix_micros(value.at) AS at", "unix_date(value.day) AS day", "unix_micros(value.ns) AS ns", "valueRaw"
     )
     assert [tuple(row) for row in numbers.collect()] == [(-1000, 5, -1, None), (None, None, -1, values[1])]
+
+
+def test_times_that_nanoseconds_do_not_hold_are_read_as_spark_has_microseconds(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    proto = (
+        'syntax = "proto3"; import "google/protobuf/timestamp.proto"; message M { google.protobuf.Timestamp at = 1; }'
+    )
+    key = json.dumps({"keytype": "SCHEMA", "subject": "t-value", "version": 1, "magic": 1}).encode()
+    schema = {"subject": "t-value", "version": 1, "id": 1, "schemaType": "PROTOBUF", "schema": proto}
+    first, last = -62_135_596_800, 253_402_300_799  # of the years 1 to 9999
+    times = [(first, 0), (last, 999_999_000), (last, 999_999_999), (first - 1, 0)]
+    bodies = [Timestamp(seconds=seconds, nanos=nanos).SerializeToString() for seconds, nanos in times]
+    values = [b"\0\0\0\0\1\0\x0a" + bytes([len(each)]) + each for each in bodies]
+    log = write_log(
+        tmp_path, {"_schemas": [(key, json.dumps(schema).encode())], "t": [(b"k", each) for each in values]}
+    )
+    frame = spark.read.format("brokerless").option("decode", "true").option("subscribe", "t").load(str(log))
+    found = frame.orderBy("offset").selectExpr("unix_micros(value.at)", "valueRaw", "valueError").collect()
+    latest = last * 10**6 + 999_999
+    assert [tuple(row) for row in found] == [
+        (first * 10**6, None, None),
+        (latest, None, None),
+        (latest, values[2], "field at: what is finer than a microsecond is left out"),
+        (None, values[3], "field at: a timestamp outside of the years 1 to 9999 is left out"),
+    ]
+
+
+def test_a_field_with_the_name_of_one_that_was_renamed_is_a_column_of_its_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    new = [{"name": "b", "type": "int", "aliases": ["a"]}, {"name": "a", "type": "string", "default": "new"}]
+    texts = [
+        json.dumps({"type": "record", "name": "R", "fields": fields})
+        for fields in ([{"name": "a", "type": "int"}], new)
+    ]
+    registered: list[tuple[bytes, bytes]] = []
+    for number, text in enumerate(texts, 1):
+        key = {"keytype": "SCHEMA", "subject": "t-value", "version": number, "magic": 1}
+        schema = {"subject": "t-value", "version": number, "id": number, "schema": text}
+        registered.append((json.dumps(key).encode(), json.dumps(schema).encode()))
+    values = [b"\0\0\0\0\1\2", b"\0\0\0\0\2\4\2x"]
+    log = write_log(tmp_path, {"_schemas": registered, "t": [(b"k", each) for each in values]})
+    frame = spark.read.format("brokerless").option("decode", "true").option("subscribe", "t").load(str(log))
+    assert [row.value.asDict() for row in frame.orderBy("offset").collect()] == [
+        {"b": 1, "a": "new"},
+        {"b": 2, "a": "x"},
+    ]

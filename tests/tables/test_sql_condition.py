@@ -52,7 +52,7 @@ def test_it_agrees_with_a_query_of_duckdb() -> None:
 
 @pytest.mark.parametrize("condition", ["nothing = 1", "x y", "1 +", "value_json->>"])
 def test_what_duckdb_does_not_take_is_refused(condition: str) -> None:
-    with pytest.raises(UsageError, match="--where"):
+    with pytest.raises(UsageError, match=r"^where"):
         SqlCondition(condition)
 
 
@@ -64,7 +64,7 @@ def test_an_offset_without_quotes_is_explained_and_our_own_query_is_not_shown() 
 
 def test_a_condition_that_fails_on_a_record_is_reported() -> None:
     condition = SqlCondition("key_text::INT > 1")
-    with pytest.raises(UsageError, match=r"--where.*Conversion"):
+    with pytest.raises(UsageError, match=r"^where.*Conversion"):
         condition.match(BATCH)
 
 
@@ -74,5 +74,5 @@ def test_a_condition_that_fails_on_a_record_is_reported() -> None:
      ("row_number() OVER () = 1", "window")],
 )  # fmt: skip
 def test_what_is_no_condition_of_one_record_is_refused(condition: str, message: str) -> None:
-    with pytest.raises(UsageError, match=f"--where: .*{message}"):
+    with pytest.raises(UsageError, match=f"^where: .*{message}"):
         SqlCondition(condition)

@@ -22,7 +22,7 @@ from brokerless.schemas import HEADERS
 from brokerless.typed.decode import SideDecoder, decode_batch
 from brokerless.typed.registry import Registry, read_registry
 from brokerless.typed.resolve import resolve_topic
-from brokerless.typed.topic_type import Decoding, SideType, TopicType
+from brokerless.typed.topic_type import Decoding, KnownColumn, SideType, TopicType
 
 VALUE = SerializationContext("orders", MessageField.VALUE)
 
@@ -207,7 +207,8 @@ def test_one_windowed_key_of_another_kind_does_not_change_the_type_that_a_table_
     batch = pa.RecordBatch.from_arrays([pa.array(keys, pa.binary()), pa.nulls(3, pa.binary())], names=["key", "value"])
     decoding = Decoding(key_format="time-windowed:json")
     key = pa.struct([("id", pa.int64())])
-    known = {"key": pa.struct([("key", key), ("start", pa.timestamp("ms", tz="UTC"))]), "value": pa.binary()}
+    window = pa.struct([("key", key), ("start", pa.timestamp("ms", tz="UTC"))])
+    known = {"key": KnownColumn(window), "value": KnownColumn(pa.binary())}
     found = resolve_topic("t", [], decoding, read_registry([]), batches=[batch], known=known)
     assert found.key.type.field("key").type == pa.struct([("id", pa.int64()), ("new", pa.bool_())])
     rows = decode_batch(found, batch).to_pylist()

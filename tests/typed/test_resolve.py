@@ -148,3 +148,44 @@ def test_a_registry_whose_schemas_were_all_deleted_is_one(tmp_path: Path) -> Non
     for schemas in (None, str(log), str(log / "_schemas-0")):
         rows = own.records(decode=Decoding(schemas), on_damage=lambda _: None).read_all()
         assert rows["value"].to_pylist() == [b"\0\0\0\0\1\6ann"]
+
+
+OBJECTS = [b'{"n":%d}' % number for number in range(1000)]
+
+
+@pytest.mark.parametrize(
+    ("odd", "reason"),
+    [
+        (b"null", None),
+        (b"", "no JSON: Expecting value"),
+        (b" ", "no JSON: Expecting value"),
+        (b'\xef\xbb\xbf{"n":1}', "no JSON: Unexpected UTF-8 BOM"),
+        (b'{"n":1,"n":2}', "a JSON object has one name twice"),
+    ],
+)
+@pytest.mark.parametrize("at", [0, 500, 1000])
+def test_among_objects_of_json_one_odd_value_keeps_its_bytes_and_all_others_are_structs(
+    odd: bytes, reason: str | None, at: int, tmp_path: Path
+) -> None:
+    values = [*OBJECTS[:at], odd, *OBJECTS[at:]]
+    found: list[Finding] = []
+    log = brokerless.open(write_log(tmp_path, {"t": [(b"k", each) for each in values]}))
+    rows = log.records(decode=True, on_damage=found.append).read_all().to_pylist()
+    assert [row["value"] for row in rows] == [None if each is odd else json.loads(each) for each in values]
+    assert [(row["valueRaw"]) for row in rows] == [odd if each is odd else None for each in values]
+    (error,) = (row["valueError"] for row in rows if row["valueRaw"] is not None)
+    assert error is reason is None or (reason is not None and error.startswith(reason))
+
+
+@pytest.mark.parametrize("space", [b" ", b"\n\t", b"\r\n"])
+def test_json_after_spaces_is_json(space: bytes, tmp_path: Path) -> None:
+    records = [(b"k", OBJECTS[0]), (b"k", space + b'{"n":7,"m":8}'), (b"k", OBJECTS[1] + space)]
+    rows = brokerless.open(write_log(tmp_path, {"t": records})).records(["value"], decode=True).read_all().to_pylist()
+    assert [row["value"] for row in rows] == [{"n": 0, "m": None}, {"n": 7, "m": 8}, {"n": 1, "m": None}]
+
+
+@pytest.mark.parametrize("other", [b"hello", b'{"n":', b"", b"null", b'{"n":1,"n":2}'])
+def test_where_most_are_no_objects_all_are_text(other: bytes, tmp_path: Path) -> None:
+    records = [(b"k", each) for each in (OBJECTS[0], other, other)]
+    rows = brokerless.open(write_log(tmp_path, {"t": records})).records(["value"], decode=True).read_all().to_pylist()
+    assert [row["value"] for row in rows] == [value.decode() for _, value in records]

@@ -8,7 +8,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from brokerless.typed.times import LEFT_OUT, Moment, time_text, without_unreadable
+from brokerless.typed.times import (
+    FINER,
+    LEFT_OUT,
+    Moment,
+    as_written,
+    cut,
+    in_microseconds,
+    time_text,
+    without_unreadable,
+)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
@@ -82,6 +91,42 @@ def test_what_is_null_in_a_value_is_only_the_time() -> None:
         assert set(reasons) == {(row - first) % 6 for row in (2, 4)}
         assert reasons[2 - first] == f"field at: a timestamp outside of the years 1 to 9999 {LEFT_OUT}"
         assert reasons[4 - first] == f"field list[].d: a date outside of the years 1 to 9999 {LEFT_OUT}"
+
+
+def test_nanoseconds_are_cut_downwards_to_microseconds_where_a_column_has_these() -> None:
+    nanos, micros = pa.timestamp("ns", "UTC"), pa.timestamp("us", "UTC")
+    assert [Moment(each, nanos).cut_into(micros) for each in (1, -1, 1999, 1000)] == [0, -1, 1, None]
+    assert [Moment(1, nanos).cut_into(each) for each in (pa.timestamp("ms", "UTC"), pa.timestamp("us"))] == [None, None]
+    inner = pa.struct([("at", nanos), ("map", pa.map_(pa.string(), nanos)), ("id", pa.int32())])
+    fine = pa.struct([("id", pa.int64()), ("local", pa.timestamp("ns")), ("list", pa.list_(inner))])
+    coarse = in_microseconds(fine)
+    assert coarse.field("local").type == pa.timestamp("us")
+    assert as_written(coarse, fine) == fine
+    assert as_written(coarse, coarse) == coarse == in_microseconds(coarse)
+    rows: list[Any] = [
+        {"id": 1, "local": 1000, "list": [{"at": 1000, "map": [("a", -1000)], "id": 1}]},
+        {"id": 2, "local": 1, "list": []},
+        None,
+        {
+            "id": 3,
+            "local": None,
+            "list": [{"at": 5, "map": [], "id": 1}, {"at": None, "map": [("a", -1)], "id": 2}, None],
+        },
+    ]
+    wanted: list[Any] = [
+        {"id": 1, "local": 1, "list": [{"at": 1, "map": [("a", -1)], "id": 1}]},
+        {"id": 2, "local": 0, "list": []},
+        None,
+        {
+            "id": 3,
+            "local": None,
+            "list": [{"at": 0, "map": [], "id": 1}, {"at": None, "map": [("a", -1)], "id": 2}, None],
+        },
+    ]
+    found, reasons = cut(pa.array(rows, fine))
+    found.validate(full=True)
+    assert found.equals(pa.array(wanted, coarse))
+    assert reasons == {1: f"field local: {FINER}", 3: f"field list[].at: {FINER}"}
 
 
 def test_a_time_as_text() -> None:

@@ -7,19 +7,20 @@ import os
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from brokerless.api.jobs import Paths, list_paths, open_directory
+from brokerless.api.jobs import Paths, list_paths
 from brokerless.api.topic_names import is_chosen, select_topics
+from brokerless.clusters.listing import open_directory
 from brokerless.errors import UsageError, renamed
 from brokerless.findings import Finding
-from brokerless.log.directory import LogDirectory, resolve
+from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
 from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.tables.arguments import checked
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 if TYPE_CHECKING:
+    from brokerless.clusters.description import ClusterDescription
     from brokerless.internals.groups.positions import ResetTo
-    from brokerless.jobs.cluster.job import ClusterDescription
     from brokerless.jobs.rebuild.plan import Data, Quorum, Rebuild
     from brokerless.serving.server import Server
 
@@ -55,7 +56,7 @@ def cluster(paths: Paths, *, max_batch_bytes: int | None = None) -> ClusterDescr
     >>> [row["topic"] for row in described.table("topics").to_pylist()]
     ['__consumer_offsets', '__transaction_state', 'orders', 'payments', 'users']
     """
-    from brokerless.jobs.cluster.job import describe_cluster
+    from brokerless.clusters.description import describe_cluster
 
     return describe_cluster(_directories(paths), max_batch_bytes=max_batch_bytes)
 
@@ -209,7 +210,9 @@ def undo_rebuild(paths: Paths, to: str | os.PathLike[str], *, force: bool = Fals
 
 
 def _directories(paths: Paths) -> list[LogDirectory]:
-    return [resolve(Location(each)) for each in list_paths(paths, "give the log directories of the cluster's nodes")]
+    return [
+        open_directory(Location(each)) for each in list_paths(paths, "give the log directories of the cluster's nodes")
+    ]
 
 
 @checked
@@ -224,6 +227,8 @@ def serve(
     insecure: bool = False,
     tls_cert: str | os.PathLike[str] | None = None,
     tls_key: str | os.PathLike[str] | None = None,
+    tls_client_ca: str | os.PathLike[str] | None = None,
+    principal_mapping_rules: str | None = None,
     users: str | os.PathLike[str] | None = None,
     cluster_users: bool = False,
     super_users: Collection[str] = (),
@@ -254,14 +259,20 @@ def serve(
         Whether an address may be listened on that other machines reach.
     tls_cert, tls_key : path, optional
         Files in PEM, to listen over TLS; the key may be in the first.
+    tls_client_ca : path, optional
+        A file of authorities in PEM: only who has a certificate of these may read, what the cluster's ACLs allow, or
+        with ``users`` and ``cluster_users`` log in.
+    principal_mapping_rules : str, optional
+        What makes users of the names in certificates, as ``ssl.principal.mapping.rules`` of a broker.
     users : path, optional
-        A file of users (``name:password`` a line): only these may read, by SCRAM.
+        A file of users (``name:password`` a line): only these may read, by SCRAM or, with TLS, PLAIN.
     cluster_users : bool
         Whether the cluster's own users may read, and nobody else, by SCRAM with their passwords, what its ACLs allow.
     super_users : list of str
-        Users of the cluster who may read everything.
+        Users of the cluster, or of certificates, who may read everything.
     allow_everyone_if_no_acl_found : bool
-        Whether what no ACL is about is for all users of the cluster, and not for super users alone.
+        Whether what no ACL is about is for all users of the cluster, or with certificates, and not for super users
+        alone.
     include, storage_options, key_pairs, layout, remote
         As :func:`brokerless.open` takes them.
     on_damage : callable, optional
@@ -309,6 +320,8 @@ def serve(
         is_insecure=insecure,
         tls_cert=_path(tls_cert),
         tls_key=_path(tls_key),
+        tls_client_ca=_path(tls_client_ca),
+        mapping_rules=principal_mapping_rules,
         users=_path(users),
         cluster_users=cluster_users,
         super_users=tuple(super_users),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections import deque
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -12,19 +13,19 @@ from typing import TYPE_CHECKING, Literal
 from brokerless.api.topic_names import hint
 from brokerless.clock import Time, milliseconds
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.findings import Finding
+from brokerless.findings import Finding, harm_of
 from brokerless.kafka_names import Isolation
-from brokerless.log.directory import LogDirectory, PartitionPath, may_have_remote_offsets, resolve
+from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.names import Include
 from brokerless.log.read_progress import ignore
 from brokerless.log.storage.location import Location
-from brokerless.log.tiered.detection import is_joined
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_records
-from brokerless.text import ShownList, parse_bytes, short_html, short_repr
+from brokerless.text import ShownList, html_table, name_options, parse_bytes, short_html, short_repr
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from brokerless.clusters.start.results import DirectoryRestart, Restart
     from brokerless.dataset.table_dataset import TableDataset
     from brokerless.dataset.tables import TableName, Tables
     from brokerless.explanation.files import Explanation
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from brokerless.jobs.compact.job import CompactResult
     from brokerless.jobs.compact.settings import CompactOptions
     from brokerless.jobs.convert.job import Conversion, ConvertResult
-    from brokerless.jobs.restart.results import DirectoryRestart, Restart
     from brokerless.jobs.run.types import Spark
     from brokerless.jobs.salvage.job import Salvage, SalvageResult
     from brokerless.jobs.size.choices import Choice
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from brokerless.typed.records import Decode
     from brokerless.typed.topic_type import Decoding
     from brokerless.typed.usage import SchemaReport
+
+_MOST = 200
+"""Findings that a notebook shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,43 @@ class LogAudit:
     remote: RemoteAudit | None = None
 
     __repr__ = short_repr
-    _repr_html_ = short_html
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the counts, and the findings."""
+        found = [each for audit in self.partitions for each in audit.findings]
+        found += [*self.findings, *(each.finding for each in (self.remote.findings if self.remote else ()))]
+        return short_html(self) + findings_html(found)
+
+
+class Findings(Iterator[Finding]):
+    """Findings, each when it is found. A notebook that shows them reads all; iterating yields them as well."""
+
+    def __init__(self, found: Iterator[Finding]) -> None:
+        self._found, self._read = found, deque[Finding]()
+
+    def __next__(self) -> Finding:
+        return self._read.popleft() if self._read else next(self._found)
+
+    def close(self) -> None:
+        """End the reading."""
+        self._read.clear()
+        if isinstance(self._found, Generator):
+            self._found.close()
+
+    def _repr_html_(self) -> str:
+        self._read.extend(self._found)
+        return findings_html(self._read)
+
+
+def findings_html(found: Iterable[Finding]) -> str:
+    """Return findings as a table, the worst first, with what to do."""
+    from brokerless.jobs.audit.advice import advice_for
+
+    ordered = sorted(found, key=lambda each: harm_of(each.severity, each.kind))
+    rows = [(each.severity, each.kind, str(each), name_options(advice_for(each) or "")) for each in ordered[:_MOST]]
+    more = f", the first {_MOST} of them" * (len(ordered) > _MOST)
+    names = ("severity", "kind", "finding", "what to do")
+    return html_table(f"{len(ordered):,} findings{more}", names, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +117,6 @@ class LogRestart:
         )
 
 
-def open_directory(location: Location, include: Collection[Include] | Include) -> LogDirectory:
-    """Return what there is to read in a path, with what is in remote storage only; as :func:`resolve`."""
-    if is_joined(location):
-        from brokerless.internals.remote.unread_segments import with_unread_segments
-
-        if location.exists() and not location.is_directory():
-            raise UsageError(f"{location}: this is a file; remote= and --remote are for directories of logs")
-        location = with_unread_segments(location)
-    found = resolve(location, include, read_setting)
-    if not may_have_remote_offsets(found):
-        return found
-    from brokerless.internals.remote.storage import with_remote_findings
-
-    return with_remote_findings(found)
-
-
-def read_setting(directory: Location, topic: str, name: str) -> str | None:
-    """A topic's setting by the cluster's metadata beside its partition; see :func:`read_topic_setting`."""
-    from brokerless.internals.topic_settings import read_topic_setting
-
-    return read_topic_setting(directory, topic, name)
-
-
 @dataclass(frozen=True, slots=True)
 class TableOptions:
     """How the tables of :meth:`Log.dataset` are read."""
@@ -110,6 +126,7 @@ class TableOptions:
     max_batch_bytes: int | None = None
     on_damage: OnDamage | None = None
     schemas: str | None = None
+    prune: bool = True
 
 
 def tables(directory: LogDirectory, partitions: Sequence[PartitionReader], options: TableOptions) -> Tables:
@@ -117,7 +134,7 @@ def tables(directory: LogDirectory, partitions: Sequence[PartitionReader], optio
 
     return Tables(
         directory, tuple(partitions), options.isolation, options.control,
-        options.max_batch_bytes, options.on_damage, options.schemas,
+        options.max_batch_bytes, options.on_damage, options.schemas, options.prune,
     )  # fmt: skip
 
 
@@ -215,12 +232,20 @@ def verify(
 
 
 def audit(
-    directory: LogDirectory, max_batch_bytes: int | None, spark: Spark, price_per_gb: float | None = None
+    directory: LogDirectory,
+    max_batch_bytes: int | None,
+    spark: Spark,
+    price_per_gb: float | None = None,
+    kafka: str | None = None,
 ) -> LogAudit:
+    from brokerless.clusters.directory_state import load_directory_state
+    from brokerless.clusters.start.start import foresee_start
     from brokerless.jobs.audit.job import audit_directory, audit_partitions, errors_of
-    from brokerless.jobs.audit.remote import audit_remote, has_remote, without_reported
-    from brokerless.jobs.directory_state import load_directory_state
+    from brokerless.jobs.audit.remote import audit_remote, has_remote, local_part, without_reported
 
+    foreseen = None
+    if kafka is not None:
+        foreseen = foresee_start([local_part(directory)], max_batch_bytes, version=kafka).get(directory.path)
     if price_per_gb is not None and not 0 < price_per_gb < math.inf:
         raise UsageError(f"price_per_gb: {price_per_gb!r} is no number above 0")
     if price_per_gb is not None and not has_remote(directory):
@@ -235,7 +260,7 @@ def audit(
                 raise each
             audits.append(each)
     remote = audit_remote(directory, price_per_gb, None, errors_of(audits))
-    return LogAudit(tuple(audits), tuple(audit_directory(directory, state, audits)), remote)
+    return LogAudit(tuple(audits), tuple(audit_directory(directory, state, audits, foreseen)), remote)
 
 
 def restart(
@@ -244,8 +269,9 @@ def restart(
     max_batch_bytes: int | None,
     remote: Paths | None = None,
 ) -> LogRestart:
-    from brokerless.jobs.directory_state import load_directory_state
-    from brokerless.jobs.restart.job import plan_directories, plan_partition
+    from brokerless.clusters.directory_state import load_directory_state
+    from brokerless.clusters.start.directories import plan_directories
+    from brokerless.clusters.start.job import plan_partition
 
     state = load_directory_state(directory)
     start = next(iter(plan_directories([directory], None, max_batch_bytes, version=kafka, bucket=remote)), None)

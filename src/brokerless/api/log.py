@@ -7,7 +7,7 @@ named like a command take its options by the same names, with the same defaults.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -18,8 +18,8 @@ from brokerless.api.log_tables import LogTables
 from brokerless.api.partition import Partition
 from brokerless.api.topic_names import hint
 from brokerless.clock import Time, milliseconds
-from brokerless.errors import UnreadableError, UsageError
-from brokerless.findings import Finding
+from brokerless.clusters.listing import open_directory
+from brokerless.errors import UsageError
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
@@ -47,6 +47,7 @@ def open(
     key_pairs: Mapping[str, str | os.PathLike[str]] | None = None,
     layout: str | None = None,
     remote: Paths | None = None,
+    as_it_lies: bool = False,
 ) -> Log:
     """Open a log directory, a partition's directory, or a single log file (a segment, or a KRaft snapshot).
 
@@ -68,6 +69,9 @@ def open(
         How copies of segments are named in a bucket, such as ``{topic}/{partition}/{offset}-*.log``.
     remote : path or URL, or several, optional
         The bucket with the remote segments of the log at ``path``, so that both are read as one.
+    as_it_lies : bool, default False
+        Read the segments that are there now. By default a partition is read as the next start of a broker completes
+        it: with what an interrupted compaction had finished, and without what that replaces.
 
     Returns
     -------
@@ -92,7 +96,7 @@ def open(
         from brokerless.log.tiered.options import with_tiered_options
 
         own = with_tiered_options(own, key_pairs, layout, remote)
-    return Log(jobs.open_directory(own, include))
+    return Log(open_directory(own, include, as_it_lies=as_it_lies))
 
 
 @checked_methods
@@ -116,10 +120,8 @@ class Log(LogTables):
 
         Raises
         ------
-        UnreadableError
-            If it is not there.
         UsageError
-            For what is no name of a topic, or no number.
+            If it is not there, with what there is; for what is no name of a topic, or no number.
 
         Examples
         --------
@@ -135,7 +137,7 @@ class Log(LogTables):
                 return each
         numbers = [each.partition for each in self.partitions if each.topic == topic and each.partition is not None]
         more = f"; there are {min(numbers)} to {max(numbers)}" if numbers else hint(topic, self._topic_names)
-        raise UnreadableError(self.path, f"there is no partition {topic}-{partition}{more}")
+        raise UsageError(f"there is no partition {topic}-{partition} in {self.path}{more}")
 
     @property
     def topics(self) -> list[Topic]:
@@ -229,7 +231,7 @@ class Log(LogTables):
         spark: Spark = "none",
         budget: int | None = None,
         state: str | os.PathLike[str] | None = None,
-    ) -> Generator[Finding]:
+    ) -> jobs.Findings:
         """Verify each batch, its checksum and structure, and the indexes against the log, as ``brokerless verify``.
 
         The first finding of severity ``error`` of a partition is where Kafka's own reader first throws.
@@ -264,10 +266,11 @@ class Log(LogTables):
         >>> list(brokerless.open("demo/data").verify())
         []
         """
-        return jobs.verify(self._source, max_batch_bytes, spark, budget, state)
+        return jobs.Findings(jobs.verify(self._source, max_batch_bytes, spark, budget, state))
 
     def audit(
         self,
+        kafka: str | None = None,
         *,
         price_per_gb: float | None = None,
         max_batch_bytes: int | None = None,
@@ -279,6 +282,8 @@ class Log(LogTables):
 
         Parameters
         ----------
+        kafka : {"4.4", "4.3", "4.2", "4.1", "4.0", "3.9"}, optional
+            The version whose start is foreseen; by default the newest of these that starts.
         price_per_gb : float, optional
             What 1,000,000,000 bytes in the bucket cost a month; of a bucket, or a log that was opened with ``remote``.
         max_batch_bytes : int, optional
@@ -299,7 +304,7 @@ class Log(LogTables):
         UnreadableError
             For a file that cannot be opened.
         UsageError
-            For a price without a bucket.
+            For a price without a bucket, or a version that is not known.
 
         Examples
         --------
@@ -308,7 +313,7 @@ class Log(LogTables):
         >>> [each.severity for each in audit.findings if each.severity == "error"]
         []
         """
-        return jobs.audit(self._source, max_batch_bytes, spark, price_per_gb)
+        return jobs.audit(self._source, max_batch_bytes, spark, price_per_gb=price_per_gb, kafka=kafka)
 
     def restart(
         self,
@@ -324,7 +329,7 @@ class Log(LogTables):
 
         Parameters
         ----------
-        kafka : {"4.4", "3.9"}, optional
+        kafka : {"4.4", "4.3", "4.2", "4.1", "4.0", "3.9"}, optional
             The version that starts (4.4).
         remote : path or URL, or several, optional
             The bucket of tiered topics, whose objects that would be deleted are counted.

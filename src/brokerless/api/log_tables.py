@@ -58,6 +58,7 @@ class LogTables:
         end_offset: int | None = None,
         start_timestamp: Time | None = None,
         end_timestamp: Time | None = None,
+        prune: bool = True,
         isolation: Isolation = "read_uncommitted",
         control: bool = False,
         filter: RecordFilter | None = None,
@@ -76,7 +77,7 @@ class LogTables:
             The columns to read, in this order; all by default.
         topics : str or iterable of str, optional
             Only topics with these names or patterns (``"click*"``).
-        start_offset, end_offset, start_timestamp, end_timestamp, isolation, control, filter
+        start_offset, end_offset, start_timestamp, end_timestamp, prune, isolation, control, filter
             As in :meth:`Partition.records`; a range applies to each partition.
         max_batch_bytes, on_damage, done, jobs
             As in :meth:`Partition.records`.
@@ -109,7 +110,7 @@ class LogTables:
 
         options = ReadOptions(
             columns=columns,
-            range=range_of(start_offset, end_offset, start_timestamp, end_timestamp),
+            range=range_of(start_offset, end_offset, start_timestamp, end_timestamp, prune=prune),
             isolation=isolation,
             control=control,
             filter=filter,
@@ -231,6 +232,7 @@ class LogTables:
         *,
         isolation: Isolation = "read_uncommitted",
         control: bool = False,
+        prune: bool = True,
         max_batch_bytes: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> TableDataset:
@@ -247,6 +249,8 @@ class LogTables:
             As in :meth:`Partition.records`.
         control : bool, default False
             Control records, too; not with ``read_committed``.
+        prune : bool, default True
+            As in :meth:`Partition.records`, for filters by timestamp.
         max_batch_bytes : int, optional
             Bytes that one batch may inflate to (128 MiB).
         on_damage : callable, optional
@@ -268,7 +272,7 @@ class LogTables:
         >>> brokerless.open("demo/data").dataset("orders").count_rows()
         3796
         """
-        how = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage)
+        how = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage, prune=prune)
         return jobs.dataset(self._source, self.partitions, table, how)
 
     def schema(self, decode: Decoding | None = None, *, max_batch_bytes: int | None = None) -> SchemaReport:
@@ -302,6 +306,7 @@ class LogTables:
         schemas: str | None = None,
         isolation: Isolation = "read_uncommitted",
         control: bool = False,
+        prune: bool = True,
         memory_limit: int | None = None,
         max_batch_bytes: int | None = None,
         on_damage: OnDamage | None = None,
@@ -314,7 +319,7 @@ class LogTables:
             A statement of DuckDB's SQL that has a result.
         schemas : str, optional
             Where schemas are by which the topics' views are typed; by default the topic ``_schemas`` beside them.
-        isolation, control, max_batch_bytes, on_damage
+        isolation, control, prune, max_batch_bytes, on_damage
             As in :meth:`records`, for the tables that the query reads.
         memory_limit : int, optional
             Bytes that DuckDB may take before it spills to disk (2 GiB).
@@ -336,5 +341,7 @@ class LogTables:
         >>> log.sql("SELECT count(*) AS records FROM records WHERE topic = 'orders'").read_all().column_names
         ['records']
         """
-        options = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage=on_damage, schemas=schemas)
+        options = jobs.TableOptions(
+            isolation, control, max_batch_bytes, on_damage=on_damage, schemas=schemas, prune=prune
+        )
         return jobs.sql(self._source, self.partitions, query, options, memory_limit)

@@ -6,12 +6,12 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 from brokerless.api import erasing, exporting, jobs
 from brokerless.api.jobs import records as all_records
 from brokerless.clock import Time, milliseconds
-from brokerless.errors import BrokerlessError
+from brokerless.errors import BrokerlessError, missing_libraries
 from brokerless.findings import Finding
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
@@ -24,6 +24,7 @@ from brokerless.tables.partition_reader import OnDamage, PartitionReader
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from brokerless.clusters.start.results import Restart
     from brokerless.explanation.files import Explanation
     from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.compact.job import CompactResult
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from brokerless.jobs.erase.job import ErasedPartition
     from brokerless.jobs.export.job import ExportedPartition
     from brokerless.jobs.export.tasks import ExportForm
-    from brokerless.jobs.restart.results import Restart
     from brokerless.jobs.run.types import Spark
     from brokerless.jobs.salvage.job import SalvageResult
     from brokerless.jobs.size.result import TopicSize
@@ -41,9 +41,101 @@ if TYPE_CHECKING:
     from brokerless.typed.topic_type import Decoding
 
 
+class ReadingOptions(TypedDict, total=False):
+    """The options of :meth:`Log.records`."""
+
+    start_offset: int | None
+    end_offset: int | None
+    start_timestamp: Time | None
+    end_timestamp: Time | None
+    prune: bool
+    isolation: Isolation
+    control: bool
+    filter: RecordFilter | None
+    limit: int | None
+    max_batch_bytes: int | None
+    on_damage: OnDamage | None
+    done: Done
+    decode: Decode
+    jobs: int | None
+
+
+class Frames:
+    """Records in memory as a table of whichever library; without records, a table without rows."""
+
+    def to_table(self, columns: Sequence[str] | None = None, **options: Unpack[ReadingOptions]) -> pa.Table:
+        """Return all records in memory as Arrow's table.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns to read, in this order; all by default.
+        **options
+            As :meth:`Log.records` takes them.
+
+        Returns
+        -------
+        pyarrow.Table
+            Schema :data:`schemas.RECORDS`.
+        """
+        return cast("Any", self).records(columns, **options).read_all()
+
+    def to_pandas(self, columns: Sequence[str] | None = None, **options: Unpack[ReadingOptions]) -> Any:
+        """Return all records in memory as a DataFrame of pandas.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns to read, in this order; all by default.
+        **options
+            As :meth:`Log.records` takes them.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A column for each of the table's.
+
+        Raises
+        ------
+        UsageError
+            Where pandas is not installed.
+        """
+        try:
+            import pandas  # noqa: F401  # pyright: ignore[reportMissingTypeStubs, reportUnusedImport]
+        except ImportError as error:
+            raise missing_libraries("to_pandas needs pandas", "notebook") from error
+        return self.to_table(columns, **options).to_pandas()
+
+    def to_polars(self, columns: Sequence[str] | None = None, **options: Unpack[ReadingOptions]) -> Any:
+        """Return all records in memory as a DataFrame of Polars.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns to read, in this order; all by default.
+        **options
+            As :meth:`Log.records` takes them.
+
+        Returns
+        -------
+        polars.DataFrame
+            A column for each of the table's.
+
+        Raises
+        ------
+        UsageError
+            Where Polars is not installed.
+        """
+        try:
+            import polars  # pyright: ignore[reportMissingImports]
+        except ImportError as error:
+            raise missing_libraries("to_polars needs Polars", "polars") from error
+        return polars.from_arrow(self.to_table(columns, **options))
+
+
 @checked_methods
 @dataclass(frozen=True)
-class Partition(PartitionReader):
+class Partition(PartitionReader, Frames):
     """One partition's log: its segments, in order. ``topic`` and ``partition`` are None for a lone file."""
 
     def _table_row(self) -> dict[str, Any]:
@@ -77,6 +169,7 @@ class Partition(PartitionReader):
         end_offset: int | None = None,
         start_timestamp: Time | None = None,
         end_timestamp: Time | None = None,
+        prune: bool = True,
         isolation: Isolation = "read_uncommitted",
         control: bool = False,
         filter: RecordFilter | None = None,
@@ -97,6 +190,9 @@ class Partition(PartitionReader):
             Only records with ``start_offset <= offset < end_offset``.
         start_timestamp, end_timestamp : int (ms), datetime or text such as ``"2026-11-01"`` or ``"-7d"``, optional
             Only records with ``start_timestamp <= timestamp < end_timestamp``.
+        prune : bool, default True
+            Batches are passed over by the times of headers and time indexes, as Kafka does. Where some are too small
+            (``timestamp-above-header``), ``False`` finds all records of a range of times.
         isolation : {"read_uncommitted", "read_committed"}
             ``read_committed`` returns what such a consumer gets: no aborted transactions, nothing from the first open
             one on, and no control records.
@@ -146,7 +242,7 @@ class Partition(PartitionReader):
 
         options = ReadOptions(
             columns=columns,
-            range=range_of(start_offset, end_offset, start_timestamp, end_timestamp),
+            range=range_of(start_offset, end_offset, start_timestamp, end_timestamp, prune=prune),
             isolation=isolation,
             control=control,
             filter=filter,
@@ -194,8 +290,8 @@ class Partition(PartitionReader):
         from brokerless.jobs.verify.partition import verify_partition
 
         if spark != "none" or budget is not None or state is not None:
-            return jobs.verify(self._source, max_batch_bytes, spark, budget, state)
-        return verify_partition(self.paths, jobs.bound(max_batch_bytes))
+            return jobs.Findings(jobs.verify(self._source, max_batch_bytes, spark, budget, state))
+        return jobs.Findings(verify_partition(self.paths, jobs.bound(max_batch_bytes)))
 
     def audit(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> PartitionAudit:
         """Audit the partition, as ``brokerless audit`` of its directory.
@@ -233,7 +329,7 @@ class Partition(PartitionReader):
 
         Parameters
         ----------
-        kafka : {"4.4", "3.9"}, optional
+        kafka : {"4.4", "4.3", "4.2", "4.1", "4.0", "3.9"}, optional
             The version that starts (4.4).
         max_batch_bytes : int, optional
             Bytes that one batch may inflate to (128 MiB).

@@ -6,7 +6,8 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Literal
 
-from brokerless.api.jobs import Paths, bound, list_paths, open_directory
+from brokerless.api.jobs import Paths, bound, list_paths
+from brokerless.clusters.listing import open_directory
 from brokerless.errors import UsageError
 from brokerless.log.config import LogConfig
 from brokerless.log.names import Include
@@ -149,13 +150,12 @@ def carve(
         For what cannot be read or written.
     """
     from brokerless.jobs.recovered.open_files import open_lone
-    from brokerless.jobs.salvage.carve import Carving, carve, check
-    from brokerless.log.commit.partition_writer import output_directory
+    from brokerless.jobs.salvage.carve import Carving, carve, carve_directory, check
 
     if as_ == "parquet" and segment_bytes is not None:
         raise UsageError("segment_bytes does not apply to as_='parquet'; use one of them")
     files = list_paths(paths, _NO_PATHS)
-    directory, config, is_parquet = output_directory(Location.of(to), files), _config(segment_bytes), as_ == "parquet"
+    directory, config, is_parquet = carve_directory(Location.of(to), files), _config(segment_bytes), as_ == "parquet"
     carvings = [
         Carving(
             Location(path, storage_options),

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import pyarrow as pa
 
 from brokerless.api import jobs
+from brokerless.api.partition import Frames, Partition, ReadingOptions
 from brokerless.arrow import table_of
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import UsageError
 from brokerless.log.read_progress import Done, ignore
 from brokerless.schemas import TRANSACTIONS
 from brokerless.tables.arguments import checked_methods
@@ -18,31 +19,9 @@ from brokerless.tables.partition_reader import OnDamage, read_batches
 from brokerless.text import format_bytes, html_table
 
 if TYPE_CHECKING:
-    from brokerless.api.partition import Partition
-    from brokerless.clock import Time
     from brokerless.dataset.table_dataset import TableDataset
     from brokerless.kafka_names import Isolation
     from brokerless.log.directory import LogDirectory
-    from brokerless.tables.record_filter import RecordFilter
-    from brokerless.typed.records import Decode
-
-
-class ReadingOptions(TypedDict, total=False):
-    """The options of :meth:`Log.records`."""
-
-    start_offset: int | None
-    end_offset: int | None
-    start_timestamp: Time | None
-    end_timestamp: Time | None
-    isolation: Isolation
-    control: bool
-    filter: RecordFilter | None
-    limit: int | None
-    max_batch_bytes: int | None
-    on_damage: OnDamage | None
-    done: Done
-    decode: Decode
-    jobs: int | None
 
 
 class BatchOptions(TypedDict, total=False):
@@ -55,7 +34,7 @@ class BatchOptions(TypedDict, total=False):
 
 @checked_methods
 @dataclass(frozen=True)
-class Topic:
+class Topic(Frames):
     """What :meth:`Log.topic` returns. Its methods are those of :class:`Log`, with the same options, for this topic."""
 
     directory: LogDirectory
@@ -72,13 +51,13 @@ class Topic:
 
         Raises
         ------
-        UnreadableError
+        UsageError
             If it is not there.
         """
         for each in self.partitions:
             if each.partition == partition:
                 return each
-        raise UnreadableError(self.directory.path, f"there is no partition {self.name}-{partition}")
+        raise UsageError(f"there is no partition {self.name}-{partition} in {self.directory.path}")
 
     def records(self, columns: Sequence[str] | None = None, **options: Unpack[ReadingOptions]) -> pa.RecordBatchReader:
         """Read records, as :meth:`Log.records`.
@@ -106,7 +85,7 @@ class Topic:
         others: dict[str, Any] = dict(options)
         decode = others.pop("decode", None)
         ranges = ("start_offset", "end_offset", "start_timestamp", "end_timestamp")
-        read = range_of(*(others.pop(name, None) for name in ranges))
+        read = range_of(*(others.pop(name, None) for name in ranges), prune=others.pop("prune", True))
         return jobs.records(self.partitions, ReadOptions(columns=columns, range=read, **others), decode)
 
     def batches(self, columns: Sequence[str] | None = None, **options: Unpack[BatchOptions]) -> pa.RecordBatchReader:
@@ -143,80 +122,12 @@ class Topic:
         found = (each.transactions(on_damage=on_damage) for each in self.partitions)
         return pa.concat_tables([table_of([], TRANSACTIONS), *found])
 
-    def to_table(self, columns: Sequence[str] | None = None, **options: Unpack[ReadingOptions]) -> pa.Table:
-        """Return all records in memory as Arrow's table.
-
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            The columns to read, in this order; all by default.
-        **options
-            As :meth:`Log.records` takes them.
-
-        Returns
-        -------
-        pyarrow.Table
-            Schema :data:`schemas.RECORDS`.
-        """
-        return self.records(columns, **options).read_all()
-
-    def to_pandas(self, columns: Sequence[str] | None = None, **options: Unpack[ReadingOptions]) -> Any:
-        """Return all records in memory as a DataFrame of pandas.
-
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            The columns to read, in this order; all by default.
-        **options
-            As :meth:`Log.records` takes them.
-
-        Returns
-        -------
-        pandas.DataFrame
-            A column for each of the table's.
-
-        Raises
-        ------
-        UsageError
-            Where pandas is not installed.
-        """
-        try:
-            import pandas  # noqa: F401  # pyright: ignore[reportMissingTypeStubs, reportUnusedImport]
-        except ImportError as error:
-            raise UsageError("to_pandas needs pandas: pip install pandas") from error
-        return self.to_table(columns, **options).to_pandas()
-
-    def to_polars(self, columns: Sequence[str] | None = None, **options: Unpack[ReadingOptions]) -> Any:
-        """Return all records in memory as a DataFrame of Polars.
-
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            The columns to read, in this order; all by default.
-        **options
-            As :meth:`Log.records` takes them.
-
-        Returns
-        -------
-        polars.DataFrame
-            A column for each of the table's.
-
-        Raises
-        ------
-        UsageError
-            Where Polars is not installed.
-        """
-        try:
-            import polars  # pyright: ignore[reportMissingImports]
-        except ImportError as error:
-            raise UsageError("to_polars needs Polars: pip install polars") from error
-        return polars.from_arrow(self.to_table(columns, **options))
-
     def dataset(
         self,
         *,
         isolation: Isolation = "read_uncommitted",
         control: bool = False,
+        prune: bool = True,
         max_batch_bytes: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> TableDataset:
@@ -224,7 +135,7 @@ class Topic:
 
         Parameters
         ----------
-        isolation, control, max_batch_bytes, on_damage
+        isolation, control, prune, max_batch_bytes, on_damage
             As :meth:`Log.dataset` takes them.
 
         Returns
@@ -232,10 +143,12 @@ class Topic:
         TableDataset
             A dataset with the topic's keys and values typed.
         """
-        how = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage)
+        how = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage, prune=prune)
         return jobs.topic_dataset(self.directory, self.partitions, self.name, how)
 
-    def sql(self, query: str, *, schemas: str | None = None, on_damage: OnDamage | None = None) -> pa.RecordBatchReader:
+    def sql(
+        self, query: str, *, schemas: str | None = None, prune: bool = True, on_damage: OnDamage | None = None
+    ) -> pa.RecordBatchReader:
         """Run a query of SQL, as :meth:`Log.sql`: on tables of this topic's partitions alone, and a view by its name.
 
         Parameters
@@ -244,6 +157,8 @@ class Topic:
             A statement of DuckDB's SQL that has a result.
         schemas : str, optional
             Where schemas are; by default the topic ``_schemas`` beside it.
+        prune : bool, default True
+            As in :meth:`Partition.records`.
         on_damage : callable, optional
             Called with each :class:`Finding`, and reading goes on. Without it, the first error is raised.
 
@@ -264,7 +179,7 @@ class Topic:
         >>> orders.sql("SELECT count(*) AS records FROM orders").read_all().to_pylist()
         [{'records': 3796}]
         """
-        how = jobs.TableOptions(on_damage=on_damage, schemas=schemas)
+        how = jobs.TableOptions(on_damage=on_damage, schemas=schemas, prune=prune)
         return jobs.sql(self.directory, self.partitions, query, how)
 
     def __iter__(self) -> Iterator[Partition]:

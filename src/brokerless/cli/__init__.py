@@ -26,6 +26,7 @@ from brokerless.cli.selection import paths_below
 from brokerless.cli.suggestions import did_you_mean, new_spelling
 from brokerless.errors import BrokerlessError
 from brokerless.ordered_threads import limit_processors
+from brokerless.text import named_for_commands
 
 _LIST = "\n\n".join(
     f"{title}:\n" + "\n".join(f"  {name:12}{COMMANDS[name]}" for name in names) for title, names in GROUPS.items()
@@ -37,8 +38,9 @@ Read, prove, repair and write Apache Kafka's log files without a broker.
 
 {_LIST}
 
-brokerless help COMMAND says more, and brokerless help KIND what a kind of finding means. brokerless help --man COMMAND
-prints that as a page for man: brokerless help --man verify | man -l -
+brokerless help COMMAND says more, brokerless help KIND what a kind of finding means, brokerless help WORD where help
+has a word, such as exit. brokerless help runbook leads from a dead disk to a broker that serves it. brokerless help
+--man COMMAND prints that as a page for man: brokerless help --man verify | man -l -
 
 A PATH is a log directory, a partition's directory, or a .log file; local, or a URL such as s3://bucket/orders-0.
 
@@ -46,6 +48,16 @@ examples:
   brokerless ls /var/lib/kafka
   brokerless cat /var/lib/kafka/orders-0 --tail 10
   brokerless verify /var/lib/kafka
+
+questions:
+  a topic was deleted by accident: how long its files stay
+    brokerless ls /var/lib/kafka --include delete
+  the records of a time range and a key, as CSV
+    brokerless cat /var/lib/kafka -t orders --key o-17 --from "yesterday 14:00" --until "yesterday 16:00" --csv
+  the lag of each consumer group
+    brokerless internals /var/lib/kafka --table lag
+  why a consumer is stuck
+    brokerless internals /var/lib/kafka --table openTransactions
 
 --json of any command prints JSON Lines for programs. NO_COLOR=1 turns colours and escape codes off. What is longer than
 the terminal goes through BROKERLESS_PAGER, PAGER or less; not with --no-pager. The path - is a log from stdin: zcat
@@ -62,6 +74,11 @@ exit codes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line (``sys.argv`` by default) and returns the exit code. Never raises for bad input."""
+    with named_for_commands():
+        return _exit_code(arguments)
+
+
+def _exit_code(arguments: Sequence[str] | None) -> int:
     is_own_process = arguments is None
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     stdout: TextIO | None = sys.stdout
@@ -85,8 +102,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         abandon_stdout()
         return CLEAN
     except OSError as error:  # a full disk, say
-        named = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error
-        complain(f"brokerless: {named}")
+        from brokerless.log.storage.write_errors import reason_of
+
+        complain(f"brokerless: {reason_of(error)}")
         abandon_stdout()
     return UNUSABLE
 
@@ -128,7 +146,7 @@ def _run(arguments: list[str], is_own_process: bool) -> int:
         return _print_man_page([each for each in arguments[1:] if each != "--man"])
     if name == "help" and len(arguments) > 1:  # as git does
         if arguments[1] not in COMMANDS:
-            return _explain_kind(arguments[1])
+            return _explain_word(" ".join(arguments[1:]))
         name, arguments = arguments[1], [arguments[1], "--help"]
     if name in ("--help", "-h", "help"):
         print_help(HELP)
@@ -207,16 +225,27 @@ def _working_at_once(options: Namespace) -> Generator[None]:
         limit_processors(None)
 
 
-def _explain_kind(name: str) -> int:
+def _explain_word(name: str) -> int:
+    """Prints what help has of a word that is no command: a page, a kind of finding, or all places that name it."""
+    from brokerless.cli.help_topics import PAGES, about, page
     from brokerless.findings import describe_kinds
     from brokerless.views.findings import explain_kind
     from brokerless.views.screen import hang, shown_on
 
     kinds = describe_kinds()
-    if name not in kinds:
-        hint = did_you_mean(name, [*COMMANDS, *kinds])
-        complain(f"brokerless: {name!r} is neither a command nor a kind of finding{'; ' + hint if hint else ''}")
+    if (text := page(name)) is not None:
+        print_help(text)
+        return CLEAN
+    lines = [] if name in kinds else about(name, HELP)
+    if name not in kinds and not lines:
+        hint = did_you_mean(name, [*COMMANDS, *kinds, *PAGES])
+        complain(
+            f"brokerless: no help has {name!r}, as a command, a finding, an option or a page" + f"; {hint}" * bool(hint)
+        )
         return UNUSABLE
+    if lines:
+        print_help("\n".join(lines) + "\n")
+        return CLEAN
     with shown_on(screen(is_wide=False)), paged("help"):
         for line in explain_kind(name):
             print("\n".join(hang(line)))

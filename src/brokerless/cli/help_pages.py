@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -12,6 +13,8 @@ from brokerless.cli.pager import paged
 
 _ITEM = re.compile(r"( *\S+(?: \S+)*  +)\S|( +)\S")
 """What begins a line of a list: a name and two spaces, or just spaces."""
+_LEAST = 20
+"""Columns below which nobody reads."""
 
 
 def wrap(text: str, width: int) -> str:
@@ -53,9 +56,11 @@ def _items(paragraph: str) -> Iterator[str]:
 
 
 def print_help(text: str) -> None:
-    """Prints help on stdout; wrapped, and page by page if it is too long, where that is a terminal."""
+    """Prints help on stdout; wrapped, and page by page if it is too long, where that is a terminal. In a pipe, it is
+    wrapped to COLUMNS, where that is set."""
     if not sys.stdout.isatty():
-        sys.stdout.write(text)
+        columns = os.environ.get("COLUMNS", "")
+        sys.stdout.write(wrap(text, int(columns)) if columns.isdigit() and int(columns) >= _LEAST else text)
         return
     with paged("help"):
         sys.stdout.write(wrap(text, shutil.get_terminal_size().columns))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from argparse import Action, ArgumentError, ArgumentParser, Namespace
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-from brokerless.cli.values import count, integer, key_pair, pair, positive, size, size_or_0, states
+from brokerless.cli.values import count, integer, key_pair, pair, positive, size, size_or_0, states, zone
 from brokerless.errors import UsageError
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from brokerless.typed.topic_type import Decoding
 
 FORMATS = ("v0", "v1", "v2")
-_JOBS_HELP = "how many read in parallel (by default one for each processor where there is much to read; 1: none)"
+_JOBS_HELP = "how many read in parallel (default: one for each processor where there is much to read; 1: none)"
 
 
 def add_paths(parser: ArgumentParser) -> None:
@@ -28,6 +29,12 @@ def add_paths(parser: ArgumentParser) -> None:
     add_all_below(parser)
     add_selection(parser)
     add_tiered(parser)
+
+
+def add_timezone(parser: ArgumentParser) -> None:
+    """Add the time zone of times that are typed and shown."""
+    help_of_zone = "the zone of times that name none, and of those shown: Europe/Berlin, +02:00, local (default: UTC)"
+    parser.add_argument("--timezone", type=zone, default=UTC, metavar="ZONE", help=help_of_zone)
 
 
 def add_tiered(parser: ArgumentParser) -> None:
@@ -61,6 +68,14 @@ def add_remote(parser: ArgumentParser) -> None:
         "the bucket with the remote segments of PATH's tiered topics: both are read as one log; can be repeated"
     )
     parser.add_argument("--remote", action="append", metavar="URL", help=help_of_remote)
+
+
+def add_as_it_lies(parser: ArgumentParser) -> None:
+    """Add the option to read files by their names, and not as a start completes them."""
+    help_of_lying = (
+        "read segments as they are now, and not as the next start of a broker ends an interrupted compaction"
+    )
+    parser.add_argument("--as-it-lies", action="store_true", help=help_of_lying)
 
 
 def add_all_below(parser: ArgumentParser) -> None:
@@ -112,11 +127,11 @@ def add_table_format(parser: ArgumentParser) -> None:
 def add_catalog(parser: ArgumentParser) -> None:
     """Iceberg's catalogue."""
     add = parser.add_argument
-    help_of_catalog = "Iceberg's catalogue, by its name in pyiceberg's configuration (SQLite in DIRECTORY/catalog.db)"
+    help_of_catalog = "Iceberg's catalogue, by its name for pyiceberg (default: SQLite in DIRECTORY/catalog.db)"
     add("--catalog", metavar="NAME", help=help_of_catalog)
     help_of_property = "a property of Iceberg's catalogue, as uri=https://..., type=glue, s3.endpoint=...; repeatable"
     add("--catalog-property", action="append", type=pair, default=[], metavar="KEY=VALUE", help=help_of_property)
-    add("--namespace", metavar="NAME", help="Iceberg's namespace of the tables (kafka)")
+    add("--namespace", metavar="NAME", help="Iceberg's namespace of the tables (default: kafka)")
 
 
 def catalog(options: Namespace, form: str | None = None) -> Catalog | None:
@@ -155,16 +170,26 @@ def add_redact(parser: ArgumentParser, what: str = "keys") -> None:
 
 def add_isolation(parser: ArgumentParser) -> None:
     help_of_isolation = (
-        "read_committed leaves out aborted records, and those from the first open transaction on (read_uncommitted)"
+        "read_committed leaves out aborted records, and those from the first open transaction on "
+        "(default: read_uncommitted)"
     )
     parser.add_argument("--isolation", choices=ISOLATION_LEVELS, default=ISOLATION_LEVELS[0], help=help_of_isolation)
+
+
+def add_no_prune(parser: ArgumentParser) -> None:
+    """Add the option to distrust the times of headers and time indexes."""
+    help_of_prune = (
+        "read all batches for a range of times, as some clients wrote too small a time into headers, by which other "
+        "readers pass over records"
+    )
+    parser.add_argument("--no-prune", dest="prune", action="store_false", help=help_of_prune)
 
 
 def add_json_bytes(parser: ArgumentParser) -> None:
     """How JSON holds bytes, in both directions."""
     help_of_bytes = (
-        'bytes in JSON: as a string where they are UTF-8 and as {"base64": ...} where not (auto), or always as a '
-        "base64 string"
+        'bytes in JSON: as a string where they are UTF-8 and as {"base64": ...} where not, or always as a base64 '
+        "string (default: auto)"
     )
     parser.add_argument("--bytes", choices=("auto", "base64"), default="auto", help=help_of_bytes)
 
@@ -181,7 +206,7 @@ def add_schemas_path(parser: ArgumentParser) -> None:
     """Where schemas are."""
     help_of_schemas = (
         "decode, with the schemas that are here: a log directory with the topic _schemas, JSON Lines of that topic, or "
-        "a directory of .avsc, .proto and .json files (by default the topic _schemas beside the logs)"
+        "a directory of .avsc, .proto and .json files (default: the topic _schemas beside the logs)"
     )
     parser.add_argument("--schemas", metavar="PATH", help=help_of_schemas)
 
@@ -191,11 +216,11 @@ def add_schemas(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add_schemas_path(parser)
     help_of_value = (
-        "decode values as FORMAT: schema, avro, protobuf, json-schema, json, connect-json, string, bytes, long, int, "
-        "short, double, float, boolean, uuid (auto)"
+        "decode values as FORMAT: schema, avro, protobuf, protobuf-deprecated, json-schema, json, connect-json, "
+        "string, bytes, long, int, short, double, float, boolean, uuid (default: auto)"
     )
     add("--value-format", metavar="FORMAT", help=help_of_value)
-    help_of_key = "decode keys as FORMAT; also time-windowed:FORMAT and session-windowed:FORMAT (auto)"
+    help_of_key = "decode keys as FORMAT; also time-windowed:FORMAT and session-windowed:FORMAT (default: auto)"
     add("--key-format", metavar="FORMAT", help=help_of_key)
 
 
@@ -214,10 +239,15 @@ def add_batch_settings(
     """How batches are written. The defaults, None for those of each source batch; ``batch_size`` is its help."""
 
     add = parser.add_argument
-    add("--format", choices=FORMATS, default=message_format, help=f"message format ({message_format or 'unchanged'})")
-    help_of_codec = f"compression.type of the batches ({codec or 'unchanged; zstd becomes gzip in v0 and v1'})"
+    add(
+        "--format",
+        choices=FORMATS,
+        default=message_format,
+        help=f"message format (default: {message_format or 'unchanged'})",
+    )
+    help_of_codec = f"compression.type of the batches (default: {codec or 'unchanged; zstd becomes gzip in v0 and v1'})"
     add("--codec", choices=COMPRESSION_TYPES, default=codec, help=help_of_codec)
-    help_of_level = "compression level, as compression.gzip.level and so on (Kafka's default)"
+    help_of_level = "compression level, as compression.gzip.level and so on (default: Kafka's default)"
     add("--level", type=integer, metavar="N", help=help_of_level)
     add("--batch-size", type=size_or_0, metavar="SIZE", help=batch_size)
 
@@ -225,15 +255,21 @@ def add_batch_settings(
 def add_max_batch_bytes(parser: ArgumentParser) -> None:
     """The option of those commands that inflate batches."""
     help_of_size = (
-        "what one batch may inflate to, as 500MB or 1GiB (128MiB; a quarter of it after eight such batches); a larger "
-        "one counts as damage, so that a small file cannot fill the memory or keep a processor busy"
+        "what one batch may inflate to, as 500MB or 1GiB (default: 128MiB; a quarter of it after eight such batches); "
+        "a larger one counts as damage, so that a small file cannot fill the memory or keep a processor busy"
     )
     parser.add_argument("--max-batch-bytes", type=size, metavar="SIZE", help=help_of_size)
 
 
+def add_kafka(parser: ArgumentParser, meaning: str) -> None:
+    """The option of those commands that foresee a start."""
+    help_of_version = f"{meaning}: 3.9, 4.0, 4.1, 4.2, 4.3 or 4.4"
+    parser.add_argument("--kafka", metavar="VERSION", help=help_of_version)
+
+
 def add_severity(parser: ArgumentParser, *, has_summary: bool = True) -> None:
     """The options of those commands that report findings, and end or begin with a summary of them."""
-    help_of_severity = "show only findings of this severity or worse (info); the exit code and the summary count all"
+    help_of_severity = "show findings of this severity or worse (default: info); exit code and summary count all"
     parser.add_argument("--min-severity", choices=("info", "warning", "error"), default="info", help=help_of_severity)
     if not has_summary:
         return
@@ -249,7 +285,7 @@ def add_segment_bytes(parser: ArgumentParser, *, unchanged: bool = False) -> Non
     """The option of those commands that write logs. ``unchanged``: without it, segments begin where those of the
     source do."""
     default = "segments begin where those of the source do" if unchanged else "1GiB"
-    parser.add_argument("--segment-bytes", type=size, metavar="SIZE", help=f"segment.bytes ({default})")
+    parser.add_argument("--segment-bytes", type=size, metavar="SIZE", help=f"segment.bytes (default: {default})")
 
 
 def log_config(options: Namespace) -> LogConfig:
@@ -264,7 +300,7 @@ def add_spark(parser: ArgumentParser) -> None:
     help_of_master = (
         "do the work on Spark: local[4] for four processors of this machine, spark://HOST:7077 for a cluster whose "
         "machines have the same paths; none for this machine without Spark, with a process for each processor where "
-        "it pays (none below 32 GiB, or without PySpark and Java; else local[*])"
+        "it pays (default: none below 32 GiB, or without PySpark and Java; else local[*])"
     )
     either = parser.add_mutually_exclusive_group()
     either.add_argument("--jobs", type=positive, metavar="N", help=_JOBS_HELP)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from brokerless.cli.pager import to_pager
 from brokerless.cli.progress import above_bar, progress
 from brokerless.cli.selection import select
 from brokerless.errors import UnreadableError
-from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding, Kind
+from brokerless.findings import Finding, Kind
 from brokerless.log.storage.paths import hide_credentials
 from brokerless.text import readable, show_name
 
@@ -30,21 +29,8 @@ if TYPE_CHECKING:
 CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 """Exit codes: all is well; damage was met; a wrong command line or a path that cannot be opened; Ctrl-C; SIGTERM."""
 
-
-_MISSING = (
-    *BEFORE_FIRST_SEGMENT,
-    Kind.TRUNCATED_BATCH,
-    Kind.REMOTE_OBJECTS_UNREAD,
-    Kind.OFFSET_OVERLAP,
-)
-"""Kinds of warnings about something that is not in the output."""
-_UNREAD = (Kind.REMOTE_AHEAD, Kind.REMOTE_SEGMENT_UNFINISHED, Kind.UNCOMMITTED)
-"""Kinds of findings that are about such a thing if they are warnings."""
-
-_WITHOUT_KEY = re.compile(
-    r"it is encrypted with key pair .*$|key pair [^:]+: it is not the one that the data key was encrypted with$"
-)
-"""What is said of each remote segment without its key (:mod:`brokerless.log.tiered.decryption`)."""
+_OF_MANY_FILES = (Kind.REMOTE_KEY_MISSING,)
+"""Kinds that are said once for all files that have the reason in common."""
 
 
 class Output:
@@ -54,9 +40,26 @@ class Output:
     def __init__(self) -> None:
         self.exit_code = CLEAN
         self.unread: list[str] = []
-        self._without_key: dict[str, list[str]] = {}
-        self._stdout = sys.stdout.buffer
+        self._in_common: dict[str, list[str]] = {}
+        self._stdout: BinaryIO = sys.stdout.buffer
         self.is_terminal = sys.stdout.isatty()
+
+    @contextmanager
+    def to_file(self, path: str | None) -> Generator[None]:
+        """Write to a file, which appears when all is written; without one, to stdout."""
+        if path is None:
+            yield
+            return
+        from brokerless.log.storage.atomic import replacing
+        from brokerless.log.storage.write_errors import unwritable
+
+        before, is_terminal = self._stdout, self.is_terminal
+        try:
+            with unwritable(path), replacing(path) as file:
+                self._stdout, self.is_terminal = file, False
+                yield
+        finally:
+            self._stdout, self.is_terminal = before, is_terminal
 
     def write(self, pieces: Iterable[bytes | memoryview]) -> None:
         for piece in pieces:
@@ -86,38 +89,36 @@ class Output:
 
     def found(self, finding: Finding, show: bool) -> None:
         """A finding as the result of a command. With JSON, warnings and errors go to stderr for people as well."""
-        if finding.severity == "error":
+        if finding.severity == "error" or (finding.is_unread and finding.severity == "warning"):
             self.exit_code = max(self.exit_code, FINDINGS)
         if show:
             self.objects([finding.as_dict()])
             self._report(finding)
 
     def damage(self, finding: Finding) -> None:
-        """A damaged place, reported after what was read before it. An error changes the exit code, and so do a cut-off
-        end, what is in remote storage, and records at offsets that others have: something that was requested is
-        missing."""
-        is_unread = finding.kind in _UNREAD and finding.severity == "warning"
-        if finding.severity == "error" or finding.kind in _MISSING or is_unread:
+        """A damaged place, reported after what was read before it. The exit code says whether something that was
+        requested is missing."""
+        if finding.leaves_out:
             self.exit_code = max(self.exit_code, FINDINGS)
         self._report(finding)
 
-    def left_out(self, finding: Finding) -> None:
-        """A damaged place that another file may make good; the exit code is that of what is missing after all."""
-        if finding.kind in _MISSING or (finding.kind == Kind.REMOTE_AHEAD and finding.severity == "warning"):
+    def replica_damage(self, finding: Finding) -> None:
+        """A damaged place of a replica; what no other replica makes good is in the result, which decides on errors."""
+        if finding.leaves_out and finding.severity != "error":
             self.exit_code = max(self.exit_code, FINDINGS)
         self.say(str(finding))
 
     def _report(self, finding: Finding) -> None:
         if finding.severity != "info":
-            self._say_of_file(str(finding))
+            self._say_of_file(str(finding), finding.kind)
 
-    def _say_of_file(self, text: str) -> None:
+    def _say_of_file(self, text: str, kind: Kind) -> None:
         """A line on stderr; what many files have in common, as a key pair that is missing, is a line at the end."""
-        match = _WITHOUT_KEY.search(text)
-        if match is None:
-            self.say(text)
+        if kind in _OF_MANY_FILES:
+            file, _, reason = text.rpartition(": ")
+            self._in_common.setdefault(reason, []).append(file)
         else:
-            self._without_key.setdefault(match[0], []).append(text.removesuffix(match[0]).removesuffix(": "))
+            self.say(text)
 
     def shown(self, findings: Iterable[Finding]) -> None:
         """Findings that the result itself shows: warnings and errors change the exit code."""
@@ -149,7 +150,7 @@ class Output:
     def unreadable_within(self, error: UnreadableError) -> None:
         """The same for a file or directory within such a path: the rest of it is read."""
         self.exit_code = max(self.exit_code, FINDINGS)
-        self._say_of_file(first_line(error))
+        self._say_of_file(first_line(error), error.kind)
 
     def say(self, text: str) -> None:
         """A line on stderr, after all that was written before."""
@@ -161,10 +162,10 @@ class Output:
 
     def end(self) -> int:
         """The exit code, when all is written."""
-        for reason, files in self._without_key.items():
+        for reason, files in self._in_common.items():
             more = f" ({len(set(files))} files; the last: {files[-1]})" if len(set(files)) > 1 else ""
             self.say(f"{files[0]}: {reason}{more}")
-        self._without_key.clear()
+        self._in_common.clear()
         self.flush()
         return self.exit_code
 
@@ -174,13 +175,19 @@ class Output:
 
         key_pairs = dict(getattr(options, "key_pair", ()))
         layout, remote = getattr(options, "layout", None), getattr(options, "remote", None)
+        as_it_lies = getattr(options, "as_it_lies", False)
         for path in options.paths:
             if path == "-":
                 spool_stdin()
             try:
                 with progress(f"listing {show_name(path)}"):
                     log = brokerless.open(
-                        path, include=options.include, key_pairs=key_pairs, layout=layout, remote=remote
+                        path,
+                        include=options.include,
+                        key_pairs=key_pairs,
+                        layout=layout,
+                        remote=remote,
+                        as_it_lies=as_it_lies,
                     )
             except UnreadableError as error:
                 self.unreadable(error)

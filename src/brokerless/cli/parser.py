@@ -31,6 +31,16 @@ _PLAINLY = (
 """argparse's messages, and what they mean."""
 
 
+SHARED = frozenset(
+    {
+        "--all-below", "--as-it-lies", "--exclude-internal", "--help", "--include", "--jobs", "--json", "--key-format",
+        "--key-pair", "--layout", "--max-batch-bytes", "--no-pager", "--partition", "--remote", "--schemas", "--spark",
+        "--timezone", "--topic", "--value-format", "--wide",
+    }
+)  # fmt: skip
+"""Options of many commands, which their help lists last."""
+
+
 class Command(Protocol):
     """A module of a command. ``DESCRIPTION`` and ``EXAMPLES`` are for its help. One that reads something else than logs
     has a function ``add_paths(parser)``; one without records for programs has ``HAS_JSON = False``, one without tables
@@ -80,7 +90,23 @@ class Parser(ArgumentParser):
         self._positionals.title = "arguments"
         needed = [f"{each.option_strings[0]} {each.metavar}" for each in self._get_optional_actions() if each.required]
         paths = [f"{each.metavar}{'...' * (each.nargs == '+')}" for each in self._get_positional_actions()]
+        self._shared_last()
         self.usage = " ".join([self.prog, "[OPTIONS]", *needed, *paths])
+
+    def _shared_last(self) -> None:
+        """A command's own options are what somebody looks for; those that many commands have come after them."""
+        own = self._optionals._group_actions
+        shared = [each for each in own if not SHARED.isdisjoint(each.option_strings)]
+        if len(shared) < len(own):
+            group = self.add_argument_group("options of several commands")
+            group._group_actions.extend(shared)
+            own[:] = [each for each in own if each not in shared]
+
+    @property
+    def own_actions(self) -> list[Action]:
+        """The options that few commands have."""
+        optional = self._get_optional_actions()
+        return [each for each in optional if SHARED.isdisjoint(each.option_strings)]
 
     def check_options(self, arguments: Sequence[str]) -> None:
         """Refuses the first option that does not exist, before what is missing is reported."""

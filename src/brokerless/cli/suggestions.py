@@ -36,7 +36,6 @@ _RENAMED = {
 
 
 _OLD_NAMES = {
-    ("cat", "-o"): "--offset",
     ("prove", "--key"): "--public-key",
     ("prove", "--output"): "--erased",
     ("rebuild", "--from"): "--state",
@@ -54,6 +53,7 @@ def old_names(command: str) -> dict[str, str]:
 
 
 _MEANT = {
+    ("export", "--format"): "--as iceberg, --as delta or --as parquet",
     ("export", "--iceberg"): "--as iceberg",
     ("export", "--delta"): "--as delta",
     ("export", "--parquet"): "--as parquet",

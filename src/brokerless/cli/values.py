@@ -1,15 +1,20 @@
-"""Values of options as people type them: numbers, sizes, partition states. Each function is an argparse ``type``."""
+"""Values of options as people type them: numbers, sizes, partition states, ranges. All but :func:`parse_offsets` are
+argparse's types."""
 
 from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
+from datetime import tzinfo
 from typing import NoReturn
 
 from brokerless.bounds import MAX_INT32, MAX_INT64
+from brokerless.clock import time_zone
+from brokerless.errors import UsageError
 from brokerless.log.names import INCLUDE, parse_partition_directory
 from brokerless.text import parse_bytes
 
+_OFFSETS = re.compile(r"(\d{1,19})?(:(\d{1,19})?)?")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
 
 
@@ -18,6 +23,14 @@ def integer(text: str) -> int:
     if _INTEGER.fullmatch(text) is None:
         raise ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
+
+
+def zone(text: str) -> tzinfo:
+    """A time zone: ``Europe/Berlin``, ``+02:00``, ``local``."""
+    try:
+        return time_zone(text)
+    except UsageError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 def count(text: str) -> int:
@@ -108,3 +121,18 @@ def states(text: str) -> tuple[str, ...]:
     if unknown:
         raise ArgumentTypeError(f"there is no {unknown[0]!r}; there are {', '.join(INCLUDE)}")
     return names
+
+
+def parse_offsets(text: str) -> tuple[int | None, int | None]:
+    """``42`` -> from 42 on; ``42:50`` -> 42 to 49; ``:50`` -> before 50. Raises :class:`UsageError`."""
+    match = _OFFSETS.fullmatch(text)
+    if match is None or not text or text == ":":
+        raise UsageError(
+            f"{text!r} is not an offset; use the first one (42), a range (42:50, without 50), or an end (:50)"
+        )
+    start, end = (None if each is None else int(each) for each in (match[1], match[3]))
+    if max(start or 0, end or 0) > MAX_INT64:
+        raise UsageError(f"{text!r}: an offset is at most 2^63 - 1")
+    if start is not None and end is not None and start > end:
+        raise UsageError(f"{text!r}: the range ends before it starts; write the smaller offset first")
+    return start, end

@@ -25,7 +25,7 @@ from brokerless.dataset.pruning import (
 from brokerless.dataset.table_dataset import TableDataset
 from brokerless.errors import UnreadableError, UsageError, raise_errors
 from brokerless.findings import Finding
-from brokerless.internals.schemas import STATE
+from brokerless.internals.schemas import LAG, STATE
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.kafka_names import Isolation, check_isolation
 from brokerless.log.directory import LogDirectory
@@ -38,7 +38,7 @@ from brokerless.tables.read_options import ReadOptions
 from brokerless.tables.record_filter import RecordFilter
 
 TableName = Literal[
-    "records", "batches", "segments", "transactions", "groups", "offsets", "topics", "findings",
+    "records", "batches", "segments", "transactions", "groups", "offsets", "lag", "topics", "findings",
     "mirrorOffsetSyncs", "mirrorCheckpoints", "connectOffsets", "connectConfigs", "connectStatus",
 ]  # fmt: skip
 TABLES: tuple[TableName, ...] = get_args(TableName)
@@ -66,6 +66,7 @@ SCHEMAS: dict[TableName, pa.Schema] = {
     "transactions": TRANSACTIONS,
     "groups": STATE["groups"],
     "offsets": STATE["offsets"],
+    "lag": LAG,
     "topics": TOPICS,
     "findings": FIGURES["findings"],
     "mirrorOffsetSyncs": STATE["mirrorOffsetSyncs"],
@@ -95,6 +96,7 @@ class Tables:
     on_damage: OnDamage | None = None
     schemas: str | None = None
     """Where the schemas of topics' views are (SQL); None for the topic ``_schemas`` beside the logs, if any."""
+    prune: bool = True
 
     def __post_init__(self) -> None:
         """Raise :class:`UsageError` for what is no isolation level."""
@@ -214,7 +216,7 @@ def _records(
                 [part.partition],
                 ReadOptions(
                     columns=columns,
-                    range=Range(_start(first), _end(last), _start(start), _end(end)),
+                    range=Range(_start(first), _end(last), _start(start), _end(end), prune=tables.prune),
                     isolation=tables.isolation,
                     control=tables.control,
                     filter=selected,
@@ -330,9 +332,9 @@ def _sums(segments: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _findings(tables: Tables) -> pa.Table:
     """Return what an audit finds: all is read."""
+    from brokerless.clusters.directory_state import load_directory_state
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.audit.job import PartitionAudit, audit_directory, audit_partitions
-    from brokerless.jobs.directory_state import load_directory_state
     from brokerless.jobs.report.job import findings_table
 
     directory = tables.directory

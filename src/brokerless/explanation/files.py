@@ -21,7 +21,7 @@ from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.entries import topic_of_file
 from brokerless.log import names
-from brokerless.log.directory import SegmentPaths
+from brokerless.log.directory import PartitionPath, SegmentPaths, resolve
 from brokerless.log.positions import first_position, is_batch_up_to
 from brokerless.log.segment import LARGEST_WINDOW, ignore, scan_headers
 from brokerless.log.storage.files import File
@@ -135,7 +135,7 @@ def explain(
     >>> [name for name, _ in explained.leaves()][:2]
     ['batch.base_offset', 'batch.size']
     """
-    location = Location.of(path, storage_options)
+    location = _segment_with(Location.of(path, storage_options), offset)
     path, name, budget = location.path, location.name, Budget()
     if position is not None and offset is not None:
         raise UsageError("offset and position exclude each other; use one of them")
@@ -159,6 +159,25 @@ def explain(
     with location.open() as file:
         start = _start(file, location, offset, position)
         return Explanation(path, LOG, tuple(_entries(file, start, settings, most=records or 1, budget=budget)))
+
+
+def _segment_with(location: Location, offset: int | None) -> Location:
+    """Return the segment's log that has an offset, of a partition's directory; any other path unchanged."""
+    if offset is None or location.is_remote or not location.local.is_dir():
+        return location
+    directory = resolve(location)
+    if directory.kind != "partition":
+        raise UnreadableError(location.path, "this is a directory of several partitions; give that of one, or a file")
+    (partition,) = directory.partitions
+    chosen = [each for each in partition.segments if each.base_offset <= offset]
+    if not chosen:
+        raise UnreadableError(location.path, f"no segment has offset {offset}: {_offsets_of(partition)}")
+    return chosen[-1].log.location
+
+
+def _offsets_of(partition: PartitionPath) -> str:
+    first = partition.segments[0].base_offset if partition.segments else None
+    return "there is none" if first is None else f"the first one begins at {first}"
 
 
 def explain_built(data: bytes, codec_limit: int = DEFAULT_MAX_BATCH_BYTES) -> Explanation:

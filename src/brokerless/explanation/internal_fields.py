@@ -15,6 +15,7 @@ import numpy as np
 from brokerless.explanation.builder import FieldBuilder, Said
 from brokerless.internals.messages import MOST_ELEMENTS, Cursor, Field, Message, UnreadableMessageError, messages
 from brokerless.internals.records import CLUSTER_METADATA, REMOTE_LOG_METADATA, type_name
+from brokerless.kafka_names import DELIVERY_STATES
 from brokerless.text import java_text
 
 _FIXED: dict[str, np.dtype[Any]] = {
@@ -28,6 +29,8 @@ _FIXED: dict[str, np.dtype[Any]] = {
 _INT8, _INT16, _INT32 = np.dtype("i1"), np.dtype(">i2"), np.dtype(">i4")
 _SIZES = {"bool": 1, "float64": 8, "uuid": 16}
 _LONGEST = 0x7FFF
+_CODES = {"deliveryState": DELIVERY_STATES}
+"""Fields whose numbers have names, and these."""
 _FRAMED = (CLUSTER_METADATA, REMOTE_LOG_METADATA)
 """Topics whose records have no key, and values that begin with a frame (KIP-631)."""
 
@@ -177,7 +180,10 @@ class _MessageFields:
     def _take_fixed(self, name: str, type_: str) -> None:
         builder = self._builder
         if type_ in _FIXED:
-            builder.take_number(name, _FIXED[type_], lambda _: Said())
+            codes = _CODES.get(name, ())
+            builder.take_number(
+                name, _FIXED[type_], lambda value: Said(codes[value] if 0 <= value < len(codes) else "")
+            )
             return
         size = _SIZES[type_]
         if builder.left < size:

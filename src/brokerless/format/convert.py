@@ -24,12 +24,12 @@ from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.batch_scan import scan_batches
-from brokerless.format.read.decoder import Decoder
+from brokerless.format.read.decoder import BatchDecoder, Decoder
 from brokerless.format.read.wrappers import Damage, inspect_wrappers
 from brokerless.format.write.column_slices import MOST_BYTES, concat_buffers, data_size
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 from brokerless.format.write.encoder import Encoder, cut_batches, cut_by_count
-from brokerless.format.write.grouping import BatchDecoder, BatchGroup, decode_groups, join_groups
+from brokerless.format.write.grouping import BatchGroup, decode_groups, join_groups
 
 Int64s = NDArray[np.int64]
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import RecordColumns, empty_columns
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.batch_scan import scan_batches
-from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
+from brokerless.format.read.decoder import Damage, Decoder, decode_whole
 from brokerless.format.write.column_slices import (
     MOST_BYTES,
     concat_buffers,
@@ -156,7 +155,7 @@ def read_whole_batches(
     counts, first = np.zeros(len(batches), np.int64), 0
     waiting: list[RecordColumns] = []
     damages: list[Damage] = []
-    for decoded in chain(decoder.decode(buffer, batches, base), _flushed(decoder)):
+    for decoded in decode_whole(decoder, buffer, batches, base):
         ordinals = np.searchsorted(batches.positions, decoded.positions - base)
         np.add.at(counts, ordinals, decoded.given)
         damages += decoded.damages
@@ -186,12 +185,6 @@ def read_whole_batches(
     if first < len(batches) or damages:
         rest = concat_columns(waiting) if waiting else empty_columns()
         yield _whole(buffer, batches, first, last=len(batches), columns=rest, counts=counts, damages=damages)
-
-
-def _flushed(decoder: Decoder) -> Iterator[DecodedRecords]:
-    rest = decoder.flush()
-    if rest is not None:
-        yield rest
 
 
 def _whole(

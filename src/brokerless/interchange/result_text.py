@@ -13,43 +13,74 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from brokerless import arrow
 from brokerless.interchange.jsonl_writer import dumps
 from brokerless.text import show_name
 
 NOTHING = "-"
 _MILLISECOND = timedelta(milliseconds=1)
-_MILLISECONDS = {"s": 1000, "ms": 1, "us": 1e-3, "ns": 1e-6}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1)
+_NANOSECONDS = "ns"
+_DAY_MS = 86_400_000
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    """The rows of a record batch as Python's values. Timestamps that Python has no value for, such as of the year
-    10000, are integers, in milliseconds; such dates are days since 1970."""
-    columns: list[list[Any]] = []
-    for column in batch.columns:
+    """The rows of a record batch as Python's values. Times in nanoseconds, which Python does not have, are text, as
+    ``cat --decode`` writes them, whatever their digits are. Timestamps that Python has no value for, such as of the
+    year 10000, are integers, in milliseconds; such dates are days since 1970."""
+    return zip(*map(_values, batch.columns), strict=True)
+
+
+def _values(column: Any) -> list[Any]:
+    if not _has_nanoseconds(column.type):
         try:
-            columns.append(column.to_pylist())
+            return column.to_pylist()
         except (ValueError, OverflowError):
-            columns.append([_value(each) for each in cast(Any, column)])
-    return zip(*columns, strict=True)
+            pass
+    return [_value(each, column.type) for each in arrow.values(column)]
 
 
-def _value(scalar: Any) -> Any:
-    try:
-        return scalar.as_py()
-    except (ValueError, OverflowError):
-        type_ = scalar.type
+def _has_nanoseconds(type_: Any) -> bool:
     t = pa.types
-    if t.is_timestamp(type_):
-        ratio = _MILLISECONDS[type_.unit]
-        return scalar.value * ratio if ratio >= 1 else scalar.value // round(1 / ratio)
-    if t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):
-        return [_value(each) for each in scalar.values]
+    if t.is_nested(type_):
+        return any(_has_nanoseconds(type_.field(number).type) for number in range(type_.num_fields))
+    return (t.is_timestamp(type_) or t.is_time(type_)) and type_.unit == _NANOSECONDS
+
+
+def _value(value: Any, type_: Any) -> Any:
+    """The value of a type whose times are numbers, with Python's times, or text."""
+    t = pa.types
+    if value is None:
+        return None
     if t.is_struct(type_):
-        return {name: _value(each) for name, each in scalar.items()}
+        return {field.name: _value(value[field.name], field.type) for field in type_}
     if t.is_map(type_):
-        return [(_value(pair["key"]), _value(pair["value"])) for pair in scalar.values]
-    return scalar.value
+        return [(_value(key, type_.key_type), _value(item, type_.item_type)) for key, item in value]
+    if t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):
+        return [_value(each, type_.value_type) for each in value]
+    if t.is_timestamp(type_) or t.is_time(type_):
+        return _time(value, type_)
+    if t.is_duration(type_):
+        return timedelta(microseconds=value * 1_000_000 // arrow.PER_SECOND[type_.unit])
+    if t.is_date(type_):
+        try:
+            return date.fromordinal(_EPOCH.toordinal() + (value if t.is_date32(type_) else value // _DAY_MS))
+        except (ValueError, OverflowError):
+            return value
+    return value
+
+
+def _time(number: int, type_: Any) -> Any:
+    if type_.unit == _NANOSECONDS:
+        return arrow.time_text(number, type_)
+    microseconds = number * 1_000_000 // arrow.PER_SECOND[type_.unit]
+    try:
+        found = _EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        return microseconds // 1000
+    if pa.types.is_time(type_):
+        return found.time()
+    return found if type_.tz is None else found.replace(tzinfo=UTC)
 
 
 def text_of(value: Any, null: str = NOTHING) -> str:
@@ -69,7 +100,7 @@ def text_of(value: Any, null: str = NOTHING) -> str:
         case datetime():
             return _iso(value)
         case list() | dict():
-            return json_of(value)
+            return dumps(_plain(value, in_text=True))
         case _:
             return str(value)
 
@@ -110,7 +141,8 @@ def json_of(value: Any) -> str:
     return dumps(_plain(value))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, *, in_text: bool = False) -> Any:
+    """A value as JSON has it. ``in_text``: within CSV or a table, where times are ISO 8601."""
     match value:
         case bytes():
             try:
@@ -118,8 +150,7 @@ def _plain(value: Any) -> Any:
             except UnicodeDecodeError:
                 return {"base64": base64.b64encode(value).decode()}
         case datetime():
-            since = (value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH
-            return since // _MILLISECOND if not since % _MILLISECOND else since / _MILLISECOND
+            return _iso(value) if in_text else _milliseconds(value)
         case date() | time() | timedelta():
             return str(value)
         case Decimal():
@@ -128,10 +159,20 @@ def _plain(value: Any) -> Any:
         case float():
             return value if value - value == 0 else str(value)
         case dict():
-            return {str(name): _plain(each) for name, each in cast("dict[Any, Any]", value).items()}
+            own = cast("dict[Any, Any]", value)
+            return {str(name): _plain(each, in_text=in_text) for name, each in own.items()}
         case list() | tuple():
-            return [_plain(each) for each in cast("list[Any]", value)]
+            return [_plain(each, in_text=in_text) for each in cast("list[Any]", value)]
         case None | bool() | int() | str():
             return value
         case _:
             return str(value)
+
+
+def _milliseconds(value: datetime) -> int | float | str:
+    """Milliseconds since the epoch with all digits; ISO 8601 where a float has too few for them."""
+    since = value.replace(tzinfo=None) - _EPOCH
+    if not since % _MILLISECOND:
+        return since // _MILLISECOND
+    found = since / _MILLISECOND
+    return found if Decimal(str(found)) * 1000 == since // timedelta(microseconds=1) else _iso(value)

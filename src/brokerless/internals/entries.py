@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from brokerless import arrow
 from brokerless.arrow import integers
-from brokerless.findings import Finding
 from brokerless.internals.connect.records import decode_connect_record
 from brokerless.internals.connect.topics import table_of_topic
 from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TOPICS, InternalRecord, decode_record
@@ -103,7 +102,7 @@ def decode_entry(
         record = decode_connect_record(table, entry.key, entry.value)
     if record.problem is not None:
         kind, message = record.problem
-        on_damage(Finding("warning", kind, entry.file, position=entry.position, offset=entry.offset, message=message))
+        on_damage(kind.at(entry.file, message, severity="warning", position=entry.position, offset=entry.offset))
     return record
 
 

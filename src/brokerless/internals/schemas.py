@@ -32,13 +32,34 @@ HISTORY = pa.schema(
         "keyBytes": pa.binary(),
         "payloadBytes": pa.binary(),
         "transaction": NAME,
+        "isCurrent": pa.bool_(),
         "file": NAME,
         "batchPosition": pa.int64(),
     }
 )
 """A record of an internal topic. ``key`` and ``payload`` are the JSON that Kafka's dump tool prints; what cannot be
 decoded is in ``keyBytes`` and ``payloadBytes``, which are null for all others. ``transaction``: ``committed``,
-``aborted`` or ``open`` for offsets that were committed within a transaction."""
+``aborted`` or ``open`` for offsets that were committed within a transaction. ``isCurrent``: whether the coordinator of
+the group, transactional id or share group reads this partition; null for other topics, and where the topic's number of
+partitions is not known."""
+
+_LOCATED = {"sourcePartition": pa.int32(), "isCurrent": pa.bool_()}
+"""The partition that a row is from, and whether coordinators read it there: null where the topic's number of partitions
+is not known."""
+
+LAG = pa.schema(
+    [
+        pa.field("group", NAME, nullable=False),
+        pa.field("topic", NAME, nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("endOffset", pa.int64()),
+        pa.field("lag", pa.int64()),
+        pa.field("commitTimestamp", TIMESTAMP),
+    ]
+)
+"""A row for each committed offset: how far it is from the end of its partition's log, as it is read. ``endOffset`` and
+``lag`` are null for a partition that is not here."""
 
 STATE = {
     "offsets": pa.schema(
@@ -53,6 +74,7 @@ STATE = {
             "expireTimestamp": TIMESTAMP,
             "topicId": pa.string(),
             "recordOffset": pa.int64(),
+            **_LOCATED,
         }
     ),
     "groups": pa.schema(
@@ -66,6 +88,7 @@ STATE = {
             "leader": pa.string(),
             "currentStateTimestamp": TIMESTAMP,
             "members": pa.int64(),
+            **_LOCATED,
         }
     ),
     "members": pa.schema(
@@ -80,6 +103,7 @@ STATE = {
             "subscribedTopicNames": _NAMES,
             "subscribedTopicRegex": pa.string(),
             "assignment": _ASSIGNMENT,
+            **_LOCATED,
         }
     ),
     "transactionalIds": pa.schema(
@@ -97,6 +121,7 @@ STATE = {
             "transactionLastUpdateTimestamp": TIMESTAMP,
             "clientTransactionVersion": pa.int16(),
             "recordOffset": pa.int64(),
+            **_LOCATED,
         }
     ),
     "topics": pa.schema({"topic": pa.string(), "topicId": pa.string(), "partitions": pa.int32()}),

@@ -8,8 +8,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -20,7 +22,19 @@ from brokerless.errors import UsageError, raise_errors
 from brokerless.internals.connect import rows as connect
 from brokerless.internals.connect.topics import TABLES as CONNECT
 from brokerless.internals.connect.topics import table_of_topic
+from brokerless.internals.coordinators import (
+    NAMES,
+    Entry,
+    count_of,
+    counts_beside,
+    current,
+    moved_findings,
+    name_of,
+    partition_of,
+)
 from brokerless.internals.entries import RawRecord, decode_entry, internal_topic, last_by_key, read_entries
+from brokerless.internals.groups.lag import TABLE as LAG_TABLE
+from brokerless.internals.groups.lag import read_lag
 from brokerless.internals.groups.state import group_rows
 from brokerless.internals.metadata.cluster import cluster_rows, read_cluster
 from brokerless.internals.records import (
@@ -32,8 +46,10 @@ from brokerless.internals.records import (
     InternalRecord,
 )
 from brokerless.internals.remote.segment_metadata import read_remote_metadata, segment_rows
-from brokerless.internals.schemas import HISTORY, STATE
+from brokerless.internals.schemas import HISTORY, LAG, STATE
 from brokerless.internals.transactional_ids import transactional_id_rows
+from brokerless.log import names
+from brokerless.log.storage.paths import directory_name, parent_directory
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 Row = dict[str, Any]
@@ -47,6 +63,7 @@ _TABLES: dict[str, Collection[str]] = {
     CLUSTER_METADATA: CLUSTER,
 }
 """Those of Kafka's own topics."""
+_COORDINATED = (CONSUMER_OFFSETS, TRANSACTION_STATE)
 
 _ROWS = 4096
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -70,9 +87,12 @@ def state(
     on_damage: OnDamage | None = None,
 ) -> dict[str, pa.Table]:
     """Return what the internal topics among some partitions say now: the selected ``tables``, by name; their schemas
-    are :data:`schemas.STATE`.
+    are :data:`schemas.STATE`. ``lag`` (:data:`schemas.LAG`) is made where it is named: for it, the ends of all logs
+    among the partitions are read.
 
-    Give the partitions of one broker, or one replica of each: what is in two of them is in the tables twice.
+    Give the partitions of one broker, or one replica of each: what is in two of them is in the tables twice. Groups and
+    transactional ids are those that a coordinator of Kafka 4 loads: records of them in other partitions, which an
+    earlier number of partitions left, are findings, and in :func:`history`.
     ``on_damage`` is called with each :class:`Finding`, and reading goes on; without it, the first error is raised as
     :class:`DamageError`. Records of an unknown type or version are warnings, and change nothing. Raises
     :class:`UsageError` for a table that there is not. ``max_batch_bytes``: what one batch may inflate to (128 MiB).
@@ -81,14 +101,33 @@ def state(
     """
     _check_tables(tables)
     _check_given(topics)
-    rows = state_rows(partitions, tables, on_damage or raise_errors, max_batch_bytes=max_batch_bytes, given=topics)
-    return {name: _table(of_table, STATE[name]) for name, of_table in rows.items()}
+    report = on_damage or raise_errors
+    partitions = list(partitions)
+    rows = state_rows(partitions, tables, report, max_batch_bytes=max_batch_bytes, given=topics)
+    found = {name: _table(of_table, STATE[name]) for name, of_table in rows.items()}
+    if LAG_TABLE in tables:
+        found[LAG_TABLE] = _table(lag_state_rows(partitions, partitions, report, max_batch_bytes), LAG)
+    return found
+
+
+def lag_state_rows(
+    partitions: Sequence[PartitionReader],
+    others: Sequence[PartitionReader],
+    on_damage: OnDamage,
+    max_batch_bytes: int | None = None,
+) -> list[Row]:
+    """The rows of the table ``lag`` of some partitions, timestamps in ms; ``others``: those of the log directory."""
+
+    def offsets(own: list[PartitionReader]) -> list[Row]:
+        return state_rows(own, ["offsets"], on_damage, max_batch_bytes)["offsets"]
+
+    return read_lag(partitions, others, offsets, on_damage)
 
 
 def _check_tables(tables: Collection[str]) -> None:
-    unknown = sorted(set(tables) - STATE.keys())
+    unknown = sorted(set(tables) - STATE.keys() - {LAG_TABLE})
     if unknown:
-        raise UsageError(f"there is no table {unknown[0]!r}; there are {', '.join(STATE)}")
+        raise UsageError(f"there is no table {unknown[0]!r}; there are {', '.join((*STATE, LAG_TABLE))}")
 
 
 def _check_given(topics: Mapping[str, str] | None) -> None:
@@ -104,8 +143,8 @@ def history(
     topics: Mapping[str, str] | None = None,
     max_batch_bytes: int | None = None,
     on_damage: OnDamage | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Each record of the internal topics among some partitions, in the order of their logs, decoded (schema
+) -> pa.RecordBatchReader:
+    """Read each record of the internal topics among some partitions, in the order of their logs, decoded (schema
     :data:`schemas.HISTORY`); with ``tables``, only of topics whose records add up to one of these. Control records,
     and what is only in a KRaft snapshot, are left out.
 
@@ -117,8 +156,8 @@ def history(
     if tables is not None:
         partitions = partitions_of(partitions, tables, topics)
     rows = history_rows(partitions, on_damage or raise_errors, max_batch_bytes, topics)
-    while part := list(islice(rows, _ROWS)):
-        yield pa.RecordBatch.from_pylist([_history_columns(row) for row in part], HISTORY)
+    parts = iter(lambda: [_history_columns(row) for row in islice(rows, _ROWS)], [])
+    return pa.RecordBatchReader.from_batches(HISTORY, (pa.RecordBatch.from_pylist(each, HISTORY) for each in parts))
 
 
 def state_rows(
@@ -127,18 +166,79 @@ def state_rows(
     on_damage: OnDamage,
     max_batch_bytes: int | None = None,
     given: Mapping[str, str] | None = None,
+    counts: Mapping[str, int] | None = None,
 ) -> dict[str, list[Row]]:
-    """The rows of :func:`state`, timestamps in ms. Topics that no table is made of are not read."""
+    """The rows of :func:`state`, timestamps in ms. Topics that no table is made of are not read. ``counts``: how many
+    partitions coordinators' topics have (:func:`coordinators.partition_counts`); without it, as the metadata in the
+    partitions' log directories has it."""
     rows: dict[str, list[Row]] = {name: [] for name in STATE if name in tables}
+    coordinated: dict[str, _Coordinated] = {}
     for partition in partitions:
+        topic = internal_topic(partition, given)
+        if topic in _COORDINATED and not set(_TABLES[topic]).isdisjoint(rows):
+            coordinated.setdefault(topic, _Coordinated()).read(partition, topic, on_damage, max_batch_bytes)
+            continue
         for name, found in _partition_rows(
-            partition, rows.keys(), on_damage, max_batch_bytes=max_batch_bytes, given=given
+            partition, topic, rows.keys(), on_damage, max_batch_bytes=max_batch_bytes, given=given
         ).items():
             if name in rows:
                 rows[name] += ({column: row.get(column) for column in STATE[name].names} for row in found)
+    for topic, found in coordinated.items():
+        for name, row in found.rows(topic, counts, on_damage):
+            if name in rows:
+                rows[name].append({column: row.get(column) for column in STATE[name].names})
     for name in rows.keys() & _SORTED.keys():
         rows[name].sort(key=itemgetter(*_SORTED[name]))
     return rows
+
+
+@dataclass(slots=True)
+class _Coordinated:
+    """What the partitions of a coordinators' topic have: rows with their tables' names, by group or transactional
+    id."""
+
+    entries: list[Entry[tuple[str, Row]]] = dataclasses.field(default_factory=list[Entry[tuple[str, Row]]])
+    partitions: dict[int, PartitionReader] = dataclasses.field(default_factory=dict[int, PartitionReader])
+
+    def read(self, partition: PartitionReader, topic: str, on_damage: OnDamage, max_batch_bytes: int | None) -> None:
+        """Add what a partition has."""
+        number = _number_of(partition)
+        self.partitions[number] = partition
+        newest: dict[str, int] = {}
+        records: list[tuple[RawRecord, InternalRecord]] = []
+        for entry, record in _last_records(partition, topic, on_damage, max_batch_bytes):
+            records.append((entry, record))
+            name = name_of(topic, record.key_data)
+            if name is not None:
+                newest[name] = max(newest.get(name, entry.timestamp), entry.timestamp)
+        of_tables = group_rows(records) if topic == CONSUMER_OFFSETS else {}
+        if topic == TRANSACTION_STATE:
+            of_tables = {"transactionalIds": transactional_id_rows(records)}
+        for table, rows in of_tables.items():
+            for row in rows:
+                name = row["transactionalId" if topic == TRANSACTION_STATE else "group"]
+                self.entries.append(Entry(name, number, newest[name], (table, row)))
+
+    def rows(self, topic: str, counts: Mapping[str, int] | None, on_damage: OnDamage) -> Iterator[tuple[str, Row]]:
+        """Yield the rows that coordinators load, with the names of their tables; others are reported."""
+        counts = counts_beside(self.partitions.values()) if counts is None else counts
+        count = count_of(topic, counts, self.entries, self.partitions)
+        loaded, moved = current(self.entries, count)
+        for each in loaded:
+            table, row = each.value
+            yield table, {**row, "sourcePartition": each.partition, "isCurrent": None if count is None else True}
+        paths = {number: each.path for number, each in self.partitions.items()}
+        for finding in moved_findings(topic, count, loaded, moved, paths=paths):
+            on_damage(finding)
+
+
+def _number_of(partition: PartitionReader) -> int:
+    """Return a partition's number, of a lone file that of its directory; 0 where neither is known."""
+    if partition.partition is not None:
+        return partition.partition
+    above = parent_directory(partition.path)
+    named = None if above is None else names.parse_partition_directory(directory_name(above))
+    return 0 if named is None else named.partition
 
 
 def partitions_of(
@@ -154,17 +254,12 @@ def partitions_of(
 
 def _partition_rows(
     partition: PartitionReader,
+    topic: str | None,
     tables: Collection[str],
     on_damage: OnDamage,
     max_batch_bytes: int | None,
     given: Mapping[str, str] | None,
 ) -> dict[str, list[Row]]:
-    topic = internal_topic(partition, given)
-    if topic == CONSUMER_OFFSETS and not set(_GROUPS).isdisjoint(tables):
-        return group_rows(_last_records(partition, topic, on_damage, max_batch_bytes))
-    if topic == TRANSACTION_STATE and "transactionalIds" in tables:
-        records = _last_records(partition, topic, on_damage, max_batch_bytes)
-        return {"transactionalIds": transactional_id_rows(records)}
     if topic == REMOTE_LOG_METADATA and "remoteSegments" in tables:
         return {"remoteSegments": segment_rows(read_remote_metadata([partition], on_damage, max_batch_bytes))}
     if topic == CLUSTER_METADATA and not CLUSTER.isdisjoint(tables):
@@ -199,8 +294,10 @@ def history_rows(
         topic = internal_topic(partition, given)
         if topic is None:
             continue
+        count = counts_beside([partition]).get(topic) if topic in NAMES else None
         for entry in read_entries(partition, topic, on_damage, max_batch_bytes=max_batch_bytes):
             record = decode_entry(entry, topic, on_damage, given)
+            name = None if count is None else name_of(topic, record.key_data)
             yield {
                 "topic": topic,
                 "partition": partition.partition,
@@ -210,6 +307,9 @@ def history_rows(
                 "key": entry.key if record.key is None else record.key,
                 "payload": entry.value if record.payload is None else record.payload,
                 "transaction": entry.transaction,
+                "isCurrent": None
+                if name is None or count is None
+                else partition_of(name, count) == _number_of(partition),
                 "file": entry.file,
                 "batchPosition": entry.position,
             }

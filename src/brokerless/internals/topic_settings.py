@@ -1,4 +1,4 @@
-"""Reads a topic's settings and ID from the cluster's metadata in the same log directory."""
+"""Reads the cluster's metadata in the same log directory, and a topic's settings and ID from it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from contextlib import suppress
 from functools import lru_cache
 
 from brokerless.errors import BrokerlessError
-from brokerless.internals.metadata.cluster import Cluster, read_cluster
+from brokerless.internals.metadata.cluster import Cluster, ResourceType, read_cluster
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.settings.definitions import synonyms_of
 from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import open_partitions
-
-_TOPIC, _BROKER = 2, 4
-"""``ConfigResource.Type``."""
 
 
 def read_topic_setting(directory: Location, topic: str, name: str, others: Sequence[str] = ()) -> str | None:
@@ -27,10 +24,10 @@ def read_topic_setting(directory: Location, topic: str, name: str, others: Seque
     above = directory.parent
     if cluster is None or above is None:
         return None
-    own = cluster.configs.get((_TOPIC, topic), {}).get(name)
+    own = cluster.settings_of(topic).get(name)
     for broker in (_node_id(above), "") if own is None else ():
         for synonym in synonyms_of("topic", name)[:1]:  # the others cannot be set while a broker runs
-            own = cluster.configs.get((_BROKER, broker), {}).get(synonym) if own is None else own
+            own = cluster.configs.get((ResourceType.BROKER, broker), {}).get(synonym) if own is None else own
     return own
 
 
@@ -43,20 +40,28 @@ def topic_id_in_metadata(directory: Location, topic: str) -> str | None:
     """Return the topic ID (KIP-516) that the metadata in the log directory of a partition has for a topic; None where
     there is no metadata, or it has no such topic."""
     cluster = _cluster_with(topic, directory, ())
-    return None if cluster is None else next(id_ for id_, name in cluster.topics.items() if name == topic)
+    return None if cluster is None else cluster.id_of(topic)
+
+
+def cluster_beside(partition: Location) -> Cluster | None:
+    """Return the cluster's metadata in the log directory of a partition, as far as it can be read; None where there is
+    none."""
+    above = partition.parent
+    return None if above is None else cluster_in(above)
 
 
 def _cluster_with(topic: str, directory: Location, others: Sequence[str]) -> Cluster | None:
     above = directory.parent
     for each in dict.fromkeys((*(() if above is None else (above,)), *map(directory.at, others))):
-        cluster = _cluster_in(each)
-        if cluster is not None and topic in cluster.topics.values():
+        cluster = cluster_in(each)
+        if cluster is not None and cluster.id_of(topic) is not None:
             return cluster
     return None
 
 
-def _cluster_in(directory: Location) -> Cluster | None:
-    """The metadata in a log directory, as far as it can be read."""
+def cluster_in(directory: Location) -> Cluster | None:
+    """Return the cluster's metadata in a log directory, as far as it can be read; None where there is none. It is not
+    to be changed."""
     metadata = directory / names.partition_directory(names.CLUSTER_METADATA, 0)
     with suppress(BrokerlessError, ValueError):
         if metadata.exists():

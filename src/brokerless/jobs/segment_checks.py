@@ -9,29 +9,32 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.clusters.epoch_checks import check_leader_epochs
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.decoder import Decoder
-from brokerless.jobs.epoch_checks import check_leader_epochs
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.index.checks import SegmentBatches, check_offset_index, check_time_index, check_transaction_index
-from brokerless.log.index.readers import load_offset_index, load_time_index, load_transaction_index
+from brokerless.log.index.checks import SegmentBatches, check_offset_index, check_time_index
+from brokerless.log.index.header_times import HeaderTimes
+from brokerless.log.index.readers import load_offset_index, load_time_index
 from brokerless.log.live_segments import PAUSE_S, TRIES, OpenSegment, has_changed, is_unchanged, segment_now
 from brokerless.log.offset_checks import FileOverlaps, not_above, report_past_last
 from brokerless.log.partition import damage_finding
-from brokerless.log.segment import Chunk, all_decoded, check_checksums, scan
+from brokerless.log.recovery.misleading_indexes import Aborted, check_segment
+from brokerless.log.segment import Chunk, all_decoded, check_checksums, graded_within_log, scan
 from brokerless.log.segment_end import is_zero
+from brokerless.log.storage.directory_lock import was_clean_shutdown
 from brokerless.log.storage.files import File
 from brokerless.log.storage.paths import is_remote
 
@@ -50,37 +53,58 @@ def verify_file(
     with the bytes that were read."""
     findings: list[Finding] = []
     decoder = Decoder(keys=False, values=False, headers=False, max_batch_bytes=max_batch_bytes)
-    overlaps = FileOverlaps(file)
+    overlaps, times = FileOverlaps(file), HeaderTimes(file.path)
     for chunk in scan(file, findings.append, start):
         yield from findings
         findings.clear()
-        yield from _verify_chunk(chunk, file.path, decoder, overlaps=overlaps, seen=seen)
+        yield from _verify_chunk(chunk, decoder, overlaps, times=times, seen=seen)
         done(int(chunk.batches.ends[-1]))
     kinds = {each.kind for each in findings}
     yield from findings
+    yield from times.findings()
     if seen is not None:
         seen.is_complete = seen.is_complete and Kind.FILE_SHRUNK not in kinds
         seen.ends_in_zeros = Kind.ZERO_TAIL in kinds
 
 
+def graded_by_place(
+    findings: Iterable[Finding], partition: PartitionPath, *, is_last: bool, was_clean: bool | None = None
+) -> Iterator[Finding]:
+    """Yield findings of a segment by where it is in its log: at the end of one that is not the last, offsets are lost,
+    and zeros at the end of a log that a broker recovers at its next start are no damage.
+
+    Those are space that was preallocated (``log.preallocate``), and recovery cuts them off. After a clean stop, which
+    trims the file, a broker does not start on such zeros: ``readNextOffset`` of ``LogSegment`` throws
+    CorruptRecordException (4.4.0). ``was_clean``: whether the log directory has the mark of a clean stop; by default
+    it is looked for where zeros are. Of a file by itself, nothing is known."""
+    for finding in findings:
+        if finding.kind == Kind.ZERO_TAIL and is_last and partition.state == "live" and partition.topic is not None:
+            if was_clean is None:
+                was_clean = was_clean_shutdown(partition.location)
+            if not was_clean:
+                text = "nothing but zeros from here on: space that a broker preallocated, which its recovery cuts off"
+                yield replace(finding, severity="info", message=text)
+                continue
+        yield finding if is_last else graded_within_log(finding)
+
+
 def _verify_chunk(
-    chunk: Chunk, path: str, decoder: Decoder, overlaps: FileOverlaps, seen: SegmentScan | None
+    chunk: Chunk, decoder: Decoder, overlaps: FileOverlaps, times: HeaderTimes, seen: SegmentScan | None
 ) -> list[Finding]:
-    findings: list[Finding] = []
+    path, findings = times.path, list[Finding]()
     valid = check_checksums(chunk, path, findings.append)
     intact = chunk.batches.take(valid)
     overlaps.follow(intact, chunk.base)
+    times.follow(intact, chunk.base)
     report_past_last(chunk.take(valid), path, findings.append)
     for row in np.flatnonzero(intact.magic > layouts.MAGIC_V2).tolist():
         text = "a batch of a format that no Kafka has: its file reader takes it for v2, but a consumer throws there"
         findings.append(
-            Finding(
-                "error",
-                Kind.MAGIC_UNKNOWN,
+            Kind.MAGIC_UNKNOWN.at(
                 path,
+                text,
                 position=chunk.base + int(intact.positions[row]),
                 offset=int(intact.entry_offset[row]),
-                message=text,
                 expected="at most 2",
                 found=str(int(intact.magic[row])),
             )
@@ -88,6 +112,7 @@ def _verify_chunk(
     for decoded in all_decoded(decoder, chunk, intact):
         findings.extend(damage_finding(path, damage) for damage in decoded.damages)
         findings.extend(overlaps.rows(decoded)[1])
+        times.compare(decoded)
     if seen is not None:
         known = {each.position for each in findings if each.kind == Kind.OFFSET_OVERLAP}
         findings.extend(each for each in seen.add(chunk, valid, path) if each.position not in known)
@@ -112,29 +137,16 @@ def check_indexes(opened: OpenSegment, seen: SegmentScan) -> list[Finding]:
     return persisting(listed, judge)
 
 
-def check_aborted_transactions(
-    listed: SegmentPaths,
-    aborted: Iterable[tuple[int, int, int]],
-    is_partition: bool,
-    missing: Sequence[range] = (),
-) -> list[Finding]:
-    """A segment's transaction index against the aborted transactions (producer id, first and last offset) that end in
-    its log. A lone file has no index to miss. ``missing``: offsets that the log lacks; where a transaction that seems
-    to have begun before them began is not known."""
-    last_missing = max((each.start for each in missing), default=-1)
-    known = [(id_, -1 if first < last_missing <= last else first, last) for id_, first, last in aborted]
-    columns = np.array(known, np.int64).reshape(-1, 3).T
+def check_transaction_index(listed: SegmentPaths, aborted: Sequence[Aborted], is_partition: bool) -> list[Finding]:
+    """A segment's transaction index against the aborted transactions that end in its log. A lone file has no index to
+    miss."""
 
-    def judge(segment: SegmentPaths) -> Iterator[Finding]:
-        path, index = segment.log.path.removesuffix(".log") + ".txnindex", None
+    def judge(segment: SegmentPaths) -> list[Finding]:
         if has_changed(segment.log, listed.log):
-            return  # other transactions may end in it
-        if segment.transaction_index is not None:
-            path = segment.transaction_index.path
-            index = load_transaction_index(segment.transaction_index.location, segment.base_offset)
-            yield from index.findings
-        if index is not None or is_partition:
-            yield from check_transaction_index(index, path, *columns)
+            return []  # other transactions may end in it
+        if segment.transaction_index is None and not is_partition:
+            return []
+        return check_segment(segment, aborted)
 
     return persisting(listed, judge)
 

@@ -11,7 +11,8 @@ from brokerless.errors import UsageError
 _SMALLEST_INDEX = 24
 """Bytes: two entries of a time index, one of which Kafka keeps free for the last entry of a segment."""
 
-CleanupPolicy = Literal["delete", "compact", "compact,delete"]
+CleanupPolicy = Literal["delete", "compact", "compact,delete", ""]
+"""Empty: all records stay (KIP-1161, 4.2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,9 @@ class LogConfig:
             if value < least or (most is not None and value > most):
                 allowed = f"{least} or more" if most is None else f"{least} to {most}"
                 raise UsageError(f"{name}: {value} is not in what Kafka allows ({allowed})")
-        if self.cleanup_policy not in ("delete", "compact", "compact,delete"):
-            raise UsageError(
-                f"cleanup_policy: {self.cleanup_policy!r} is none of 'delete', 'compact', 'compact,delete'"
-            )
+        if self.cleanup_policy not in ("delete", "compact", "compact,delete", ""):
+            allowed = "'delete', 'compact', 'compact,delete', ''"
+            raise UsageError(f"cleanup_policy: {self.cleanup_policy!r} is none of {allowed}")
 
     @property
     def deletes(self) -> bool:

@@ -1,7 +1,7 @@
 """Lists what a path holds: one segment file, one partition's directory, or a log directory of partitions.
 
-No data file is opened; names are enough (``names.py``). Files that Kafka would not read as part of a live partition are
-listed apart: orphaned files of an interrupted compaction or deletion, and foreign files.
+A partition is listed as a broker's next start completes it (``completion/``). No data file is opened for that, unless
+an interrupted compaction left some.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from brokerless.log import names
 from brokerless.log.checkpoint.hidden_segments import NOTHING_HIDDEN, HiddenSegments, hidden_segments
 from brokerless.log.checkpoint.log_start import LogStartOffsets
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
+from brokerless.log.completion.files import Completion, complete
+from brokerless.log.completion.findings import check_completion, check_removed
+from brokerless.log.completion.removed import with_lost
 from brokerless.log.names import INCLUDE, Include, PartitionState, SegmentFile, SegmentFileKind
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.paths import directory_name
@@ -25,9 +28,7 @@ from brokerless.log.storage.segment_files import settled_entries
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered import detection
 from brokerless.log.tiered.lineage import read_lineage
-from brokerless.offset_spans import union
 
-_DELETED_LOG = ("log", "deleted")
 _TRIES = 100
 """How often a log directory is listed again, each time because another commit ended meanwhile."""
 
@@ -44,7 +45,8 @@ WHAT_TO_GIVE = (
 class SegmentPaths:
     """A segment's log and those companions that exist.
 
-    ``base_offset`` is by name; 0 for a lone file of another name. ``overlaps``: it is known to begin within the segment
+    ``base_offset`` is by name, for a ``.log.swap`` file by the one that it gets; 0 for a lone file of another name.
+    ``overlaps``: it is known to begin within the segment
     before it, as remote segments may, and nothing is wrong with that.
     """
 
@@ -73,9 +75,10 @@ class PartitionPath:
 
     ``segments`` are sorted by base offset; ``snapshots`` are KRaft snapshots, which can be read as logs of their own;
     ``producer_snapshots`` are all of them, also those that belong to no segment (Kafka writes one at a clean shutdown).
-    ``orphaned_files`` have a suffix such as ``.deleted``, or are an index without its log. ``log_start_offset`` is what
-    the checkpoint of the log directory records after records were deleted (KIP-107): what is before it is not part of
-    the log. 0 where there is no such line, and where deleted records are included.
+    ``completion`` is what a start changes, if anything; ``orphaned_files`` are those that it removes, and temporary
+    ones. ``log_start_offset`` is what the checkpoint of the log
+    directory records after records were deleted (KIP-107): what is before it is not part of the log. 0 where there
+    is no such line, and where deleted records are included.
     """
 
     topic: str | None
@@ -92,6 +95,7 @@ class PartitionPath:
     foreign: tuple[DirectoryEntry, ...] = ()
     findings: tuple[Finding, ...] = ()
     log_start_offset: int = 0
+    completion: Completion = field(default=Completion(), repr=False)
     read_setting: ReadSetting | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -112,7 +116,8 @@ class PartitionPath:
     @property
     def unreadable(self) -> Finding | None:
         """Why the directory could not be listed, so that there seem to be no segments; None if it was."""
-        return next((each for each in self.findings if each.kind == Kind.UNREADABLE_DIRECTORY), None)
+        kinds = (Kind.UNREADABLE_DIRECTORY, Kind.PERMISSION_DENIED)
+        return next((each for each in self.findings if each.kind in kinds and each.file == self.path), None)
 
     @property
     def uncommitted(self) -> tuple[Finding, ...]:
@@ -145,13 +150,18 @@ class LogDirectory:
 
 
 def resolve(
-    location: Location, include: Collection[Include] | Include = (), read_setting: ReadSetting | None = None
+    location: Location,
+    include: Collection[Include] | Include = (),
+    read_setting: ReadSetting | None = None,
+    *,
+    as_it_lies: bool = False,
 ) -> LogDirectory:
     """Return what there is to read in a path.
 
     ``include`` names states whose partitions are to be read as well as the live ones: ``"future"``, ``"delete"``,
     ``"stray"``. A directory in such a state that is the path itself needs no asking. ``"deleted"``: also the records
     before the log start offset, as far as segments still hold them. ``read_setting``: see :data:`ReadSetting`.
+    ``as_it_lies``: partitions are not completed as the next start of a broker does it.
 
     Raises :class:`UnreadableError` if there is nothing at this path or nothing that is a log, and UsageError for an
     unknown state.
@@ -166,7 +176,7 @@ def resolve(
         return LogDirectory(location, "file", (_lone_file(location),))
     location = directory
     for _ in range(_TRIES):
-        found = _resolve_directory(location, include)
+        found = _resolve_directory(location, include, as_it_lies)
         if found is not None:
             is_local = all(each.topic in _NEVER_TIERED for each in found.partitions)
             remote = None if is_local else detection.remote_of(location)
@@ -179,7 +189,7 @@ def resolve(
     raise UnreadableError(location.path, "others commit to this log directory all the time; try again")
 
 
-def _resolve_directory(location: Location, include: Collection[str]) -> LogDirectory | None:
+def _resolve_directory(location: Location, include: Collection[str], as_it_lies: bool) -> LogDirectory | None:
     """Return what is in a directory; None if a commit ended meanwhile, so that only half of it may have been seen."""
     entries = location.entries()
     subdirectories = [entry for entry in entries if entry.is_directory and names.parse_partition_directory(entry.name)]
@@ -187,7 +197,7 @@ def _resolve_directory(location: Location, include: Collection[str]) -> LogDirec
         entry.name: entry for entry in entries if not entry.is_directory and names.is_log_directory_file(entry.name)
     }
     if not files:
-        own = _with_remote_segments(describe_partition(location, settled_entries(location, entries)))
+        own = _with_remote_segments(_completed(location, entries, as_it_lies))
         if own.segments or own.snapshots or own.orphaned_files:
             above = location.parent
             hidden = None if above is None else hidden_segments(above, is_listed=False)
@@ -195,17 +205,17 @@ def _resolve_directory(location: Location, include: Collection[str]) -> LogDirec
             return LogDirectory(
                 location, "partition", (_from_log_start(_hide(own, hidden or NOTHING_HIDDEN), log_starts),)
             )
-    found = side_by_side(_subdirectory, subdirectories, location.is_remote)
+    found = side_by_side(lambda each: _subdirectory(each, as_it_lies), subdirectories, location.is_remote)
     kafka = {one.name: each for one, each in zip(subdirectories, found, strict=True) if not _is_foreign(each)}
     if files or kafka:  # a partition whose disk is not there, say
-        kafka |= {each.name: _subdirectory(each) for each in entries if _is_dangling_partition(each)}
+        kafka |= {each.name: _subdirectory(each, as_it_lies) for each in entries if _is_dangling_partition(each)}
     if not files and not kafka:
         has_objects = detection.has_objects(location, entries)
         below = "" if has_objects else _name_below(location)
         is_bucket = not below and not detection.is_tiered(location)
         if is_bucket and (has_objects or detection.has_objects_below(location, entries)):
             remote = detection.as_log_directory(location)
-            return _resolve_directory(remote, include)
+            return _resolve_directory(remote, include, as_it_lies)
         raise UnreadableError(location.path, f"{_nothing(entries)}; {below or WHAT_TO_GIVE}")
     is_listed = any(entry.name == names.COMMIT_JOURNAL for entry in entries)
     hidden = hidden_segments(location, is_listed=is_listed)
@@ -237,7 +247,7 @@ def _with_finding(partition: PartitionPath, finding: Finding | None) -> Partitio
 def _with_remote(partitions: Sequence[PartitionPath], remote: Location) -> list[PartitionPath]:
     """Partitions with their remote segments before and after local ones. ``remote``: the log directory of these."""
     # These import NumPy, and nothing else here does.
-    from brokerless.log.tiered.segments import LocalSegment, graded_left_out, spans_of
+    from brokerless.log.tiered.segments import LocalSegment, findings_beside
 
     file_system, _ = remote.file_system()
     there = {each.name for each in remote.entries()}
@@ -255,8 +265,7 @@ def _with_remote(partitions: Sequence[PartitionPath], remote: Location) -> list[
         paths = {False: local.segments, True: listed.segments}
         known = {(is_remote, each.base_offset): each for is_remote, those in paths.items() for each in those}
         segments = [replace(known[each.is_remote, each.start_offset], overlaps=each.overlaps) for each in beside.parts]
-        read = union([*spans_of(beside.log.segments), *((each.base_offset, MAX_INT64) for each in own[:1])])
-        findings = [graded_left_out(each, local.log_start_offset, read) for each in beside.log.findings]
+        findings = findings_beside(beside, own, local.log_start_offset)
         is_newer = beside.has_epochs and (lineage or local.leader_epoch_checkpoint is None)
         return replace(
             local,
@@ -293,7 +302,7 @@ def _is_log_directory(entries: Sequence[DirectoryEntry]) -> bool:
     if any(not each.is_directory and names.is_log_directory_file(each.name) for each in entries):
         return True
     named = (each for each in entries if each.is_directory and names.parse_partition_directory(each.name))
-    return any(not _is_foreign(_subdirectory(each)) for each in named)
+    return any(not _is_foreign(_subdirectory(each, as_it_lies=True)) for each in named)
 
 
 def _name_below(location: Location) -> str:
@@ -303,40 +312,36 @@ def _name_below(location: Location) -> str:
     return f"log directories below it are {shown}: give one of them, or --all-below for all" if below else ""
 
 
-def may_have_remote_offsets(directory: LogDirectory) -> bool:
-    """Return whether offsets of a partition may be in remote storage, by names alone: it does not begin at offset 0,
-    and there is a partition of ``__remote_log_metadata`` next to it."""
-    if all(each.start_offset == 0 for each in directory.partitions if each.topic is not None):
-        return False
-    if directory.kind != "partition":
-        return any(each.topic == names.REMOTE_LOG_METADATA for each in directory.partitions)
-    above = directory.location.parent
+def describe_partition(
+    location: Location, entries: Sequence[DirectoryEntry], *, as_it_lies: bool = False
+) -> PartitionPath:
+    """Sorts what is in a partition's directory; topic and partition are by its name, null if that is foreign.
+    ``as_it_lies``: by names alone."""
     try:
-        entries = [] if above is None else above.entries()
-    except UnreadableError:
-        return False
-    found = (names.parse_partition_directory(each.name) for each in entries)
-    return any(each is not None and each.topic == names.REMOTE_LOG_METADATA for each in found)
-
-
-def describe_partition(location: Location, entries: Sequence[DirectoryEntry]) -> PartitionPath:
-    """Sorts what is in a partition's directory; topic and partition are by its name, null if that is foreign."""
+        completion, findings = with_lost(complete(entries)), ()
+    except UnreadableError as error:
+        completion = complete([each for each in entries if not each.name.endswith(".swap")])
+        findings = (error.finding(error.path),)
+    parsed = [(entry, None if entry.is_directory else names.parse_segment_file(entry.name)) for entry in entries]
     live: dict[SegmentFileKind, dict[int, DirectoryEntry]] = {}
+    lying = {entry.name: entry for entry, file in parsed if file and file.epoch is None and file.state == "live"}
+    files = lying if as_it_lies else completion.live
+    for file, entry in ((names.parse_segment_file(name), entry) for name, entry in files.items()):
+        if file is not None:
+            live.setdefault(file.kind, {})[file.offset] = entry
     snapshots: list[tuple[SegmentFile, DirectoryEntry]] = []
     own: dict[str, DirectoryEntry] = {}
     orphaned_files: list[DirectoryEntry] = []
     foreign: list[DirectoryEntry] = []
-    for entry in entries:
-        file = None if entry.is_directory else names.parse_segment_file(entry.name)
-        if file is not None and file.state != "live":
-            orphaned_files.append(entry)
-        elif file is not None and file.kind == "kraft-snapshot":
+    taken = {entry.name for entry in files.values()}
+    for entry, file in parsed:
+        if file is not None and file.kind == "kraft-snapshot" and file.state == "live":
             snapshots.append((file, entry))
-        elif file is not None:
-            live.setdefault(file.kind, {})[file.offset] = entry
-        elif not entry.is_directory and names.is_partition_file(entry.name):
+        elif file is not None and entry.name not in taken:
+            orphaned_files.append(entry)
+        elif file is None and not entry.is_directory and names.is_partition_file(entry.name):
             own[entry.name] = entry
-        else:
+        elif file is None:
             foreign.append(entry)
 
     logs, producer_snapshots = live.pop("log", {}), live.pop("producer-snapshot", {})
@@ -367,39 +372,23 @@ def describe_partition(location: Location, entries: Sequence[DirectoryEntry]) ->
         quorum_state=own.get(names.QUORUM_STATE),
         orphaned_files=tuple(sorted(orphaned_files, key=lambda entry: entry.name)),
         foreign=tuple(foreign),
+        findings=findings if as_it_lies else (*findings, *check_removed(completion)),
+        completion=replace(completion if completion.is_needed else Completion(), as_it_lies=as_it_lies),
     )
 
 
 def deleted_segments(partition: PartitionPath) -> PartitionPath:
     """The segments of a partition that wait for their deletion (``.log.deleted``), as a partition of its own."""
-    found = [(names.parse_segment_file(entry.name), entry) for entry in partition.orphaned_files]
-    segments = sorted(
-        (SegmentPaths(file.offset, entry) for file, entry in found if file and (file.kind, file.state) == _DELETED_LOG),
-        key=lambda each: each.base_offset,
-    )
+    found = (each for each in partition.completion.removed("deleted") if each.file.kind == "log")
+    segments = sorted((SegmentPaths(each.file.offset, each.entry) for each in found), key=lambda each: each.base_offset)
     return PartitionPath(partition.topic, partition.partition, partition.location, segments=tuple(segments))
 
 
 def check_names(partition: PartitionPath) -> Iterator[Finding]:
     """Findings by names alone in a partition's directory; none of them keeps the segments from being read."""
     yield from partition.findings
-    files = [names.parse_segment_file(entry.name) for entry in partition.orphaned_files]
-    unfinished = names.first_unfinished(files)
-    for entry, file in zip(partition.orphaned_files, files, strict=True):
-        if file is not None and file.state == "swap" and (unfinished is None or file.offset < unfinished):
-            text = "a compaction's finished output; a broker puts it in its place at its next start"
-            yield Finding("warning", Kind.SWAP_FILE, entry.path, offset=file.offset, message=text)
-        elif file is not None and file.state == "live":
-            text = "an index without its log; a broker deletes it at its next start"
-            yield Finding("warning", Kind.ORPHAN_INDEX, entry.path, offset=file.offset, message=text)
-        else:
-            is_deleted = file is not None and file.state == "deleted"
-            text = "waits for its deletion" if is_deleted else "remains of work that a stop interrupted"
-            text += "; a broker deletes it at its next start"
-            yield Finding("info", Kind.LEFTOVER_FILE, entry.path, offset=file and file.offset, message=text)
-    for entry in partition.foreign:
-        text = "a name that Kafka does not give; it was not read"
-        yield Finding("info", Kind.FOREIGN_FILE, entry.path, message=text)
+    orphaned = (each for each in partition.orphaned_files if all(each.path != one.file for one in partition.findings))
+    yield from check_completion(partition.completion, orphaned, partition.foreign)
 
 
 def _lone_file(location: Location) -> PartitionPath:
@@ -413,7 +402,7 @@ def _lone_file(location: Location) -> PartitionPath:
     if not location.exists():
         is_pattern = any(each in location.path for each in "*?[")
         hint = "; a pattern is for the shell, which expands it where it is not quoted" if is_pattern else ""
-        raise UnreadableError(location.path, f"there is no such file or directory{hint}")
+        raise UnreadableError(location.path, f"there is no such file or directory{hint or location.nearest}")
     with location.open() as opened:
         size = opened.size
     base_offset = file.offset if file is not None and file.kind == "log" else 0
@@ -440,15 +429,27 @@ def _from_log_start(partition: PartitionPath, log_starts: LogStartOffsets) -> Pa
     return replace(partition, log_start_offset=offset, findings=(*partition.findings, *findings))
 
 
-def _subdirectory(entry: DirectoryEntry) -> PartitionPath:
+def _subdirectory(entry: DirectoryEntry, as_it_lies: bool) -> PartitionPath:
     try:
-        entries = settled_entries(entry.location, entry.location.entries())
+        return _with_remote_segments(_completed(entry.location, entry.location.entries(), as_it_lies))
     except UnreadableError as error:
         named = names.parse_partition_directory(entry.name)
         assert named is not None
-        finding = Finding("error", Kind.UNREADABLE_DIRECTORY, entry.path, message=error.reason_for(entry.path))
+        kind = error.kind if error.kind == Kind.PERMISSION_DENIED else Kind.UNREADABLE_DIRECTORY
+        finding = kind.at(entry.path, error.reason_for(entry.path))
         return PartitionPath(named.topic, named.partition, entry.location, named.state, findings=(finding,))
-    return _with_remote_segments(describe_partition(entry.location, entries))
+
+
+def _completed(location: Location, entries: list[DirectoryEntry], as_it_lies: bool) -> PartitionPath:
+    """Return what is in a partition's directory, which is listed again while files go that a compaction left."""
+    for _ in range(_TRIES):
+        entries = settled_entries(location, entries)
+        partition = describe_partition(location, entries, as_it_lies=as_it_lies)
+        again = location.entries() if partition.findings else entries
+        if [each.name for each in again] == [each.name for each in entries]:
+            return partition
+        entries = again
+    raise UnreadableError(location.path, "its files change all the time; try again")
 
 
 def _with_remote_segments(partition: PartitionPath) -> PartitionPath:

@@ -13,14 +13,16 @@ not change, whatever becomes of its name.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from brokerless.errors import UnreadableError
-from brokerless.findings import Finding, Kind
-from brokerless.log.directory import PartitionPath, SegmentPaths, describe_partition, resolve
-from brokerless.log.names import META_PROPERTIES, SegmentFileKind, SegmentFileState, segment_file
+from brokerless.findings import Kind
+from brokerless.log import names
+from brokerless.log.completion.files import Completion
+from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, describe_partition, resolve
+from brokerless.log.names import META_PROPERTIES, SegmentFileKind, SegmentFileState
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import Report, ignore
 from brokerless.log.storage.files import File
@@ -97,8 +99,7 @@ def open_segments(partition: PartitionPath, report: Report, selected: Range = EV
         except UnreadableError as error:
             if path == partition.path:
                 raise
-            reason = error.reason_for(path)
-            report(Finding("error", Kind.UNREADABLE_FILE, path, offset=segment.base_offset, message=reason))
+            report(error.finding(path, segment.base_offset))
         else:
             with file:
                 start = _start(file, segment, next_offset)
@@ -110,6 +111,23 @@ def open_segments(partition: PartitionPath, report: Report, selected: Range = EV
                         report(finding)
         tries = 0
         del segments[0]
+
+
+def check_permitted(partitions: Iterable[PartitionPath]) -> None:
+    """Check that this user may read the partitions of this machine: what is written without a file that is intact would
+    lack its records. Raises :class:`UnreadableError` for the first directory or log without permission."""
+    for each in partitions:
+        denied = next((one for one in each.findings if one.kind == Kind.PERMISSION_DENIED), None)
+        if denied is not None:
+            raise UnreadableError(denied.file, denied.message, Kind.PERMISSION_DENIED)
+        if is_remote(each.path):
+            continue
+        for segment in each.segments:
+            try:
+                segment.log.location.open().close()
+            except UnreadableError as error:
+                if error.kind == Kind.PERMISSION_DENIED:
+                    raise
 
 
 def open_listed(segment: SegmentPaths, is_last: bool) -> File:
@@ -164,16 +182,33 @@ def segment_now(segment: SegmentPaths) -> tuple[SegmentPaths | None, tuple[Direc
     """A segment of this machine as its files are now, None without a log; and what lies beside it that is to get its
     names, or lost them. Only these names are looked up: a directory has as many as there are segments."""
     directory = segment.log.location.at(segment.log.path.removesuffix(segment.log.name))
-    names = [segment_file(segment.base_offset, kind, state) for state in _STATES for kind in _KINDS]
-    entries = [entry for name in names if (entry := directory.find_entry(name)) is not None]
-    found = describe_partition(directory, entries)
+    listed = [names.segment_file(segment.base_offset, kind, state) for state in _STATES for kind in _KINDS]
+    entries = [entry for name in listed if (entry := directory.find_entry(name)) is not None]
+    # Its files by themselves do not say which compaction was finished.
+    lies = names.segment_file(segment.base_offset, "log") == segment.log.name
+    found = describe_partition(directory, entries, as_it_lies=lies)
     return (found.segments[0] if found.segments else None), found.orphaned_files
+
+
+def as_it_lies(partition: PartitionPath) -> PartitionPath:
+    """Return a partition by the names that its files have now, and not as the next start of a broker completes it."""
+    if partition.completion.as_it_lies or not partition.completion.is_needed:
+        return partition
+    lying = list_again(replace(partition, completion=Completion(as_it_lies=True)), ignore)
+    return partition if lying is None else lying
+
+
+def directory_as_it_lies(directory: LogDirectory) -> LogDirectory:
+    """Return a log directory with all of its partitions as :func:`as_it_lies` has them."""
+    partitions, others = (tuple(map(as_it_lies, each)) for each in (directory.partitions, directory.others))
+    return replace(directory, partitions=partitions, others=others)
 
 
 def list_again(partition: PartitionPath, report: Report) -> PartitionPath | None:
     """Return what is in a partition's directory now; None if that is gone, or cannot be listed."""
+    lies = partition.completion.as_it_lies
     try:
-        found = resolve(refreshed(partition.location)).partitions
+        found = resolve(refreshed(partition.location), as_it_lies=lies).partitions
     except UnreadableError:
         return None
     if len(found) != 1 or not found[0].segments:
@@ -181,7 +216,8 @@ def list_again(partition: PartitionPath, report: Report) -> PartitionPath | None
     for finding in found[0].findings:
         if finding not in partition.findings:
             report(finding)
-    return replace(found[0], log_start_offset=partition.log_start_offset, read_setting=partition.read_setting)
+    own = {name: getattr(partition, name) for name in ("topic", "log_start_offset", "read_setting")}
+    return replace(found[0], **own)
 
 
 def with_current_listing(partition: PartitionPath, work: Callable[[PartitionPath], Result]) -> Result:
@@ -225,12 +261,11 @@ def _report_deleted(partition: PartitionPath, segments: list[SegmentPaths], next
         text = "these offsets were deleted while the log was read; reading continues where the log begins now"
         found = f"{first}"
         report(
-            Finding(
-                "warning",
-                Kind.DELETED_MEANWHILE,
+            Kind.DELETED_MEANWHILE.at(
                 partition.path,
+                text,
+                severity="warning",
                 offset=next_offset,
-                message=text,
                 expected=f"offset {next_offset}",
                 found=found,
             )

@@ -11,7 +11,6 @@ Sources: ``LogFileUtils``, ``LocalLog`` (``parseTopicPartitionName``), ``Unified
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -27,8 +26,9 @@ INCLUDE: tuple[Include, ...] = ("future", "delete", "stray", "deleted")
 """What is read only if it is selected: partitions in these states, and records that were deleted."""
 
 SegmentFileKind = Literal[
-    "log", "offset-index", "time-index", "transaction-index", "producer-snapshot", "kraft-snapshot"
+    "log", "offset-index", "time-index", "transaction-index", "producer-snapshot", "kraft-snapshot", "unknown"
 ]
+"""``unknown`` is only in what :func:`parse_unknown_file` returns."""
 
 SegmentFileState = Literal["live", "cleaned", "swap", "deleted", "partial"]
 """``cleaned`` is a compaction's unfinished output, ``swap`` its finished output before it took its place, ``deleted``
@@ -77,8 +77,9 @@ COMMIT_JOURNAL = ".brokerless-commit"
 COMMIT_LOCK = ".brokerless-lock"
 COMMITTED_QUERIES = ".brokerless-queries"
 RUN_RECORD = ".brokerless-run"
-"""Our own files in a log directory (``checkpoint/commit_journal.py``, ``commit/run_record.py``): Kafka ignores files
-that it does not know."""
+TRIM_MARK = ".brokerless-trim"
+"""Our own files in a log directory (``checkpoint/commit_journal.py``, ``commit/run_record.py``, ``jobs/trim``): Kafka
+ignores files that it does not know."""
 LOG_DIRECTORY_FILES = frozenset(
     {
         META_PROPERTIES,
@@ -90,6 +91,7 @@ LOG_DIRECTORY_FILES = frozenset(
         COMMIT_LOCK,
         COMMITTED_QUERIES,
         RUN_RECORD,
+        TRIM_MARK,
     }
 )
 """What a log directory holds beside its partitions. ``bootstrap.checkpoint`` is a log of batches (KIP-630's snapshot
@@ -119,10 +121,14 @@ _SEGMENT_FILE = re.compile(
     r"(?P<offset>[0-9]{20})(?:-(?P<epoch>[0-9]{10})(?P<random>-[0-9]+)?)?"
     r"(?P<kind>\.(?:log|index|timeindex|txnindex|snapshot|checkpoint))(?P<state>\.(?:cleaned|swap|deleted|part))?"
 )
+_UNKNOWN_FILE = re.compile(r"(?P<offset>[0-9]{20})\.[^/]+?(?P<state>\.(?:cleaned|swap|deleted))?")
 _PARTITION_DIRECTORY = re.compile(
     r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>0|[1-9][0-9]{0,9})"
     r"(?:\.(?P<unique_id>[^\s/]+)-(?P<state>delete|future|stray))?"
 )
+_LONGEST_NAME = 255
+"""Characters of a file's name, on the file systems that Kafka runs on (``UnifiedLog.logDirNameWithSuffixCappedLength``,
+4.4.0, of KAFKA-4893)."""
 _UNFINISHED_ID = re.compile(f"[0-9a-f]{{{32 - len(UNFINISHED)}}}{UNFINISHED}")
 
 
@@ -165,6 +171,12 @@ def parse_partition_directory(name: str) -> PartitionDirectory | None:
     return PartitionDirectory(match["topic"], int(match["partition"]), state, match["unique_id"])
 
 
+def may_be_cut(name: str) -> bool:
+    """Return whether Kafka may have cut the topic in the name of a directory that it renamed."""
+    found = parse_partition_directory(name)
+    return found is not None and found.state != "live" and len(name) >= _LONGEST_NAME
+
+
 def is_internal(topic: str | None) -> bool:
     """Return whether this is one of Kafka's own topics."""
     return topic in INTERNAL_TOPICS
@@ -190,11 +202,13 @@ def parse_segment_file(name: str) -> SegmentFile | None:
     return SegmentFile(int(match["offset"]), kind, state, int(match["epoch"]) if is_snapshot else None)
 
 
-def first_unfinished(files: Iterable[SegmentFile | None]) -> int | None:
-    """The offset of a partition's first ``.cleaned`` file, None if there is none. A compaction's output is renamed from
-    the last segment to the first, so from there on a broker keeps no ``.swap`` file
-    (``LogLoader.removeTempFilesAndCollectSwapFiles``, 4.1.1)."""
-    return min((file.offset for file in files if file is not None and file.state == "cleaned"), default=None)
+def parse_unknown_file(name: str) -> SegmentFile | None:
+    """``00000000000000000042.deliverafterindex.swap`` -> offset 42, unknown, swap: what a name says whose suffix no
+    Kafka has that we know, as an index of a newer one (KIP-1277). To a broker, only the last suffix counts."""
+    match = _UNKNOWN_FILE.fullmatch(name)
+    if match is None or int(match["offset"]) > MAX_INT64 or parse_segment_file(name) is not None:
+        return None
+    return SegmentFile(int(match["offset"]), "unknown", _STATES[match["state"] or ""])
 
 
 def segment_file(offset: int, kind: SegmentFileKind, state: SegmentFileState = "live", epoch: int | None = None) -> str:

@@ -22,20 +22,13 @@ if TYPE_CHECKING:  # it imports kernels
     from brokerless.format.read.decoder import DecodedRecords
 
 
-def not_above(path: str, position: int, first: int, highest: int, text: str | None = None) -> Finding:
-    """A batch that begins at or below an offset that was there before. Kafka's reader gives its records all the
-    same."""
+def not_above(path: str, position: int | None, first: int, highest: int, text: str | None = None) -> Finding:
+    """A batch, or a segment of which only that is known, that begins at or below an offset that was there before.
+    Kafka's reader gives its records all the same."""
     text = text or "offsets do not go up: a batch begins at or below an offset that was there before"
     expected = f"an offset above {highest}"
-    return Finding(
-        "warning",
-        Kind.OFFSET_ORDER,
-        path,
-        position=position,
-        offset=first,
-        message=text,
-        expected=expected,
-        found=str(first),
+    return Kind.OFFSET_ORDER.at(
+        path, text, severity="warning", position=position, offset=first, expected=expected, found=str(first)
     )
 
 
@@ -43,15 +36,8 @@ def misplaced(path: str, position: int, first: int, last: int, start: int, end: 
     """A batch whose offsets, which no checksum covers, are outside of ``[start, end)``, those that can be here."""
     text = "left out: the offsets of this batch cannot be here (brokerless salvage may find where they belong)"
     expected = f"offsets from {start} to {end - 1}"
-    return Finding(
-        "error",
-        Kind.OFFSET_ORDER,
-        path,
-        position=position,
-        offset=first,
-        message=text,
-        expected=expected,
-        found=f"{first} to {last}",
+    return Kind.OFFSET_ORDER.at(
+        path, text, severity="error", position=position, offset=first, expected=expected, found=f"{first} to {last}"
     )
 
 
@@ -76,15 +62,8 @@ def overlap(
     """A batch that is passed over. A broker refuses a segment that begins below its base offset."""
     text = f"passed over: from this batch on, offsets are repeated that {whose}"
     severity = "error" if first < base_offset else "warning"
-    return Finding(
-        severity,
-        Kind.OFFSET_OVERLAP,
-        path,
-        position=position,
-        offset=first,
-        message=text,
-        expected=expected,
-        found=str(first),
+    return Kind.OFFSET_OVERLAP.at(
+        path, text, severity=severity, position=position, offset=first, expected=expected, found=str(first)
     )
 
 
@@ -300,14 +279,8 @@ def overlaps(path: str, position: int, first: int, last: int) -> Finding:
         f"overlaps batches before it: its records at offsets {first} to {last} were left out, as a consumer gets those "
         "before them"
     )
-    return Finding(
-        "warning",
-        Kind.OFFSET_OVERLAP,
-        path,
-        position=position,
-        offset=first,
-        message=text,
-        expected="offsets that no batch before has",
+    return Kind.OFFSET_OVERLAP.at(
+        path, text, severity="warning", position=position, offset=first, expected="offsets that no batch before has"
     )
 
 
@@ -325,8 +298,8 @@ def repeats_within(path: str, position: int, offsets: NDArray[np.int64]) -> Find
         f"records of this batch have the same offset: those at offsets {first} to {last} that follow another one were "
         "left out, as a consumer gets the first of each"
     )
-    return Finding(
-        "warning", Kind.OFFSET_OVERLAP, path, position=position, offset=first, message=text, expected="each offset once"
+    return Kind.OFFSET_OVERLAP.at(
+        path, text, severity="warning", position=position, offset=first, expected="each offset once"
     )
 
 
@@ -334,15 +307,8 @@ def falls_within(path: str, position: int, before: int, offset: int) -> Finding:
     """A batch with a record at ``offset`` after one at a higher one, ``before``."""
     text = "offsets of this batch's records go back: a consumer passes over those that do"
     expected = f"an offset above {before}"
-    return Finding(
-        "warning",
-        Kind.OFFSET_ORDER,
-        path,
-        position=position,
-        offset=offset,
-        message=text,
-        expected=expected,
-        found=str(offset),
+    return Kind.OFFSET_ORDER.at(
+        path, text, severity="warning", position=position, offset=offset, expected=expected, found=str(offset)
     )
 
 
@@ -440,13 +406,11 @@ def report_past_last(chunk: Chunk, path: str, report: Report) -> None:
             int(each[row]) for each in (batches.entry_offset, batches.last_offset, batches.end_of_records)
         )
         report(
-            Finding(
-                "warning",
-                Kind.RECORDS_PAST_LAST_OFFSET,
+            Kind.RECORDS_PAST_LAST_OFFSET.at(
                 path,
+                text,
                 position=int(chunk.positions[row]),
                 offset=first,
-                message=text,
                 expected=f"a last offset of {end}",
                 found=str(last),
             )

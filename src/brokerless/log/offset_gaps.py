@@ -22,7 +22,7 @@ from brokerless.format.read.batch_headers import Batches, checksums_match
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
-from brokerless.log.directory import PartitionPath, SegmentPaths, deleted_segments
+from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, check_names, deleted_segments
 from brokerless.log.index.readers import load_offset_index, load_time_index
 from brokerless.log.live_segments import PAUSE_S, ReplacedError, open_listed
 from brokerless.log.positions import last_indexed
@@ -32,6 +32,7 @@ from brokerless.log.storage.files import File
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.paths import directory_name
 from brokerless.log.tiered.detection import is_tiered
+from brokerless.offset_spans import Span, union, without
 
 _MOST_OFFSETS = MAX_INT32
 """A batch whose offset is further from its segment's base has to begin another one (``LogSegment.shouldRoll``, 4.1.1):
@@ -105,14 +106,20 @@ def missing_segment(partition: PartitionPath, segment: SegmentPaths, file: File)
         missing = missing_after(partition, segment, following, file)
     except ReplacedError:  # a broker is compacting it
         return None
-    if missing is None:
-        return None
+    if missing is None or not without([(missing.start, missing.stop)], replaced_offsets(partition)):
+        return None  # which is reported of the file that has them
     text = (
         f"offsets {missing.start} to {missing.stop - 1} are missing before this segment, and nothing says that "
         "compaction took them: a segment is missing, or the one before was not copied to its end; "
     )
     text += _remedy(partition, following)
     return _finding(following, missing.start, text)
+
+
+def replaced_offsets(partition: PartitionPath) -> list[Span]:
+    """The offsets that the next start of a broker deletes, although no other file has them."""
+    completion = partition.completion
+    return [] if completion.as_it_lies else union(span for _, spans in completion.lost for span in spans)
 
 
 def _remedy(partition: PartitionPath, following: SegmentPaths) -> str:
@@ -155,13 +162,12 @@ def missing_logs(partition: PartitionPath) -> Iterator[tuple[range, Finding]]:
     entries, and a finding. Who deletes a segment renames all of its files first (``LogSegment.changeFileSuffixes``,
     4.4.0), so that the log was lost, or left out of a copy."""
     known: dict[int, tuple[int, DirectoryEntry]] = {}
-    orphaned = [(names.parse_segment_file(each.name), each) for each in partition.orphaned_files]
-    renamed = {file.offset for file, _ in orphaned if file is not None and file.kind == "log"}
-    for file, entry in orphaned if partition.state == "live" else ():
-        if file is None or file.state != "live" or file.kind not in ("offset-index", "time-index"):
-            continue
-        if file.offset in renamed:  # whoever deletes or replaces the segment is at it, or was stopped
-            continue
+    completion = partition.completion
+    renamed = {each.file.offset for each in completion.remove if each.file.kind == "log"}
+    for each in completion.removed("index-orphaned") if partition.state == "live" else ():
+        file, entry = each.file, each.entry
+        if file.kind == "transaction-index" or file.offset in renamed:
+            continue  # whoever deletes or replaces the segment is at it, or was stopped
         load = load_offset_index if file.kind == "offset-index" else load_time_index
         index = load(entry.location, file.offset)
         last = int(index.offsets[-1]) if index.is_valid and len(index.offsets) else -1
@@ -178,10 +184,19 @@ def missing_logs(partition: PartitionPath) -> Iterator[tuple[range, Finding]]:
             text = f"the log of this segment is missing, although {entry.name} has entries up to offset {last}"
             text += "; look for it on another replica"
             expected = f"offsets {base} to {last}"
-            finding = Finding(
-                "error", Kind.MISSING_LOG, log.path, offset=base, message=text, expected=expected, found="no such file"
-            )
+            finding = Kind.MISSING_LOG.at(log.path, text, offset=base, expected=expected, found="no such file")
             yield range(max(base, partition.log_start_offset), last + 1), finding
+
+
+def check_listing(partition: PartitionPath) -> Iterator[tuple[range, Finding]]:
+    """Yield the findings by the names of a partition's files, and about logs of which only an index is left: each with
+    the offsets that are lost by it. Such an index is reported once."""
+    lost = list(missing_logs(partition))
+    bases = {finding.offset for _, finding in lost}
+    for finding in check_names(partition):
+        if finding.kind != Kind.ORPHAN_INDEX or finding.offset not in bases:
+            yield range(0), finding
+    yield from lost
 
 
 def missing_end(partition: PartitionPath) -> Finding | None:
@@ -207,23 +222,14 @@ def missing_end(partition: PartitionPath) -> Finding | None:
         "missing; look for it on another replica"
     )
     path, base = last.log.path, last.base_offset
-    return Finding(
-        "error",
-        Kind.MISSING_LOG_END,
-        path,
-        position=0,
-        offset=base,
-        message=text,
-        expected=f"offset {base}",
-        found="an empty file",
+    return Kind.MISSING_LOG_END.at(
+        path, text, position=0, offset=base, expected=f"offset {base}", found="an empty file"
     )
 
 
 def _finding(segment: SegmentPaths, start: int, text: str) -> Finding:
     expected, found = f"offset {start}", f"a segment that begins at {segment.base_offset}"
-    return Finding(
-        "error", Kind.MISSING_SEGMENT, segment.log.path, offset=start, message=text, expected=expected, found=found
-    )
+    return Kind.MISSING_SEGMENT.at(segment.log.path, text, offset=start, expected=expected, found=found)
 
 
 def missing_offsets(finding: Finding) -> range:
@@ -308,3 +314,19 @@ def _setting(partition: PartitionPath, name: str) -> str | None:
     if partition.read_setting is None or partition.topic is None or partition.topic == names.CLUSTER_METADATA:
         return None
     return partition.read_setting(partition.location, partition.topic, name)
+
+
+def may_have_remote_offsets(directory: LogDirectory) -> bool:
+    """Return whether offsets of a partition may be in remote storage, by names alone: it does not begin at offset 0,
+    and there is a partition of ``__remote_log_metadata`` next to it."""
+    if all(each.start_offset == 0 for each in directory.partitions if each.topic is not None):
+        return False
+    if directory.kind != "partition":
+        return any(each.topic == names.REMOTE_LOG_METADATA for each in directory.partitions)
+    above = directory.location.parent
+    try:
+        entries = [] if above is None else above.entries()
+    except UnreadableError:
+        return False
+    found = (names.parse_partition_directory(each.name) for each in entries)
+    return any(each is not None and each.topic == names.REMOTE_LOG_METADATA for each in found)

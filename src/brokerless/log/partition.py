@@ -22,6 +22,7 @@ from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder, load_decoding_kernels
 from brokerless.log import segment
 from brokerless.log.directory import PartitionPath
+from brokerless.log.index.header_times import PASSED_OVER, HeaderTimes
 from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_checks import (
     FileOverlaps,
@@ -106,8 +107,7 @@ def read_partition(partition: PartitionPath, reading: Reading, report: Report) -
         start = each.start
         if reading.range.start_offset is not None:
             start = max(start, position_of_offset(each.file, each.segment, reading.range.start_offset))
-        if reading.range.start_timestamp is not None:
-            since = reading.range.start_timestamp
+        if (since := reading.range.pruned_from) is not None:
             start = max(start, position_of_timestamp(each.file, each.segment, since))
         seen.begin(each.segment.base_offset, is_merged=each.is_merged)
         graded = report if each.is_last else within_log(report)
@@ -148,6 +148,7 @@ class FileReader:
         self.requested = stable_range(reading)
         self.findings: list[Finding] = []
         self.overlaps = FileOverlaps(file, highest)
+        self.times = None if self.requested.pruned_from is None else HeaderTimes(file.path, PASSED_OVER)
         self.decoder, self.match = reading.decoder(), reading.make_match()
 
     def read(self, start: int, end: int | None) -> Iterator[DecodedRows]:
@@ -239,6 +240,8 @@ class FileReader:
         rows = self._rows(decoded, self.match) if known is None else known.rows
         new, overlapping = self.overlaps.rows(decoded)
         self.findings += overlapping
+        if self.times is not None and (later := self.times.compare(decoded)) is not None:
+            self.findings.append(later)
         if self.seen is not None and (unseen := self._unseen(self.seen, decoded)) is not None:
             new = _both(new, unseen)
         rows = _both(rows, new)
@@ -274,6 +277,8 @@ class FileReader:
         if batches.goes_past_last_offset.any():
             report_past_last(chunk.take(valid), path, self.findings.append)
         self.overlaps.follow(batches, chunk.base)
+        if self.times is not None:
+            self.times.follow(batches, chunk.base)
         repeated = None if self.seen is None else self.seen.repeated(batches)
         if self.seen is None or repeated is None:
             return batches, False
@@ -375,14 +380,8 @@ def is_followed(file: File, chunk: Chunk) -> bool:
 
 
 def damage_finding(path: str, damage: Damage) -> Finding:
-    return Finding(
-        "error",
-        damage.kind,
-        path,
-        position=damage.position,
-        offset=damage.base_offset,
-        message=damage.message,
-        found=damage.found,
+    return damage.kind.at(
+        path, damage.message, severity="error", position=damage.position, offset=damage.base_offset, found=damage.found
     )
 
 

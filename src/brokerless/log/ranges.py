@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 import numpy as np
@@ -16,16 +16,26 @@ from brokerless.log.directory import PartitionPath, SegmentPaths
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Which records are selected: ``start <= x < end`` for offsets and for timestamps (ms); None is without bound."""
+    """Which records are selected: ``start <= x < end`` for offsets and for timestamps (ms); None is without bound.
+
+    ``prune``: whether batches are passed over by what headers and time indexes say of times, as Kafka does; otherwise
+    all are read, and each record's own timestamp decides.
+    """
 
     start_offset: int | None = None
     end_offset: int | None = None
     start_timestamp: int | None = None
     end_timestamp: int | None = None
+    prune: bool = True
 
     @property
     def is_everything(self) -> bool:
-        return self == EVERYTHING
+        return replace(self, prune=True) == EVERYTHING
+
+    @property
+    def pruned_from(self) -> int | None:
+        """The timestamp (ms) before which batches are passed over by their headers; None where none are."""
+        return self.start_timestamp if self.prune else None
 
     def narrow(self, other: Range) -> Range:
         """Return what is in both."""
@@ -34,6 +44,7 @@ class Range:
             _tightest(min, self.end_offset, other.end_offset),
             _tightest(max, self.start_timestamp, other.start_timestamp),
             _tightest(min, self.end_timestamp, other.end_timestamp),
+            prune=self.prune and other.prune,
         )
 
     def batches(self, batches: Batches) -> NDArray[np.bool_]:
@@ -44,8 +55,8 @@ class Range:
         if self.end_offset is not None:
             # A wrapper's offset is its last one: its first may be far before.
             requested &= (batches.entry_offset < self.end_offset) | batches.is_wrapper
-        if self.start_timestamp is not None:
-            requested &= batches.max_timestamp >= self.start_timestamp
+        if (since := self.pruned_from) is not None:
+            requested &= batches.max_timestamp >= since
         return requested
 
     def rows(self, columns: RecordColumns) -> NDArray[np.bool_] | None:

@@ -76,9 +76,7 @@ def log_start_after_end(partition: PartitionPath) -> Finding | None:
         "(deleted records can be included)"
     )
     expected, found = f"at least {partition.log_start_offset}, the log start offset", f"{end}, where the log ends"
-    return Finding(
-        "error", Kind.LOG_START_BEYOND_END, last.log.path, offset=end, message=text, expected=expected, found=found
-    )
+    return Kind.LOG_START_BEYOND_END.at(last.log.path, text, offset=end, expected=expected, found=found)
 
 
 def from_reported_start(partition: PartitionPath, report: Report) -> Range:
@@ -148,7 +146,7 @@ def _max_timestamp_at(file: File, start: int, offset: int) -> int | None:
 def _first_since(
     file: File, start: int, timestamp: int, first_offset: int, max_batch_bytes: int | None
 ) -> tuple[int, int] | None:
-    from brokerless.format.read.decoder import DEFAULT_MAX_BATCH_BYTES, Decoder
+    from brokerless.format.read.decoder import DEFAULT_MAX_BATCH_BYTES, Decoder, decode_whole
 
     decoder = Decoder(
         keys=False, values=False, headers=False, max_batch_bytes=max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
@@ -161,8 +159,7 @@ def _first_since(
                 one = late.batches.take(slice(row, row + 1))
                 if not checksums_match(late.buffer, one)[0]:
                     continue
-                decoded = [*decoder.decode(late.buffer, one), decoder.flush()]
-                for columns in (each.columns for each in decoded if each is not None):
+                for columns in (each.columns for each in decode_whole(decoder, late.buffer, one)):
                     is_since = columns.timestamp[: columns.rows] >= timestamp
                     rows = np.flatnonzero(is_since & (columns.offset[: columns.rows] >= first_offset))
                     if len(rows):

@@ -25,8 +25,8 @@ from brokerless.format.read.batch_headers import Batches, compute_checksums, rea
 from brokerless.format.read.batch_scan import BatchScan, ScanStop, scan_batches
 from brokerless.format.read.resync import MOST_BROKEN, Continuation, find_continuation, find_passed_over
 from brokerless.log.names import parse_segment_file
-from brokerless.log.segment_end import describe_end, describe_shrinking, named_contents
-from brokerless.log.storage.files import File, LocalFile
+from brokerless.log.segment_end import describe_end, describe_shrinking, named_contents, too_small
+from brokerless.log.storage.files import File, LocalFile, limit_exceeded
 from brokerless.log.storage.header_reader import header_reader, without_cut_header
 from brokerless.log.storage.paths import directory_name
 from brokerless.log.storage.read_ahead import RemoteWindows
@@ -333,15 +333,8 @@ def _break(file: File, before: Batches, stop: int, zeros: int | None, chain_only
 def _resumes(file: File, found: Continuation) -> Finding:
     text = f"{found.position - found.broken_at} bytes before this were skipped; batches go on here"
     expected, offset = f"offset {found.after}", f"offset {found.first}"
-    return Finding(
-        "info",
-        Kind.BATCHES_RESUME,
-        file.path,
-        position=found.position,
-        offset=found.first,
-        message=text,
-        expected=expected,
-        found=offset,
+    return Kind.BATCHES_RESUME.at(
+        file.path, text, position=found.position, offset=found.first, expected=expected, found=offset
     )
 
 
@@ -355,10 +348,7 @@ def _size_at(buffer: NDArray[np.uint8], position: int) -> int:
 
 def _too_large(file: File, position: int, size: int) -> Finding:
     text = "a batch larger than what is read at once; it was passed over"
-    found, limit = f"{size} bytes", f"at most {LARGEST_WINDOW} bytes"
-    return Finding(
-        "error", Kind.LIMIT_EXCEEDED, file.path, position=position, message=text, expected=limit, found=found
-    )
+    return limit_exceeded(file.path, text, size, LARGEST_WINDOW, position=position)
 
 
 def graded_within_log(finding: Finding) -> Finding:
@@ -379,31 +369,21 @@ def check(chunk: Chunk, valid: NDArray[np.bool_], computed: NDArray[np.int64], p
         position, offset = int(chunk.positions[row]), int(batches.entry_offset[row])
         if batches.too_small[row]:
             text = "a batch whose size is less than its own header takes; its records were not read"
-            expected = f"at least {layouts.BATCH_V2_SIZE} bytes"
-            found = f"{int(batches.sizes[row])} bytes"
-            yield Finding(
-                "error",
-                Kind.BATCH_SIZE_INVALID,
-                path,
-                position=position,
-                offset=offset,
-                message=text,
-                expected=expected,
-                found=found,
-            )
+            expected, found = f"at least {layouts.BATCH_V2_SIZE} bytes", f"{int(batches.sizes[row])} bytes"
+            yield too_small(path, text, (position, offset), expected=expected, found=found)
         else:
-            text = "the checksum of the batch does not match; its records were not read"
-            expected, found = f"{int(computed[row]):#010x}", f"{int(batches.checksum[row]):#010x}"
-            yield Finding(
-                "error",
-                Kind.CHECKSUM_MISMATCH,
-                path,
-                position=position,
-                offset=offset,
-                message=text,
-                expected=expected,
-                found=found,
-            )
+            checksums = int(computed[row]), int(batches.checksum[row])
+            yield wrong_checksum(path, position, offset, "its records were not read", checksums=checksums)
+
+
+def wrong_checksum(
+    path: str, position: int, offset: int, consequence: str, checksums: tuple[int, int] | None = None
+) -> Finding:
+    """Return the finding about a batch whose bytes are not those that were written. ``checksums``: that of its bytes,
+    and that which it has."""
+    expected, found = (None, None) if checksums is None else (f"{each:#010x}" for each in checksums)
+    text = f"the checksum of the batch does not match; {consequence}"
+    return Kind.CHECKSUM_MISMATCH.at(path, text, position=position, offset=offset, expected=expected, found=found)
 
 
 def check_checksums(chunk: Chunk, path: str, report: Report) -> NDArray[np.bool_]:
@@ -433,7 +413,5 @@ def report_damages(wrappers: Iterable[Damage], path: str, base: int, report: Rep
     """Reports what is wrong inside wrapper messages of a chunk, which begins at ``base`` (bytes)."""
     for each in wrappers:
         report(
-            Finding(
-                "error", each.kind, path, position=base + each.position, offset=each.base_offset, message=each.message
-            )
+            each.kind.at(path, each.message, severity="error", position=base + each.position, offset=each.base_offset)
         )

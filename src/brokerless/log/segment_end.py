@@ -35,46 +35,25 @@ def describe_end(file: File, position: int, zeros: int | None = None) -> Finding
     if left <= layouts.HEADER_SIZE_UP_TO_MAGIC:
         if not head.any():
             text = "zero bytes at the end, too few for a batch; Kafka's reader takes no notice of them"
-            return Finding(
-                "info",
-                Kind.TRAILING_ZEROS,
-                file.path,
-                position=position,
-                message=text,
-                expected="the end",
-                found=f"{left} bytes",
-            )
+            return Kind.TRAILING_ZEROS.at(file.path, text, position=position, expected="the end", found=f"{left} bytes")
         if not _may_begin_a_batch(head, file.path):
-            return _no_batches(file, position, left)
+            return no_batches(file, position, left)
         text = "the file ends within the header of a batch: it was not written to its end, or was cut off"
-        return Finding(
-            "warning",
-            Kind.TRUNCATED_BATCH,
-            file.path,
-            position=position,
-            message=text,
-            expected="a whole batch",
-            found=f"{left} bytes",
+        return Kind.TRUNCATED_BATCH.at(
+            file.path, text, severity="warning", position=position, expected="a whole batch", found=f"{left} bytes"
         )
     size = int.from_bytes(head[8:12].tobytes(), "big", signed=True)
     if size < layouts.MESSAGE_V0_OVERHEAD:
         return _zeros(file, position, zeros) or _no_size(file, position, offset, size)
     if not _may_begin_a_batch(head, file.path):
-        return _no_batches(file, position, left)
+        return no_batches(file, position, left)
     whole = size + layouts.LOG_ENTRY_SIZE
     if whole <= left:  # it was not there before, so that the chain ended: it was cut back, and is written again
         return describe_shrinking(file, position, position)
     text = "the file ends within a batch: it was not written to its end, or its size is wrong"
     found = f"{left} bytes"
-    return Finding(
-        "warning",
-        Kind.TRUNCATED_BATCH,
-        file.path,
-        position=position,
-        offset=offset,
-        message=text,
-        expected=f"{whole} bytes",
-        found=found,
+    return Kind.TRUNCATED_BATCH.at(
+        file.path, text, severity="warning", position=position, offset=offset, expected=f"{whole} bytes", found=found
     )
 
 
@@ -87,7 +66,7 @@ def _zeros(file: File, position: int, zeros: int | None) -> Finding | None:
     if zeros is not None and file.next_data(position + zeros) < file.size:
         text, found = f"nothing but zeros in the {zeros >> 20} MiB from here on", f"{left} bytes"
     text += ": a preallocated file whose end was not trimmed, or lost pages; Kafka's reader refuses them"
-    return Finding("error", Kind.ZERO_TAIL, file.path, position=position, message=text, expected="a batch", found=found)
+    return Kind.ZERO_TAIL.at(file.path, text, severity="error", position=position, expected="a batch", found=found)
 
 
 def _no_size(file: File, position: int, offset: int | None, size: int) -> Finding:
@@ -95,32 +74,27 @@ def _no_size(file: File, position: int, offset: int | None, size: int) -> Findin
     if position == 0 and (named := named_contents(file)) is not None:
         text = f"nothing here reads as a batch: {named}"
     expected = f"a size of at least {layouts.MESSAGE_V0_OVERHEAD}"
-    return Finding(
-        "error",
-        Kind.BATCH_SIZE_INVALID,
-        file.path,
-        position=position,
-        offset=offset,
-        message=text,
-        expected=expected,
-        found=str(size),
-    )
+    return too_small(file.path, text, (position, offset), expected=expected, found=str(size))
+
+
+def too_small(path: str, text: str, place: tuple[int, int | None], expected: str, found: str) -> Finding:
+    """Return the finding about a batch whose size is none. ``place``: its position, and its offset if it has one."""
+    position, offset = place
+    return Kind.BATCH_SIZE_INVALID.at(path, text, position=position, offset=offset, expected=expected, found=found)
 
 
 def describe_shrinking(file: File, position: int, end: int) -> Finding:
     """Return the finding about a file that ended at ``end`` when it was read, before the size that it had when it was
     opened. Nothing from ``position`` on was read."""
+    return shrunk(file.path, position, sizes=(file.size, min(end, file.size_now())))
+
+
+def shrunk(path: str, position: int, offset: int | None = None, sizes: tuple[int, int] | None = None) -> Finding:
+    """Return the finding about a file of which nothing from ``position`` on was read. ``offset``: the first there, if
+    that is known; ``sizes``: the file's when it was opened, and when it was read."""
     text = "the file became shorter while it was read: what was from here on was not read; read it again"
-    found = min(end, file.size_now())
-    return Finding(
-        "error",
-        Kind.FILE_SHRUNK,
-        file.path,
-        position=position,
-        message=text,
-        expected=f"{file.size} bytes",
-        found=f"{found} bytes",
-    )
+    expected, found = (None, None) if sizes is None else (f"{size} bytes" for size in sizes)
+    return Kind.FILE_SHRUNK.at(path, text, position=position, offset=offset, expected=expected, found=found)
 
 
 def _may_begin_a_batch(head: NDArray[uint8], path: str) -> bool:
@@ -144,13 +118,14 @@ def named_contents(file: File) -> str | None:
     return name_contents(file.read(0, LONGEST_MAGIC).tobytes(), file.path)
 
 
-def _no_batches(file: File, position: int, left: int) -> Finding:
+def no_batches(file: File, position: int, left: int) -> Finding:
+    """Return the finding about a file in which nothing from ``position`` on, ``left`` bytes, reads as a batch."""
     named = named_contents(file)
     text = f"nothing here reads as a batch: {named or 'this is not a Kafka log, or its beginning is lost'}"
     if position:
         text = "nothing from here on reads as a batch: the end of the log is lost, overwritten by something else"
-    return Finding(
-        "error", Kind.NO_BATCHES, file.path, position=position, message=text, expected="a batch", found=f"{left} bytes"
+    return Kind.NO_BATCHES.at(
+        file.path, text, severity="error", position=position, expected="a batch", found=f"{left} bytes"
     )
 
 

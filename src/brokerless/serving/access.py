@@ -2,13 +2,15 @@
 
 An ACL that denies comes before all that allow. Where no ACL is about a resource, nobody may but super users, unless
 ``allow.everyone.if.no.acl.found`` was set: neither is in the metadata of a cluster, but in its ``server.properties``.
-Hosts are those that clients have here, and not what they had in the cluster's network.
+Hosts are those that clients have here, and not what they had in the cluster's network. They are compared as text, in
+which ``::1`` of an ACL is nobody.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, ip_address
 from typing import Any
 
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 2, 3, 4, 5
@@ -28,6 +30,17 @@ _IMPLYING = {
 _MOST_KNOWN = 100_000
 
 Row = dict[str, Any]
+
+
+def java_address(address: str, scope_id: int = 0) -> str:
+    """Write an address of a socket as ``InetAddress.getHostAddress`` does, and so as ACLs and groups have it."""
+    found = ip_address(address)
+    if isinstance(found, IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    groups = ":".join(f"{int(each, 16):x}" for each in found.exploded.partition("%")[0].split(":"))
+    return f"{groups}%{scope_id}" if scope_id else groups
 
 
 @dataclass(slots=True)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from brokerless.errors import UnreadableError
-from brokerless.findings import Finding, Kind
-from brokerless.log.segment import Report
+from brokerless.errors import OutOfFilesError, UnreadableError
 from brokerless.serving.access import Access
+from brokerless.serving.budget import AnswerShare
+from brokerless.serving.certificates import MappingRules
+from brokerless.serving.fair_threads import FairThreads, Turns
 from brokerless.serving.groups.coordinator import Coordinator
 from brokerless.serving.groups.subscriptions import ServedTopics
 from brokerless.serving.login import Users
+from brokerless.serving.protocol.errors import Error
 from brokerless.serving.protocol.tables import Api
+from brokerless.serving.reports import Reports
 from brokerless.serving.source.new_partitions import NewPartitions
 from brokerless.serving.source.topics import Topics
 
@@ -30,13 +34,32 @@ FOLLOW_S = 2.0
 """How often new partitions are looked for."""
 CURRENT_S = 5.0
 """How old settings may be that are answered."""
+_AGAIN_S = 1.0
+"""How long after descriptors ran out what is read at the start is read again."""
+_UNHURRIED = 256
+IS_LARGE: ContextVar[bool] = ContextVar("is_large", default=False)
+"""Whether a task answers a large request: these share one thread, one after the other."""
+SHARE: ContextVar[AnswerShare | None] = ContextVar("share", default=None)
+"""What the answer that a task makes takes of the budget."""
+
+NOT_READ = (UnreadableError, OutOfFilesError)
 
 Result = TypeVar("Result")
+Element = TypeVar("Element")
+
+
+async def unhurried(elements: Iterable[Element]) -> AsyncIterator[Element]:
+    """Yield elements one after the other; others are answered meanwhile, where there are many."""
+    for number, each in enumerate(elements, 1):
+        yield each
+        if not number % _UNHURRIED:
+            await asyncio.sleep(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """``host``: the client's address, as ``/127.0.0.1``. ``user``: who has logged in."""
+    """``host``: the client's address, as ``/127.0.0.1`` or ``/0:0:0:0:0:0:0:1``. ``user``: who has logged in, or has a
+    certificate."""
 
     api: Api
     version: int
@@ -49,21 +72,25 @@ class Request:
 @dataclass(slots=True)
 class Serving:
     """``host`` and ``port``: the address that clients are to connect to. ``users``: who may log in, None where nobody
-    has to; ``access``: what they may do, everything where it is None. ``new_partitions``: those that a running broker
-    makes, which are served too. ``transactional_ids``: those of the cluster, None
-    before anybody asked."""
+    has to; ``access``: what they may do, everything where it is None. ``certificates``: whose they are, where clients
+    are who these say. ``new_partitions``: those that a running broker makes, which are served too.
+    ``transactional_ids``: those of the cluster, None before anybody asked."""
 
     topics: Topics
     groups: Coordinator
-    report: Report
+    report: Reports
     users: Users | None = None
     access: Access | None = None
+    certificates: MappingRules | None = None
     new_partitions: NewPartitions | None = None
     skips_damage: bool = False
     host: str = ""
     port: int = 0
     transactional_ids: Mapping[str, dict[str, Any]] | None = None
-    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "serve"))
+    threads: FairThreads = field(default_factory=lambda: FairThreads(THREADS, "serve"))
+    thread_of_large: FairThreads = field(default_factory=lambda: FairThreads(1, "serve large requests"))
+    turns_of_large: Turns = field(default_factory=lambda: Turns(1))
+    """Of large requests that nobody waits in, from reading them to the whole answer."""
     _loading: asyncio.Task[None] | None = None
     _surveying: asyncio.Task[None] | None = None
     _following: asyncio.Task[None] | None = None
@@ -74,8 +101,28 @@ class Serving:
         return self.topics.node_id
 
     async def in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        """Call a function in a worker thread."""
-        return await asyncio.get_running_loop().run_in_executor(self.threads, work, *arguments)
+        """Call a function in a worker thread; for large requests, it is another one."""
+        return await self._threads.run(partial(work, *arguments))
+
+    async def built(self, work: Callable[..., Result], *arguments: Any, size: Callable[[Result], int]) -> Result:
+        """Call a function that makes a part of an answer in a worker thread. ``size``: its bytes, which the answer's
+        share takes; until they are free, the thread makes no other."""
+        share = SHARE.get()
+        return await self._threads.run(
+            partial(work, *arguments), None if share is None else lambda result: share.take(size(result))
+        )
+
+    @property
+    def _threads(self) -> FairThreads:
+        return self.thread_of_large if IS_LARGE.get() else self.threads
+
+    def not_read(self, path: str, error: UnreadableError | OutOfFilesError) -> Error:
+        """Report why files were not read; return the error by which clients ask again."""
+        if isinstance(error, OutOfFilesError):
+            self.report.out_of_files(error)
+        else:
+            self.report(error.finding(path))
+        return Error.KAFKA_STORAGE_ERROR
 
     def start(self) -> None:
         """Begin to read the cluster's metadata and the committed offsets, then to look for what cannot be served."""
@@ -99,31 +146,40 @@ class Serving:
     async def _newer_cluster(self) -> Cluster | None:
         self._read_at = time.monotonic()
         with suppress(UnreadableError):  # it is being written; what was known of it counts
-            return await self.in_thread(self.topics.read_newer_cluster)
+            return await self._retried(self.topics.read_newer_cluster)
         return self.topics.cluster
 
     async def _load(self) -> None:
         try:
-            await self.in_thread(self.topics.load_cluster)
-            self.groups.take(await self.in_thread(self.groups.offsets.load, self.topics), ServedTopics(self.topics))
+            await self._retried(self.topics.load_cluster)
+            self.groups.take(await self._retried(self.groups.offsets.load, self.topics), ServedTopics(self.topics))
         except UnreadableError as error:
-            self.report(Finding("error", Kind.UNREADABLE_FILE, error.path, message=error.reason))
+            self.report(error.finding(error.path))
 
     async def _survey(self) -> None:
         await self.loaded()
         for each in self.topics.partitions:
-            await self.in_thread(each.survey)
+            await self._retried(each.survey)
+
+    async def _retried(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """Call a function in a thread, again where there was no descriptor for it."""
+        while True:
+            try:
+                return await self.in_thread(work, *arguments)
+            except OutOfFilesError as error:
+                self.report.out_of_files(error)
+                await asyncio.sleep(_AGAIN_S)
 
     async def _follow(self, new: NewPartitions) -> None:
         await self.loaded()
         while True:
-            found = await self.in_thread(new.look)
+            found = await self._retried(new.look)
             if found:
                 cluster = await self._newer_cluster()
                 added = self.topics.add(found, self.report, skips_damage=self.skips_damage)
                 self.topics.take_cluster(cluster)
                 for each in added:
-                    await self.in_thread(each.announced_epoch)
+                    await self._retried(each.announced_epoch)
                 self.groups.topics_changed()
             await asyncio.sleep(FOLLOW_S)
 
@@ -139,4 +195,5 @@ class Serving:
             each.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        self.threads.shutdown(wait=True, cancel_futures=True)
+        for each in (self.threads, self.thread_of_large):
+            each.close()

@@ -17,23 +17,24 @@ from types import TracebackType
 from typing import Self
 
 from brokerless.errors import BrokerlessError, UsageError
-from brokerless.findings import Finding
 from brokerless.log.directory import LogDirectory
 from brokerless.log.segment import Report
 from brokerless.serving.access import Access
-from brokerless.serving.connection import READ_LIMIT, Budget, Connection
+from brokerless.serving.admission import Admission, Client
+from brokerless.serving.certificates import DEFAULT, parse_rules
+from brokerless.serving.connection import Budgets, Connection
 from brokerless.serving.context import Serving
+from brokerless.serving.descriptors import most_connections
 from brokerless.serving.groups.coordinator import Coordinator
 from brokerless.serving.groups.offsets import CommittedOffsets, read_file
+from brokerless.serving.listener import Listener, listen
 from brokerless.serving.login import Login, Users, read_users, users_of_cluster
+from brokerless.serving.reports import Reports
 from brokerless.serving.source.new_partitions import IsWanted, NewPartitions
 from brokerless.serving.source.topics import Topics, load_topics
 
 PORT = 9092
 _LAST_PORT = 65535
-MOST_CONNECTIONS = 2000
-"""Clients at once; who comes later is closed at once."""
-_ENDS_WITHIN_S = 5.0
 _SHOWN = 5
 _NOT_STARTED = "nothing is served yet: use this in a with statement, or call start()"
 
@@ -42,9 +43,11 @@ _NOT_STARTED = "nothing is served yet: use this in a with statement, or call sta
 class ServeOptions:
     """``listen`` and ``advertise``: host and port; what clients are to connect to is what is listened on, where
     ``advertise`` is None. ``offsets``: a file for committed offsets. ``is_insecure``: anybody who reaches the host may
-    read. ``tls_cert`` and ``tls_key``: files in PEM; the key may be in the first. ``users``: a file of those who may
-    log in; ``cluster_users``: those of the cluster that is served may, and do what its ACLs allow: of these users,
-    ``super_users`` may do everything, and all may do what no ACL is about where ``allows_unless_listed``."""
+    read. ``tls_cert`` and ``tls_key``: files in PEM; the key may be in the first. ``tls_client_ca``: clients have
+    certificates of these authorities; ``mapping_rules`` make users of their names. ``users``: a file of those who may
+    log in; ``cluster_users``: those of the cluster that is served may. These, or where nobody logs in those with
+    certificates, do what the cluster's ACLs allow: of them, ``super_users`` may do everything, and all may do what no
+    ACL is about where ``allows_unless_listed``."""
 
     listen: tuple[str, int] = ("127.0.0.1", PORT)
     advertise: tuple[str, int] | None = None
@@ -53,6 +56,8 @@ class ServeOptions:
     is_insecure: bool = False
     tls_cert: str | None = None
     tls_key: str | None = None
+    tls_client_ca: str | None = None
+    mapping_rules: str | None = None
     users: str | None = None
     cluster_users: bool = False
     super_users: Collection[str] = ()
@@ -61,6 +66,11 @@ class ServeOptions:
     @property
     def has_logins(self) -> bool:
         return self.users is not None or self.cluster_users
+
+    @property
+    def knows_certificates(self) -> bool:
+        """Whether clients are who their certificates say; with logins, these say it."""
+        return self.tls_client_ca is not None and not self.has_logins
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -109,15 +119,15 @@ def shown_address(host: str, port: int) -> str:
 def _users(options: ServeOptions, topics: Topics) -> tuple[Users | None, Access | None]:
     """Who may log in, None where nobody has to; and what they may do, None for everything."""
     if options.users is not None:
-        return read_users(options.users), None
-    if not options.cluster_users:
+        return read_users(options.users, has_tls=options.tls_cert is not None), None
+    if not options.cluster_users and not options.knows_certificates:
         return None, None
     from brokerless.jobs.restore.source import source_cluster
 
     cluster = source_cluster(topics.metadata_from)
-    users = users_of_cluster(cluster)
-    known = {name for _, name in users}
-    for each in options.super_users:
+    users = users_of_cluster(cluster) if options.cluster_users else None
+    known = {name for _, name in users or ()}
+    for each in options.super_users if options.cluster_users else ():
         if each not in known:
             raise UsageError(f"--super-user {each}: the cluster has no such user ({', '.join(sorted(known)[:_SHOWN])})")
     acls = list(cluster.acls.values()) if cluster is not None else []
@@ -139,6 +149,13 @@ def _tls(options: ServeOptions) -> ssl.SSLContext | None:
             text = f"{options.tls_cert} has no certificate with its key: {_plain(error)}; give the key with --tls-key "
             text += "FILE, or put it into the same file"
         raise UsageError(text) from error
+    if options.tls_client_ca is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # brokers trust what is in their truststore
+        try:
+            context.load_verify_locations(options.tls_client_ca)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{options.tls_client_ca} has no certificates: {_plain(error)}") from error
     return context
 
 
@@ -169,8 +186,6 @@ class Server:
     _stop: asyncio.Event | None = None
     _started: threading.Event = field(default_factory=threading.Event)
     _failure: BaseException | None = None
-    _reported: set[Finding] = field(default_factory=set[Finding])
-    _connections: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     def __repr__(self) -> str:
         if self._serving is None or not self._serving.port:
@@ -202,19 +217,25 @@ class Server:
         """Raise :class:`UsageError` for options that are not allowed."""
         host, port = self.options.listen
         options = self.options
-        is_safe = options.tls_cert is not None and options.has_logins
+        is_safe = options.tls_cert is not None and (options.has_logins or options.tls_client_ca is not None)
         if not is_loopback(host) and not is_safe and not options.is_insecure:
             raise UsageError(
                 f"{shown_address(host, port)} can be reached from other machines, and whoever reaches it can read "
-                "everything; give --tls-cert and --users, or listen on 127.0.0.1 (an SSH tunnel leads there), or say "
-                "--insecure"
+                "everything; give --tls-cert and --users or --tls-client-ca, or listen on 127.0.0.1 (an SSH tunnel "
+                "leads there), or say --insecure"
             )
         if options.users is not None and options.cluster_users:
             raise UsageError("--users and --cluster-users exclude each other; use one of them")
-        if (options.super_users or options.allows_unless_listed) and not options.cluster_users:
-            raise UsageError("--super-user and --allow-everyone-if-no-acl-found need --cluster-users")
+        has_acls = options.cluster_users or options.knows_certificates
+        if (options.super_users or options.allows_unless_listed) and not has_acls:
+            text = "--super-user and --allow-everyone-if-no-acl-found need --cluster-users, or --tls-client-ca"
+            raise UsageError(text)
         if options.tls_key is not None and options.tls_cert is None:
             raise UsageError("--tls-key needs --tls-cert")
+        if options.tls_client_ca is not None and options.tls_cert is None:
+            raise UsageError("--tls-client-ca needs --tls-cert")
+        if options.mapping_rules is not None and not options.knows_certificates:
+            raise UsageError("--principal-mapping-rules needs --tls-client-ca, without --users and --cluster-users")
         if self.options.offsets is not None:
             file = Path(self.options.offsets).resolve()
             for each in self.directories:
@@ -234,72 +255,47 @@ class Server:
         Raises :class:`UsageError` for what cannot be served, or an address that cannot be listened on."""
         self.check()
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        options = self.options
-        topics = load_topics(self.directories, self._report, skips_damage=options.skips_damage, hidden=self.hidden)
+        options, reports = self.options, Reports(self.report)
+        topics = load_topics(self.directories, reports, skips_damage=options.skips_damage, hidden=self.hidden)
         path = None if options.offsets is None else Path(options.offsets)
         (users, access), context = _users(options, topics), _tls(options)
-        groups, new = (
-            Coordinator(CommittedOffsets(self._report, path)),
-            NewPartitions.since(self.directories, self.is_wanted),
-        )
         serving = Serving(
             topics,
-            groups,
-            self._report,
+            Coordinator(CommittedOffsets(reports, path)),
+            reports,
             users=users,
             access=access,
-            new_partitions=new,
+            certificates=parse_rules(options.mapping_rules or DEFAULT) if options.knows_certificates else None,
+            new_partitions=NewPartitions.since(self.directories, self.is_wanted),
             skips_damage=options.skips_damage,
         )
-        budget = Budget()
+        admission, budgets = Admission(most_connections()), Budgets()
 
-        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            if len(self._connections) >= MOST_CONNECTIONS:
-                writer.close()
-                return
-            self._connections.add(task)
-            try:
-                login = None if users is None else Login(users)
-                await Connection(serving, reader, writer, budget, login).run()
-            except asyncio.CancelledError:
-                pass  # the server ends
-            finally:
-                self._connections.discard(task)
+        async def answer(client: Client, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            login = None if users is None else Login(users)
+            await Connection(serving, reader, writer, budgets, client=client, admission=admission, login=login).run()
 
         host, port = options.listen
         try:
-            server = await asyncio.start_server(accept, host, port, limit=READ_LIMIT, backlog=1024, ssl=context)
+            sockets = listen(host, port)
         except OSError as error:
             raise _cannot_listen(options.listen, error) from error
-        bound: int = server.sockets[0].getsockname()[1]
+        bound: int = sockets[0].getsockname()[1]
         own = (socket.gethostname(), bound) if host in ("0.0.0.0", "::") else (host, bound)
         serving.host, serving.port = options.advertise or own
         if not serving.port:
             serving.port = bound
         self._serving = serving
         serving.start()
+        listener = Listener(sockets, admission, answer, reports.out_of_files, context)
+        listener.start()
         try:
             on_ready(self)
             await self._stop.wait()
         finally:
-            server.close()
-            await self._end(serving)
-
-    async def _end(self, serving: Serving) -> None:
-        for task in self._connections:
-            task.cancel()
-        if self._connections:
-            await asyncio.wait(self._connections, timeout=_ENDS_WITHIN_S)
-        serving.groups.close()
-        await serving.close()
-
-    def _report(self, finding: Finding) -> None:
-        """Reports each finding once."""
-        if finding not in self._reported:
-            self._reported.add(finding)
-            self.report(finding)
+            await listener.close()
+            serving.groups.close()
+            await serving.close()
 
     def stop(self) -> None:
         """End; may be called from any thread."""

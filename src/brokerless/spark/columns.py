@@ -173,10 +173,7 @@ def convert(array: pa.Array, type_: pa.DataType) -> pa.Array:
         return _to_microseconds(array, type_)
     if array.type == HEADERS:
         return _convert_list(cast(pa.ListArray, array), cast(Any, type_))
-    from brokerless.table_formats import column_types
-
-    whole = column_types.convert(array, column_types.in_microseconds(array.type))  # Spark has no nanoseconds
-    return whole if whole.type == type_ else whole.cast(type_)
+    return array.cast(type_)
 
 
 def _to_microseconds(array: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -7,7 +7,6 @@ import glob
 from brokerless.api.log import open
 from brokerless.api.partition import Partition
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.findings import Finding, Kind
 from brokerless.log.directory import PartitionPath
 from brokerless.log.names import parse_partition_directory
 from brokerless.log.storage.location import Location
@@ -35,13 +34,13 @@ def _list(options: Options, may_be_empty: bool) -> list[Partition]:
             if glob.has_magic(pattern) and not _is_log_or_directory(location):
                 continue
             try:
-                log = open(path, include=options.include, storage_options=storage)  # type: ignore[arg-type]
+                log = open(path, include=options.include, storage_options=storage, as_it_lies=options.as_it_lies)  # type: ignore[arg-type]
             except UnreadableError as error:
                 if may_be_empty and location.is_directory():
                     continue
                 if not glob.has_magic(pattern):
                     raise
-                found.append(_unreadable(location, error.reason_for(path)))
+                found.append(_unreadable(location, error))
                 continue
             found += log.partitions
     return found
@@ -54,10 +53,10 @@ def _is_log_or_directory(location: Location) -> bool:
     return parse_partition_directory(location.name) is not None and not location.exists()
 
 
-def _unreadable(location: Location, reason: str) -> Partition:
+def _unreadable(location: Location, error: UnreadableError) -> Partition:
     """A partition of which nothing is known but why it cannot be read."""
     named = parse_partition_directory(location.name)
-    finding = Finding("error", Kind.UNREADABLE_FILE, location.path, message=reason)
+    finding = error.finding(location.path)
     topic, partition = (None, None) if named is None else (named.topic, named.partition)
     return Partition(PartitionPath(topic, partition, location, findings=(finding,)))
 

@@ -107,12 +107,15 @@ class Options:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     """What one batch may inflate to."""
     include: tuple[str, ...] = ()
+    as_it_lies: bool = False
     storage: Mapping[str, Any] = field(default_factory=dict[str, Any])
     decoding: Decoding | None = None
     topic_type: TopicType | None = None
     """Found by the driver where keys and values are decoded."""
     push_filters: bool | None = None
     """Whether a query's filters prune; None is where Spark does it right."""
+    prune: bool = True
+    """Whether headers' times prune for a filter by timestamp."""
     most_offsets: int | None = None
     """Of one trigger. This and the next two are for streaming queries."""
     least_offsets: int | None = None
@@ -125,9 +128,9 @@ _NAMES = (
     "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition",
     "maxPartitionBytes", "includeHeaders", "includeControl", "checksums", "mode", "columnNameOfCorruptRecord",
-    "maxBatchBytes", "maxInflatedBytes", "include", "storageOptions", "pushFilters", "maxOffsetsPerTrigger",
+    "maxBatchBytes", "maxInflatedBytes", "include", "asItLies", "storageOptions", "pushFilters", "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger", "maxTriggerDelay", "decode", "schemas", "keyFormat", "valueFormat", "decodeScan",
-    "keyPairs", "layout", "remote",
+    "keyPairs", "layout", "remote", "prune",
 )  # fmt: skip
 
 _UNITS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -198,9 +201,11 @@ def parse_any_options(given: Mapping[str, str]) -> Options:
         corrupt_column=read.text("columnNameOfCorruptRecord") or "_corrupt_record",
         max_batch_bytes=read.positive("maxBatchBytes") or read.positive("maxInflatedBytes") or DEFAULT_MAX_BATCH_BYTES,
         include=read.states(),
+        as_it_lies=read.flag("asItLies", False),
         storage=read.storage(),
         decoding=decoding_of_options(options),
         push_filters={"true": True, "false": False}.get(read.choice("pushFilters", ("auto", "true", "false"), "auto")),
+        prune=read.flag("prune", True),
         most_offsets=read.positive("maxOffsetsPerTrigger"),
         least_offsets=read.positive("minOffsetsPerTrigger"),
         longest_delay=read.milliseconds("maxTriggerDelay", _DELAY),

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import InputPartition
 
 from brokerless.api.partition import Partition
 from brokerless.errors import DamageError, UnreadableError, UsageError
-from brokerless.findings import Finding, Kind
+from brokerless.findings import NOT_OPENED, Finding, Kind
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import ReplacedError, open_listed, with_current_listing
@@ -102,13 +102,15 @@ def _look_at(partition: Partition, options: Options) -> tuple[Partition | None, 
 
 
 def reporter(partition: Partition, options: Options, reported: list[Split]) -> Callable[[Finding], None]:
-    """Return what planning does about an error in a partition, by mode."""
+    """Return what planning does about an error in a partition, by mode, and about offsets that are not read."""
 
     def report(finding: Finding) -> None:
-        if finding.severity != "error":
+        if finding.severity != "error" and finding.kind != Kind.SEGMENT_REPLACED:
             return
         if options.mode == "FAILFAST":
-            raise UnreadableError("", str(finding)) if finding.kind.startswith("unreadable") else DamageError(finding)
+            if finding.kind in (Kind.UNREADABLE_DIRECTORY, *NOT_OPENED):
+                raise UnreadableError("", str(finding), finding.kind)
+            raise DamageError(finding)
         _log.warning("damaged and not read: %s", finding)
         if options.mode == "PERMISSIVE":
             reported.append(Split(partition.topic, partition.partition, None, findings=(finding,)))
@@ -140,10 +142,7 @@ def _leave_out_unreadable(partition: Partition, options: Options, report: Callab
             except UnreadableError as error:
                 if segment.log.path == paths.path:
                     raise
-                path, reason = segment.log.path, error.reason_for(segment.log.path)
-                findings.append(
-                    Finding("error", Kind.UNREADABLE_FILE, path, offset=segment.base_offset, message=reason)
-                )
+                findings.append(error.finding(segment.log.path, segment.base_offset))
             else:
                 there.append(segment)
         for finding in findings:

@@ -26,7 +26,7 @@ def push(filters: list[Filter], options: Options) -> tuple[Pushed, list[Filter]]
     """
     constant: dict[str, frozenset[Any] | None] = {"topic": None, "partition": None, "file": None}
     types = {"topic": str, "partition": int, "file": str}
-    requested, rest = Range(), list[Filter]()
+    requested, rest = Range(prune=options.prune), list[Filter]()
     for each in filters:
         name = ".".join(getattr(each, "attribute", ()))
         values = _values(each)

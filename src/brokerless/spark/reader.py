@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from brokerless.api.jobs import read_setting
+from brokerless.clusters.listing import read_setting
 from brokerless.errors import UnreadableError, raise_errors
-from brokerless.findings import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.run.spark_worker import keep_what_is_loaded
 from brokerless.log.directory import PartitionPath, SegmentPaths
@@ -57,7 +57,7 @@ def read_split(split: Split, options: Options, columns: SelectedColumns) -> Iter
     own after what was readable before it (PERMISSIVE, where the schema has a column for it), or logged and passed
     over."""
     found: list[Finding] = []
-    report = raise_errors if options.mode == "FAILFAST" else found.append
+    report = _fail_fast if options.mode == "FAILFAST" else found.append
     if split.segment is None and split.paths is None:
         if columns.corrupt is not None:  # otherwise the log has it, from planning
             yield corrupt_rows(split.findings, split.topic, split.partition, columns)
@@ -70,9 +70,22 @@ def read_split(split: Split, options: Options, columns: SelectedColumns) -> Iter
     yield from _report_damage(found, split, options, columns)
 
 
+def _fail_fast(finding: Finding) -> None:
+    _warn(finding)
+    raise_errors(finding)
+
+
+def _warn(finding: Finding) -> None:
+    """Log that a filter of times may miss records, of which no row and no error is made."""
+    if finding.kind == Kind.TIMESTAMP_ABOVE_HEADER:
+        _log.warning("%s", finding)
+
+
 def _report_damage(
     found: list[Finding], split: Split, options: Options, columns: SelectedColumns
 ) -> Iterator[pa.RecordBatch]:
+    for each in found:
+        _warn(each)
     reported = {(each.file, each.position) for each in split.findings}
     damages = [each for each in found if each.severity == "error" and (each.file, each.position) not in reported]
     found.clear()
@@ -105,17 +118,12 @@ def _decoded(split: Split, options: Options, names: list[str], report: Report) -
     if options.topic_type is None:
         yield from _records(split, options, names, report)
         return
-    from brokerless.table_formats.rows import keep_exact
     from brokerless.typed.decode import decode_batch
     from brokerless.typed.records import inner_columns
 
     for batch in _records(split, options, inner_columns(names) or [], report):
         decoded = decode_batch(options.topic_type, batch)
-        columns = {name: decoded.column(name) for name in decoded.schema.names}
-        for side in ("key", "value"):
-            if side in columns:
-                keep_exact(side, columns, batch)
-        yield pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+        yield decoded.select(names)
 
 
 def _records(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:

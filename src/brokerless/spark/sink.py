@@ -11,6 +11,7 @@ import inspect
 import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
@@ -91,9 +92,10 @@ class Writer(DataSourceArrowWriter):
             commit_staged(self.options.directory, ())
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        remove_staged_of(self.options.directory, owner_of(self.job))
+        _remove_staged(self.options, self.job)
         if self.makes_directory:
-            remove_unused(self.options.directory)
+            with suppress(BrokerlessError, OSError):
+                remove_unused(self.options.directory)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -116,7 +118,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         for query in _queries(messages):
-            remove_staged_of(self.options.directory, owner_of(query))
+            _remove_staged(self.options, query)
+
+
+def _remove_staged(options: SinkOptions, job: str) -> None:
+    """Remove what tasks left, as far as that is possible: on a disk that is full it may not be, and of an error here
+    Spark would report "Writing job failed" in place of the first one. The next commit removes it."""
+    with suppress(BrokerlessError, OSError):
+        remove_staged_of(options.directory, owner_of(job))
 
 
 def _queries(messages: Sequence[WriterCommitMessage | None]) -> set[str]:

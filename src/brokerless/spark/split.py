@@ -129,8 +129,8 @@ def start_of(file: File, split: Split) -> int:
         return start
     if bounds.start_offset is not None:
         start = position_of_offset(file, split.segment, bounds.start_offset)
-    if bounds.start_timestamp is not None:
-        start = max(start, position_of_timestamp(file, split.segment, bounds.start_timestamp))
+    if bounds.pruned_from is not None:
+        start = max(start, position_of_timestamp(file, split.segment, bounds.pruned_from))
     return start
 
 

@@ -22,4 +22,4 @@ def with_types(options: Options) -> Options:
     if options.topics.subscribe is None and options.topics.assign is None:
         partitions = [each for each in partitions if each.topic is None or not each.topic.startswith("_")]
     types = resolve_types(partitions, options.decoding, max_batch_bytes=options.max_batch_bytes)
-    return replace(options, topic_type=one_type(types))
+    return replace(options, topic_type=one_type(types).in_microseconds())

@@ -2,8 +2,9 @@
 
 The tables are those of :data:`brokerless.dataset.tables.TABLES`, and one view for each topic by its name, with keys and
 values typed where the registry's topic ``_schemas`` has the topic's subjects, or its records name schemas that are
-known. A topic that has a table's name is only in the schema ``topic``, which has all of them. Times are in UTC. Two
-macros: ``text_of(bytes)`` is null for what is not UTF-8, and ``json_of(bytes)`` for what is not JSON.
+known. A topic that has a table's name is only in the schema ``topic``, which has all of them. Times are in UTC. Three
+macros: ``text_of(bytes)`` is null for what is not UTF-8, ``json_of(bytes)`` for what is not JSON, and
+``micros_of(time)`` cuts nanoseconds to microseconds.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,7 +31,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.ordered_threads import processors
 from brokerless.sql.topics import TopicTypes, topic_dataset, topics_of
 from brokerless.tables.partition_reader import OnDamage
-from brokerless.tables.sql_condition import MACROS
+from brokerless.tables.sql_condition import MACROS, without_progress
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -52,10 +53,11 @@ _SETTINGS = (
     "SET lock_configuration = true",
 )
 """What keeps SQL from this machine: no files, no network, no extensions, no variables of this program."""
-_NO_PROGRESS = "SET enable_progress_bar = false"
-"""DuckDB's progress bar, which begins after two seconds, would be among the rows on stdout. In a notebook without
-ipywidgets, DuckDB refuses the setting, and shows none."""
 _TRUNCATED = "system.main.date_trunc(part, ts)"
+_MICROS_OF = (
+    "CREATE MACRO micros_of(ts) AS make_timestamptz(epoch_ns(ts) // 1000 - CAST(epoch_ns(ts) % 1000 < 0 AS BIGINT))"
+)
+"""A time without what is finer than microseconds, which DuckDB's casts round."""
 _QUICK_DATE_TRUNC = (
     "CREATE MACRO date_trunc(part, ts TIMESTAMPTZ) AS CASE WHEN isfinite(ts) AND lower(part) IN "
     "('second', 'minute', 'hour', 'day', 'week', 'month', 'quarter', 'year') THEN "
@@ -63,6 +65,10 @@ _QUICK_DATE_TRUNC = (
     + ", ".join(
         f"(part, ts{of}) AS {_TRUNCATED}" for of in ("", " TIMESTAMP", " TIMESTAMP_S", " TIMESTAMP_MS", " DATE")
     )
+)
+_NANOSECONDS_TRUNC = (
+    f", (part, ts TIMESTAMPTZ_NS) AS {_TRUNCATED.replace('ts', 'micros_of(ts)')}"
+    f", (part, ts TIMESTAMP_NS) AS {_TRUNCATED.replace('ts', 'micros_of(ts)::TIMESTAMP')}"
 )
 """With a time zone, DuckDB asks a calendar for each value, a third of the time of a count by hour; in UTC, what it does
 without one is the same. Where an argument's type is not known yet (``date_trunc('hour', max(timestamp))``), overloads
@@ -74,6 +80,7 @@ _LIST_OF_NAMES = (
 )
 """In place of DuckDB's ``SHOW TABLES``, which lists what views are made of as well."""
 _NO_FIELDS = re.compile(r'cannot extract field .* from expression "[^"]*(key|value)" because it is not a struct')
+_NANOSECONDS = re.compile(r"TIMESTAMP(TZ)?_NS|TIMESTAMP WITH TIME ZONE \(NS\)")
 _FIRST = {"records": "offset"}
 """The column that is requested where none is needed, as in ``count(*)``: DuckDB takes the first one."""
 
@@ -112,12 +119,16 @@ class Session(AbstractContextManager["Session"]):
             execute(f"CREATE SCHEMA {name}")
         for each in MACROS:
             execute(each)
-        with suppress(duckdb.ParserException):
+        execute(_MICROS_OF)
+        try:
+            execute(_QUICK_DATE_TRUNC + _NANOSECONDS_TRUNC)
+        except duckdb.CatalogException:  # a DuckDB without the type
             execute(_QUICK_DATE_TRUNC)
+        except duckdb.ParserException:
+            pass
         self._types = TopicTypes(self._tables)
         self._create_views()
-        with suppress(duckdb.InvalidInputException):
-            execute(_NO_PROGRESS)
+        without_progress(self._connection)
         for each in _SETTINGS:
             execute(each)
 
@@ -317,7 +328,7 @@ class _Rows:
     def _representable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Timestamps that DuckDB has no value for are null, and reported."""
         for number, column in enumerate(batch.columns):
-            if not pa.types.is_timestamp(column.type):
+            if not pa.types.is_timestamp(column.type) or column.type.unit != "ms":  # finer ones end before
                 continue
             own = arrow.numbers(column, np.int64)
             lost = (own > _MOST_MS) | (own < -_MOST_MS)
@@ -327,7 +338,7 @@ class _Rows:
                 fixed = arrow.column_of_numbers(column.type, np.where(null, 0, own), null)
                 batch = batch.set_column(number, batch.schema.field(number), fixed)
                 text = f"some values of {name} are more than {_MOST_MS:,} ms away from 1970; they are null in SQL"
-                self._report(Finding("warning", Kind.TIMESTAMP_OUT_OF_RANGE, self._name, message=text))
+                self._report(Kind.TIMESTAMP_OUT_OF_RANGE.at(self._name, text))
         return batch
 
 
@@ -364,6 +375,10 @@ def explained(error: Exception, sql: str, has_topics: bool = True) -> str:
     if _NO_FIELDS.search(lower):
         known = "brokerless schema PATH lists the schemas that records name, --schemas says where they are"
         return f"{text}; keys and values are bytes where no schema is known: {known}; json_of(value)->>'id' reads JSON"
+    if _NANOSECONDS.search(text):
+        text = text.partition(" You might need to add")[0].rstrip(".")
+        how = "micros_of(time) cuts one to microseconds, which now(), intervals and date_trunc take (a cast rounds)"
+        return f"{text}; these times have nanoseconds: {how}; epoch_ns(time) is the whole number"
     if "out of memory" in lower:
         reason = text.partition(" Possible solutions")[0]  # settings, which are locked here
         return f"{reason}; --memory-limit SIZE sets what DuckDB may take"

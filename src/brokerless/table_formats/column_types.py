@@ -6,11 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.table_formats.catalog import TableFormat
 from brokerless.table_formats.times_of_day import TIME_OF_DAY
@@ -18,7 +15,6 @@ from brokerless.table_formats.times_of_day import TIME_OF_DAY
 MAX_FIELDS = 1000
 """Of one struct: more than that are keys of data, such as ids, and no columns."""
 _NAME = re.compile(r"[\w@$#:/-]{1,255}")
-_NANOSECONDS = "ns"
 
 
 def stored_type(type_: Any, form: TableFormat) -> pa.DataType:
@@ -124,7 +120,8 @@ def decoded_type(stored: Any, found: Any, form: TableFormat) -> pa.DataType:
     if t.is_null(found):
         return stored
     own = stored_type(found, form)
-    return found if not t.is_nested(found) and (own == stored or _widens(own, stored)) else stored
+    is_cut = t.is_timestamp(found) and found.unit == "ns"  # years that these lack are in microseconds
+    return found if not t.is_nested(found) and not is_cut and (own == stored or _widens(own, stored)) else stored
 
 
 def _widens(one: Any, two: Any) -> bool:
@@ -154,14 +151,11 @@ def plain_field(field: pa.Field) -> pa.Field:
 
 
 def convert(column: Any, type_: Any) -> Column:
-    """A decoded column in the type that its table has; times that are finer than microseconds are cut."""
+    """A decoded column in the type that its table has."""
     t = pa.types
     if not t.is_nested(type_):
         if column.type == type_:
             return column
-        if t.is_timestamp(type_) and column.type.unit == _NANOSECONDS:
-            own = arrow.numbers(column, np.int64) // 1000  # down, before 1970 as well, as Spark and Java do
-            return arrow.column_of_numbers(type_, own, ~arrow.is_valid(column))
         whole = column.cast(TIME_OF_DAY) if t.is_time(column.type) else column
         return whole.cast(type_)
     if column.offset:
@@ -181,36 +175,3 @@ def convert(column: Any, type_: Any) -> Column:
     pair = [convert(column.keys, type_.key_type), convert(column.items, type_.item_type)]
     entries = pa.StructArray.from_arrays(pair, fields=[type_.key_field, type_.item_field])
     return pa.Array.from_buffers(type_, rows, column.buffers()[:2], null, 0, [entries])
-
-
-def in_microseconds(type_: Any) -> pa.DataType:
-    """A type with microseconds for nanoseconds, for engines that have none."""
-    t = pa.types
-    if t.is_struct(type_):
-        return pa.struct([pa.field(field.name, in_microseconds(field.type)) for field in type_])
-    if t.is_list(type_):
-        return pa.list_(in_microseconds(type_.value_type))
-    if t.is_map(type_):
-        return pa.map_(type_.key_type, in_microseconds(type_.item_type))
-    return pa.timestamp("us", type_.tz) if t.is_timestamp(type_) and type_.unit == _NANOSECONDS else type_
-
-
-def finer_than_stored(column: Any) -> NDArray[np.bool_] | None:
-    """Return which rows have a time that :func:`convert` cuts; None for a type without such times."""
-    type_ = column.type
-    if pa.types.is_timestamp(type_) and type_.unit == _NANOSECONDS:
-        own = np.asarray(column.view(pa.int64()).fill_null(0))
-        return own % 1000 != 0
-    if pa.types.is_struct(type_):
-        found = [finer_than_stored(column.field(number)) for number in range(type_.num_fields)]
-        known = [each for each in found if each is not None]
-        return np.logical_or.reduce(known) if known else None
-    if pa.types.is_list(type_) or pa.types.is_map(type_):
-        inner = [column.values] if pa.types.is_list(type_) else [column.keys, column.items]
-        known = [each for each in map(finer_than_stored, inner) if each is not None]
-        if not known:
-            return None
-        counts = np.concatenate([[0], np.cumsum(np.logical_or.reduce(known))])
-        ends = np.asarray(column.offsets)
-        return counts[ends[1:]] > counts[ends[:-1]]
-    return None

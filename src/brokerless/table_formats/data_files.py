@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
 from uuid import uuid4
@@ -180,13 +181,23 @@ def is_there_remote(form: TableFormat, directory: str, name: str, settings: Mapp
     return False
 
 
-def missing_remote(target: DataTarget, urls: Iterable[str]) -> list[str]:
-    """Those of a table's data files in an object store, of which its directory is listed once, that are not there.
-    Files elsewhere are not looked for."""
-    root = f"{target.directory.rstrip('/')}/"
-    names = [each.removeprefix(root) for each in urls if each.startswith(root)]
+def missing_files(target: DataTarget, urls: Iterable[str]) -> list[str]:
+    """Those of a table's data files that are not there, as the table names them. Of an object store, the
+    table's directory is listed once; files elsewhere are not looked for."""
+    if target.is_local:
+        return [paths.local(each) for each in urls if not paths.is_remote(each) and not _is_there_local(each)]
+    root = f"{paths.same_place(target.directory.rstrip('/'))}/"
+    places = {each: paths.same_place(each) for each in urls}
+    names = {each: place.removeprefix(root) for each, place in places.items() if place.startswith(root)}
     there = _listed(target) if names else frozenset[str]()
-    return [root + each for each in names if there is not None and each not in there and unquote(each) not in there]
+    if there is None:
+        return []
+    return [each for each, name in names.items() if name not in there and unquote(name) not in there]
+
+
+def _is_there_local(url: str) -> bool:
+    path = paths.local(url)
+    return Path(path).exists() or Path(unquote(path)).exists()
 
 
 def _listed(target: DataTarget) -> frozenset[str] | None:

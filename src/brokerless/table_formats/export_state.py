@@ -10,14 +10,29 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
+from msgspec import Meta
+
+from brokerless.bounds import MAX_INT64, MIN_INT64
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.kafka_names import Isolation
 from brokerless.log.storage import file_tree
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
 from brokerless.offset_spans import Span
-from brokerless.values import Int32, Int64, LenientValue, Value, WrongJsonError, from_members, parse_json, to_json
+from brokerless.tables.last_record import LastRecord
+from brokerless.values import (
+    Int32,
+    Int32OrNone,
+    Int64,
+    LenientValue,
+    Value,
+    WrongJsonError,
+    from_members,
+    parse_json,
+    to_json,
+)
 
 NAME = "_brokerless.json"
 _VERSION = 1
@@ -44,7 +59,8 @@ class Exported:
     how many there are, None where that was not recorded.
 
     ``missing``: offsets before ``next_offset`` that the log did not have, and that another run takes if they are there
-    by then. ``filling``: those of them that a run was taking of which no end is known."""
+    by then. ``filling``: those of them that a run was taking of which no end is known. ``last``: the last record before
+    ``next_offset``; None where an earlier version recorded none."""
 
     next_offset: int
     until: int | None = None
@@ -52,12 +68,15 @@ class Exported:
     files: int | None = None
     missing: tuple[Span, ...] = ()
     filling: tuple[Span, ...] = ()
+    last: LastRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ExportState:
     """What was exported of one topic. ``topic_id`` is None where the log did not say it. ``key_format`` and
-    ``value_format``: how keys and values of a table are decoded by all runs, as the first one found them."""
+    ``value_format``: how keys and values of a table are decoded by all runs, as the first one found them;
+    ``keys_named_by`` and ``values_named_by``: of Avro with aliases, the ids (or versions) of the schemas that were the
+    newest when columns were named."""
 
     topic: str
     topic_id: str | None
@@ -67,10 +86,23 @@ class ExportState:
     is_decoded: bool = False
     key_format: str | None = None
     value_format: str | None = None
+    keys_named_by: tuple[int, ...] = ()
+    values_named_by: tuple[int, ...] = ()
 
     def with_partition(self, partition: int, exported: Exported) -> ExportState:
         partitions = {**self.partitions, partition: exported}
         return replace(self, partitions=partitions)
+
+
+class _LastRecord(Value, frozen=True):
+    offset: Int64
+    timestamp: Annotated[int, Meta(ge=MIN_INT64, le=MAX_INT64)]
+    checksum: Int64
+    leader_epoch: Int32OrNone
+
+    @property
+    def record(self) -> LastRecord:
+        return LastRecord(self.offset, self.timestamp, self.checksum, self.leader_epoch)
 
 
 class _Partition(Value, frozen=True, omit_defaults=True):
@@ -82,6 +114,7 @@ class _Partition(Value, frozen=True, omit_defaults=True):
     files: Int64 | None = None
     missing: tuple[tuple[Int64, Int64], ...] = ()
     filling: tuple[tuple[Int64, Int64], ...] = ()
+    last: _LastRecord | None = None
 
     def __post_init__(self) -> None:
         if any(last < first for first, last in (*self.missing, *self.filling)):
@@ -92,11 +125,15 @@ class _Partition(Value, frozen=True, omit_defaults=True):
         missing, filling = (
             tuple((first, after - 1) for first, after in spans) for spans in (exported.missing, exported.filling)
         )
-        return cls(exported.next_offset, exported.until, exported.left_out, exported.files, missing, filling)
+        last = None if exported.last is None else _LastRecord(*exported.last)
+        bounds = exported.next_offset, exported.until, exported.left_out
+        return cls(*bounds, exported.files, missing, filling, last)
 
     def exported(self) -> Exported:
         missing, filling = (tuple((first, last + 1) for first, last in pairs) for pairs in (self.missing, self.filling))
-        return Exported(self.next_offset, self.until, self.left_out, files=self.files, missing=missing, filling=filling)
+        last = None if self.last is None else self.last.record
+        bounds = self.next_offset, self.until, self.left_out
+        return Exported(*bounds, files=self.files, missing=missing, filling=filling, last=last)
 
 
 class _Document(Value, frozen=True, omit_defaults=True):
@@ -109,17 +146,19 @@ class _Document(Value, frozen=True, omit_defaults=True):
     decoded: bool = False
     key_format: str | None = None
     value_format: str | None = None
+    keys_named_by: tuple[Int64, ...] = ()
+    values_named_by: tuple[Int64, ...] = ()
 
     @classmethod
     def of(cls, state: ExportState) -> _Document:
         partitions = {number: _Partition.of(each) for number, each in sorted(state.partitions.items())}
-        formats = state.key_format, state.value_format
+        formats = state.key_format, state.value_format, state.keys_named_by, state.values_named_by
         where = state.topic, state.topic_id, state.by_date, state.isolation
         return cls(_VERSION, *where, partitions, state.is_decoded, *formats)
 
     def state(self) -> ExportState:
         partitions = {number: each.exported() for number, each in self.partitions.items()}
-        formats = self.key_format, self.value_format
+        formats = self.key_format, self.value_format, self.keys_named_by, self.values_named_by
         return ExportState(self.topic, self.topic_id, self.by_date, self.isolation, partitions, self.decoded, *formats)
 
 

@@ -221,6 +221,8 @@ class _OpenParquetFile:
     def abandon(self) -> None:
         with suppress(Exception):
             self._writer.close()  # which it would try by itself, when nobody listens
+        # Where that fails, as on a full disk, pyarrow (24.0) would try again as it is collected, and print a traceback.
+        self._writer.is_open = False
         if self._file is not None:
             self._file.abandon()
 

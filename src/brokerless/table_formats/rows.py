@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from brokerless import arrow
-from brokerless.findings import NOT_DECODED, Finding
 from brokerless.table_formats.catalog import TableFormat
-from brokerless.table_formats.column_types import convert, finer_than_stored, stored_type
+from brokerless.table_formats.column_types import convert, stored_type
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 KAFKA = pa.struct(
@@ -31,7 +28,6 @@ KAFKA = pa.struct(
 tables take; ``timestampRaw`` is that in milliseconds then, and null otherwise."""
 DATE = "date"
 """The partitions are days (UTC): in Iceberg, a hidden field of ``kafka.timestamp``; in Delta, a column."""
-FINER = "times finer than microseconds, which the table cuts"
 
 _DAY = 86_400_000
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
@@ -47,48 +43,19 @@ def table_schema(decoded: pa.Schema, form: TableFormat) -> pa.Schema:
     return pa.schema([*own, pa.field("kafka", KAFKA), *rest])
 
 
-Cut = Mapping[str, tuple[int, int]]
-"""Of keys and of values, how many the table does not have exactly, and the first offset."""
-
-
-def add_cut(one: Cut, two: Cut) -> Cut:
-    """Those of earlier and of later records."""
-    sums = {side: (one[side][0] + two[side][0], one[side][1]) for side in one.keys() & two.keys()}
-    return {**one, **two, **sums}
-
-
-def cut_findings(cut: Cut, path: str) -> Iterator[Finding]:
-    """A warning for keys, and one for values, that the table does not have exactly."""
-    for side, (count, first) in sorted(cut.items()):
-        what = f"{count} {side}s have" if count > 1 else f"a {side} has"
-        text = f"{what} {FINER}; the bytes are kept ({'the first at ' if count > 1 else ''}offset {first})"
-        yield Finding("warning", NOT_DECODED[side], path, offset=first, message=text)
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class RowMaker:
-    """Makes rows of a table's files out of decoded records, and counts what the table cannot have exactly."""
+    """Makes rows of a table's files out of records, which may be decoded."""
 
     topic: str
     schema: pa.Schema
-    cut: Cut = field(default_factory=dict[str, tuple[int, int]])
 
-    def __call__(self, records: pa.RecordBatch, raw: pa.RecordBatch) -> pa.RecordBatch:
-        """``raw``: the same records before they were decoded."""
+    def __call__(self, records: pa.RecordBatch) -> pa.RecordBatch:
         columns: dict[str, Any] = {name: records.column(name) for name in records.schema.names}
-        for side in ("key", "value"):
-            if f"{side}Raw" in columns:
-                self._keep_exact(side, columns, raw)
         columns["kafka"] = self._kafka(records)
         return pa.RecordBatch.from_arrays(
             [convert(columns[each.name], each.type) for each in self.schema], schema=self.schema
         )
-
-    def _keep_exact(self, side: str, columns: dict[str, Any], raw: pa.RecordBatch) -> None:
-        rows = keep_exact(side, columns, raw)
-        if len(rows):
-            first = cast(int, raw.column("offset")[int(rows[0])].as_py())
-            self.cut = add_cut(self.cut, {side: (len(rows), first)})
 
     def _kafka(self, records: pa.RecordBatch) -> Any:
         rows = records.num_rows
@@ -104,23 +71,3 @@ class RowMaker:
         }
         own = [columns[each.name] if each.name in columns else records.column(each.name) for each in KAFKA]
         return pa.StructArray.from_arrays(own, fields=list(KAFKA))
-
-
-def keep_exact(side: str, columns: dict[str, Any], raw: pa.RecordBatch) -> NDArray[np.int64]:
-    """Keeps the bytes of keys or values (``side``) of which a time will be cut, and says so beside them; the rows.
-    ``raw``: the same records before they were decoded."""
-    finer = finer_than_stored(columns[side])
-    if finer is None or not finer.any():
-        return np.empty(0, np.int64)
-    mask = arrow.column_of_flags(finer)
-    pc = _compute()
-    error = columns[f"{side}Error"]
-    columns[f"{side}Raw"] = pc.if_else(mask, raw.column(side), columns[f"{side}Raw"])
-    columns[f"{side}Error"] = pc.if_else(mask, pc.coalesce(error, pa.scalar(FINER)), error)
-    return np.flatnonzero(finer)
-
-
-def _compute() -> Any:
-    import pyarrow.compute
-
-    return pyarrow.compute

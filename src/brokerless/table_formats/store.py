@@ -5,8 +5,8 @@ from __future__ import annotations
 from brokerless.errors import UsageError
 from brokerless.log.storage.location import Location
 from brokerless.table_formats.catalog import Catalog, TableFormat
-from brokerless.table_formats.delta import DeltaTables
-from brokerless.table_formats.iceberg import IcebergTables
+from brokerless.table_formats.delta.tables import DeltaTables
+from brokerless.table_formats.iceberg.tables import IcebergTables
 
 Tables = IcebergTables | DeltaTables
 
@@ -24,7 +24,7 @@ def open_store(
     if form == "iceberg":
         return IcebergTables(None if to is None else to.path, catalog or Catalog())
     if to is None:
-        raise UsageError("give a directory to write to; Delta's tables have no catalogue here")
+        raise UsageError("--to: give a directory to write to; Delta's tables have no catalogue here")
     if catalog is not None and not catalog.is_own:
         raise UsageError("a catalogue is for Iceberg; Delta's tables are directories")
     return DeltaTables(to)

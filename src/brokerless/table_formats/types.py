@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from brokerless.errors import BrokerlessError, UnwritableError, UsageError, missing_libraries
+from brokerless.log.storage import paths
 from brokerless.table_formats.export_state import ExportState, RefusedTopicError
+from brokerless.text import show_name
 
 TOPIC, EXPORT, COMMIT = "brokerless.topic", "brokerless.export", "brokerless.commit"
 """Names of properties: a table's topic; what was exported (of a snapshot, and of the table); which commit it was."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_CALLS = re.compile(r"\s+0: \S.*", re.DOTALL)
+"""The functions of deltalake that an error came through."""
 
 
 class AnotherExportError(UsageError):
@@ -44,6 +49,65 @@ def check_topic(where: str, topic: str, found: str | None) -> None:
         raise RefusedTopicError(topic, text)
 
 
+def lacking(own: pa.Schema, schema: pa.Schema) -> list[pa.Field]:
+    """Return the fields of ``schema`` that a table with the columns ``own`` does not have, or has with other types."""
+    return [each for each in schema if each.name not in own.names or own.field(each.name).type != each.type]
+
+
+def check_schema(
+    library: str, schema: pa.Schema, topic: str, where: str, attempt: Callable[[pa.Schema], object]
+) -> None:
+    """Refuse a schema of decoded values with which ``library`` could not read a table, with the first field that it has
+    no way to read. ``attempt`` raises for such a schema, and changes nothing."""
+    try:
+        attempt(schema)
+    except Exception as error:
+        own = pa.schema([each for each in schema if each.name not in ("key", "value")])
+        for path, type_, single in _singles(schema):
+            try:
+                attempt(pa.schema([*own, single]))
+            except Exception as reason:
+                text = f"{where}: {library} could not read the table with the field {path} ({type_}) any more"
+                advice = "the table is unchanged; export to the other format, to Parquet, or without --decode"
+                raise RefusedTopicError(topic, f"{text}: {reason_of_library(reason)}; {advice}") from error
+        raise
+
+
+def _singles(schema: pa.Schema) -> Iterator[tuple[str, Any, pa.Field]]:
+    """Yield each field of keys and values that has none within it: its path, its type, and its column with it alone."""
+    for name in ("key", "value"):
+        if name in schema.names:
+            yield from _leaves(schema.field(name), name)
+
+
+def _leaves(field: pa.Field, path: str) -> Iterator[tuple[str, Any, pa.Field]]:
+    type_: Any = field.type
+    t = pa.types
+    if t.is_struct(type_):
+        for child in type_:
+            for inner, leaf, own in _leaves(child, f"{path}.{child.name}"):
+                yield inner, leaf, field.with_type(pa.struct([own]))
+    elif t.is_list(type_):
+        for inner, leaf, own in _leaves(type_.value_field, f"{path}[]"):
+            yield inner, leaf, field.with_type(pa.list_(own))
+    elif t.is_map(type_):
+        for inner, leaf, own in _leaves(type_.key_field, f"{path}{{}}"):
+            yield inner, leaf, field.with_type(pa.map_(own, pa.string()))
+        for inner, leaf, own in _leaves(type_.item_field, f"{path}[]"):
+            yield inner, leaf, field.with_type(pa.map_(type_.key_field, own))
+    else:
+        yield path, type_, field
+
+
+def check_directory(form: str, directory: str, not_in_names: re.Pattern[str]) -> None:
+    """Refuse a directory of tables in whose path something is that a format's library takes for another thing, before
+    anything is written. Raises :class:`UsageError`."""
+    wrong = not_in_names.search(directory) if not paths.is_remote(directory) else None
+    if wrong is not None:
+        text = f"{form}'s tables cannot be below a directory with '{show_name(wrong[0])}' in its name"
+        raise UsageError(f"{show_name(directory)}: {text}; export to another directory")
+
+
 @contextmanager
 def library_errors(form: str, library: str, where: str) -> Generator[None]:
     """Raises what a format's library, a catalogue and a storage raise as errors of ours. ``where``: the table."""
@@ -58,5 +122,5 @@ def library_errors(form: str, library: str, where: str) -> Generator[None]:
 
 
 def reason_of_library(error: Exception) -> str:
-    """Return what a library says on one line, without colours."""
-    return " ".join(_COLOUR.sub("", str(error)).split())[:500] or type(error).__name__
+    """Return what a library says on one line, without colours and its calls."""
+    return " ".join(_CALLS.sub("", _COLOUR.sub("", str(error))).split())[:500] or type(error).__name__

@@ -12,7 +12,7 @@ import pyarrow as pa
 from brokerless.arrow import table_of
 from brokerless.clock import Time, milliseconds
 from brokerless.errors import UnreadableError, raise_errors
-from brokerless.findings import Finding, Kind
+from brokerless.findings import NOT_OPENED, Finding
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths, resolve
 from brokerless.log.names import Include
@@ -210,13 +210,13 @@ class PartitionReader:
             if on_unreadable is not None:
                 on_unreadable(error)
             elif on_damage is not None:
-                on_damage(Finding("error", Kind.UNREADABLE_FILE, path, message=error.reason_for(path)))
+                on_damage(error.finding(path))
             else:
                 raise error
 
         def report_readable(finding: Finding) -> None:
-            if finding.kind == Kind.UNREADABLE_FILE:
-                unreadable(UnreadableError("", str(finding)), finding.file)
+            if finding.kind in NOT_OPENED:
+                unreadable(UnreadableError("", str(finding), finding.kind), finding.file)
             else:
                 report(finding)
 

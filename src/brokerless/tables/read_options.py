@@ -100,9 +100,14 @@ def check_bound(max_batch_bytes: object) -> int | None:
 
 
 def range_of(
-    start_offset: int | None, end_offset: int | None, start_timestamp: Time | None, end_timestamp: Time | None
+    start_offset: int | None,
+    end_offset: int | None,
+    start_timestamp: Time | None,
+    end_timestamp: Time | None,
+    *,
+    prune: bool = True,
 ) -> Range:
     """A range as callers give it; one that ends before it starts has no record. Raises :class:`UsageError` for what is
     no offset or no time."""
     first, end = whole_number("start_offset", start_offset), whole_number("end_offset", end_offset)
-    return Range(first, end, milliseconds(start_timestamp), milliseconds(end_timestamp))
+    return Range(first, end, milliseconds(start_timestamp), milliseconds(end_timestamp), prune=prune)

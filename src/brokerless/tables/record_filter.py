@@ -48,6 +48,12 @@ class RecordFilter:
     header: tuple[str, bytes | str] | None = None
     where: str | None = None
 
+    def __new__(cls, *_: object, **given: object) -> RecordFilter:
+        """Refuse a parameter that there is not by the name of the one that there is."""
+        if "key" in given:
+            raise UsageError(f"there is no parameter key; write keys=[{given['key']!r}]")
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
         if all(each is None for each in (self.keys, self.key_regex, self.grep, self.header, self.where)):
             raise UsageError("a filter needs a key, a regular expression, a text, a header or a condition")

@@ -179,7 +179,7 @@ def add_chunk(
     # With a delete horizon, a batch no longer says when its first record was written.
     own = batches.is_legacy | batches.has_delete_horizon
     base = np.where(own, batches.max_timestamp, batches.base_timestamp)
-    times, base = batches.max_timestamp[batches.max_timestamp >= 0], base[base >= 0]
+    times, base = (each[each != layouts.NO_TIMESTAMP] for each in (batches.max_timestamp, base))
     if len(times):
         largest = int(times.max())
         summary.max_timestamp = largest if summary.max_timestamp is None else max(summary.max_timestamp, largest)
@@ -196,10 +196,10 @@ def _count_from(chunk: Chunk, count: int, start_offset: int) -> int:
         return count
     if not batch.is_wrapper[0] and count == last - first + 1:
         return last - start_offset + 1
-    from brokerless.format.read.decoder import Decoder
+    from brokerless.format.read.decoder import Decoder, decode_whole
 
     decoder = Decoder(keys=False, values=False, headers=False)
     is_first = np.arange(len(chunk.batches)) == 0
-    decoded = [each for one in chunk.take(is_first).load(ignore) for each in decoder.decode(one.buffer, one.batches)]
-    decoded += [] if (rest := decoder.flush()) is None else [rest]
-    return sum(int((np.unique(each.columns.offset[: each.columns.rows]) >= start_offset).sum()) for each in decoded)
+    loaded = chunk.take(is_first).load(ignore)
+    decoded = (each.columns for one in loaded for each in decode_whole(decoder, one.buffer, one.batches))
+    return sum(int((np.unique(each.offset[: each.rows]) >= start_offset).sum()) for each in decoded)

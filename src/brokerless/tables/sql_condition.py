@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,15 @@ _NAMED = (
     "text_of(key) AS key_text, text_of(value) AS value_text, json_of(key) AS key_json, json_of(value) AS value_json"
 )
 _RECORDS = f"SELECT *, {_NAMED} FROM batch"
+
+
+def without_progress(connection: duckdb.DuckDBPyConnection) -> None:
+    """Turn DuckDB's progress bar off, which begins after two seconds and would be among the rows on stdout. In a
+    notebook without ipywidgets, DuckDB refuses the setting, and shows none."""
+    import duckdb
+
+    with suppress(duckdb.InvalidInputException):
+        connection.execute("SET enable_progress_bar = false")
 
 
 class SqlCondition:
@@ -92,7 +102,7 @@ class SqlCondition:
         connection = duckdb.connect(":memory:")
         connection.execute("SET threads = 1")
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("SET enable_progress_bar = false")  # it would be among the records on stdout
+        without_progress(connection)
         connection.execute("SET preserve_insertion_order = true")
         connection.execute("SET autoinstall_known_extensions = false")
         for each in MACROS:

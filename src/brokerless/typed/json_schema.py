@@ -2,27 +2,31 @@
 
 Objects with ``properties`` are structs, those with ``additionalProperties`` alone are maps; what a schema leaves open
 (``anyOf`` of several types, objects without properties) is text, as JSON. Fields that the schema does not name but
-allows make a record whose bytes are kept: the type has no place for them.
+allows make a record whose bytes are kept: the type has no place for them. Whole numbers whose ``title`` is the name of
+Connect's Timestamp, Date or Time are that, as Confluent's JsonSchemaConverter writes them (``JsonSchemaData``).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from brokerless.arrow import Column, without_times
 from brokerless.errors import missing_libraries
+from brokerless.typed.framing import Frame
 from brokerless.typed.json.column_rules import NotByColumnsError, Rule, rule_of
 from brokerless.typed.json.columns import by_columns
 from brokerless.typed.merge import merge_types
-from brokerless.typed.payloads import PayloadDecoder, rows_decoder
-from brokerless.typed.plain import parse_json
+from brokerless.typed.payloads import PayloadDecoder, Reasons, rows_decoder
+from brokerless.typed.plain import CONNECT_TIMES, parse_json
 from brokerless.typed.registry import Schema
+from brokerless.typed.times import Moment
 
 _TYPES = {
     "string": pa.string(),
@@ -84,6 +88,9 @@ def _type_of(node: Any, documents: dict[str, Any], own: str, above: tuple[str, .
         )
     if kind == "array":
         return pa.list_(_type_of(found.get("items"), documents, own, inner))
+    time = CONNECT_TIMES.get(str(found.get("title")))
+    if kind == "integer" and time is not None:
+        return time
     if "const" in found or "enum" in found:
         values = cast("list[Any]", found.get("enum") or [found.get("const")])
         return pa.string() if any(isinstance(each, str) for each in values) else merge_types(map(_of_value, values))
@@ -292,12 +299,80 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 def json_decoder(schema: Schema, target: pa.DataType) -> PayloadDecoder:
     """The decoder of a schema's payloads into ``target``; what the schema does not allow is refused. Raises as
     :class:`JsonValidator`."""
-    validator = JsonValidator(schema)
+    validator, own = JsonValidator(schema), json_arrow_type(schema)
+    has_times = _has_times(own)
 
     def parse(data: bytes) -> Any:
         value = parse_json(data)
         validator.check(value)
         return value
 
-    by_rows, rule = rows_decoder(parse, target), validator.rule(target)
+    def parse_with_times(data: bytes) -> Any:
+        return _with_times(parse(data), own, target)
+
+    by_rows = rows_decoder(parse_with_times if has_times else parse, target)
+    if has_times and _times_are_as(own, target):
+        return _times_by_columns(validator, parse, target, by_rows)
+    rule = validator.rule(target)
     return by_rows if rule is None else by_columns(target, by_rows, rule)
+
+
+def _times_by_columns(
+    validator: JsonValidator, parse: Callable[[bytes], Any], target: Any, by_rows: PayloadDecoder
+) -> PayloadDecoder:
+    """A decoder that reads the numbers of times by columns; what they, or some of them, do not fit is ``by_rows``."""
+    numbers = without_times(target, short=pa.int64())
+    rule = validator.rule(numbers)
+    if rule is None:
+        return by_rows
+    by_numbers = by_columns(numbers, rows_decoder(parse, numbers), rule)
+
+    def decode(frame: Frame, data: Any, starts: Any, ends: Any) -> tuple[Column, Reasons]:
+        found: Any
+        found, reasons = by_numbers(frame, data, starts, ends)
+        if not reasons:
+            with suppress(pa.ArrowInvalid):
+                return found.cast(without_times(target)).cast(target), reasons
+        return by_rows(frame, data, starts, ends)
+
+    return decode
+
+
+def _has_times(type_: Any) -> bool:
+    return without_times(type_) != type_
+
+
+def _times_are_as(own: Any, target: Any) -> bool:
+    """Return whether each time of a target is one of the schema's, of the same type, and the other way round."""
+    t = pa.types
+    if t.is_struct(own) and t.is_struct(target):
+        names = {each.name for each in own} | {each.name for each in target}
+        return all(_times_are_as(_type_in(own, name), _type_in(target, name)) for name in names)
+    if t.is_list(own) and t.is_list(target):
+        return _times_are_as(own.value_type, target.value_type)
+    return own == target or not (_has_times(own) or _has_times(target))
+
+
+def _type_in(struct: Any, name: str) -> pa.DataType:
+    index = struct.get_field_index(name)
+    return pa.null() if index < 0 else struct.field(index).type
+
+
+def _with_times(value: Any, own: Any, target: Any) -> Any:
+    """A value with its times, by the schema's own type; where a table has numbers for them, they stay numbers."""
+    t = pa.types
+    if t.is_struct(own) and isinstance(value, dict):
+        inner = target if t.is_struct(target) else own
+        members = cast("dict[str, Any]", value).items()
+        return {name: _with_times(each, _type_in(own, name), _type_in(inner, name)) for name, each in members}
+    if t.is_list(own) and isinstance(value, list):
+        inner = target.value_type if t.is_list(target) else own.value_type
+        return [_with_times(each, own.value_type, inner) for each in cast("list[Any]", value)]
+    if t.is_map(own) and isinstance(value, dict):
+        inner = target.item_type if t.is_map(target) else own.item_type
+        members = cast("dict[str, Any]", value).items()
+        return {name: _with_times(each, own.item_type, inner) for name, each in members}
+    is_time = t.is_temporal(own) and not t.is_integer(target) and isinstance(value, (int, float))
+    if is_time and not isinstance(value, bool) and value == int(value):  # 5.0 is a whole number of JSON Schema
+        return Moment(int(value), own)
+    return value

@@ -14,18 +14,19 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from ctypes import c_float
-from decimal import Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from functools import reduce
 from typing import Any, cast
 
 import pyarrow as pa
 
-from brokerless.typed.times import Moment, joined_path, time_text
+from brokerless import arrow
+from brokerless.typed.times import FINER, LEFT_OUT, Moment, joined_path
 
 _UNITS = ("s", "ms", "us", "ns")
 _DIGITS = 38
-_EXACT = Context(prec=100_000)
-"""Python's own keeps 28 digits of what is scaled."""
+_EXACT = Context(prec=100_000, Emin=MIN_EMIN, Emax=MAX_EMAX)
+"""Python's own keeps 28 digits of what is scaled, and makes zero of a number with a large negative exponent."""
 
 
 def merge_types(types: Iterable[pa.DataType]) -> pa.DataType:
@@ -90,6 +91,7 @@ def _is_number(type_: pa.DataType) -> bool:
 
 UNFIT = "does not fit into"
 """In the reason of a value that the type of its field does not hold."""
+_NO_COLUMN = f"it has no column, and {LEFT_OUT}"
 
 
 class UnfitError(ValueError):
@@ -120,9 +122,10 @@ def without_conflicts(type_: Any, known: Any) -> pa.DataType:
     return pa.null() if t.is_nested(type_) or t.is_nested(known) else type_
 
 
-def conform(value: Any, type_: Any, left_out: list[str] | None = None) -> Any:
-    """A Python value as ``pa.array`` takes it for a type. ``left_out`` gets the paths of fields that the type does not
-    have. Raises :class:`UnfitError` for what would be lost; so are these without ``left_out``."""
+def conform(value: Any, type_: Any, left_out: list[UnfitError] | None = None) -> Any:
+    """A Python value as ``pa.array`` takes it for a type. ``left_out`` gets what is left out: fields that the type does
+    not have, and times before or after all that it holds. Raises :class:`UnfitError` for what would be lost; so are
+    these without ``left_out``."""
     t = pa.types
     if value is None:
         return None
@@ -143,14 +146,24 @@ def conform(value: Any, type_: Any, left_out: list[str] | None = None) -> Any:
     if t.is_boolean(type_) and isinstance(value, bool):
         return value
     if isinstance(value, Moment):
-        number = value.into(type_) if t.is_temporal(type_) else None
-        if number is None:
-            raise UnfitError(f"{_kind(value)} {UNFIT} {type_}")
-        return number
+        return _conform_time(value, type_, left_out)
     return _conform_number(value, type_)
 
 
-def _conform_items(value: Any, type_: Any, left_out: list[str] | None) -> list[Any]:
+def _conform_time(value: Moment, type_: Any, left_out: list[UnfitError] | None) -> int | None:
+    number = value.into(type_) if pa.types.is_temporal(type_) else None
+    if number is not None:
+        return number
+    if left_out is not None and (cut := value.cut_into(type_)) is not None:
+        left_out.append(UnfitError(FINER))
+        return cut
+    if left_out is not None and value.is_beyond(type_):
+        left_out.append(UnfitError(f"a time that {type_} does not hold {LEFT_OUT}"))
+        return None
+    raise UnfitError(f"{_kind(value)} {UNFIT} {type_}")
+
+
+def _conform_items(value: Any, type_: Any, left_out: list[UnfitError] | None) -> list[Any]:
     """The elements of a list, or the pairs of a map."""
     if pa.types.is_list(type_):
         return [conform(each, type_.value_type, left_out) for each in value]
@@ -171,7 +184,7 @@ def _conform_number(value: Any, type_: Any) -> Any:
                 return number
     elif t.is_decimal(type_) and (is_integer or isinstance(value, Decimal)):
         number = decimal_of(cast("Decimal | int", value), -type_.scale)
-        if number.is_finite() and number == number.to_integral_value() and abs(number) < 10**type_.precision:
+        if number.is_finite() and number == number.to_integral_value() and number.copy_abs() < 10**type_.precision:
             return decimal_of(int(number), type_.scale)
     elif t.is_null(type_):
         raise UnfitError("only null was expected")
@@ -183,7 +196,7 @@ def decimal_of(number: Decimal | int, scale: int) -> Decimal:
     return Decimal(number).scaleb(-scale, _EXACT)
 
 
-def _conform_struct(value: Any, type_: Any, left_out: list[str] | None) -> dict[str, Any]:
+def _conform_struct(value: Any, type_: Any, left_out: list[UnfitError] | None) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise UnfitError(f"{_kind(value)} {UNFIT} a record")
     own = cast("Mapping[str, Any]", value)
@@ -193,7 +206,7 @@ def _conform_struct(value: Any, type_: Any, left_out: list[str] | None) -> dict[
         for field in type_:
             name = field.name
             if left_out is not None and pa.types.is_null(field.type) and own.get(name) is not None:
-                left_out.append(name)
+                left_out.append(UnfitError(_NO_COLUMN, name))
                 found[name] = None
                 before = len(left_out)
                 continue
@@ -207,14 +220,14 @@ def _conform_struct(value: Any, type_: Any, left_out: list[str] | None) -> dict[
         unknown = sorted(own.keys() - found.keys())
         if left_out is None:
             raise UnfitError(f"the topic's type has no field {unknown[0]!r}")
-        left_out += unknown
+        left_out += [UnfitError(_NO_COLUMN, each) for each in unknown]
     return found
 
 
-def _prefix(name: str, left_out: list[str] | None, before: int) -> None:
-    """Adds the name of the field around them to the paths that came after the first ``before``."""
+def _prefix(name: str, left_out: list[UnfitError] | None, before: int) -> None:
+    """Adds the name of the field around them to the paths of those after the first ``before``."""
     if left_out and len(left_out) > before:
-        left_out[before:] = [joined_path(name, each) for each in left_out[before:]]
+        left_out[before:] = [each.within(name) for each in left_out[before:]]
 
 
 def json_text(value: Any) -> str:
@@ -232,7 +245,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Moment):
-        return time_text(value.number, value.type)
+        return arrow.time_text(value.number, value.type)
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from brokerless.arrow import Column
 from brokerless.typed.framing import Frame
-from brokerless.typed.merge import conform
+from brokerless.typed.merge import UnfitError, conform
 from brokerless.typed.plain import Parse
-from brokerless.typed.times import LEFT_OUT
 
 Reasons = dict[int, str]
 """Why a row could not be decoded, by its number."""
@@ -37,11 +36,11 @@ def rows_decoder(parse: Parse, type_: pa.DataType) -> PayloadDecoder:
         values: list[Any] = []
         reasons: Reasons = {}
         for row, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-            left_out: list[str] = []
+            left_out: list[UnfitError] = []
             try:
                 values.append(conform(parse(data[start:end].tobytes()), type_, left_out))
                 if left_out:
-                    reasons[row] = reason_of_left_out(left_out)
+                    reasons[row] = str(left_out[0])
             except (ValueError, ArithmeticError, RecursionError, LookupError, TypeError) as error:
                 values.append(None)
                 reasons[row] = reason_of(error)
@@ -80,11 +79,6 @@ def column_of_rows(values: list[Any], type_: pa.DataType, reasons: Reasons) -> C
             values[row] = None
             reasons.setdefault(row, reason_of(error))
     return pa.array(values, type_)
-
-
-def reason_of_left_out(paths: list[str]) -> str:
-    """Return the reason for a value that was decoded without the fields that its column does not have."""
-    return f"field {paths[0]}: it has no column, and {LEFT_OUT}"
 
 
 def reason_of(error: Exception) -> str:

@@ -12,6 +12,7 @@ import json
 import struct
 from collections.abc import Callable, Mapping
 from ctypes import c_float
+from decimal import Decimal
 from typing import Any, cast
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from brokerless.typed.times import Moment
 Parse = Callable[[bytes], Any]
 """Of one payload: its value. Raises ValueError (RecursionError) for what is none."""
 
+TWICE = "a JSON object has one name twice"
 TIMESTAMP_MS = pa.timestamp("ms", tz="UTC")
 _NUMBERS = {"long": ("q", pa.int64()), "int": ("i", pa.int32()), "short": ("h", pa.int16()),
             "double": ("d", pa.float64()), "float": ("f", pa.float32())}  # fmt: skip
@@ -53,15 +55,27 @@ def _uuid(data: bytes) -> str:
     return str(UUID(data.decode()))
 
 
-def parse_json(data: bytes) -> Any:
+def parse_json(data: bytes, parse_float: Callable[[str], float] = float) -> Any:
     """JSON, in UTF-8. Names that come twice, and NaN, are refused: one of them would be lost."""
-    return json.loads(data.decode(), object_pairs_hook=_object, parse_constant=_no_constant)
+    return json.loads(data.decode(), object_pairs_hook=_object, parse_constant=_no_constant, parse_float=parse_float)
+
+
+class _WrittenFloat(float):
+    """A number of JSON with its text, as a decimal has more digits than a double."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> _WrittenFloat:
+        own = super().__new__(cls, text)
+        own.text = text
+        return own
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a JSON object has one name twice")
+        raise ValueError(TWICE)
     return found
 
 
@@ -96,8 +110,9 @@ def is_connect(value: Any) -> bool:
 
 
 def connect_value(data: bytes) -> Any:
-    """The payload of Connect's JSON, by its schema: bytes from base64, decimals, timestamps as milliseconds."""
-    found = parse_json(data)
+    """The payload of Connect's JSON, by its schema: bytes from base64, decimals from base64 or (``decimal.format``
+    NUMERIC, KIP-481) numbers, ``"NaN"`` and ``"Infinity"``, timestamps as milliseconds."""
+    found = parse_json(data, _WrittenFloat)
     if not is_connect(found):
         raise ValueError("no object with 'schema' and 'payload', as Connect's JsonConverter writes")
     return _connect(found["schema"], found["payload"])
@@ -105,9 +120,15 @@ def connect_value(data: bytes) -> Any:
 
 _CONNECT = {"int8": pa.int32(), "int16": pa.int32(), "int32": pa.int32(), "int64": pa.int64(), "float": pa.float32(),
             "double": pa.float64(), "boolean": pa.bool_(), "string": pa.string(), "bytes": pa.binary()}  # fmt: skip
-_LOGICAL = {"org.apache.kafka.connect.data.Date": pa.date32(), "org.apache.kafka.connect.data.Time": pa.time32("ms"),
-            "org.apache.kafka.connect.data.Timestamp": TIMESTAMP_MS}  # fmt: skip
+CONNECT_TIMES = {
+    "org.apache.kafka.connect.data.Date": pa.date32(),
+    "org.apache.kafka.connect.data.Time": pa.time32("ms"),
+    "org.apache.kafka.connect.data.Timestamp": TIMESTAMP_MS,
+}
+"""The names of Connect's logical times, and what they are in Arrow."""
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
+"""The text that Connect writes for them; its own reader takes each for 0.0."""
 
 
 def connect_type(schema: Any) -> pa.DataType:
@@ -118,8 +139,8 @@ def connect_type(schema: Any) -> pa.DataType:
         raise ValueError("a Connect schema is no object")
     own = cast("dict[str, Any]", schema)
     kind, name = own.get("type"), own.get("name")
-    if name in _LOGICAL:
-        return _LOGICAL[name]
+    if name in CONNECT_TIMES:
+        return CONNECT_TIMES[name]
     if name == _DECIMAL:
         return pa.decimal128(38, int(own.get("parameters", {}).get("scale", 0)))
     if kind == "struct":
@@ -137,11 +158,15 @@ def _connect(schema: Any, value: Any) -> Any:
     if value is None or schema is None:
         return value
     kind = schema.get("type")
+    if schema.get("name") == _DECIMAL and isinstance(value, _WrittenFloat):
+        return Decimal(value.text)
     if schema.get("name") == _DECIMAL and isinstance(value, str):
-        number = int.from_bytes(base64.b64decode(value), "big", signed=True)
+        number = int.from_bytes(base64.b64decode(value, validate=True), "big", signed=True)
         return decimal_of(number, int(schema.get("parameters", {}).get("scale", 0)))
-    if schema.get("name") in _LOGICAL and type(value) is int:
-        return Moment(value, _LOGICAL[schema["name"]])
+    if schema.get("name") in CONNECT_TIMES and type(value) is int:
+        return Moment(value, CONNECT_TIMES[schema["name"]])
+    if kind in ("float", "double") and value in _NO_NUMBERS:
+        return float(value)
     if kind == "float" and isinstance(value, float):
         return c_float(value).value  # Java writes the shortest text of it
     if kind == "bytes" and isinstance(value, str):

@@ -110,7 +110,8 @@ def _form(each: TopicType) -> tuple[Any, ...]:
 
 def _joined(sides: Sequence[SideType]) -> SideType:
     used = {(each.framing, each.id): each for side in sides for each in side.schemas}
-    return SideType(sides[0].format, sides[0].type, tuple(used.values()))
+    of_all = SideType(sides[0].format, sides[0].type, tuple(used.values()))
+    return replace(of_all, has_unsigned_indexes=sides[0].has_unsigned_indexes)
 
 
 def inner_columns(columns: Sequence[str] | None) -> list[str] | None:
@@ -179,7 +180,7 @@ class Failures:
             part = " in full" if LEFT_OUT in reason else ""
             where = "" if first is None else f" ({'the first at ' if count > 1 else ''}offset {first})"
             text = f"{what} not decoded{part}: {reason}; the bytes are kept{where}{advice if UNFIT in reason else ''}"
-            yield Finding("warning", NOT_DECODED[side], path, offset=first, message=text)
+            yield NOT_DECODED[side].at(path, text, severity="warning", offset=first)
         yield from _of_shared(self.shared, path)
 
 
@@ -203,4 +204,4 @@ def shared_ids(topic_type: TopicType, path: str) -> Iterator[Finding]:
 
 def _of_shared(texts: Iterable[str], path: str) -> Iterator[Finding]:
     for text in sorted(texts):
-        yield Finding("warning", Kind.SCHEMA_ID_SHARED, path, message=text)
+        yield Kind.SCHEMA_ID_SHARED.at(path, text)

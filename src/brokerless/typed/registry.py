@@ -31,8 +31,19 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordColumns:
+    """The columns of a record of Avro, by its full name: ``fields`` has those whose columns have other names, with
+    these; ``elsewhere`` the columns that other versions have for a field of this one."""
+
+    record: str
+    fields: tuple[tuple[str, str], ...]
+    elsewhere: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Schema:
-    """One version of a subject. ``references``: what ``text`` names, by that name, with all that it needs itself."""
+    """One version of a subject. ``references``: what ``text`` names, by that name, with all that it needs itself.
+    ``columns``: of Avro, what the records of a topic have as columns, where aliases give them other names."""
 
     subject: str
     version: int
@@ -43,6 +54,12 @@ class Schema:
     is_deleted: bool = False
     guid: str | None = None
     imports: tuple[tuple[str, Schema], ...] = ()
+    columns: tuple[RecordColumns, ...] = ()
+
+
+def age(schema: Schema) -> int:
+    """Return a number by which a later schema is larger: its id, or its version where ids are no numbers."""
+    return schema.id if isinstance(schema.id, int) else schema.version
 
 
 @dataclass(slots=True)

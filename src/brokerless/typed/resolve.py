@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,8 +21,20 @@ from brokerless.typed import framing, plain
 from brokerless.typed.framing import CONFLUENT, NULL, UNFRAMED
 from brokerless.typed.json.columns import not_of_type
 from brokerless.typed.merge import merge, without_conflicts, without_nulls
-from brokerless.typed.registry import DEFAULT_CONTEXT, Registry, Schema
-from brokerless.typed.topic_type import SCHEMA, UNFRAMED_VALUES, WINDOWS, Decoding, SideType, TopicType, UsedSchema
+from brokerless.typed.registry import DEFAULT_CONTEXT, Registry, Schema, age
+from brokerless.typed.schema_types import newest_of, type_of_schemas
+from brokerless.typed.topic_type import (
+    DEPRECATED,
+    OF_SCHEMAS,
+    SCHEMA,
+    UNFRAMED_VALUES,
+    WINDOWS,
+    Decoding,
+    KnownColumn,
+    SideType,
+    TopicType,
+    UsedSchema,
+)
 
 _FIRST = 64
 """Rows of a batch that are decoded one by one, which nearly always have all there is of a type."""
@@ -42,13 +55,13 @@ def resolve_topic(
     *,
     batches: Iterable[pa.RecordBatch] | None = None,
     reading: ReadOptions = QUIETLY,
-    known: Mapping[str, pa.DataType] | None = None,
+    known: Mapping[str, KnownColumn] | None = None,
 ) -> TopicType:
     """The types of one topic, by ``decoding``. ``partitions``: all of the topic that will be read. ``batches``: what is
     read in place of them to find schemas, with the columns ``key``, ``value`` and ``headers``. ``reading``: how
-    partitions are read; damage need not be reported where the rows are read as well. ``known``: the types that ``key``
-    and ``value`` have already; JSON that is none of these (an array among objects) adds nothing to them, and a field of
-    Avro that they have under one of its aliases has that name."""
+    partitions are read; damage need not be reported where the rows are read as well. ``known``: the columns that
+    ``key`` and ``value`` have already; JSON that is none of their types (an array among objects) adds nothing to them,
+    and a field of Avro that they have under another name has that name."""
     sides = {
         name: SideScan(name, format_, registry, topic=topic, known=None if known is None else known[name])
         for name, format_ in _formats(decoding)
@@ -96,6 +109,10 @@ def _other_text(column: Column, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.flatnonzero(begins_with_zero)
 
 
+_SPACES = b" \t\r\n"
+"""Which JSON may begin with."""
+
+
 @dataclass(slots=True)
 class SideScan:
     """What the keys or the values of a topic look like, as far as they were read."""
@@ -104,7 +121,7 @@ class SideScan:
     format: str
     registry: Registry
     topic: str | None
-    known: pa.DataType | None = None
+    known: KnownColumn | None = None
     ids: Counter[tuple[str, int | str]] = field(default_factory=Counter[tuple[str, "int | str"]])
     counts: Counter[str] = field(default_factory=Counter[str])
     messages: dict[tuple[str, int | str], set[tuple[int, ...]]] = field(
@@ -116,10 +133,12 @@ class SideScan:
     is_text: bool = True
     is_connect: bool = True
     is_partial: bool = False
+    odd: int = 0
+    """Values that decide nothing where most are objects (see :func:`_is_odd`)."""
 
     @property
     def wants_schema(self) -> bool:
-        return self.format in ("auto", SCHEMA, "avro", "protobuf", "json-schema")
+        return self.format == "auto" or self.format in OF_SCHEMAS
 
     def subject(self) -> tuple[str, list[Any]]:
         """The context and the versions of the subject that has the topic's name."""
@@ -164,18 +183,23 @@ class SideScan:
         schema = self._find(frame.framing, frame.id) if frame.framing == CONFLUENT else None
         if schema is None or schema.type != "PROTOBUF":
             return
-        from brokerless.typed.protobuf.decoder import used_messages
+        from brokerless.typed.protobuf.files import message_types
+        from brokerless.typed.protobuf.indexes import MessageFinder
 
         rows = np.flatnonzero(frames.codes == code)
         starts = frames.starts[rows]
         is_first = (frames.ends[rows] > starts) & (frames.data[np.minimum(starts, len(frames.data) - 1)] == 0)
         found = self.messages.setdefault((frame.framing, frame.id), set())
+        try:
+            finder = MessageFinder(message_types(schema), is_unsigned=self.format == DEPRECATED)
+        except ValueError:  # a schema that cannot be compiled, which is reported where it is used
+            return
         if frame.message:
-            found.update(used_messages([frame.message]))
+            found.update(finder.used([frame.message]))
             return
         if is_first.any():
             found.add((0,))
-        found.update(used_messages({each[:64] for each in framing.payloads(frames, rows[~is_first])}))
+        found.update(finder.used({each[:64] for each in framing.payloads(frames, rows[~is_first])}))
 
     def _look(self, column: Column, codes: Any) -> None:
         """Whether what has no schema is JSON objects, or text."""
@@ -210,13 +234,14 @@ class SideScan:
 
     def _add_json(self, value: bytes) -> None:
         try:
-            if value[:1] not in b"{[" or not value:
+            if value.lstrip(_SPACES)[:1] not in (b"{", b"["):
                 raise ValueError
             found = plain.parse_json(value)
             self.is_connect = self.is_connect and plain.is_connect(found)
             own = plain.connect_type(found["schema"]) if self.is_connect else plain.infer(found)
         except (ValueError, RecursionError, LookupError, TypeError):
-            self.is_json = False
+            self.is_json = _is_odd(value)
+            self.odd += self.is_json
             return
         self.type = _joined(self.type, own)
 
@@ -224,7 +249,7 @@ class SideScan:
         """The type of JSON, where that was requested; what is none is reported when it is decoded."""
         prefix, name = _inner(self.format)
         tail = {"": 0, WINDOWS[0]: 8, WINDOWS[1]: 16}[prefix]
-        known = self.known
+        known: Any = None if self.known is None else self.known.type
         if prefix and known is not None:
             known = known.field("key").type if pa.types.is_struct(known) and known.get_field_index("key") >= 0 else None
         if self.type is not None and name == "json" and not tail:
@@ -269,24 +294,54 @@ class SideScan:
         return UsedSchema(id_, framing_, count, schema=schema, messages=messages, others=named)
 
     def _typed(self, used: list[UsedSchema]) -> SideType:
-        from brokerless.typed.schema_types import type_of_schemas
-
-        if self.known is not None:
-            from brokerless.typed.avro.table_names import with_names_of
-
-            named = [None if each.schema is None else with_names_of(each.schema, self.known) for each in used]
-            used = [replace(each, schema=schema) for each, schema in zip(used, named, strict=True)]
+        used, named_by = self._with_columns(used)
         type_, kept = type_of_schemas(used)
+        counts = tuple(sorted(self.counts.items()))
         return SideType(
-            SCHEMA, type_, tuple(kept), counts=tuple(sorted(self.counts.items())), is_partial=self.is_partial
-        )
+            SCHEMA, type_, tuple(kept), counts=counts, is_partial=self.is_partial, named_by=named_by,
+            has_unsigned_indexes=self.format == DEPRECATED,
+        )  # fmt: skip
+
+    def _with_columns(self, used: list[UsedSchema]) -> tuple[list[UsedSchema], tuple[int, ...]]:
+        """Schemas with the columns that aliases give their fields."""
+        known = KnownColumn(pa.null()) if self.known is None else self.known
+        newest = newest_of(used)
+        if newest is None or newest.type != "AVRO":
+            return used, known.named_by
+        from brokerless.typed.avro.column_names import with_columns
+
+        own = [each.schema for each in used if each.schema is not None and each.schema.type == "AVRO"]
+        history = sorted(self._history(own, newest), key=lambda each: (age(each), each.subject, each.version))
+        named, named_by = with_columns(history, known.named_by, None if self.known is None else known.type)
+        columns = {(each.subject, each.version): each.columns for each in named if each.columns}
+
+        def with_own(schema: Schema | None) -> Schema | None:
+            found = None if schema is None else columns.get((schema.subject, schema.version))
+            return schema if schema is None or found is None else replace(schema, columns=found)
+
+        return [replace(each, schema=with_own(each.schema)) for each in used], named_by
+
+    def _history(self, own: list[Schema], newest: Schema) -> list[Schema]:
+        """Schemas of Avro, and older ones of the same records: all versions of their subjects, and of files those whose
+        records have their names."""
+        if self.registry.is_topic:
+            subjects = {each.subject for each in own}
+            others = [each for subject in sorted(subjects) for each in self.registry.of_subject(subject)]
+        else:
+            from brokerless.typed.avro.column_names import of_same_records
+
+            others = of_same_records(own, [*self.registry.versions.values()])
+        found = {(each.subject, each.version): self.registry.complete(each) for each in [*others, *self.subject()[1]]}
+        found |= {(each.subject, each.version): each for each in own}
+        return [each for each in found.values() if each.type == "AVRO" and age(each) <= age(newest)]
 
     def _unframed(self, used: list[UsedSchema]) -> SideType:
         counts = tuple(sorted(self.counts.items()))
         unknown = tuple(each for each in used if each.records)
         if self.counts["framed"] or not self.counts["unframed"]:
             return SideType("bytes", pa.binary(), unknown, counts)
-        if self.is_json and self.type is not None and not pa.types.is_null(self.type):
+        is_json = self.is_json and self.counts["unframed"] > 2 * self.odd
+        if is_json and self.type is not None and not pa.types.is_null(self.type):
             name = "connect-json" if self.is_connect else "json"
             return SideType(name, without_nulls(self.type), unknown, counts, inferred=self.type)
         name = "string" if self.is_text else "bytes"
@@ -297,6 +352,19 @@ class SideScan:
         inferred = plain.parser(name)[1] or self.type or pa.string()
         types = [plain.windowed(prefix, each) if prefix else each for each in (without_nulls(inferred), inferred)]
         return SideType(format_, types[0], inferred=types[1])
+
+
+def _is_odd(value: bytes) -> bool:
+    """Return whether a value is no object of JSON, but what producers of objects write now and then: nothing, ``null``,
+    an object after a byte order mark, or one with a name twice. It alone keeps its bytes."""
+    text = value.strip(_SPACES)
+    if text in (b"", b"null"):
+        return True
+    try:
+        plain.parse_json(text.removeprefix(codecs.BOM_UTF8))
+    except (ValueError, RecursionError) as error:
+        return str(error) == plain.TWICE
+    return text.startswith(codecs.BOM_UTF8)
 
 
 def _joined(type_: pa.DataType | None, own: pa.DataType) -> pa.DataType:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from brokerless.typed.merge import merge, merge_types, without_nulls
 from brokerless.typed.payloads import PayloadDecoder
-from brokerless.typed.registry import Schema
+from brokerless.typed.registry import Schema, age
 from brokerless.typed.topic_type import SideType, UsedSchema
 
 
@@ -50,9 +50,8 @@ def newest_of(used: Sequence[UsedSchema]) -> Schema | None:
 
 
 def _age(each: UsedSchema) -> int:
-    schema = each.schema
-    assert schema is not None
-    return schema.id if isinstance(schema.id, int) else schema.version
+    assert each.schema is not None
+    return age(each.schema)
 
 
 def _messages_of(used: Sequence[UsedSchema]) -> set[str]:
@@ -110,7 +109,7 @@ def decoder_of_schema(used: UsedSchema, side: SideType) -> PayloadDecoder | str:
         if schema.type == "PROTOBUF":
             from brokerless.typed.protobuf.decoder import protobuf_decoder
 
-            return protobuf_decoder(schema, side.type)
+            return protobuf_decoder(schema, side.type, is_unsigned=side.has_unsigned_indexes)
         from brokerless.typed.json_schema import json_decoder
 
         return json_decoder(schema, side.type)

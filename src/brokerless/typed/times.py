@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,13 +12,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless import arrow
-from brokerless.arrow import Column
+from brokerless.arrow import DAY_S, PER_SECOND, Column, time_text
 
 LEFT_OUT = "is left out"
 """In the reason of a value that was decoded without a part of it, which its bytes have."""
 
-_PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
-_DAY_S = 86_400
+FINER = f"what is finer than a microsecond {LEFT_OUT}"
+
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, by days since 1970: what the readers of tables, and Python, have a value for."""
 
@@ -41,40 +40,83 @@ class Moment:
 
     def into(self, target: Any) -> int | None:
         """The number that is the same time in another type; None where that has none."""
+        number, rest = self._scaled(target)
+        return None if number is None or rest or _is_beyond(number, target) else number
+
+    def cut_into(self, target: Any) -> int | None:
+        """The same in microseconds, downwards; None where :meth:`into` has one, in other units, or beyond the type."""
+        number, rest = self._scaled(target)
+        is_cut = number is not None and rest and target.unit == "us"
+        return None if number is None or not is_cut or _is_beyond(number, target) else number
+
+    def is_beyond(self, target: Any) -> bool:
+        """Return whether it is before or after all times that another type of its kind has."""
+        number, _ = self._scaled(target)
+        return number is not None and _is_beyond(number, target)
+
+    def _scaled(self, target: Any) -> tuple[int | None, int]:
+        """The number without a bound on its bits, and whether something is left that is finer than the type's unit;
+        None in a type of another kind."""
         t = pa.types
         own = self.type
         is_same = any(all(map(kind, (own, target))) for kind in (t.is_timestamp, t.is_time, t.is_date))
         if not is_same or (t.is_timestamp(own) and (own.tz is None) != (target.tz is None)):
-            return None
+            return None, 0
         number, rest = self.number, 0
         if not t.is_date(own):
-            number, rest = divmod(number * _PER_SECOND[target.unit], _PER_SECOND[own.unit])
-        limit = 1 << target.bit_width - 1
-        return number if not rest and -limit <= number < limit else None
+            number, rest = divmod(number * PER_SECOND[target.unit], PER_SECOND[own.unit])
+        return number, rest
 
     def __str__(self) -> str:
         return str(time_text(self.number, self.type))
 
 
-def time_text(number: int, type_: Any) -> str | int:
-    """ISO 8601; the number itself where the year is none of four digits, and where a time of day is none of a day."""
+def _is_beyond(number: int, target: Any) -> bool:
+    return not -(1 << target.bit_width - 1) <= number < 1 << target.bit_width - 1
+
+
+def in_microseconds(type_: Any) -> pa.DataType:
+    """A type with microseconds for nanoseconds, for tables and engines that have none."""
     t = pa.types
-    is_date, is_time = t.is_date(type_), t.is_time(type_)
-    per_second = 1 if is_date else _PER_SECOND[type_.unit]
-    seconds, rest = (number * _DAY_S, 0) if is_date else divmod(number, per_second)
-    digits = len(str(per_second)) - 1
-    fraction = f".{rest:0{digits}d}" if digits else ""
-    if is_time and not 0 <= seconds < _DAY_S:
-        return number
-    try:
-        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
-    except OverflowError:
-        return number
-    if is_date:
-        return moment.date().isoformat()
-    if is_time:
-        return moment.strftime("%H:%M:%S") + fraction
-    return moment.isoformat(timespec="seconds") + fraction + ("Z" if type_.tz else "")
+    if t.is_struct(type_):
+        return pa.struct([field.with_type(in_microseconds(field.type)) for field in type_])
+    if t.is_list(type_):
+        return pa.list_(in_microseconds(type_.value_type))
+    if t.is_map(type_):
+        return pa.map_(type_.key_type, in_microseconds(type_.item_type))
+    return pa.timestamp("us", type_.tz) if _has_nanoseconds(type_) else type_
+
+
+def as_written(target: Any, own: Any) -> pa.DataType:
+    """``target`` with nanoseconds for microseconds where the type ``own`` has them, as :func:`cut` takes it."""
+    t = pa.types
+    if t.is_struct(target) and t.is_struct(own):
+        types = {field.name: field.type for field in own}
+        return pa.struct([each.with_type(as_written(each.type, types.get(each.name, each.type))) for each in target])
+    if t.is_list(target) and t.is_list(own):
+        return pa.list_(as_written(target.value_type, own.value_type))
+    if t.is_map(target) and t.is_map(own):
+        return pa.map_(target.key_type, as_written(target.item_type, own.item_type))
+    return own if _has_nanoseconds(own) and target == in_microseconds(own) else target
+
+
+def _has_nanoseconds(type_: Any) -> bool:
+    return pa.types.is_timestamp(type_) and type_.unit == "ns"
+
+
+def cut(column: Column) -> tuple[Column, dict[int, str]]:
+    """A column with microseconds for nanoseconds, downwards, as Spark and Java do; and the rows that had something
+    finer, with the field."""
+    return _with_reasons(column, _cut_leaf)
+
+
+def _cut_leaf(column: Any) -> tuple[Column, list[_Found]]:
+    if not _has_nanoseconds(column.type):
+        return column, []
+    numbers, is_null = arrow.numbers(column, np.int64), ~arrow.is_valid(column)
+    micros = arrow.column_of_numbers(pa.timestamp("us", column.type.tz), numbers // 1000, is_null)
+    finer = (numbers % 1000 != 0) & ~is_null
+    return micros, [(finer, "", FINER)] if finer.any() else []
 
 
 def without_unreadable(column: Column) -> tuple[Column, dict[int, str]]:
@@ -82,10 +124,18 @@ def without_unreadable(column: Column) -> tuple[Column, dict[int, str]]:
     day, wherever in a value it is; and the rows that had one, with the field."""
     if not _has_times(column.type):
         return column, {}
-    checked, found = _checked(column)
+    return _with_reasons(column, _checked_leaf)
+
+
+_Leaf = Callable[[Any], tuple[Column, "list[_Found]"]]
+"""Of a column of times: the same with other values or in another unit, and the rows of which something is left out."""
+
+
+def _with_reasons(column: Column, leaf: _Leaf) -> tuple[Column, dict[int, str]]:
+    checked, found = _checked(column, leaf)
     reasons: dict[int, str] = {}
     for rows, path, what in found:
-        text = f"{f'field {path}: ' if path else ''}{what} {LEFT_OUT}"
+        text = f"{f'field {path}: ' if path else ''}{what}"
         for row in np.flatnonzero(rows).tolist():
             reasons.setdefault(row, text)
     return checked, reasons
@@ -101,22 +151,27 @@ def _has_times(type_: Any) -> bool:
     return _has_times(type_.item_type) if t.is_map(type_) else t.is_temporal(type_)
 
 
-def _checked(column: Any) -> tuple[Column, list[_Found]]:
+def _checked(column: Any, leaf: _Leaf) -> tuple[Column, list[_Found]]:
     type_, t = column.type, pa.types
     if not len(column) or not _has_times(type_):
         return column, []
     if t.is_struct(type_):
-        return _checked_struct(column)
+        return _checked_struct(column, leaf)
     if not t.is_list(type_) and not t.is_map(type_):
-        return _checked_leaf(column)
+        return leaf(column)
     if column.offset:
         column = pa.concat_arrays([column, column.slice(0, 0)])
-    values, found = _checked(column.values if t.is_list(type_) else column.items)
-    if not found:
+    before = column.values if t.is_list(type_) else column.items
+    values, found = _checked(before, leaf)
+    if not found and values.type == before.type:
         return column, []
     if t.is_map(type_):
-        values = pa.StructArray.from_arrays([column.keys, values], fields=[type_.key_field, type_.item_field])
-    own = pa.Array.from_buffers(type_, len(column), column.buffers()[:2], column.null_count, 0, [values])
+        item = type_.item_field.with_type(values.type)
+        type_ = pa.map_(type_.key_type, item)
+        values = pa.StructArray.from_arrays([column.keys, values], fields=[type_.key_field, item])
+    else:
+        type_ = pa.list_(type_.value_field.with_type(values.type))
+    own = pa.Array.from_buffers(type_, len(column), column.buffers()[:2], column.null_count, children=[values])
     return own, list(_of_lists(column, found))
 
 
@@ -129,30 +184,31 @@ def _of_lists(column: Column, found: list[_Found]) -> Iterator[_Found]:
         yield rows, joined_path("[]", path), what
 
 
-def _checked_struct(column: Any) -> tuple[Column, list[_Found]]:
+def _checked_struct(column: Any, leaf: _Leaf) -> tuple[Column, list[_Found]]:
     children: list[Column] = []
     found: list[_Found] = []
     is_there = arrow.is_valid(column)
     for number, field in enumerate(column.type):
-        child, own = _checked(column.field(number))
+        child, own = _checked(column.field(number), leaf)
         children.append(child)
         for rows, path, what in own:
             found.append((rows & is_there, joined_path(field.name, path), what))
-    if not found:
+    fields = [field.with_type(child.type) for field, child in zip(column.type, children, strict=True)]
+    if not found and fields == list(column.type):
         return column, []
     mask = arrow.column_of_flags(~is_there) if column.null_count else None
-    return pa.StructArray.from_arrays(children, fields=list(column.type), mask=mask), found
+    return pa.StructArray.from_arrays(children, fields=fields, mask=mask), found
 
 
 def _checked_leaf(column: Any) -> tuple[Column, list[_Found]]:
     type_, t = column.type, pa.types
     own = arrow.numbers(column, np.int32 if type_.bit_width == 32 else np.int64)
-    first, last, what = 0, _DAY_S, "a time of day outside of a day"
+    first, last, what = 0, DAY_S, f"a time of day outside of a day {LEFT_OUT}"
     if not t.is_time(type_):
         kind = "date" if t.is_date(type_) else "timestamp"
-        first, last, what = _FIRST_DAY, _LAST_DAY + 1, f"a {kind} outside of the years 1 to 9999"
+        first, last, what = _FIRST_DAY, _LAST_DAY + 1, f"a {kind} outside of the years 1 to 9999 {LEFT_OUT}"
     if not t.is_date(type_):
-        per_unit = _PER_SECOND[type_.unit] * (1 if t.is_time(type_) else _DAY_S)
+        per_unit = PER_SECOND[type_.unit] * (1 if t.is_time(type_) else DAY_S)
         limits = np.iinfo(own.dtype)
         first, last = max(first * per_unit, int(limits.min)), min(last * per_unit, int(limits.max) + 1)
     if own.min() >= first and own.max() < last:

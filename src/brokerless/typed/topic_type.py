@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from brokerless.errors import UsageError
 from brokerless.typed.registry import Schema
+from brokerless.typed.times import in_microseconds
 
 Scan = Literal["always", "auto", "never"]
 SchemaId = int | str
@@ -19,7 +20,10 @@ SCHEMA = "schema"
 UNFRAMED_VALUES = "unframed"
 """In place of a framing: the schema of values that name none, where the user says that they have one."""
 PLAIN = ("bytes", "string", "json", "connect-json", "long", "int", "short", "double", "float", "boolean", "uuid")
-FORMATS = ("auto", SCHEMA, "avro", "protobuf", "json-schema", *PLAIN)
+DEPRECATED = "protobuf-deprecated"
+"""Protobuf values all of whose message indexes are unsigned (``use.deprecated.format`` of confluent-kafka-python)."""
+OF_SCHEMAS = (SCHEMA, "avro", "protobuf", DEPRECATED, "json-schema")
+FORMATS = ("auto", *OF_SCHEMAS, *PLAIN)
 WINDOWS = ("time-windowed:", "session-windowed:")
 """What a format begins with for the keys of Kafka Streams' windows; the format of the key itself follows."""
 
@@ -103,7 +107,8 @@ class SideType:
     """The type of keys or of values. ``format``: how it is decoded, such as ``schema`` or ``string``. ``counts``:
     records that were read first, by what they looked like: ``null``, ``framed``, ``unframed``. ``is_partial``: whether
     records that were not read may name schemas that are not in ``schemas``. ``inferred``: of JSON, the type with null
-    for what was null everywhere, where ``type`` has text."""
+    for what was null everywhere, where ``type`` has text. ``named_by``: of Avro with aliases, which schemas were the
+    newest when columns were named (see ``column_names``). ``has_unsigned_indexes``: :data:`DEPRECATED`."""
 
     format: str
     type: pa.DataType
@@ -111,6 +116,16 @@ class SideType:
     counts: tuple[tuple[str, int], ...] = ()
     is_partial: bool = False
     inferred: pa.DataType | None = None
+    named_by: tuple[int, ...] = ()
+    has_unsigned_indexes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KnownColumn:
+    """What a table has for keys or values: the type, and :attr:`SideType.named_by`."""
+
+    type: pa.DataType
+    named_by: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +139,11 @@ class TopicType:
     def with_nulls(self) -> TopicType:
         """The same with null as the type of what was null everywhere, where that is known."""
         sides = [replace(side, type=side.inferred or side.type) for side in (self.key, self.value)]
+        return TopicType(self.topic, *sides)
+
+    def in_microseconds(self) -> TopicType:
+        """The same with microseconds for nanoseconds, for engines that have none."""
+        sides = [replace(side, type=in_microseconds(side.type)) for side in (self.key, self.value)]
         return TopicType(self.topic, *sides)
 
     def schema(self, records: pa.Schema) -> pa.Schema:

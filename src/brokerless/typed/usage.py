@@ -157,7 +157,7 @@ def _undeletable(registry: Registry) -> Iterator[Finding]:
             more = f" (one of {len(found)})" if len(found) > 1 else ""
             text = f"the schema {subject} {version}{more} {what}: it is back when the registry starts again"
             advice = f"to delete it, write a record to {TOPIC} with exactly the bytes of its key and without a value"
-            yield Finding("warning", Kind.SCHEMA_KEY_FORM, registry.source or "", message=f"{text}; {advice}")
+            yield Kind.SCHEMA_KEY_FORM.at(registry.source or "", f"{text}; {advice}")
 
 
 def _begin_with_times(side: SideType, partitions: Sequence[PartitionReader]) -> bool:

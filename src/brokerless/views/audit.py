@@ -7,16 +7,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from brokerless.clusters.start.start import StartOutcome, describe_harms, describe_retention, start_findings
 from brokerless.findings import Finding
 from brokerless.jobs.audit.advice import advice_for
 from brokerless.jobs.audit.job import PartitionAudit
 from brokerless.jobs.audit.remote import GIGABYTE, RemoteAudit, RemoteFinding, show_cost
-from brokerless.jobs.restart.remote_deletions import count_deleted
-from brokerless.jobs.restart.start import StartOutcome
-from brokerless.log.settings.definitions import versions
-from brokerless.text import format_bytes, show_name
+from brokerless.log.settings.definitions import minor_of, versions
+from brokerless.text import count_of, format_bytes, show_name
 from brokerless.views.findings import SHOWN, FindingGroups, concerns_records, summary_line
-from brokerless.views.table import NOTHING, count_of, format_number, format_offsets, table
+from brokerless.views.table import NOTHING, format_number, format_offsets, table
 from brokerless.views.text import format_times
 
 _COLUMNS = ("partition", "segments", "batches", "records", "size", "offsets", "from", "to", "format", "verdict")
@@ -26,7 +25,8 @@ _RIGHT = ("segments", "batches", "records", "size")
 def finding_row(finding: Finding, audit: PartitionAudit | None) -> dict[str, Any]:
     """A finding for programs; ``audit`` is None for one of the log directory as a whole."""
     place = {"topic": None if audit is None else audit.topic, "partition": None if audit is None else audit.partition}
-    return finding.as_dict() | place | {"advice": advice_for(finding)}
+    severities = finding.severities._asdict()
+    return finding.as_dict() | place | {"severities": severities, "advice": advice_for(finding)}
 
 
 def remote_row(found: RemoteFinding) -> dict[str, Any]:
@@ -89,23 +89,26 @@ def summary_lines(
 ) -> Iterator[str]:
     """Yield what matters first: how much was found, whether a broker starts, and which offsets are lost. ``is_whole``:
     all of the path was read, of whose start something can be said."""
-    yield "ok" if groups.is_clean else groups.verdict()
+    is_refused = start is not None and bool(start.refused)
+    yield "ok" if groups.is_clean and not is_refused else groups.verdict()
     records = sum(each.summary.records or 0 for each in audits)
     size = format_bytes(sum(each.summary.size for each in audits))
     yield from summary_line(
         "read", f"{count_of(len(audits), 'partition')} of {path}, {count_of(records, 'record')}, {size}"
     )
-    yield from summary_line("lost", _lost(audits, remote))
+    yield from summary_line("lost", _lost(audits, remote, is_ok=not groups.has_errors and not is_refused))
     if is_whole:
-        yield from summary_line("start", _start(start, path))
+        yield from summary_line("start", _start(start, path, groups))
+        if start is not None and (retention := describe_retention(start)):
+            yield from summary_line("retention", f"{retention} ({shlex.join(['brokerless', 'restart', path])})")
 
 
-def _lost(audits: Sequence[PartitionAudit], remote: RemoteAudit | None) -> str:
+def _lost(audits: Sequence[PartitionAudit], remote: RemoteAudit | None, *, is_ok: bool) -> str:
     known = {_name(each): each.missing_offsets for each in audits if each.missing_offsets}
     uncounted = [_name(each) for each in audits if not each.missing_offsets and _is_damaged(each)]
     lost = [] if remote is None else remote.lost
     if not known and not uncounted and not lost:
-        return "nothing"
+        return "nothing" if is_ok else "nothing on this disk; what a start does is below"
     texts: list[str] = []
     if lost:
         partitions = {f"{each.topic}-{each.partition}": None for each in lost}
@@ -128,44 +131,35 @@ def _is_damaged(audit: PartitionAudit) -> bool:
     return any(each.severity == "error" and concerns_records(each) for each in audit.findings)
 
 
-def _start(start: StartOutcome | None, path: str) -> str:
-    more = shlex.join(["brokerless", "restart", path])
+def _start(start: StartOutcome | None, path: str, groups: FindingGroups) -> str:
     if start is None:
         return "not known: only of a local log directory with its meta.properties"
+    options = [] if start.version is None or start.newest is not None else ["--kafka", minor_of(start.version)]
+    more = shlex.join(["brokerless", "restart", *options, path])
     if start.newest is not None:
         newest = f"{_refusal(start.newest, f'Kafka {versions()[-1]}')} ({more})"
         return f"{_outcome(start, f'Kafka {start.version}')}; {newest}" if start.newest.refused else _outcome(start)
+    who = "a broker" if start.version is None else f"Kafka {start.version}"
     if start.refused:
-        return f"{_refusal(start)} ({more})"
-    return f"{_outcome(start)} ({more})" if _harms(start) else _outcome(start)
+        return f"{_refusal(start, who)} ({more})"
+    if describe_harms(start):
+        return f"{_outcome(start, who)} ({more})"
+    if any(each.severity == "error" for each in start_findings(start)):
+        return f"{who} starts, with the errors that are listed below ({more})"
+    return _outcome(start, who)
 
 
 def _refusal(start: StartOutcome, who: str = "a broker") -> str:
     if start.refused == 1:
-        return f"{who} does not start here: {start.first_refusal}"
+        return f"{who} does not start: {start.first_refusal}"
     return f"{who} does not start: {start.refused} causes: {start.first_refusal}"
 
 
 def _outcome(start: StartOutcome, who: str = "a broker") -> str:
-    text = f"{who} goes on without this directory" if start.offline else f"{who} starts"
-    if harms := _harms(start):
+    text = f"{who} ends, or goes on without this directory where it has another" if start.offline else f"{who} starts"
+    if harms := describe_harms(start):
         return f"{text}: {harms}"
     return text if start.offline else f"{text}, and cuts nothing off"
-
-
-def _harms(start: StartOutcome) -> str:
-    found = [
-        f"it deletes {show_name(count_deleted(start.remote_deletions))}" if start.remote_deletions else "",
-        f"{format_bytes(start.lost_bytes)} are cut off, with {count_of(start.lost_records, 'record')}"
-        * bool(start.lost_bytes),
-        f"{count_of(start.lost_records, 'record')} not seen any more"
-        * bool(start.lost_records and not start.lost_bytes),
-        f"{count_of(start.not_served, 'partition')} not served" * bool(start.not_served),
-        f"{count_of(start.created, 'partition')} begun empty" * bool(start.created),
-        f"{count_of(start.uncommitted, 'partition')} deleted whose commit was cut short" * bool(start.uncommitted),
-        "not all is known" * bool(start.unknown),
-    ]
-    return ", ".join(filter(None, found))
 
 
 def _verdict(audit: PartitionAudit) -> str:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from brokerless.findings import SEVERITIES, Finding, Severity, describe_kinds, harm_of
+from brokerless.findings import SEVERITIES, Finding, Kind, Severity, describe_kinds, harm_of
 from brokerless.jobs.audit.advice import abort_command, advice_at
 from brokerless.log.tiered.object_names import partition_directory_of
-from brokerless.text import format_bytes, show_name
+from brokerless.text import count_of, format_bytes, show_name
 from brokerless.views import screen
 from brokerless.views.screen import colored, wrapped
-from brokerless.views.table import count_of
 from brokerless.views.text import format_times
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ def is_at_least(finding: Finding, severity: Severity) -> bool:
 def explain_kind(kind: str) -> Iterator[str]:
     """Say what a kind of finding means, what to do about it, and where the documents speak of it."""
     described = describe_kinds()[kind]
-    yield f"{kind} ({' or '.join(described.severities)})"
+    scopes = described.by_scope
+    by_scope = "" if scopes is None else ", ".join(f"{scope}: {each}" for scope, each in scopes._asdict().items())
+    yield f"{kind} ({by_scope or ' or '.join(described.severities)})"
     yield described.sentence
     yield f"what to do: {described.advice}"
     if described.remedy is not None:
@@ -90,6 +92,11 @@ class FindingGroups:
         self._kinds: dict[tuple[int, int, int, str], _Kind] = {}
         self._shown, self._keeps_apart = (MOST if all_of_them else SHOWN), all_of_them
 
+    @property
+    def has_errors(self) -> bool:
+        """Whether any finding is an error, of records or of indexes."""
+        return bool(self.counts["error"] or self.index_counts["error"])
+
     def add(self, finding: Finding, count: int = 1) -> None:
         """``count``: how often it was found; more than once where only the first ones are known."""
         (self.index_counts if concerns_indexes(finding) else self.counts)[finding.severity] += count
@@ -139,6 +146,27 @@ class FindingGroups:
         return bool(self.index_counts["error"] or self.index_counts["warning"])
 
 
+def root_of(paths: Iterable[str]) -> str:
+    """Return what the paths of a command line begin with, up to the last ``/`` of that: what comes after it is enough
+    to find a file, and fits a line. Empty where they have nothing in common but the root of all files."""
+    given = {path.rstrip("/") for path in paths}
+    if len(given) == 1:
+        return f"{given.pop()}/"
+    names = takewhile(lambda each: len(set(each)) == 1, zip(*(path.split("/") for path in given), strict=False))
+    common = [each[0] for each in names]
+    return f"{'/'.join(common)}/" if any(common) else ""
+
+
+def relative_to(text: str, root: str) -> str:
+    """Return a path, or a text that begins with one, without what all have in common (:func:`root_of`)."""
+    return text.removeprefix(root)
+
+
+def finding_line(finding: Finding, root: str = "") -> str:
+    """Return a finding as one line for people, its path from ``root`` on."""
+    return show_name(relative_to(str(finding), root))
+
+
 def summary_line(name: str, text: str) -> Iterator[str]:
     """A line of a summary, wrapped to the screen."""
     return marked(f"{name:8}", show_name(text), " " * 10)
@@ -152,6 +180,19 @@ def turn_line(turn: Turn) -> str:
         so_far = format_bytes(turn.verified_bytes)
         return f"verified {read} of {total} in this run; {so_far} so far, and the rest in the next"
     return f"verified {read} of {total} in this run; all was verified since {format_times([since], 's')[0]}"
+
+
+def not_written(name: str, path: str, damages: Sequence[Finding]) -> str:
+    """Return why a partition was not written. Only what is damaged is for salvage: of what this user may not read, all
+    may be intact."""
+    by_kind = {each.kind: each.message for each in reversed(damages)}
+    if Kind.BATCH_REFUSED in by_kind:
+        return f"{name} {by_kind[Kind.BATCH_REFUSED]}"
+    if Kind.NOT_BLANKED in by_kind:
+        return f"{name} was not written: {by_kind[Kind.NOT_BLANKED]}"
+    if Kind.PERMISSION_DENIED in by_kind:
+        return f"{name} was not written, as this user may not read all of it; nothing is known to be damaged"
+    return f"{name} was not written, as it is damaged; see brokerless verify {path}, or use brokerless salvage"
 
 
 def damaged_places(places: Counter[str]) -> str:
@@ -173,16 +214,15 @@ def _partition(file: str) -> str:
 def _text(equal: _Equal, root: str) -> str:
     first = equal.first
     if equal.count == 1:
-        return show_name(str(replace(first, file=first.file.removeprefix(root))))
-    text = str(first if equal.has_one_text else replace(first, expected=None, found=None))
-    text = text.removeprefix(root)
+        return finding_line(first, root)
+    text = relative_to(str(first if equal.has_one_text else replace(first, expected=None, found=None)), root)
     last = "" if equal.last == first else f"; the last: {_place(equal.last, root)}"
     files = f" in {count_of(equal.files, 'file')}" if equal.files > 1 else ""
     return show_name(f"{text} ({equal.count:,} times{files}{last})")
 
 
 def _place(finding: Finding, root: str) -> str:
-    file = finding.file.removeprefix(root)
+    file = relative_to(finding.file, root)
     return show_name(file if finding.position is None else f"{file}, position {finding.position}")
 
 

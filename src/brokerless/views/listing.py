@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, tzinfo
 from typing import Any, Literal
 
-from brokerless.log.directory import LogDirectory, deleted_segments
+from brokerless import clock
+from brokerless.clusters.deletion import Deletion, deletion_of
+from brokerless.log.directory import LogDirectory, PartitionPath, deleted_segments
 from brokerless.log.names import INCLUDE
 from brokerless.log.read_progress import Done, ignore
 from brokerless.tables.partition_reader import OnDamage, OnUnreadable, PartitionReader
@@ -47,11 +50,14 @@ def rows(
             max_batch_bytes=max_batch_bytes, on_damage=on_damage, on_unreadable=on_unreadable
         ):
             done(row["sizeInBytes"])
-            yield row
+            if partition.topic is not None or row["batches"] or not row["sizeInBytes"]:
+                yield row  # a file without a batch is no log; what it is was reported
 
     by_partition: list[tuple[PartitionReader, str, list[Row]]] = []
     for each in partitions:
-        by_partition.append((each, each.paths.state, list(segment_rows(each))))
+        found = list(segment_rows(each))
+        if found or each.topic is not None:
+            by_partition.append((each, each.paths.state, found))
         waiting = PartitionReader(deleted_segments(each.paths))
         if deleted and waiting.segment_paths:
             by_partition.append((waiting, _DELETED, list(segment_rows(waiting))))
@@ -68,10 +74,12 @@ def rows(
     ]
 
 
-def lines(rows: Sequence[Row], by: By) -> Iterator[str]:
+def lines(rows: Sequence[Row], by: By, zone: tzinfo = UTC) -> Iterator[str]:
     """The rows as a table for people; nothing but its head if there are none."""
     names = _COLUMNS[by]
-    cells = [{**_cells(row, by), "from": start, "to": end} for row, start, end in zip(rows, *_times(rows), strict=True)]
+    cells = [
+        {**_cells(row, by), "from": start, "to": end} for row, start, end in zip(rows, *_times(rows, zone), strict=True)
+    ]
     return table(names, [[cell[name] for name in names] for cell in cells], _RIGHT)
 
 
@@ -83,6 +91,28 @@ def left_out_lines(directory: LogDirectory) -> Iterator[str]:
     states = [state for state in INCLUDE if counts[state]]
     how = f"; --include {','.join(states)} lists them" if states else ""
     yield f"(left out: {', '.join(f'{count:,} {state}' for state, count in sorted(counts.items()))}{how})"
+
+
+def deletion_lines(partitions: Iterable[PartitionPath], zone: tzinfo = UTC) -> Iterator[str]:
+    """Says of deleted partitions how long their files stay, and how to keep them."""
+    is_any = False
+    for each in partitions:
+        deletion = deletion_of(each)
+        if deletion is None:
+            continue
+        is_any = True
+        yield f"{show_name(f'{each.topic}-{each.partition}')} was deleted: {_time_left(deletion, zone)}"
+    if is_any:
+        yield "to keep them, link them now, on the same disk, whatever their size: cp -al DIRECTORY/*-delete KEPT/"
+
+
+def _time_left(deletion: Deletion, zone: tzinfo) -> str:
+    if deletion.deleted_ms is None or deletion.removed_ms is None:
+        return "no broker runs here, so its files stay until one starts, which removes them one to two minutes later"
+    deleted, removed = format_times([deletion.deleted_ms, deletion.removed_ms], "s", zone)
+    left = max(0, deletion.removed_ms - clock.now()) // 1000
+    when = f"in {left} s ({removed}) or up to a minute later" if left else "any moment"
+    return f"a broker runs here, and removes its files {when}; it was deleted at {deleted}"
 
 
 def _cells(row: Row, by: By) -> dict[str, str]:
@@ -103,8 +133,9 @@ def _cells(row: Row, by: By) -> dict[str, str]:
     }
 
 
-def _times(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
-    starts, ends = (format_times([row[name] for row in rows], "s") for name in ("minTimestamp", "maxTimestamp"))
+def _times(rows: Sequence[Row], zone: tzinfo) -> tuple[list[str], list[str]]:
+    names = ("minTimestamp", "maxTimestamp")
+    starts, ends = (format_times([row[name] for row in rows], "s", zone) for name in names)
     return starts, ends
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from brokerless.jobs.merge.job import MergeResult
 from brokerless.text import format_bytes
+from brokerless.views.findings import relative_to, root_of
 from brokerless.views.salvage import loss_row
 from brokerless.views.table import NOTHING, format_number, table
 
@@ -87,13 +88,14 @@ def partition_lines(results: Sequence[MergeResult]) -> Iterator[str]:
 def replica_lines(results: Sequence[MergeResult]) -> Iterator[str]:
     """A table of all replicas; a star is at those that have the history that counts."""
     cells: list[list[str]] = []
+    root = _root(results)
     for result in results:
         for number, (path, replica) in enumerate(zip(result.task.paths, result.replicas, strict=True)):
             gave = [each for each in result.contributions if each.replica == number]
             cells.append(
                 [
                     result.task.name,
-                    path + (" *" if number == result.leading else ""),
+                    relative_to(path, root) + (" *" if number == result.leading else ""),
                     NOTHING if replica.last_epoch < 0 else str(replica.last_epoch),
                     _range(replica.start, replica.reach),
                     format_number(min(result.agreements[number].until, replica.reach)),
@@ -107,10 +109,11 @@ def replica_lines(results: Sequence[MergeResult]) -> Iterator[str]:
 
 def divergence_lines(results: Sequence[MergeResult]) -> Iterator[str]:
     """A table of what replicas have of other histories, if there is any."""
+    root = _root(results)
     cells = [
         [
             result.task.name,
-            result.task.paths[each.replica],
+            relative_to(result.task.paths[each.replica], root),
             _range(each.offset, each.last_offset + 1),
             ", ".join(map(str, each.epochs)) if each.epochs != (-1,) else NOTHING,
             format_number(each.records),
@@ -121,6 +124,10 @@ def divergence_lines(results: Sequence[MergeResult]) -> Iterator[str]:
         for each in result.divergences
     ]
     return table(_DIVERGENCES, cells, right=_DIVERGENCES[4:]) if cells else iter(())
+
+
+def _root(results: Sequence[MergeResult]) -> str:
+    return root_of(path for result in results for path in result.task.paths)
 
 
 def _replica_row(result: MergeResult, number: int) -> dict[str, Any]:

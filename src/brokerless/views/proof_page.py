@@ -20,9 +20,8 @@ from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
 from brokerless.log.storage.paths import is_local_within, local, parent_directory
 from brokerless.log.storage.write_errors import unwritable
-from brokerless.text import readable
+from brokerless.text import count_of, readable
 from brokerless.typed.blanking.paths import path_text
-from brokerless.views.table import count_of
 from brokerless.views.text import format_times
 
 _STYLE = """

@@ -6,13 +6,15 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from brokerless.clusters.start.effects import directory_effects, partition_effects
+from brokerless.clusters.start.results import DirectoryRestart, Restart
+from brokerless.clusters.start.retention_forecast import Retention
+from brokerless.clusters.start.transactions import Completion
 from brokerless.findings import Finding, Kind, remedy_of
-from brokerless.jobs.restart.results import DirectoryRestart, Restart
-from brokerless.jobs.restart.retention_forecast import Retention
-from brokerless.jobs.restart.transactions import Completion
 from brokerless.log.names import parse_partition_directory
-from brokerless.text import format_bytes, show_name
-from brokerless.views.table import NOTHING, count_of, format_number, table
+from brokerless.text import count_of, format_bytes, show_name
+from brokerless.views.findings import finding_line, root_of
+from brokerless.views.table import NOTHING, format_number, table
 
 _COLUMNS = ("partition", "offsets after", "bytes cut", "segments deleted", "indexes rebuilt", "lost offsets", "records")
 _RIGHT = ("bytes cut", "segments deleted", "indexes rebuilt", "records")
@@ -47,7 +49,12 @@ def row(restart: Restart) -> dict[str, Any]:
         "rebuilt": list(restart.rebuilt),
         "emptied": list(restart.emptied),
         "unclosed": list(restart.unclosed),
+        "misled": [{"effect": each.effect, "file": each.finding.file} for each in restart.misled],
         "removed": list(restart.removed),
+        "replaced": [
+            {"file": file, "sizeInBytes": size, "offsets": [[first, end - 1] for first, end in spans]}
+            for file, size, spans in restart.replaced
+        ],
         "renamed": [list(pair) for pair in restart.renamed],
         "retention": None if restart.retention is None else _retention_row(restart.retention),
         "lostBytes": restart.lost_bytes,
@@ -55,6 +62,7 @@ def row(restart: Restart) -> dict[str, Any]:
         "lostRecords": restart.lost.records,
         "firstLostOffset": restart.lost.first_offset,
         "lastLostOffset": restart.lost.last_offset,
+        "effects": [each.row() for each in partition_effects(restart)],
     }
 
 
@@ -64,7 +72,7 @@ def _retention_row(retention: Retention) -> dict[str, Any]:
         "logStartOffset": retention.log_start_offset,
         "settings": dict(retention.settings),
         "defaults": list(retention.defaults),
-        "misread": list(retention.misread),
+        "misread": [each.file for each in retention.misread],
     }
 
 
@@ -121,6 +129,7 @@ def directory_row(restart: DirectoryRestart) -> dict[str, Any]:
         ],
         "lostPositions": [each.row() for each in restart.lost_positions],
         "kafkaVersion": restart.version,
+        "effects": [each.row() for each in directory_effects(restart)],
     }
 
 
@@ -131,20 +140,21 @@ def _cause(finding: Finding) -> dict[str, Any]:
 def directory_lines(restart: DirectoryRestart, shown: Collection[str] = ()) -> Iterator[str]:
     """Yield what a start does to a log directory, if it is anything but to load it. ``shown``: paths of partitions of
     which :func:`detail_lines` reports."""
+    root = root_of([restart.path])
     lines = [
-        *(line for each in restart.refused for line in (f"refused: {show_name(str(each))}", _remedy(each))),
+        *(line for each in restart.refused for line in (f"refused: {finding_line(each, root)}", _remedy(each))),
         *(line for each in _offline(restart) for line in each),
-        *(line for path, each in restart.stray.items() if path not in shown for line in _stray(path, each)),
-        *(line for path, each in restart.unserved.items() if path not in shown for line in _unserved(path, each)),
+        *(line for path, each in restart.stray.items() if path not in shown for line in _stray(path, each, root)),
+        *(line for path, each in restart.unserved.items() if path not in shown for line in _unserved(path, each, root)),
         *(f"begun empty: {_place(*place)}, which should be here and is not" for place in restart.created),
         *(f"deleted: {_name(path)} of {format_bytes(size)}, {_why_deleted(path)}" for path, size in restart.deleted),
         *(_promotion(path, replaced) for path, replaced in restart.promoted),
         *map(_overwriting, restart.overwritten),
         *map(_completion, restart.completed),
         *_positions(restart),
-        *(line for each in restart.warnings for line in (f"warning: {show_name(str(each))}", _remedy(each))),
+        *(line for each in restart.warnings for line in (f"warning: {finding_line(each, root)}", _remedy(each))),
     ]
-    if restart.unknown is not None:
+    if restart.unknown is not None and not any(each.kind == Kind.METADATA_MISSING for each in restart.warnings):
         lines.append(f"not known: which partitions become stray; {show_name(restart.unknown)}")
     if restart.restarts_cluster:
         text = "the log of the cluster's metadata is empty, and this node is the only voter: it begins a new cluster, "
@@ -160,18 +170,18 @@ def _remedy(cause: Finding | str) -> str:
 
 def _offline(restart: DirectoryRestart) -> Iterator[tuple[str, str]]:
     if restart.offline is not None:
-        yield f"offline: {show_name(str(restart.offline))}", _remedy(restart.offline)
+        yield f"offline: {finding_line(restart.offline, root_of([restart.path]))}", _remedy(restart.offline)
 
 
-def _stray(path: str, finding: Finding) -> tuple[str, str]:
-    text = f"stray: {_name(path)} is renamed to -stray, and its records are not served: {show_name(str(finding))}"
+def _stray(path: str, finding: Finding, root: str) -> tuple[str, str]:
+    text = f"stray: {_name(path)} is renamed to -stray, and its records are not served: {finding_line(finding, root)}"
     return text, _remedy(finding)
 
 
-def _unserved(path: str, finding: Finding) -> tuple[str, str]:
+def _unserved(path: str, finding: Finding, root: str) -> tuple[str, str]:
     gets = "may get" if finding.kind == Kind.DIRECTORY_ID_MISMATCH else "get"
     loaded = "is not loaded, and" if finding.kind == Kind.META_PROPERTIES_CORRUPT else "is loaded, but"
-    text = f"not served: {_name(path)} {loaded} clients {gets} nothing of it: {show_name(str(finding))}"
+    text = f"not served: {_name(path)} {loaded} clients {gets} nothing of it: {finding_line(finding, root)}"
     return text, _remedy(finding)
 
 
@@ -238,19 +248,21 @@ def detail_lines(restart: Restart) -> Iterator[str]:
         restart.removed,
         restart.renamed,
         restart.unclosed,
+        restart.misled,
         restart.retention,
     )
     if not any(changes) and not reasons.keys() - {"not-flushed"}:
         return
+    root = root_of([restart.path])
     yield f"\n{show_name(restart.path)}:"
     if restart.refused is not None:
         then = "ends" if restart.is_fatal else "ends, or takes the log directory offline where it has another one"
         yield f"  the broker cannot load it, and {then}: {show_name(restart.refused)}"
     if restart.refused_by is not None:
         yield f"  {_remedy(restart.refused_by)}"
-    for line in () if restart.stray is None else _stray(restart.path, restart.stray):
+    for line in () if restart.stray is None else _stray(restart.path, restart.stray, root):
         yield f"  {line}"
-    for line in () if restart.unserved is None else _unserved(restart.path, restart.unserved):
+    for line in () if restart.unserved is None else _unserved(restart.path, restart.unserved, root):
         yield f"  {line}"
     for file, bases in restart.split:
         text = f"splits {show_name(file)} into segments that begin at {', '.join(map(str, bases))}"
@@ -264,13 +276,23 @@ def detail_lines(restart: Restart) -> Iterator[str]:
         yield f"  deletes {_name(file)} of {format_number(size)} bytes, and its indexes"
     for text in restart.unclosed:
         yield f"  accepts the end of the log without recovery, as the stop was clean: {show_name(text)}"
+    for misled in restart.misled:
+        if misled.effect == "aborted-shown":
+            yield f"  gives aborted records to read_committed: {finding_line(misled.finding, root)}"
+            yield f"    {_remedy(misled.finding.kind)}"
     for file in restart.emptied:
         effect = "retention then goes by the time of the log file"
         if file.endswith(".index"):
             effect = "every read of this segment then begins at its start"
         yield f"  makes an empty {_name(file)}: {effect}"
+    for file, size, spans in restart.replaced:
+        offsets = ", ".join(f"{first}..{end - 1}" for first, end in spans)
+        text = f"deletes {_name(file)} of {format_number(size)} bytes, and no file that stays has offsets {offsets}"
+        yield f"  lost: {text}; copy the directory before the start (brokerless salvage takes all that is intact)"
+    lost = {PurePath(file).name for file, _, _ in restart.replaced}
     for name in restart.removed:
-        yield f"  deletes {show_name(name)}, left by an earlier stop"
+        if name not in lost:
+            yield f"  deletes {show_name(name)}, left by an earlier stop"
     for source, target in restart.renamed:
         yield f"  renames {show_name(source)} to {show_name(target)}"
     if restart.retention is not None:
@@ -279,12 +301,12 @@ def detail_lines(restart: Restart) -> Iterator[str]:
 
 def _retention(retention: Retention) -> str:
     segments = count_of(len(retention.segments), "segment")
-    deciding = [name for name in ("retention.ms", "retention.bytes") if retention.settings[name] != "-1"]
+    deciding = retention.deciding
     values = " and ".join(
         f"{name}={retention.settings[name]}{_DEFAULT if name in retention.defaults else ''}" for name in deciding
     )
     if retention.misread:
-        names = ", ".join(map(_name, retention.misread[:2]))
+        names = ", ".join(_name(each.file) for each in retention.misread[:2])
         names += f" and {len(retention.misread) - 2} more" if len(retention.misread) > 2 else ""
         return (
             f"lost: retention deletes {segments} of {format_bytes(retention.size)} some minutes later, up to offset "

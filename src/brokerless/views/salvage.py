@@ -10,8 +10,8 @@ from brokerless.jobs.recovered.losses import NOT_THERE, Loss
 from brokerless.jobs.salvage.carve import TOPIC, Carved
 from brokerless.jobs.salvage.job import SalvageResult
 from brokerless.log.storage.destination import Destination
-from brokerless.text import format_bytes
-from brokerless.views.table import NOTHING, count_of, format_number, table
+from brokerless.text import count_of, format_bytes
+from brokerless.views.table import NOTHING, format_number, table
 from brokerless.views.text import format_times
 
 _COLUMNS = ("partition", "offsets", "batches", "records", "size", "lost offsets", "damaged")

@@ -9,8 +9,8 @@ from typing import Any
 from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.estimate import Estimate
 from brokerless.jobs.size.result import TopicSize, monthly_cost
-from brokerless.text import format_bytes, show_name
-from brokerless.views.table import count_of, format_number, table
+from brokerless.text import count_of, format_bytes, show_name
+from brokerless.views.table import format_number, table
 
 _BEST, _HEAVIEST, _LONGEST = 6, 5, 40
 """Formats and codecs that are listed with their bytes in all; keys and so on; characters of a name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from brokerless.text import count_of
 from brokerless.views import screen
 
 NOTHING = "-"
@@ -95,11 +96,6 @@ def format_number(value: int | None) -> str:
 def format_offsets(first: int | None, last: int | None) -> str:
     """``0..699``: the first and last offset that there are; ``-`` for none."""
     return NOTHING if last is None else f"{NOTHING if first is None else first}..{last}"
-
-
-def count_of(number: int, name: str) -> str:
-    """``1 record``, ``1,234 records``."""
-    return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
 def segments_changed(name: str, before: Sequence[int], after: Sequence[int]) -> str:

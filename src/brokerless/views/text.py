@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator, Sequence
+from datetime import UTC, tzinfo
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from brokerless import arrow
+from brokerless import arrow, clock
 from brokerless.interchange.jsonl_writer import dumps
 from brokerless.text import show
 
@@ -20,7 +21,9 @@ _LARGE = 8 << 20
 _SLICE = 1 << 18
 
 
-def records(batch: pa.RecordBatch, controls: Sequence[Any] | None = None) -> Iterator[bytes]:
+def records(
+    batch: pa.RecordBatch, controls: Sequence[Any] | None = None, zone: tzinfo | None = None
+) -> Iterator[bytes]:
     """Lines of ``topic-partition`` (if known), offset, time, key, value and headers (if any), separated by tabs.
 
     Bytes that are no UTF-8, and characters that do not show, are escaped. ``controls``: for each row what is written in
@@ -29,7 +32,7 @@ def records(batch: pa.RecordBatch, controls: Sequence[Any] | None = None) -> Ite
     for start in range(0, batch.num_rows, _ROWS):
         part = batch.slice(start, _ROWS)
         columns = [part.column(name) for name in ("offset", "key", "value", "headers")]
-        times, places = format_times(arrow.integers(part.column("timestamp"))), _places(part)
+        times, places = format_times(arrow.integers(part.column("timestamp")), zone=zone), _places(part)
         shown = [None] * part.num_rows if controls is None else controls[start : start + _ROWS]
         large = part.nbytes > _LARGE
         lines: list[str] = []
@@ -49,11 +52,19 @@ def escape(value: bytes | None) -> str:
     return NULL if value is None else show(value.decode(errors="backslashreplace"))
 
 
-def format_times(times: Sequence[int | None], unit: Literal["s", "ms"] = "ms") -> list[str]:
-    """Milliseconds as ISO 8601 in UTC; ``-`` for null and for Kafka's -1, which means that there is none."""
+def format_times(times: Sequence[int | None], unit: Literal["s", "ms"] = "ms", zone: tzinfo | None = None) -> list[str]:
+    """Milliseconds as ISO 8601, in UTC or in ``zone``; ``-`` for null and for Kafka's -1, which means that there is
+    none."""
     known = np.array([-1 if time is None else time for time in times], np.int64)
     texts: list[str] = np.datetime_as_string(known.astype("datetime64[ms]"), unit=unit, casting="unsafe").tolist()
-    return [NONE if time is None or time == -1 else f"{text}Z" for time, text in zip(times, texts, strict=True)]
+    found = [NONE if time is None or time == -1 else f"{text}Z" for time, text in zip(times, texts, strict=True)]
+    if zone is None or zone is UTC:
+        return found
+    spec = "seconds" if unit == "s" else "milliseconds"
+    return [
+        text if time is None or time == -1 else clock.in_zone(time, zone, spec) or text
+        for time, text in zip(times, found, strict=True)
+    ]
 
 
 def _places(batch: pa.RecordBatch) -> list[str]:

@@ -110,7 +110,7 @@ def test_a_start_is_foreseen_of_a_brokers_own_directory(run: Run, tmp_path: Path
 
     assert start().startswith("a broker starts")
     (tmp_path / "disk" / "lost+found").mkdir()
-    assert start().startswith("a broker does not start here: ")
+    assert start().startswith("a broker does not start: ")
     assert "lost+found" in start()
     assert not [line for line in run("audit", tmp_path / "disk", "-t", "segments").lines if line.startswith("start ")]
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import base64
+import csv
+import io
+import json
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +56,7 @@ def test_a_template_writes_exact_bytes(run: Run, records: list[dict[str, Any]]) 
 def test_a_range_of_offsets_crosses_segments(run: Run, records: list[dict[str, Any]]) -> None:
     first, last = records[30]["offset"], records[-30]["offset"]
     assert offsets(run("cat", "--json", "--offset", f"{first}:{last}", PARTITION).json) == offsets(records)[30:-30]
-    assert offsets(run("cat", "--json", "-o", last, PARTITION).json) == offsets(records)[-30:]
+    assert offsets(run("cat", "--json", "--offset", last, PARTITION).json) == offsets(records)[-30:]
 
 
 def test_a_range_of_times_is_that_of_the_records_timestamps(run: Run, records: list[dict[str, Any]]) -> None:
@@ -179,7 +183,7 @@ def test_many_paths_do_not_depend_on_each_other(run: Run, records: list[dict[str
     ("arguments", "message"),
     [
         (["-f", "%q", PARTITION], "%t topic"),
-        (["-f", "%o", "--json", PARTITION], "--json and --template exclude each other"),
+        (["-f", "%o", "--json", PARTITION], "--json, --csv and --template exclude each other"),
         (["--offset", "x", PARTITION], "is not an offset"),
         (["--from", "x", PARTITION], "is not a time"),
         (["--limit", "-1", PARTITION], "--limit"),
@@ -294,3 +298,36 @@ def test_threads_print_what_one_prints(run: Run, options: list[str], monkeypatch
     one = run("cat", PARTITION, *options, "--jobs", 1)
     assert one.out.count(b"\n") > 8
     assert run("cat", PARTITION, *options, "--jobs", 3) == one
+
+
+def test_csv_has_a_header_and_the_same_records_as_json(run: Run, tmp_path: Path) -> None:
+    """Read by Python's csv; a file of -o has the same."""
+    line = ("cat", "demo/data", "-t", "orders", "-t", "payments", "--limit", 5)
+    found = list(csv.DictReader(io.StringIO(run(*line, "--csv").out.decode())))
+    expected = run(*line, "--json").json
+    assert [(row["topic"], int(row["partition"]), int(row["offset"])) for row in found] == [
+        (row["topic"], row["partition"], row["offset"]) for row in expected
+    ]
+    assert [row["value"] for row in found] == [row["value"] for row in expected]
+    assert [json.loads(row["headers"] or "[]") for row in found] == [row["headers"] for row in expected]
+    times = [datetime.fromisoformat(row["timestamp"]).timestamp() * 1000 for row in found]
+    assert [round(each) for each in times] == [row["timestamp"] for row in expected]
+    target = tmp_path / "orders.csv"
+    assert run(*line, "-o", target).out == b""
+    assert target.read_bytes() == run(*line, "--csv").out == run(*line, "-o", "csv").out
+    assert run(*line, "-o", tmp_path / "orders.jsonl").exit_code == 0
+    assert [json.loads(each) for each in (tmp_path / "orders.jsonl").read_text().splitlines()] == expected
+
+
+def test_no_file_is_left_where_nothing_can_be_read(run: Run, tmp_path: Path) -> None:
+    target = tmp_path / "orders.csv"
+    target.write_text("before")
+    assert run("cat", "nowhere", "-o", target).exit_code == 2
+    assert target.read_text() == "before"
+    assert run("cat", "demo/data", "-o", "42").exit_code == 2
+
+
+def test_times_are_typed_and_shown_in_a_zone(run: Run) -> None:
+    line = ("cat", "demo/data", "-t", "orders", "--key", "o-100348")
+    (row, _) = run(*line, "--from", "2026-11-20 13:00", "--until", "2026-11-20 13:15", "--timezone", "+01:00").lines
+    assert row.split("\t")[2] == "2026-11-20T13:08:12.001+01:00"

@@ -9,7 +9,7 @@ from tests.cli.conftest import Run
 from tests.golden import broker_data
 
 import brokerless
-from brokerless.jobs.cluster.job import SCHEMAS
+from brokerless.clusters.description import SCHEMAS
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 
@@ -55,7 +55,7 @@ def test_acls_have_kafkas_names_beside_their_codes(run: Run, tmp_path: Path) -> 
 def test_findings_are_printed_and_are_an_exit_code(run: Run) -> None:
     result = run("cluster", broker_data("old-formats"))
     assert result.exit_code == 1
-    assert "no disk has a replica of the cluster's metadata" in result.lines[-1]
+    assert "there is no __cluster_metadata here" in result.lines[-1]
     assert run("cluster", broker_data("old-formats"), "--json").json[-1]["kind"] == "metadata-missing"
 
 

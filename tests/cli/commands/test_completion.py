@@ -34,7 +34,7 @@ LINES = [
     ("brokerless c", {"carve", "cat", "cluster", "compact", "completion", "convert"}),
     ("brokerless help rest", {"restart", "restore"}),
     ("brokerless completion ", {"bash", "zsh", "fish"}),
-    ("brokerless cat --t", {"--tail", "--template", "--topic"}),
+    ("brokerless cat --t", {"--tail", "--template", "--timezone", "--topic"}),
     ("brokerless convert --codec ", {"none", "gzip", "snappy", "lz4", "zstd"}),
     ("brokerless export --compression z", {"zstd"}),
     ("brokerless audit --min-severity ", {"info", "warning", "error"}),

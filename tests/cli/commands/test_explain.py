@@ -117,3 +117,10 @@ def test_what_cannot_be_explained_is_refused(run: Run, arguments: list[object], 
     result = run("explain", *arguments)
     assert result.exit_code == 2
     assert message in result.err
+
+
+def test_of_a_partition_s_directory_the_segment_that_has_an_offset_is_explained(run: Run) -> None:
+    found = run("explain", "demo/data/orders-0", "--offset", 700, "--records", 1)
+    segment = "demo/data/orders-0/00000000000000000656.log"
+    assert found.out == run("explain", segment, "--offset", 700, "--records", 1).out
+    assert run("explain", "demo/data", "--offset", 1).exit_code == 2

@@ -36,7 +36,7 @@ def test_what_is_left_out_is_said_in_a_last_line(run: Run, tmp_path: Path) -> No
         shutil.copytree(broker_data("clean") / "segments-0", tmp_path / each)
     result = run("ls", tmp_path)
     assert result.lines[-1] == "(left out: 1 delete, 1 stray; --include delete,stray lists them)"
-    assert len(run("ls", tmp_path, "--include", "delete,stray").lines) == 4
+    assert len(run("ls", tmp_path, "--include", "delete,stray").lines) == 6  # two of them say how long they stay
     assert len(run("ls", tmp_path, "--json").json) == 1
     assert len(run("ls", tmp_path / "segments-0").lines) == 2
 

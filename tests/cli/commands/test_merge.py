@@ -15,7 +15,7 @@ def test_people_get_tables_of_partitions_copies_and_divergences_and_a_sum(run: R
     assert not result.err
     names = [line.split()[0] for line in result.lines if line]
     assert names == ["partition", "orders-0", "partition", *["orders-0"] * 3, "partition", *["orders-0"] * 2, "1"]
-    leading = [line for line in result.lines if f"{DISKS[2]}/orders-0 *" in line]
+    leading = [line for line in result.lines if f" {DISKS[2].name}/orders-0 *" in line]
     assert len(leading) == 1
     assert result.lines[-1].endswith(f"written to {tmp_path / 'merged'}")
     assert run("verify", tmp_path / "merged").lines == ["0 errors, 0 warnings"]

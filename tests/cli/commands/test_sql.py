@@ -361,15 +361,6 @@ def wait_until_busy(pid: int) -> None:
         time.sleep(0.05)
 
 
-def test_in_a_notebook_without_widgets_duckdb_shows_no_progress(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DuckDB refuses the setting there."""
-    refused = "SET allow_unsigned_extensions = true"
-    with pytest.raises(duckdb.InvalidInputException):
-        duckdb.connect().execute(refused)
-    monkeypatch.setattr("brokerless.sql.session._NO_PROGRESS", refused)
-    assert run("sql", "SELECT 1 AS a", DEMO, "--json").json == [{"a": 1}]
-
-
 def test_a_terminal_gets_no_control_characters_in_csv() -> None:
     query = "SELECT chr(27) || ']0;t' || chr(7) AS \"a" + chr(27) + "b\", chr(8238) AS c, 'x' || chr(10) || 'y' AS d"
     found = b"".join(lines_of([], pa.schema([]), "csv"))

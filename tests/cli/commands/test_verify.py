@@ -14,6 +14,9 @@ from tests.cli.conftest import Run
 from tests.examples import some_quick
 from tests.golden import CONSUMERS_THROW, broker_data, cases
 
+from brokerless.log import names
+from brokerless.log.storage.directory_lock import NO_BROKER
+
 
 def test_what_a_broker_left_at_a_clean_shutdown_is_intact(run: Run) -> None:
     result = run("verify", broker_data("clean"))
@@ -43,16 +46,40 @@ def test_there_is_an_error_where_kafka_throws_first_and_else_none(run: Run, cate
     assert result.exit_code == (1 if any(each["severity"] == "error" for each in result.json) else 0)
 
 
-def test_for_people_each_finding_is_a_line(run: Run) -> None:
-    result = run("verify", broker_data("unclean"))
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A killed broker's directory, with the mark of a clean stop: no broker recovers the zeros in it."""
+    path = tmp_path_factory.mktemp("damaged") / "data"
+    shutil.copytree(broker_data("unclean"), path)
+    (path / names.CLEAN_SHUTDOWN).write_bytes(NO_BROKER)
+    return path
+
+
+def test_zeros_that_a_recovery_cuts_off_are_no_damage_to_verify_and_audit(run: Run, damaged: Path) -> None:
+    """A killed broker's, with log.preallocate."""
+    for data, severity in ((broker_data("unclean"), "info"), (damaged, "error")):
+        verified, audited = (
+            [(each["severity"], each["position"]) for each in run(*line, data).json if each["kind"] == "zero-tail"]
+            for line in (("verify", "--json"), ("audit", "--json"))
+        )
+        assert verified == audited
+        assert [each for each, _ in verified] == [severity]
+    lost = next(line for line in run("audit", broker_data("unclean")).lines if line.startswith("lost"))
+    assert lost.split() == ["lost", "nothing"]
+    lone = next(each["file"] for each in run("verify", "--json", damaged).json if each["kind"] == "zero-tail")
+    assert run("verify", lone).exit_code == 1  # of a file by itself nothing is known
+
+
+def test_for_people_each_finding_is_a_line(run: Run, damaged: Path) -> None:
+    result = run("verify", damaged)
     summary, *findings = result.lines
     assert result.exit_code == 1
     assert any(line.startswith("error ") for line in findings)
     assert summary == "1 error, 1 warning"
 
 
-def test_an_unreadable_path_does_not_hide_the_others(run: Run) -> None:
-    result = run("verify", "--json", "nowhere", broker_data("unclean"))
+def test_an_unreadable_path_does_not_hide_the_others(run: Run, damaged: Path) -> None:
+    result = run("verify", "--json", "nowhere", damaged)
     assert result.exit_code == 2
     assert any(finding["severity"] == "error" for finding in result.json)
 
@@ -165,12 +192,14 @@ def test_findings_that_say_the_same_are_one_line_with_their_count_and_the_last_p
     assert result.lines[0] == "20 errors, 0 warnings"
     assert result.lines[1].startswith("records   damaged or missing in 0.log, 1.log, ")
     (shown,) = (line for line in result.lines if line.startswith("error "))
-    assert shown.startswith(f"error    {paths[0]}, position 0: ")
-    assert shown.endswith(f"(20 times in 20 files; the last: {paths[19]}, position 0)")
+    assert shown.startswith("error    0.log, position 0: ")
+    assert shown.endswith("(20 times in 20 files; the last: 19.log, position 0)")
     assert result.lines[-1].startswith("info ")
     assert len(run("verify", "--json", *paths).json) == 21
     each = run("verify", "--all", *paths).lines
-    assert [line.split(",")[0].split()[-1] for line in each if line.startswith("error ")] == list(map(str, paths[:20]))
+    assert [line.split(",")[0].split()[-1] for line in each if line.startswith("error ")] == [
+        each.name for each in paths[:20]
+    ]
 
 
 def test_of_a_kind_that_says_something_else_each_time_the_first_few_are_shown(run: Run, tmp_path: Path) -> None:
@@ -188,8 +217,8 @@ def test_of_a_kind_that_says_something_else_each_time_the_first_few_are_shown(ru
     assert lines[-1].strip() == "... and 3 more of this kind (offset-gap), 8 in 1 file; the last: x.log, position 7"
 
 
-def test_only_what_is_bad_enough_is_shown_and_quietly_only_the_summary(run: Run) -> None:
-    data = broker_data("unclean")
+def test_only_what_is_bad_enough_is_shown_and_quietly_only_the_summary(run: Run, damaged: Path) -> None:
+    data = damaged
     shown = [line.split()[0] for line in run("verify", "--min-severity", "error", data).lines]
     assert shown == ["1", "records", "error"]
     severities = {finding["severity"] for finding in run("verify", "--json", "--min-severity", "warning", data).json}
@@ -203,7 +232,7 @@ def test_only_what_is_bad_enough_is_shown_and_quietly_only_the_summary(run: Run)
 
 def test_audit_shows_as_little(run: Run) -> None:
     data = broker_data("unclean")
-    assert [line.split()[0] for line in run("audit", "-q", data).lines[1:]] == ["read", "lost", "start"]
+    assert [line.split()[0] for line in run("audit", "-q", data).lines[1:]] == ["read", "lost", "start", "retention"]
     assert all(each["severity"] != "info" for each in run("audit", "--json", "--min-severity", "warning", data).json)
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from base64 import b64decode
 from dataclasses import dataclass
 from functools import cache
 
-from tests.archive import QUICK
 from tests.kafka import jars
 
 
@@ -24,11 +22,7 @@ class Made:
 @cache
 def made() -> tuple[Made, ...]:
     """All that ``ConnectRecords.java`` makes, in its order."""
-    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    path = str(jars.connect_jars() / "*")
-    command = [jars.java(), *QUICK, quiet, "-cp", path, str(jars.CONNECT_RECORDS)]
-    done = subprocess.run(command, capture_output=True, timeout=120, check=False)
-    lines = [line.split("\t") for line in jars.check(done).decode().splitlines()]
+    lines = [line.split("\t") for line in jars.run_with_connect(jars.CONNECT_RECORDS).decode().splitlines()]
     return tuple(
         Made(table, b64decode(key), None if value == "-" else b64decode(value), b64decode(says).decode())
         for table, key, value, says in lines

@@ -51,7 +51,7 @@ def test_the_state_of_a_snapshot_is_the_state_that_it_was_written_of(directory: 
 
 def test_a_version_that_cannot_express_something_is_refused_by_name() -> None:
     user = {"name": "alice", "mechanism": 1, "salt": "", "storedKey": "", "serverKey": "", "iterations": 4096}
-    with pytest.raises(UsageError, match=r"\(10\) cannot express SCRAM users; give --metadata-version 3\.5-IV2"):
+    with pytest.raises(UsageError, match=r"\(10\) cannot express SCRAM users; give metadata_version=3\.5-IV2"):
         list(cluster_records(Cluster(users={("alice", 1): user}), 10))
     assert list(cluster_records(Cluster(users={("alice", 1): user}), 11))
     token = Cluster(tokens={"t": {}})

@@ -7,18 +7,15 @@ all events, decoded by Kafka's RemoteLogMetadataSerde (4.4.0).
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import shutil
-import tarfile
 from pathlib import Path
 from typing import Any
 
-import zstandard
 from tests.golden import CACHE
 from tests.internals.written import batch
 from tests.log.tiered import golden
-from tests.once import made_once
+from tests.once import unpacked_once
 
 from brokerless.internals.message_encoder import encode, unsigned_varint
 from brokerless.internals.messages import messages
@@ -31,16 +28,7 @@ TOPIC = "__remote_log_metadata"
 @functools.cache
 def metadata() -> Path:
     """The unpacked archive, which tests do not change."""
-    archive = ARCHIVE.read_bytes()
-
-    def unpack(target: Path) -> None:
-        with (
-            zstandard.ZstdDecompressor().stream_reader(archive) as stream,
-            tarfile.open(fileobj=stream, mode="r|") as tar,
-        ):
-            tar.extractall(target, filter="data")
-
-    return made_once(CACHE.with_name("golden-tiered") / hashlib.sha256(archive).hexdigest()[:16], unpack)
+    return unpacked_once(ARCHIVE, CACHE.with_name("golden-tiered"))
 
 
 def events(set_: str) -> list[dict[str, Any]]:

@@ -14,12 +14,12 @@ from tests.internals.remote.metadata import broker_directory
 
 import brokerless
 from brokerless.cli import main
+from brokerless.clusters.epoch_checks import LeaderEpochCheck, check_epochs, check_leader_epochs
+from brokerless.clusters.start.directories import plan_directories
 from brokerless.findings import Finding, Kind
 from brokerless.internals.remote import unread_segments
 from brokerless.internals.remote.leader_epochs import check_remote_epochs
 from brokerless.internals.remote.segment_metadata import RemoteMetadata
-from brokerless.jobs.epoch_checks import LeaderEpochCheck, check_epochs, check_leader_epochs
-from brokerless.jobs.restart.job import plan_directories
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import OnDamage, PartitionReader

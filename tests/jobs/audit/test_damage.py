@@ -12,9 +12,9 @@ from tests.examples import some_quick
 from tests.jobs.audit.test_job import NOW, audit, copy_of
 from tests.random_damage import damage_at_random
 
+from brokerless.clusters.directory_state import load_directory_state
+from brokerless.clusters.start.job import StartAt, plan_restart
 from brokerless.errors import UnreadableError
-from brokerless.jobs.directory_state import load_directory_state
-from brokerless.jobs.restart.job import plan_restart
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 
@@ -47,7 +47,9 @@ def test_whatever_is_done_to_a_partition(name: str, tmp_path: Path) -> None:
         for clean in (True, False):
             with contextlib.suppress(UnreadableError):
                 (partition,) = directory.partitions
-                restart = plan_restart(partition, load_directory_state(directory).of(partition), NOW, clean=clean)
+                restart = plan_restart(
+                    partition, load_directory_state(directory).of(partition), StartAt(now_ms=NOW), clean=clean
+                )
                 assert restart.refused or restart.log_start_offset <= restart.log_end_offset
                 assert all(each.kept < each.size == len(damaged[Path(each.file).name]) for each in restart.cut)
         assert contents(copy.directory) == damaged

@@ -11,9 +11,9 @@ from tests.described import undescribed
 from tests.golden import broker_data
 from tests.internals.written import append_values
 
+from brokerless.clusters.directory_state import load_directory_state
 from brokerless.internals.metadata.records import encode_record
 from brokerless.jobs.audit.job import audit_directory, audit_partitions
-from brokerless.jobs.directory_state import load_directory_state
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 
@@ -45,11 +45,15 @@ def findings(path: Path) -> set[tuple[str, str, str]]:
 CHANGES: dict[str, tuple[Callable[[Path], object], set[tuple[str, str, str]]]] = {
     "foreign-directory": (
         lambda path: (path / "streaming-output").mkdir(),
-        {("warning", "directory-name", "streaming-output")},
+        {("error", "directory-name", "streaming-output")},
     ),
     "no-partition-metadata": (
         lambda path: (path / "segments-0/partition.metadata").unlink(),
-        {("warning", "partition-metadata-missing", "segments-0")},
+        {
+            ("error", "partition-metadata-missing", "partition.metadata"),
+            ("error", "partition-missing", "data"),
+            ("warning", "position-past-end", "data"),
+        },
     ),
     "empty-partition-metadata": (
         lambda path: (path / "segments-0/partition.metadata").write_bytes(b""),
@@ -65,11 +69,11 @@ CHANGES: dict[str, tuple[Callable[[Path], object], set[tuple[str, str, str]]]] =
     ),
     "setting-of-an-older-version": (
         lambda path: append_values(path, encode_record("CONFIG_RECORD", 0, SMALL_SEGMENTS)),
-        {("warning", "setting-refused", KRAFT)},
+        {("error", "setting-refused", KRAFT)},
     ),
     "empty-meta-properties": (
         lambda path: (path / "meta.properties").write_bytes(b""),
-        {("warning", "meta-properties-incomplete", "meta.properties")},
+        {("error", "meta-properties-incomplete", "meta.properties")},
     ),
 }
 

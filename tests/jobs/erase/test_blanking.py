@@ -172,7 +172,7 @@ def test_both_find_a_value_that_somebody_with_the_key_put_back(
     ("value", "reason"),
     [
         (b"\0\0\0\0\1\x02", "is not as its schema says (the payload is cut off)"),
-        (b"\0\0\0\3\xe7\x02", "has a schema that is not known, confluent id 999: give it as --schemas PATH"),
+        (b"\0\0\0\3\xe7\x02", "has a schema that is not known, confluent id 999: give it as schemas=PATH"),
         (b"\xff\xfe", "is not JSON"),
     ],
 )
@@ -206,7 +206,7 @@ def test_formats_that_there_are_not_and_schemas_without_fields_are_refused(tmp_p
     with pytest.raises(UsageError, match="'xml' is none of auto"):
         Blanking(("a",), "xml")
     source = write_log(tmp_path / "from", {"people": [(b"ada", b"{}")]})
-    with pytest.raises(UsageError, match="use --blank-fields"):
+    with pytest.raises(UsageError, match="use blank_fields="):
         brokerless.open(source).erase(tmp_path / "to", keys=["ada"], blank=True, value_format="avro")
 
 

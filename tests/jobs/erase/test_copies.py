@@ -10,8 +10,8 @@ import pytest
 from tests.golden import broker_data
 
 import brokerless
-from brokerless.api import jobs as api_jobs
 from brokerless.cli import main
+from brokerless.clusters import listing
 from brokerless.views.proof_page import proof_page
 
 UNIQUE = "0123456789abcdef0123456789abcdef"
@@ -36,7 +36,7 @@ def source(tmp_path: Path) -> Path:
 def test_all_kinds_of_places_are_told(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api_jobs, "read_setting", lambda directory, topic, name: "true")
+    monkeypatch.setattr(listing, "read_setting", lambda directory, topic, name: "true")
     (key,) = {
         row["key"] for row in brokerless.open(source / NAME).records(["offset", "key"]).read_all().to_pylist()[:1]
     }

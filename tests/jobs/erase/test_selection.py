@@ -61,7 +61,7 @@ def test_by_a_condition_on_the_columns_and_on_json(tmp_path: Path) -> None:
 
 
 def test_a_wrong_condition_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--where: .*nothing_of_this_name"):
+    with pytest.raises(UsageError, match=r"where: .*nothing_of_this_name"):
         brokerless.open(DATA).erase(tmp_path / "to", where="nothing_of_this_name = 1")
     assert not (tmp_path / "to").exists()
 

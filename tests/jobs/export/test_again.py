@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from brokerless.jobs.export.job import Export, export, plan
 from brokerless.jobs.export.tasks import ExportForm
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
+from brokerless.table_formats import export_state
 
 
 def test_a_second_run_writes_nothing(tmp_path: Path) -> None:
@@ -168,6 +170,62 @@ def test_another_topic_another_layout_and_another_isolation_are_refused(tmp_path
     refused(tmp_path / "a" / "t-0", out, "isolation read_uncommitted; go on so", Export(isolation="read_committed"))
     same = partition(tmp_path / "c" / "t-0", batch(0).tobytes() + batch(1).tobytes(), None)  # a copy that lost its ID
     exported(same, out)
+    assert [row["offset"] for row in table(out)] == [0, 1]
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta", "iceberg"])
+def test_a_topic_that_was_made_again_without_ids_is_refused(form: ExportForm, tmp_path: Path) -> None:
+    """The records of a log without ``partition.metadata`` tell: at an offset that was exported is another one."""
+    out, settings = tmp_path / "out", Export(form=form)
+    log = [batch(offset, 10).tobytes() for offset in range(0, 100, 10)]
+    exported(partition(tmp_path / "a" / "t-0", b"".join(log), None), out, settings)
+    again = [batch(offset, 10, 1_700_000_000_000).tobytes() for offset in range(0, 150, 10)]
+    refused(
+        partition(tmp_path / "b" / "t-0", b"".join(again), None), out,
+        r"b/t-0: at offset 99 was a record of 2020-09-13T12:26:40\.009Z when it was read, and is another one now, of "
+        r"2023-11-14T22:13:20\.009Z: the topic was deleted and made again, or .* export it to another directory",
+        settings,
+    )  # fmt: skip
+    grown = [*log, batch(100, 10).tobytes()]
+    (result,) = exported(partition(tmp_path / "a" / "t-0", b"".join(grown), None), out, settings)
+    assert (result.start_offset, result.next_offset) == (100, 110)
+
+
+def test_a_topic_without_ids_in_its_directories_has_that_of_the_metadata(tmp_path: Path) -> None:
+    """A partition that lost its ``partition.metadata`` by a power cut, beside the cluster's metadata."""
+    data, out = tmp_path / "data", tmp_path / "out"
+    shutil.copytree(broker_data("clean"), data)
+    (source,) = [each for each in data.iterdir() if each.name == "segments-0"]
+    exported(source, out)
+    known = export_state.load(Location.of(out), "segments")
+    assert known is not None
+    assert known.topic_id is not None
+    (source / "partition.metadata").unlink()
+    again = Path(str(out) + "-2")
+    exported(source, again)
+    assert export_state.load(Location.of(again), "segments") == known
+
+
+@pytest.mark.parametrize("timestamp", [-1, -62_135_596_800_000, 0])
+def test_a_last_record_of_any_time_and_no_epoch_is_kept(timestamp: int, tmp_path: Path) -> None:
+    """No timestamp, Go's zero time, and 1970."""
+    log = [batch(each, 1, timestamp, epoch=-1).tobytes() for each in range(3)]
+    out = tmp_path / "out"
+    findings: list[Finding] = []
+    for count in (1, 2, 3):
+        exported(partition(tmp_path / "t-0", b"".join(log[:count]), None), out, found=findings)
+    assert {each.kind for each in findings} <= {"timestamp-before-1970"}  # which load does not take
+    assert [row["offset"] for row in table(out)] == [0, 1, 2]
+
+
+def test_a_ledger_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    exported(partition(tmp_path / "t-0", batch(0).tobytes(), None), out)
+    ledger = out / "topic=t" / "_brokerless.json"
+    document = json.loads(ledger.read_text())
+    del document["partitions"]["0"]["last"]
+    ledger.write_text(json.dumps(document))
+    exported(partition(tmp_path / "t-0", batch(0).tobytes() + batch(1).tobytes(), None), out)
     assert [row["offset"] for row in table(out)] == [0, 1]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.golden import case, cases, of_type
+from tests.golden import broker_data, case, cases, of_type
 from tests.jobs.exports import exported, partition, raw, table
 from tests.jobs.pipeline.works import table_offsets
 from tests.log.whole_batches import batch, shifted
@@ -221,6 +221,19 @@ def test_a_broker_that_runs_may_be_in_the_middle_of_a_batch(tmp_path: Path) -> N
         exported(source, tmp_path / out)
         assert [row["offset"] for row in table(tmp_path / out)] == [0, 1]
         partition(tmp_path / "data" / "t-0", batch(0).tobytes() + batch(1).tobytes()[:-1])
+
+
+def test_all_but_a_log_that_is_missing_beside_its_indexes_is_exported(tmp_path: Path) -> None:
+    path = Path(shutil.copytree(broker_data("clean") / "segments-0", tmp_path / "disk" / "segments-0"))
+    bases = sorted(int(each.stem) for each in path.glob("*.log"))
+    (path / f"{bases[1]:020}.log").unlink()
+    findings: list[Finding] = []
+    exported(path, tmp_path / "to", found=findings)
+    assert [each.kind for each in findings] == ["missing-log", "missing-log", "missing-segment"]
+    offsets = table_offsets(tmp_path / "to", "segments", 0).tolist()
+    assert {each for each in offsets if each < bases[1]}
+    assert {each for each in offsets if each >= bases[2]}
+    assert not {each for each in offsets if bases[1] <= each < bases[2]}
 
 
 @pytest.mark.parametrize("text", [b"yes", b"hello world " * 400], ids=["short", "long"])

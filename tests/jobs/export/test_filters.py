@@ -32,7 +32,7 @@ from tests.jobs.tables import FORMATS, avro, delta, exported, iceberg, log_of
 import brokerless
 from brokerless.sql.files import write_result
 from brokerless.table_formats.catalog import TableFormat
-from brokerless.table_formats.delta import BOUNDED
+from brokerless.table_formats.delta.tables import BOUNDED
 from brokerless.typed.topic_type import Decoding
 
 pytestmark = pytest.mark.xdist_group("exported")

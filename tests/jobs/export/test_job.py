@@ -18,6 +18,7 @@ from tests.golden import broker_data, broker_expected, json_lines, of_type
 from tests.jobs.exports import exported, facts, listing, partition, table
 from tests.log.whole_batches import batch
 
+from brokerless.findings import Finding
 from brokerless.jobs.export.job import Export, ExportedPartition, export, plan, run
 from brokerless.kafka_names import COMPRESSION_TYPES
 from brokerless.log.directory import resolve
@@ -107,7 +108,9 @@ def test_records_without_a_date_are_in_hives_partition_for_null(tmp_path: Path) 
     times = [-1, 0, -62_135_596_800_001, 253_402_300_800_000, -62_135_596_800_000, 253_402_300_799_999, DAY - 1, DAY]
     log = b"".join(batch(offset, timestamp=each).tobytes() for offset, each in enumerate(times))
     source = partition(tmp_path / "t-0", log)
-    exported(source, tmp_path / "out", Export(by_date=True))
+    findings: list[Finding] = []
+    exported(source, tmp_path / "out", Export(by_date=True), findings)
+    assert [each.kind for each in findings] == ["timestamp-before-1970"]
     found = {path.parent.name: pq.read_table(path, partitioning=None) for path in (tmp_path / "out").rglob("*.parquet")}
     offsets = {name: each.column("offset").to_pylist() for name, each in found.items()}
     assert offsets == {

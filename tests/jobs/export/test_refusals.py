@@ -174,7 +174,9 @@ def test_json_has_the_others(tmp_path: Path, run: Run) -> None:  # noqa: F811
 
 def test_remedies() -> None:
     full, right = os.strerror(errno.ENOSPC), os.strerror(errno.EACCES)
-    assert reason_of(UnwritableError(f"/x: {full}")).startswith(f"/x: {full}; make room there; the next run goes on")
+    assert reason_of(UnwritableError(f"/x: {full}")).startswith(
+        f"/x: {full}; make room on this disk, and do this again; the next"
+    )
     assert "let this user write there" in reason_of(PermissionError(errno.EACCES, right))
     once = reason_of(UnwritableError(f"/x: {full}"))
     assert reason_of(UnwritableError(once)) == reason_of(RefusedTopicError("t", once)) == once

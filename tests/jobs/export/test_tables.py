@@ -8,13 +8,14 @@ import os
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from google.protobuf.timestamp_pb2 import Timestamp
 from tests.golden import broker_data, broker_expected, json_lines, of_type
 from tests.jobs.export.test_job import as_expected
 from tests.jobs.tables import DAY, FORMATS, READERS, Rows, avro, delta, exported, iceberg, log_of, table
@@ -28,9 +29,9 @@ from brokerless.jobs.export.plan import ExportPlan
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from brokerless.table_formats.catalog import Catalog, TableFormat, table_name
-from brokerless.table_formats.delta import DeltaTables
+from brokerless.table_formats.delta.tables import DeltaTables
 from brokerless.table_formats.export_state import ExportState
-from brokerless.table_formats.iceberg import IcebergTables
+from brokerless.table_formats.iceberg.tables import IcebergTables
 from brokerless.table_formats.store import open_store
 from brokerless.typed.topic_type import Decoding
 
@@ -146,6 +147,32 @@ def test_a_field_with_another_name_goes_on_in_the_column_that_an_alias_names(for
         found = [row["value"] for row in read(to, "orders", form)]
         assert [row["name"] for row in found] == ["a", "b", "c", "d", "e"]
         assert set(found[-1]) == {"name", "new"}
+
+
+@each_format
+def test_a_new_field_with_the_name_of_one_that_was_renamed_is_another_column(form: TableFormat, tmp_path: Path) -> None:
+    def record(version: int, *fields: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "record", "name": "R", "doc": str(version), "fields": list(fields)}
+
+    v1 = record(1, {"name": "a", "type": "int"})
+    renamed = {"name": "b", "type": "int", "aliases": ["a"]}
+    v2 = record(2, renamed)
+    v3 = record(3, renamed, {"name": "a", "type": "string", "default": "new"})
+    to, source = tmp_path / "out", tmp_path / "orders-0"
+    values = [avro(v1, 1, {"a": 1}), avro(v2, 2, {"b": 2}), avro(v3, 3, {"b": 3, "a": "x"})]
+    for night, (value, schema) in enumerate(zip(values, (v1, v2, v3), strict=True)):
+        log_of(source, [value], first=night)
+        exported(source, to, form, decoding=Decoding(schemas(tmp_path / "schemas", **{f"_{night + 1}": schema})))
+    log_of(source, [avro(v1, 1, {"a": 4})], first=3)
+    exported(source, to, form, decoding=Decoding(str(tmp_path / "schemas")))
+    exported(source, tmp_path / "once", form, decoding=Decoding(str(tmp_path / "schemas")))
+    for read in READERS:
+        found = [row["value"] for row in read(to, "orders", form)]
+        assert [(row["a"], row["a_2"]) for row in found] == [(1, None), (2, None), (3, "x"), (4, None)]
+        found = [row["value"] for row in read(tmp_path / "once", "orders", form)]
+        assert [(row["b"], row["a"]) for row in found] == [(1, "new"), (2, "new"), (3, "x"), (4, "new")]
+    states = [json.loads(each).get("valuesNamedBy") for each in states_of(to, "orders", form)]
+    assert states == [None, [1, 2], [1, 2, 3], [1, 2, 3]]
 
 
 @each_format
@@ -391,7 +418,9 @@ def test_times_that_a_table_cannot_have_are_kept_beside(form: TableFormat, tmp_p
     source, to = tmp_path / "orders-0", tmp_path / "out"
     for offset, each in enumerate(times):
         log_of(source, [b"a"], first=offset, start_ms=each - offset * DAY // 4)
-    exported(source, to, form)
+    findings: list[Finding] = []
+    exported(source, to, form, findings)
+    assert {each.kind for each in findings} == {"timestamp-before-1970"}  # which load does not take
     found = [row["kafka"] for row in table(to, "orders", form)]
     assert [row["timestampRaw"] for row in found] == [-1, 253_402_300_800_000, None, None, (1 << 63) - 1, None]
     assert [row["timestamp"] and row["timestamp"].isoformat() for row in found] == [
@@ -413,8 +442,43 @@ def test_times_finer_than_microseconds_are_cut_and_keep_their_bytes(form: TableF
     cut = datetime(2023, 11, 14, 22, 13, 20, 1, UTC)
     assert [row["value"]["at"] for row in found] == [[cut], [datetime(1970, 1, 1, 0, 0, 0, 5, UTC), cut], []]
     assert [row["valueRaw"] for row in found] == [None, values[1], None]
-    assert "microseconds" in found[1]["valueError"]
+    assert found[1]["valueError"] == "field at[]: what is finer than a microsecond is left out"
     assert [(each.kind, each.offset) for each in findings] == [("value-not-decoded", 1)]
+
+
+EARLIEST, LATEST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, UTC)
+YEARS = [EARLIEST, *(datetime(each, 1, 1, tzinfo=UTC) for each in (1600, 1677, 1678, 1969, 2262, 2263, 9999)), LATEST]
+
+
+@each_format
+def test_times_that_nanoseconds_do_not_hold_are_there_as_a_table_has_microseconds(
+    form: TableFormat, tmp_path: Path
+) -> None:
+    proto = (
+        'syntax = "proto3"; import "google/protobuf/timestamp.proto"; message M { google.protobuf.Timestamp at = 1; }'
+    )
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas" / "1.proto").write_text(proto)
+    times = [_timestamp(each, each.microsecond * 1000) for each in YEARS]
+    times += [_timestamp(LATEST, 999_999_999), Timestamp(seconds=-62_135_596_801), Timestamp(seconds=(1 << 63) - 1)]
+    bodies = [each.SerializeToString() for each in times]
+    values = [b"\0\0\0\0\1\0\x0a" + bytes([len(each)]) + each for each in bodies]
+    source, to, findings = log_of(tmp_path / "orders-0", values), tmp_path / "out", list[Finding]()
+    exported(source, to, form, findings, decoding=Decoding(str(tmp_path / "schemas")))
+    for read in READERS:
+        assert [row["value"]["at"] for row in read(to, "orders", form)] == [*YEARS, LATEST, None, None]
+    found = table(to, "orders", form)
+    assert [row["valueRaw"] for row in found] == [None] * len(YEARS) + values[len(YEARS) :]
+    assert [row["valueError"] for row in found[len(YEARS) :]] == [
+        "field at: what is finer than a microsecond is left out",
+        "field at: a timestamp outside of the years 1 to 9999 is left out",
+        "field at: a time that timestamp[us, tz=UTC] does not hold is left out",
+    ]
+    assert [each.offset for each in findings] == [9, 10, 11]
+
+
+def _timestamp(at: datetime, nanos: int) -> Timestamp:
+    return Timestamp(seconds=(at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1), nanos=nanos)
 
 
 @each_format

@@ -34,7 +34,7 @@ from brokerless.typed.decode import decode_batch
 from brokerless.typed.protobuf.files import message_types
 from brokerless.typed.registry import Registry, Schema
 from brokerless.typed.resolve import resolve_topic
-from brokerless.typed.topic_type import Decoding
+from brokerless.typed.topic_type import Decoding, KnownColumn
 
 pytestmark = pytest.mark.xdist_group("exported")
 EPOCH = datetime(1970, 1, 1)
@@ -194,7 +194,7 @@ def run(form: TableFormat, cases: list[Case], table: pa.Schema | None) -> tuple[
         "headers": pa.array([[]] * count, HEADERS),
     }  # fmt: skip
     batch = pa.RecordBatch.from_arrays([columns[each.name].cast(each.type) for each in SCHEMA], schema=SCHEMA)
-    known = None if table is None else {name: table.field(name).type for name in ("key", "value")}
+    known = None if table is None else {name: KnownColumn(table.field(name).type) for name in ("key", "value")}
     decoding = Decoding(value_format="json" if cases[0].schema is None else "auto")
     found = resolve_topic("t", [], decoding, registry, batches=[batch], known=known).with_nulls()
     wanted = table_schema(found.schema(SCHEMA), form)
@@ -207,7 +207,7 @@ def run(form: TableFormat, cases: list[Case], table: pa.Schema | None) -> tuple[
         key=replace(found.key, type=decoded_type(wanted.field("key").type, found.key.type, form)),
         value=replace(found.value, type=decoded_type(wanted.field("value").type, found.value.type, form)),
     )
-    rows = RowMaker("t", physical_schema(wanted))(decode_batch(found, batch), batch)
+    rows = RowMaker("t", physical_schema(wanted))(decode_batch(found, batch))
     rows.validate(full=True)
     assert with_times(rows.schema, dump(wanted)) == wanted  # as the next run reads it
     names = ("value", "valueRaw", "valueError")

@@ -16,6 +16,7 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSe
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import json_format
 from tests.cli.conftest import Run, run  # noqa: F401
+from tests.format.twin import write_batch, write_record
 from tests.jobs.tables import FORMATS, READERS, avro, exported, log_of, table
 from tests.typed.logs import write_log
 from tests.typed.registries import client, registry_records
@@ -322,3 +323,21 @@ def test_a_record_of_more_fields_than_a_table_has_columns_is_text_with_a_warning
     row = table(to, "grows", form)[1]
     assert json.loads(row["valueRaw"]) == wide
     assert row["valueError"] == "field c1000: it has no column, and is left out"
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_times_that_a_load_refuses_are_reported(form: Any, tmp_path: Path) -> None:
+    times = [5, -2, -1, -1_000_000, 0]
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(
+        b"".join(
+            write_batch(write_record(b"k", b"v"), base_offset=offset, base_timestamp=time, max_timestamp=time)
+            for offset, time in enumerate(times)
+        )
+    )
+    found: list[Finding] = []
+    (exported,) = brokerless.open(tmp_path / "t-0").export(tmp_path / "out", as_=form, on_damage=found.append)
+    assert exported.records == len(times)
+    ((kind, severity, offset, message),) = [(each.kind, each.severity, each.offset, each.message) for each in found]
+    assert (kind, severity, offset) == ("timestamp-before-1970", "warning", 1)
+    assert message.startswith("2 records have timestamps before 1970: load refuses them")

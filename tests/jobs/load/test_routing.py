@@ -80,8 +80,8 @@ def test_a_topic_has_one_partition_unless_it_is_said() -> None:
 @pytest.mark.parametrize(
     ("placement", "columns", "row", "reason"),
     [
-        (Routing(), {"topic": ["a", None]}, 11, "topic: is null; say which topic all records have (--topic)"),
-        (Routing("t", partitions=3), {"partition": [2, 3]}, 11, "partition: is 3, and there are 3 (--partitions)"),
+        (Routing(), {"topic": ["a", None]}, 11, "topic: is null; say which topic all records have (topic=)"),
+        (Routing("t", partitions=3), {"partition": [2, 3]}, 11, "partition: is 3, and there are 3 (partitions=)"),
     ],
 )
 def test_a_row_whose_place_cannot_be_is_refused(placement: Routing, columns: Any, row: int, reason: str) -> None:

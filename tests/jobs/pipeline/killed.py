@@ -27,11 +27,11 @@ from tests.jobs.pipeline.works import pipeline
 
 STEPS = {
     "iceberg": {
-        "commit": "brokerless.table_formats.iceberg:IcebergTables.commit",
+        "commit": "brokerless.table_formats.iceberg.tables:IcebergTables.commit",
         "merge": "brokerless.jobs.pipeline.maintenance:data_file",
     },
     "delta": {
-        "commit": "brokerless.table_formats.delta:DeltaTables.commit",
+        "commit": "brokerless.table_formats.delta.tables:DeltaTables.commit",
         "merge": "brokerless.jobs.pipeline.tables:maintain_delta",
     },
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import errno
+import itertools
+import json
 import os
 import re
 import shutil
@@ -25,8 +28,9 @@ from brokerless.jobs.pipeline.ledger import PRIVATE
 from brokerless.log.storage import file_tree
 from brokerless.log.storage.location import Location
 from brokerless.table_formats.catalog import TableFormat
-from brokerless.table_formats.delta import DeltaTables
-from brokerless.table_formats.iceberg import IcebergTables
+from brokerless.table_formats.data_files import data_file_name
+from brokerless.table_formats.delta.tables import DeltaTables
+from brokerless.table_formats.iceberg.tables import IcebergTables
 from brokerless.typed.topic_type import Decoding
 
 pytestmark = pytest.mark.xdist_group("exported")
@@ -76,6 +80,9 @@ class Pipeline:
         assert self.run().refused == {}
         assert [self.rows(topic) for topic in ("a", "t", "zz")] == [self.count] * 3
         assert self.findings() == []
+
+
+NUMBERS = itertools.count(1)
 
 
 def rename(to: Path, form: TableFormat, old: str, new: str | None) -> None:
@@ -260,6 +267,62 @@ def test_data_files_that_somebody_deleted(form: TableFormat, tmp_path: Path, run
     assert [each.records for each in exported(source, to, form, findings)] == [1]
 
 
+def test_a_file_that_another_engine_lists_under_another_form_of_its_url_is_there_and_stays(tmp_path: Path) -> None:
+    """Hadoop's ``file:/path``; the name of the file is one that an export gives, after what was exported."""
+    source, to = log_of(tmp_path / "logs" / "t-0", [b"a"]), tmp_path / "out"
+    exported(source, to, "iceberg")
+    (entry,) = (each.file for each in iceberg(to, "t").scan().plan_files())
+    first = Path(entry.file_path.removeprefix("file://"))
+    other = first.with_name(data_file_name("2023-11-14", 0, 7).rpartition("/")[2])
+    shutil.copy(first, other)
+    written = copy.deepcopy(entry)
+    written._data[1] = f"file:{other}"
+    with iceberg(to, "t").transaction() as changes, changes.update_snapshot().fast_append() as append:
+        append.append_data_file(written)
+    log_of(source, [b"b"], first=1)
+    assert [each.records for each in exported(source, to, "iceberg")] == [1]  # without a finding
+    assert other.exists()
+    assert len(table(to, "t", "iceberg")) == 3
+
+
+def test_a_table_of_a_format_version_that_is_not_written_is_refused_before_its_files_are(tmp_path: Path) -> None:
+    own = Pipeline(tmp_path, "iceberg")
+    path = Path(iceberg(own.to, "t").metadata_location.removeprefix("file://"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format-version": 3, "next-row-id": 0}))
+    before = set((own.to / "kafka" / "t").rglob("*.parquet"))
+    own.check_refused("format version 3, which pyiceberg .* reads and does not write; export to another directory")
+    assert set((own.to / "kafka" / "t").rglob("*.parquet")) == before
+
+
+def test_a_table_of_delta_with_column_mapping_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    own = Pipeline(tmp_path, "delta")
+    log = own.to / "t" / "_delta_log"
+    *_, newest = sorted(log.glob("*.json"))
+    actions = [json.loads(line) for each in sorted(log.glob("*.json")) for line in each.read_text().splitlines()]
+    (*_, metadata) = (each for each in actions if "metaData" in each)
+    metadata["metaData"]["configuration"] |= {
+        "delta.columnMapping.mode": "name",
+        "delta.columnMapping.maxColumnId": "99",
+    }
+    schema = with_mapping(json.loads(metadata["metaData"]["schemaString"]))
+    metadata["metaData"]["schemaString"] = json.dumps(schema)
+    entry = [{"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}, metadata]
+    (log / f"{int(newest.stem) + 1:020d}.json").write_text("".join(f"{json.dumps(each)}\n" for each in entry))
+    own.check_refused(r"column mapping \(mode name\).*DROP FEATURE columnMapping")
+
+
+def with_mapping(type_: Any) -> Any:
+    """A type of Delta's schemas whose fields have other names in files, as far as the protocol goes."""
+    if isinstance(type_, list):
+        return [with_mapping(each) for each in type_]
+    if not isinstance(type_, dict):
+        return type_
+    own = {name: with_mapping(each) for name, each in type_.items()}
+    if "nullable" in own:
+        own["metadata"] = {"delta.columnMapping.id": next(NUMBERS), "delta.columnMapping.physicalName": own["name"]}
+    return own
+
+
 def test_data_files_that_somebody_deleted_are_a_pipelines_finding(tmp_path: Path) -> None:
     for form in FORMATS:
         own = Pipeline(tmp_path / form, form)
@@ -309,7 +372,7 @@ def test_a_run_that_cannot_be_recorded_exports_all_the_same(
             done = run_again()
         (own,) = (each for each in done.findings if each.kind == "run-not-recorded")
         assert (own.severity, own.file) == ("error", str(to / PRIVATE))
-        assert re.search("not a directory|exists|make room there", own.message.lower()), own.message
+        assert re.search("not a directory|exists|make room on this disk", own.message.lower()), own.message
         assert (done.refused, offsets(to, "a", form), offsets(to, "t", form)) == ({}, [*range(count)], [0, 1])
         log_of(tmp_path / "logs" / "a-0", [b"3"], first=count)
     if place is not None:

@@ -133,7 +133,7 @@ def test_a_file_that_is_not_there_or_too_large_is_unreadable(tmp_path: Path) -> 
     ("found", "expected"),
     [
         ({"to": "x"}, "what to read: give PATH"),
-        ({"paths": ("x",)}, "where to write: give --to"),
+        ({"paths": ("x",)}, "where to write: give to="),
         ({"paths": ("x",), "to": "y", "topics": "a"}, "there is no setting 'topics'; did you mean topic?"),
     ],
 )

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -443,3 +444,20 @@ def test_names_in_a_manifest_are_only_those_of_partitions(name: str, proved: Pat
     (tmp_path / "m.json").write_text(json.dumps(manifest))
     with pytest.raises(UnreadableError, match="not a file of a partition"):
         brokerless.prove(tmp_path / "m.json")
+
+
+def test_numbers_of_eight_bytes_that_an_index_has_too_are_no_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    time_ms = 1_700_000_000_000
+    rows = [{"key": b"k%d" % number, "value": time_ms.to_bytes(8, "big"), "timestamp": time_ms} for number in range(9)]
+    table = pa.Table.from_pylist(rows, pa.schema({"key": pa.binary(), "value": pa.binary(), "timestamp": pa.int64()}))
+    brokerless.load(table.to_batches(), str(tmp_path / "logs"), brokerless.Routing(topic="t", partition=0))
+    path = tmp_path / "proof.json"
+    brokerless.open(tmp_path / "logs").erase(tmp_path / "to", keys=["k3"], manifest=path)
+    proof = brokerless.prove(path, source=tmp_path / "logs", keys=["k3"])
+    assert proof.holds
+    texts = [each.message for each in proof.findings if each.kind == Kind.BYTES_FOUND]
+    assert any("by chance: they are entry[0].timestamp, which Kafka writes" in each for each in texts)
+    assert verify_erasure.main([str(path), "--source", str(tmp_path / "logs")]) == 0
+    assert "the bytes of an erased value, by chance" in capsys.readouterr().out

@@ -67,5 +67,5 @@ def test_what_was_cut_by_a_recovery_counts_as_lost(tmp_path: Path) -> None:
 
 
 def test_in_place_no_log_is_changed(disk: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="give --data copy or link"):
+    with pytest.raises(UsageError, match="give data=copy or link"):
         brokerless.rebuild(disk, tmp_path / "to", data="in-place", reset_positions="end")

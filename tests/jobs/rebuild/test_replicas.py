@@ -13,8 +13,8 @@ from tests.golden import cases
 
 import brokerless
 from brokerless.cli import main
-from brokerless.jobs.restart.job import plan_restart
-from brokerless.jobs.restart.results import Restart
+from brokerless.clusters.start.job import plan_restart
+from brokerless.clusters.start.results import Restart
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 

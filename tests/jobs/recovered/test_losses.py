@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.format.twin import write_batch, write_record
 from tests.jobs.salvage.test_job import run
 
-from brokerless.findings import Finding
+from brokerless.findings import Kind
 from brokerless.jobs.recovered import damaged_regions
 from brokerless.jobs.recovered.damaged_regions import FindingCollector, Region
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH
@@ -84,9 +84,9 @@ def test_of_very_many_findings_the_rest_is_counted(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(damaged_regions, "MOST_LISTED", 3)
     told = FindingCollector()
     for number in range(10):
-        told(Finding("warning", "odd", "f", position=number, message="odd"))
-    told(Finding("error", "bad", "f", position=0, message="bad"))
+        told(Kind.TRAILING_ZEROS.at("f", severity="warning", position=number))
+    told(Kind.CHECKSUM_MISMATCH.at("f", severity="error", position=0))
     *first, last = told.findings("t-0")
     assert [each.position for each in first] == [0, 1, 2, 0]
-    assert (last.severity, last.kind, last.file) == ("warning", "odd", "t-0")
+    assert (last.severity, last.kind, last.file) == ("warning", "trailing-zeros", "t-0")
     assert last.message == "7 more findings of this kind, which are not listed"

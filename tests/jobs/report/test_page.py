@@ -11,6 +11,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.browser import Browser
 
@@ -177,7 +178,7 @@ def test_without_the_extra_the_page_has_all_but_charts(
     assert browser.run("return document.querySelectorAll('[data-chart]').length") == 0
     assert shown_rows(browser, "partitions")
     assert len(said) == 1
-    assert "pip install altair vl-convert-python" in said[0]
+    assert "pip install 'brokerless" in said[0]
     assert "Without charts" in browser.run("return document.body.innerText")
 
 
@@ -244,6 +245,34 @@ def test_a_page_is_quiet_accessible_and_as_wide_as_its_window(
     assert browser.run("return document.documentElement.scrollWidth") == width
     background = browser.run("return getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", background)[:3])) < 200) == (scheme == "dark")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_column_of_a_table_is_cut(browser: Browser, figures: Figures, tmp_path: Path, width: int):
+    long = "a.very-long-topic_name." * 10
+    named = {
+        name: each.set_column(at, "topic", pa.array([long] * len(each), each.schema.field(at).type))
+        if (at := each.schema.get_field_index("topic")) >= 0
+        else each
+        for name, each in figures.items()
+    }
+    show(browser, write(named, tmp_path / "report.html"), width=width)
+    browser.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    cut = browser.run(
+        "return [...document.querySelectorAll('.scroll')].filter((each) => each.scrollWidth > each.clientWidth)"
+        ".map((each) => each.getAttribute('aria-label'))"
+    )
+    assert cut == []
+
+
+def test_on_a_phone_each_row_is_a_card_with_the_names_of_its_columns(
+    browser: Browser, figures: Figures, tmp_path: Path
+):
+    show(browser, write(figures, tmp_path / "report.html"), width=390)
+    for name, title in (("partitions", '"segments: "'), ("findings", "none")):
+        places = "return getComputedStyle(document.querySelector(`[data-table=${arguments[0]}] td:nth-child(2)`)%s).%s"
+        assert browser.run(places % (", '::before'", "content"), name).replace('attr(data-title) ": "', title) == title
+        assert browser.run(places % ("", "display"), name) == "block"
 
 
 def test_a_dark_page_prints_light(browser: Browser, figures: Figures, tmp_path: Path):
@@ -415,7 +444,7 @@ def test_json_in_html_is_what_was_given():
 
 def test_charts_say_what_is_missing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(__import__("sys").modules, "altair", None)
-    with pytest.raises(UsageError, match="pip install altair vl-convert-python"):
+    with pytest.raises(UsageError, match="pip install 'brokerless"):
         charts.vega_altair()
 
 
@@ -435,6 +464,7 @@ def test_plots_of_a_log_are_those_of_the_page(figures: Figures):
 def test_lag_is_what_is_left_to_read(figures: Figures):
     (row,) = rows_of(figures["lag"])
     end = brokerless.open(DEMO).partition("orders", 2).end_offset
+    assert end is not None
     assert (row["group"], row["endOffset"], row["lag"]) == ("shipping", end, end - 500)
 
 

@@ -52,6 +52,7 @@ def test_topics_add_up_their_partitions_and_have_the_largest_lag(figures: Figure
         (TopicSettings(True, "delete", "7200000", "5000000"), "delete", "2 hours, 5.0 MB"),
         (TopicSettings(True, "delete", "1500", "x"), "delete", "1,500 ms, x"),
         (TopicSettings(True, "delete", "soon"), "delete", "soon"),
+        (TopicSettings(True, "", "1000"), "none", "all records"),
     ],
 )
 def test_policy_and_retention_are_words(settings: TopicSettings, policy: str, retention: str) -> None:

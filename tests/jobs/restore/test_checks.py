@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from brokerless.jobs.restore.checks import check_groups, check_topic, limits_of
+from brokerless.jobs.restore.checks import check_groups, check_topic, codec_on, limits_of
 from brokerless.jobs.restore.results import GroupRestore, Limits, SourcePartition, TopicRestore
 
 PARTITION = SourcePartition("t", 0, 0, 10, records=10, size=1000, codec="none")
@@ -35,6 +35,10 @@ def test_a_topic_that_fits_is_not_worth_a_word() -> None:
         ({"retention.ms": "1000", "message.timestamp.type": "LogAppendTime"}, Limits()),
         ({"retention.ms": "much"}, Limits()),
         ({"max.message.bytes": "500"}, Limits(largest=500)),
+        ({"max.message.bytes": "500", "segment.bytes": "400"}, Limits(largest=400)),
+        ({"message.timestamp.difference.max.ms": "10"}, Limits(earliest=NOW - 10, latest=NOW + 10)),
+        ({"message.timestamp.difference.max.ms": "10", "message.timestamp.before.max.ms": "20"},
+         Limits(earliest=NOW - 20, latest=NOW + 10)),
         ({"message.timestamp.before.max.ms": "10", "message.timestamp.after.max.ms": str(2**63 - 1)},
          Limits(earliest=NOW - 10)),
         ({"message.timestamp.after.max.ms": "10"}, Limits(latest=NOW + 10)),
@@ -50,6 +54,32 @@ def test_what_the_target_refuses_is_an_error() -> None:
     assert kinds(out_of_range=1) == {"timestamp-refused": "error"}
     assert kinds(compacted, without_key=1)["key-missing"] == "error"
     assert kinds(unnameable=1) == {"header-name": "error"}
+
+
+def test_the_setting_that_is_smaller_is_named() -> None:
+    target = {"max.message.bytes": "1000", "segment.bytes": "900"}
+    topic = replace(TOPIC, target=target, partitions=(replace(PARTITION, too_large=1, largest=(5000, 3)),))
+    (found,) = check_topic(topic, "broker")
+    assert found.found == "segment.bytes=900"
+    assert "kafka-configs --alter --topic t --add-config segment.bytes=6000" in found.message
+    (found,) = check_topic(replace(topic, exists=False), "broker")
+    assert "first create t with segment.bytes=6000" in found.message
+
+
+@pytest.mark.parametrize(
+    ("setting", "codec", "expected"),
+    [("producer", "zstd", "zstd"), ("uncompressed", "zstd", "none"), ("gzip", "none", "gzip"), ("lz4", "lz4", "lz4")],
+)
+def test_batches_have_the_codec_of_the_target(setting: str, codec: str, expected: str) -> None:
+    assert codec_on({"compression.type": setting}, codec) == expected
+    found = kinds(replace(TOPIC, target={"compression.type": setting}), too_large=1, codec=codec)
+    assert found["record-too-large"] == ("error" if expected == "none" else "warning")
+
+
+def test_too_few_replicas_in_sync_are_an_error() -> None:
+    topic = replace(TOPIC, target={"min.insync.replicas": "2"}, replicas=1)
+    assert kinds(topic) == {"too-few-replicas": "error"}
+    assert kinds(replace(topic, replicas=2)) == kinds(replace(topic, replicas=None)) == {}
 
 
 def test_a_large_record_may_pass_once_it_is_compressed() -> None:

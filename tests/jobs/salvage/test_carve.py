@@ -45,6 +45,16 @@ def test_batches_are_carved_out_of_a_disk(tmp_path: Path) -> None:
     assert len({path.read_text() for path in (tmp_path / "to").glob("*/partition.metadata")}) == 1
 
 
+@pytest.mark.parametrize("to", ["orders-0", "orders-0/inner"])
+def test_nothing_is_written_into_the_partition_that_is_read(tmp_path: Path, to: str) -> None:
+    source = tmp_path / "orders-0"
+    source.mkdir()
+    (source / f"{0:020}.log").write_bytes(b"")
+    with pytest.raises(brokerless.UsageError, match="which is read; write to another directory"):
+        brokerless.carve(source / f"{0:020}.log", to=tmp_path / to)
+    assert [each.name for each in source.iterdir()] == [f"{0:020}.log"]
+
+
 @pytest.mark.slow(reason="much chance")
 def test_nothing_is_carved_out_of_chance(tmp_path: Path) -> None:
     image = bytearray(np.random.default_rng(7).bytes(200_000_000))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ import pytest
 from tests.log.whole_batches import batch
 
 import brokerless
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint, offset_checkpoint
 from brokerless.log.commit.log_opener import open_log
@@ -174,6 +175,51 @@ def test_only_a_local_log_directory_that_nobody_writes_is_trimmed(logs: Path) ->
     assert json.loads((logs / names.CLEAN_SHUTDOWN).read_text())["version"] == 0
 
 
+@pytest.mark.parametrize("call", range(0, 60, 4))
+def test_a_goal_is_reached_once_however_often_a_run_is_cut_short(
+    logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    once = tmp_path / "once"
+    shutil.copytree(logs, once)
+    goal = 3 * SIZE
+    brokerless.open(once).trim(free=goal, topics=TOPICS, apply=True)
+    for number in (call, call + 7):
+        with monkeypatch.context() as patched, suppress(Killed, UnwritableError):
+            cut_short_after(patched, number, Killed() if number % 2 else OSError(errno.EIO, "Input/output error"))
+            brokerless.open(logs).trim(free=goal, topics=TOPICS, apply=True)
+        if logs.joinpath(names.TRIM_MARK).exists():
+            planned = brokerless.open(logs).trim(free=goal, topics=TOPICS)
+            assert planned.is_resumed, "the plan is what is left of the first one"
+            assert not planned.partitions
+            break
+        if bases(logs, "early") == bases(once, "early") and not list(logs.rglob("*.deleted")):
+            return  # it was done before so many calls
+    brokerless.open(logs).trim(free=goal, topics=TOPICS, apply=True)
+    assert not logs.joinpath(names.TRIM_MARK).exists()
+    assert {each: bases(logs, each) for each in TOPICS} == {each: bases(once, each) for each in TOPICS}
+    assert not list(logs.rglob("*.deleted"))
+    for each in ("log-start-offset-checkpoint", "recovery-point-offset-checkpoint"):
+        assert (logs / each).read_bytes() == (once / each).read_bytes()
+
+
+def cut_short_after(patched: pytest.MonkeyPatch, calls: int, error: BaseException) -> None:
+    """End what this process does with an error, once it has changed the disk so often."""
+    done = 0
+
+    def dying(function: Any) -> Any:
+        def call_or_die(*arguments: Any, **named: Any) -> Any:
+            nonlocal done
+            done += 1
+            if done > calls:
+                raise error
+            return function(*arguments, **named)
+
+        return call_or_die
+
+    for name in ("rename", "unlink", "replace", "fsync"):
+        patched.setattr(os, name, dying(getattr(os, name)))
+
+
 class Killed(BaseException):
     """What ends a trim where a kill would."""
 
@@ -182,21 +228,8 @@ class Killed(BaseException):
 def test_wherever_it_is_killed_logs_have_no_hole_and_a_rerun_ends_it(
     logs: Path, monkeypatch: pytest.MonkeyPatch, call: int
 ) -> None:
-    done = 0
-
-    def dying(function: Any) -> Any:
-        def call_or_die(*arguments: Any, **named: Any) -> Any:
-            nonlocal done
-            done += 1
-            if done > call:
-                raise Killed
-            return function(*arguments, **named)
-
-        return call_or_die
-
     with monkeypatch.context() as patched:
-        for name in ("rename", "unlink", "replace", "fsync"):
-            patched.setattr(os, name, dying(getattr(os, name)))
+        cut_short_after(patched, call, Killed())
         with suppress(Killed):
             brokerless.open(logs).trim(before=START + 2 * HOUR + 1, topics=TOPICS, apply=True)
     assert bases(logs, "early") in ([0, 15, 30, 45], [15, 30, 45], [30, 45])

@@ -36,7 +36,7 @@ public class StartBrokers {
                 try (InputStream in = new FileInputStream(path)) {
                     properties.load(in);
                 }
-                System.out.println(start(properties).replace('\n', ' '));
+                System.out.println(start(properties, StartBrokers::offsetsAfterWait).replace('\n', ' '));
                 System.out.flush();
             }
         } catch (Throwable thrown) {
@@ -46,7 +46,12 @@ public class StartBrokers {
         Runtime.getRuntime().halt(0); // some that were refused have left threads
     }
 
-    static String start(Properties properties) throws Exception {
+    /** What is asked of a broker that has started. */
+    interface Question {
+        String ask(Properties properties) throws Exception;
+    }
+
+    static String start(Properties properties, Question question) throws Exception {
         CompletableFuture<String> own = new CompletableFuture<>();
         OUTCOME.set(own);
         KafkaRaftServer[] server = new KafkaRaftServer[1];
@@ -60,11 +65,7 @@ public class StartBrokers {
             }
         });
         String found = own.completeOnTimeout("does not get ready", 60, TimeUnit.SECONDS).get();
-        String wait = properties.getProperty("test.offsets.after.ms");
-        if (found.equals("started") && wait != null) {
-            Thread.sleep(Long.parseLong(wait));
-            found += offsets(properties.getProperty("advertised.listeners").replaceFirst(".*PLAINTEXT://", ""));
-        }
+        if (found.equals("started")) found += question.ask(properties);
         CompletableFuture<String> stopped = new CompletableFuture<>();
         inThread(() -> {
             try {
@@ -80,6 +81,13 @@ public class StartBrokers {
             if (found.startsWith("started")) throw still;
         }
         return found;
+    }
+
+    static String offsetsAfterWait(Properties properties) throws Exception {
+        String wait = properties.getProperty("test.offsets.after.ms");
+        if (wait == null) return "";
+        Thread.sleep(Long.parseLong(wait));
+        return offsets(properties.getProperty("advertised.listeners").replaceFirst(".*PLAINTEXT://", ""));
     }
 
     static String offsets(String servers) throws Exception {

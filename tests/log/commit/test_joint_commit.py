@@ -152,7 +152,7 @@ def test_the_other_directories_have_to_be_given(directories: list[Path]) -> None
 def test_other_writers_leave_it_to_the_next_restore(directories: list[Path]) -> None:
     for is_decided in (True, False):
         (directories[0] / JOURNAL).write_bytes(journal(directories, is_decided=is_decided))
-        with pytest.raises(UsageError, match=r"a restore was cut short that changes .*: run it again with --apply"):
+        with pytest.raises(UsageError, match=r"a restore was cut short that changes .*: run it again with apply="):
             recover_commit(directories[0])
     assert [each.name for each in (directories[0] / "t-0").iterdir()] == ["old"]
 

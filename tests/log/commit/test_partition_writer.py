@@ -10,7 +10,7 @@ import pytest
 from tests.log.whole_batches import batch, batches
 
 import brokerless
-from brokerless.errors import RefusedError, UnreadableError, UsageError
+from brokerless.errors import RefusedError, UsageError
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, load_offset_checkpoint, read_checkpoints
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
@@ -33,7 +33,7 @@ def listed(directory: Path) -> dict[str, bytes]:
 def test_a_partition_is_there_when_it_is_committed(tmp_path: Path) -> None:
     with PartitionOutput(NewPartition(tmp_path, "orders", 3, SMALL)) as output:
         output.append(TEN)
-        with pytest.raises(UnreadableError, match="no partition"):
+        with pytest.raises(UsageError, match="no partition"):
             brokerless.open(tmp_path).partition("orders", 3)
         assert output.log_end_offset == 10
         output.commit()

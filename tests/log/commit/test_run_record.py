@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -95,3 +96,33 @@ def test_a_commit_that_is_refused_leaves_no_record(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="exists already"):
         run_record.commit_run(Destination(Location(str(tmp_path))), [staged], "a")
     assert not (tmp_path / names.RUN_RECORD).exists()
+
+
+@pytest.mark.parametrize("step", [0, 1, 4])
+def test_an_error_within_a_commit_leaves_what_a_kill_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Those that come after the decision: the partitions are there when the next run has completed the commit."""
+    to, whole, renamed, done = tmp_path / "to", tmp_path / "whole", Path.rename, 0
+
+    def failing(path: Path, target: str | Path) -> Path:
+        nonlocal done
+        if Path(target).parent == to and names.parse_partition_directory(Path(target).name) is not None:
+            done += 1
+            if done == step + 1:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        return renamed(path, target)
+
+    def replacing(path: Path, target: str | Path) -> Path:
+        return failing(path, target) if path.is_dir() else replaced(path, target)
+
+    replaced = Path.replace
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", failing)
+        patched.setattr(Path, "replace", replacing)
+        assert main(["convert", str(DEMO), "--codec", "zstd", "--to", str(to)]) == 2
+        assert done == step + 1
+    assert main(["convert", str(DEMO), "--codec", "zstd", "--to", str(whole)]) == 0
+    assert main(["convert", str(DEMO), "--codec", "zstd", "--to", str(to)]) == 0
+    found, expected = ({path.name for path in each.rglob("*")} for each in (to, whole))
+    assert found == expected

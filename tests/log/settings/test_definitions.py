@@ -7,44 +7,53 @@ from scripts.generate_setting_definitions import TARGET, generate
 from tests.kafka.jars import NEWEST, OLD_FORMATS, KafkaUnavailableError, jars
 
 from brokerless.errors import UsageError
-from brokerless.log.settings.definitions import find_version, is_defined, refusal, versions
+from brokerless.log.settings.definitions import (
+    describe_versions,
+    find_version,
+    is_defined,
+    refusal,
+    settings_of,
+    versions,
+)
+
+SINCE_4_1 = ("4.1.2", "4.2.2", "4.3.1", "4.4.0")
 
 
 @pytest.mark.slow
 def test_the_definitions_are_those_in_kafkas_jars() -> None:
     try:
-        directories = [jars(version) for version in (OLD_FORMATS, NEWEST)]
+        directories = [jars(version) for version in versions()]
     except KafkaUnavailableError as error:
         pytest.skip(str(error))
     assert generate(directories) == TARGET.read_text()
-    assert versions() == (OLD_FORMATS, NEWEST)
+    assert (versions()[0], versions()[-1]) == (OLD_FORMATS, NEWEST)
 
 
 @pytest.mark.parametrize(
     ("name", "value", "refusing"),
     [
-        ("segment.bytes", "1048575", (NEWEST,)),
+        ("segment.bytes", "1048575", SINCE_4_1),
         ("segment.bytes", "1048576", ()),
-        ("segment.bytes", "13", (OLD_FORMATS, NEWEST)),
+        ("segment.bytes", "13", versions()),
         ("segment.bytes", " +2097152 ", ()),
-        ("segment.bytes", "2147483648", (OLD_FORMATS, NEWEST)),
-        ("segment.bytes", "1.5e6", (OLD_FORMATS, NEWEST)),
+        ("segment.bytes", "2147483648", versions()),
+        ("segment.bytes", "1.5e6", versions()),
         ("retention.ms", "-1", ()),
-        ("retention.ms", "-2", (OLD_FORMATS, NEWEST)),
-        ("retention.ms", "", (OLD_FORMATS, NEWEST)),
-        ("compression.type", "none", (OLD_FORMATS, NEWEST)),
+        ("retention.ms", "-2", versions()),
+        ("retention.ms", "", versions()),
+        ("compression.type", "none", versions()),
         ("compression.type", "uncompressed", ()),
         ("compression.gzip.level", "-1", ()),
-        ("compression.gzip.level", "0", (OLD_FORMATS, NEWEST)),
-        ("min.cleanable.dirty.ratio", "1.1", (OLD_FORMATS, NEWEST)),
+        ("compression.gzip.level", "0", versions()),
+        ("min.cleanable.dirty.ratio", "1.1", versions()),
         ("min.cleanable.dirty.ratio", "5e-1", ()),
-        ("min.cleanable.dirty.ratio", "half", (OLD_FORMATS, NEWEST)),
+        ("min.cleanable.dirty.ratio", "half", versions()),
         ("preallocate", "TRUE", ()),
-        ("preallocate", "1", (OLD_FORMATS, NEWEST)),
+        ("preallocate", "1", versions()),
         ("cleanup.policy", "compact , delete", ()),
-        ("cleanup.policy", "compact,gone", (OLD_FORMATS, NEWEST)),
+        ("cleanup.policy", "compact,gone", versions()),
         ("leader.replication.throttled.replicas", "0:1,1:2", ()),
-        ("leader.replication.throttled.replicas", "0", (OLD_FORMATS, NEWEST)),
+        ("leader.replication.throttled.replicas", "0", versions()),
         ("any.setting", "any", ()),
     ],
 )
@@ -59,7 +68,37 @@ def test_settings_of_brokers_have_definitions_of_their_own() -> None:
     assert not is_defined("topic", "message.format.version", NEWEST)
 
 
+def test_a_setting_is_defined_as_the_last_version_before_changed_it() -> None:
+    assert [each for each in versions() if settings_of("topic", each)["cleanup.policy"].get("mayBeEmpty")] == [
+        *SINCE_4_1[1:]
+    ]
+    assert [each for each in versions() if is_defined("topic", "internal.segment.bytes", each)] == [*SINCE_4_1]
+
+
 def test_a_version_is_found_by_its_first_two_numbers() -> None:
-    assert [find_version(each) for each in ("3.9", "4.4", "4.4.0")] == [OLD_FORMATS, NEWEST, NEWEST]
-    with pytest.raises(UsageError, match=r"settings of Kafka '2.8' are not known; known are 3.9.1, 4.4.0"):
-        find_version("2.8")
+    assert [find_version(each) for each in ("3.9", "4.1", "4.4", "4.4.0")] == [OLD_FORMATS, "4.1.2", NEWEST, NEWEST]
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("2.8", ". Starts of older ones were not recorded: 3.9 says what an upgrade to it makes of the directory"),
+        ("3.5.1", ". Starts of older ones were not recorded: 3.9 says what an upgrade to it makes of the directory"),
+        ("4.1.0", "; the nearest is 4.1"),
+        ("4.10", "; the nearest is 4.4"),
+        ("5.0", "; the nearest is 4.4"),
+        *((text, "") for text in ("newest", "", "4", "4.x", "4.4.0.1", "4.\u0664", "9" * 5000 + ".1")),
+    ],
+)
+def test_a_version_that_is_not_known_is_refused_with_what_to_ask_for(text: str, end: str) -> None:
+    known = "3.9 (3.9.1), 4.0 (4.0.2), 4.1 (4.1.2), 4.2 (4.2.2), 4.3 (4.3.1), 4.4 (4.4.0)"
+    with pytest.raises(UsageError) as refused:
+        find_version(text)
+    assert str(refused.value) == f"the rules of Kafka {text!r} are not known; known are {known}{end}"
+
+
+def test_versions_that_follow_each_other_are_said_as_one() -> None:
+    assert describe_versions(versions()) == "3.9 to 4.4"
+    assert describe_versions(["3.9.1", "4.1.2", "4.2.2", "4.3.1"]) == "3.9 and 4.1 to 4.3"
+    assert describe_versions(["4.1.2", "4.0.2"]) == "4.0 and 4.1"
+    assert describe_versions(["4.0.2"]) == "4.0"

@@ -102,7 +102,7 @@ def test_what_the_system_does_not_read_is_unreadable(tmp_path: Path) -> None:
     with opened(path) as file:
         os.dup2(other := os.open(tmp_path, os.O_RDONLY), file.descriptor)
         os.close(other)
-        with pytest.raises(UnreadableError, match=r"0\.log: Is a directory"):
+        with pytest.raises(UnreadableError, match=r"0\.log: this is a directory"):
             headers_by_reads(file, 0, file.size, file.size)
 
 

@@ -21,10 +21,12 @@ import fsspec
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.permissions import as_another_user, forbid
 
 import brokerless
 from brokerless.cli import main
 from brokerless.errors import UnreadableError
+from brokerless.findings import Kind
 from brokerless.log.directory import describe_partition
 from brokerless.log.storage.files import LocalFile
 from brokerless.log.storage.location import DirectoryEntry, Location
@@ -32,6 +34,7 @@ from brokerless.log.storage.paths import (
     directory_name,
     is_remote,
     join,
+    same_place,
 )
 
 CONTENT = bytes(range(256)) * 40
@@ -229,11 +232,15 @@ def test_what_cannot_be_opened_is_one_error_that_names_the_path(tmp_path: Path, 
     assert str(raised.value).startswith(f"{path}: ")
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_unreadable(tmp_path: Path) -> None:
-    (tmp_path / "a.log").touch(mode=0)
-    with pytest.raises(UnreadableError, match="Permission denied"):
+def test_a_file_that_may_not_be_read_names_who_may(tmp_path: Path) -> None:
+    (tmp_path / "a.log").touch()
+    forbid(tmp_path / "a.log")
+    with (
+        as_another_user(),
+        pytest.raises(UnreadableError, match=r"no permission.* run this as the broker's user") as it,
+    ):
         Location(str(tmp_path / "a.log")).open()
+    assert it.value.kind == Kind.PERMISSION_DENIED
 
 
 def test_a_file_that_grows_while_it_is_read_keeps_its_size(tmp_path: Path) -> None:
@@ -378,6 +385,26 @@ def test_the_name_of_a_directory_is_seen_through_dots_and_slashes(
 )  # fmt: skip
 def test_urls_are_remote_but_not_those_of_this_machine(path: str, remote: bool) -> None:
     assert is_remote(path) == remote
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        (
+            "/lake/t/a.parquet",
+            "file:/lake/t/a.parquet",
+            "file:///lake/t/a.parquet",
+            "file://localhost/lake/t/a.parquet",
+        ),
+        ("s3://lake/t/a", "s3a://lake/t/a", "s3n://lake/t/a"),
+        ("abfs://lake/t/a", "abfss://lake@own.dfs.core.windows.net/t/a", "wasbs://lake@own.blob.core.windows.net/t/a"),
+        ("oss://lake/t/a", "oss://lake.oss-eu-central-1.aliyuncs.com/t/a"),
+    ],
+)
+def test_all_forms_in_which_engines_write_a_place_are_one(forms: tuple[str, ...]) -> None:
+    assert {same_place(each) for each in forms} == {forms[0]}
+    assert same_place(forms[-1].replace("/a", "/b")) != forms[0]
+    assert same_place("s3://lake/a@b.c/d") == "s3://lake/a@b.c/d"  # a key may have any character
 
 
 SECRET = {"key": "me", "secret": "hunter2"}

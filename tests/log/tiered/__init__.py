@@ -12,16 +12,14 @@ import functools
 import hashlib
 import json
 import shutil
-import tarfile
 from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import zstandard
 from tests.golden import CACHE
-from tests.once import made_once
+from tests.once import unpacked_once
 
 from brokerless import Finding, Log, Partition
 
@@ -31,16 +29,7 @@ ARCHIVE = Path(__file__).parent / "golden.tar.zst"
 @functools.cache
 def golden() -> Path:
     """The unpacked archive, which tests do not change."""
-    archive = ARCHIVE.read_bytes()
-
-    def unpack(target: Path) -> None:
-        with (
-            zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(archive) as stream,
-            tarfile.open(fileobj=stream, mode="r|") as tar,
-        ):
-            tar.extractall(target, filter="data")
-
-    return made_once(CACHE.with_name("golden-tiered") / hashlib.sha256(archive).hexdigest()[:16], unpack)
+    return unpacked_once(ARCHIVE, CACHE.with_name("golden-tiered"))
 
 
 @dataclass(frozen=True)

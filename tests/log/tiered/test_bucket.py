@@ -101,7 +101,7 @@ def test_a_plain_segment_without_its_log_is_an_error(at: int, tmp_path: Path) ->
 def test_a_last_segment_without_its_manifest_is_a_warning(set_: str, tmp_path: Path) -> None:
     bucket = copy_of(set_, tmp_path / "bucket")
     path = without(bucket, f"{'big' if set_ == 'compressed' else 'epochs'}-*/0", "rsm-manifest", -1)
-    (found,) = [each for each in brokerless.open(bucket).verify() if each.kind == Kind.REMOTE_SEGMENT_UNFINISHED]
+    (found,) = [each for each in brokerless.open(bucket).verify() if each.kind == Kind.REMOTE_SEGMENT_NEEDED]
     assert (found.severity, found.offset) == ("warning", int(path.name[:20]))
     assert "put its manifest back" in str(advice_at(found))
     remote = brokerless.open(bucket).audit().remote

@@ -164,7 +164,7 @@ def test_without_keys(tmp_path: Path) -> None:
     case = next(each for each in cases() if each.set == "encrypted")
     damage: list[Finding] = []
     assert rows_of(brokerless.open(case.bucket).partition(case.topic, case.partition), damage) == []
-    assert {each.kind for each in damage} == {Kind.UNREADABLE_FILE}
+    assert {each.kind for each in damage} == {Kind.REMOTE_KEY_MISSING}
     assert "encrypted with key pair key1, which was not given" in str(damage[0])
     damage.clear()
     wrong = brokerless.open(case.bucket, key_pairs={"key1": key_pairs()["key2"]})
@@ -266,7 +266,7 @@ def test_a_missing_object(tmp_path: Path, suffix: str) -> None:
     found: list[Finding] = []
     rows = rows_of(brokerless.open(bucket), found)
     start = int(log.name[:20])
-    kind = Kind.REMOTE_SEGMENT_UNFINISHED if suffix == "rsm-manifest" else Kind.REMOTE_OBJECT_MISSING
+    kind = Kind.REMOTE_SEGMENT_NEEDED if suffix == "rsm-manifest" else Kind.REMOTE_OBJECT_MISSING
     assert [(each.kind, each.offset) for each in found if each.kind == kind] == [(kind, start)]
     if suffix == "indexes":
         assert rows == whole
@@ -345,7 +345,7 @@ def test_a_manifest_of_another_partition_is_not_read_as_this_one(tmp_path: Path)
 
 def test_remote_segments_belong_to_no_lone_file(tmp_path: Path) -> None:
     path = "demo/data/users-0/00000000000000000000.log"
-    with pytest.raises(UsageError, match="this is a file; remote= and --remote are for directories"):
+    with pytest.raises(UsageError, match="this is a file; remote= is for directories"):
         brokerless.open(path, remote="demo/bucket")
 
 

@@ -59,5 +59,5 @@ def test_copies_of_segments(tmp_path: Path, has_indexes: bool) -> None:
 
 @pytest.mark.parametrize("layout", ["{topic}/x/{partition}/{offset}.log", "{topic}/{partition}/{offset}.log"])
 def test_a_pattern_that_nothing_matches(layout: str) -> None:
-    with pytest.raises(UnreadableError, match=r"nothing here has a name as --layout .*; there are append-time-mf5dYK"):
+    with pytest.raises(UnreadableError, match=r"nothing here has a name as layout=.*; there are append-time-mf5dYK"):
         brokerless.open(golden() / "plain" / "bucket", layout=layout)

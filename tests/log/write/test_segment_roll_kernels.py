@@ -26,7 +26,7 @@ class Segment:
     def should_roll(self, size: int, last_offset: int, timestamp: int, limits: np.ndarray) -> bool:
         waited = timestamp - self.first_timestamp if self.size and self.first_timestamp >= 0 else limits[at.AGE]
         return (
-            self.size > limits[at.SEGMENT_BYTES] - size
+            (self.size > 0 and self.size > limits[at.SEGMENT_BYTES] - size)  # a larger one is alone in its own
             or (self.size > 0 and waited > limits[at.SEGMENT_MS])
             or len(self.offset_index) >= limits[at.MOST_OFFSET_ENTRIES]
             or len(self.time_index) >= limits[at.MOST_TIME_ENTRIES] - 1
@@ -54,7 +54,7 @@ BATCHES = st.lists(
 
 @given(
     batches=BATCHES,
-    segment_bytes=st.sampled_from([300, 1000, 10**6]),
+    segment_bytes=st.sampled_from([100, 300, 1000, 10**6]),
     segment_ms=st.sampled_from([5, 40, 10**6]),
     entries=st.sampled_from([3, 5, 1000]),
     interval=st.sampled_from([0, 100, 500]),

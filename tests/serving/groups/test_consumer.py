@@ -124,3 +124,14 @@ def test_members_that_are_not_heard_of_are_gone(monkeypatch: pytest.MonkeyPatch)
         assert group.state == "Empty"
 
     playing(play)
+
+
+def test_a_group_whose_members_left_has_the_epoch_of_its_last_assignment() -> None:
+    async def play(group: ConsumerGroup) -> None:
+        group.heartbeat(heartbeat("a"))
+        assigned = group.target_epoch
+        group.heartbeat(heartbeat("a", LEFT))
+        assert (group.state, group.epoch, group.target_epoch) == ("Empty", assigned + 1, assigned)
+        assert group.heartbeat(heartbeat("a"))["memberEpoch"] == group.target_epoch == group.epoch
+
+    playing(play)

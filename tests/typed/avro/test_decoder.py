@@ -190,6 +190,32 @@ def test_defaults_and_promotions_are_those_of_the_newest_schema() -> None:
     assert column.to_pylist() == [theirs | {"m": [("k", 1)]}] * 2
 
 
+@pytest.mark.parametrize(
+    ("kind", "default", "why"),
+    [
+        ("int", "text", "is not of its type"),
+        ("int", 1 << 31, "is not of its type"),
+        ("long", None, "is not of its type"),
+        ("long", 1 << 63, "is not of its type"),
+        ({"type": "fixed", "name": "F", "size": 2}, "abc", "is of another size"),
+        (["null", "int"], "text", "is of no branch of its union"),
+        ({"type": "record", "name": "Q", "fields": [{"name": "l", "type": "long"}]}, {}, "has not all fields"),
+        ("string", "x" * 5000, "is of more than 4,096 bytes"),
+    ],
+)
+@pytest.mark.parametrize("tree", [False, True])
+def test_a_default_that_its_type_does_not_hold_is_null_and_named(kind: Any, default: Any, why: str, tree: bool) -> None:
+    old: Any = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}
+    if tree:  # which is decoded row by row
+        old["fields"].append({"name": "next", "type": ["null", "R"]})
+    new = {**old, "fields": [*old["fields"], {"name": "d", "type": kind, "default": default}]}
+    payload = encode(old, {"n": 3, "next": None} if tree else {"n": 3})
+    column, reasons = decode(old, [payload, payload[:0]], new)
+    assert (column[0].as_py()["n"], column[0].as_py()["d"]) == (3, None)
+    assert reasons[0] == f"the default of R.d in the schema s 1 {why}, and is left out"
+    assert "left out" not in reasons[1]
+
+
 def test_a_type_within_itself_is_json_row_by_row() -> None:
     tree = {"type": "record", "name": "T", "fields": [
         {"name": "v", "type": "int"}, {"name": "next", "type": ["null", "T"]}]}  # fmt: skip

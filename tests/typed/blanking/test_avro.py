@@ -192,6 +192,22 @@ def test_names_that_other_fields_have_are_no_aliases() -> None:
     assert read(both, blanked(data, "mail", schema=both, reader=later)) == {"mail": "", "email": "b"}
 
 
+def test_a_field_goes_by_the_name_that_a_later_record_gives_it_also_where_another_had_that() -> None:
+    """As Java renames them: a is b, and b is c. In the record that has a and b, b is either of them."""
+
+    def record(*fields: dict[str, Any]) -> Any:
+        return {"type": "record", "name": "R", "fields": list(fields)}
+
+    old = record({"name": "a", "type": "string"}, {"name": "b", "type": "string"})
+    new = record({"name": "b", "type": "string", "aliases": ["a"]}, {"name": "c", "type": "string", "aliases": ["b"]})
+    assert names_of_fields(of(old), (of(new),)) == {"a": {"a", "b"}, "b": {"b", "c"}}
+    data = written(old, {"a": "Ada", "b": "Bob"})
+    assert read(old, blanked(data, "c", schema=old, reader=new)) == {"a": "Ada", "b": ""}
+    assert read(old, blanked(data, "b", schema=old, reader=new)) == {"a": "", "b": ""}
+    data = written(new, {"b": "Ada", "c": "Bob"})
+    assert read(new, blanked(data, "b", schema=new, reader=old)) == {"b": "", "c": "Bob"}
+
+
 def test_aliases_of_records_within_others_and_in_other_versions_count() -> None:
     def version(name: str, *aliases: str) -> Any:
         inner = {"type": "record", "name": "In", "fields": [{"name": name, "type": "string", "aliases": [*aliases]}]}

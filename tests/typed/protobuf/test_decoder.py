@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -110,3 +111,45 @@ def test_an_import_that_leads_out_of_the_directory_is_refused(name: str) -> None
 def test_a_text_that_is_no_schema_says_what_protoc_says() -> None:
     with pytest.raises(ValueError, match="no Protobuf schema"):
         message_types(Schema("s", 1, 1, "PROTOBUF", "message {"))
+
+
+TIMES = """
+syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+message Event {
+  int64 id = 1;
+  google.protobuf.Timestamp at = 2;
+  Inner inner = 3;
+  repeated google.protobuf.Timestamp many = 4;
+  map<string, google.protobuf.Timestamp> named = 5;
+  message Inner { google.protobuf.Timestamp until = 1; }
+}
+"""
+NEVER = 253_402_300_799
+"""9999-12-31T23:59:59Z, which many programs write for it; nanoseconds of 64 bits end in the year 2262."""
+
+
+@pytest.mark.parametrize("path", ["at", "inner.until", "many[]", "named[]"])
+def test_a_time_that_nanoseconds_do_not_hold_leaves_out_its_field_alone(path: str) -> None:
+    schema = Schema("orders-value", 1, 7, "PROTOBUF", TIMES, ())
+    found = Registry()
+    found.versions["orders-value", 1] = found.by_id[".", 7] = schema
+    message: Any = message_types(schema).message_class((0,))()
+    message.id = 5
+    now = datetime(2026, 11, 28, tzinfo=UTC)
+    for at in (message.at, message.inner.until, message.many.add(), message.named["a"]):
+        at.FromDatetime(now)
+    held = framed(b"\0", message)
+    name = path.removesuffix("[]")
+    times = {"at": message.at, "inner.until": message.inner.until, "many": message.many[0], "named": message.named["a"]}
+    times[name].seconds = NEVER
+    _, rows = decoded([held, framed(b"\0", message)], found)
+    whole = {"id": 5, "at": now, "inner": {"until": now}, "many": [now], "named": [("a", now)]}
+    left: dict[str, Any] = {
+        "at": {"at": None}, "inner.until": {"inner": {"until": None}}, "many[]": {"many": [None]},
+        "named[]": {"named": [("a", None)]},
+    }  # fmt: skip
+    assert [row["value"] for row in rows] == [whole, whole | left[path]]
+    assert rows[0]["valueError"] is None
+    assert rows[1]["valueError"] == f"field {path}: a time that timestamp[ns, tz=UTC] does not hold is left out"
+    assert rows[1]["valueRaw"] == framed(b"\0", message)

@@ -1,13 +1,13 @@
 """One module for each command: its options, the call of the library, its output."""
 
 COMMANDS = {
-    "ls": "list partitions: records, bytes, offsets, times, formats, codecs",
-    "cat": "print records: find a key, a text, a time; as text, by a template, or as JSON Lines",
+    "ls": "list partitions: records, bytes, offsets, times, formats, codecs; what is left of deleted topics",
+    "cat": "print records: find a key, a text, a time; as text, by a template, as CSV or JSON Lines",
     "sql": "query records, batches, segments, transactions, groups, topics and findings by SQL",
     "batches": "print batch headers: offsets, times, codecs, producers, transactions",
     "explain": "explain a batch or an index byte by byte: fields, values, costs",
     "schema": "list schemas (Avro, Protobuf, JSON), which topics use them, and the types of keys and values",
-    "internals": "decode Kafka's own topics: committed offsets, groups, transactional ids, cluster metadata",
+    "internals": "decode Kafka's own topics: committed offsets, lag, groups, transactional ids, metadata",
     "verify": "check every batch and index: checksums, structure, offsets",
     "audit": "report all that the files show: damage, duplicates, open transactions, stuck consumers; with advice",
     "restart": "report what a broker's next start would cut, delete, refuse or rebuild",

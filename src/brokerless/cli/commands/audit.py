@@ -7,7 +7,7 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from brokerless.cli.options import add_all, add_max_batch_bytes, add_remote, add_severity, add_spark
+from brokerless.cli.options import add_all, add_kafka, add_max_batch_bytes, add_remote, add_severity, add_spark
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import is_narrowed
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from brokerless.api.log import Log
     from brokerless.api.partition import Partition
+    from brokerless.clusters.start.start import StartOutcome
     from brokerless.findings import Finding
     from brokerless.jobs.audit.job import PartitionAudit
-    from brokerless.jobs.restart.start import StartOutcome
 
 DESCRIPTION = """\
 Everything that can be known about a log directory from its files, graded, with advice for each finding.
@@ -54,6 +54,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
     help_of_price = "what 10^9 bytes cost in a month in the bucket: shows costs as well; with --remote, or of a bucket"
     parser.add_argument("--price-per-gb", type=price, metavar="PRICE", help=help_of_price)
+    add_kafka(parser, "the Kafka whose start is foreseen, by default the newest that starts")
     add_spark(parser)
     add_max_batch_bytes(parser)
     add_severity(parser)
@@ -82,27 +83,28 @@ def run(options: Namespace) -> int:
 
 
 def _foresee_start(logs: Sequence[Log], options: Namespace) -> Mapping[str, StartOutcome]:
-    """Return what a broker's start would do, for people, where whole log directories are read: all are taken as one
-    broker's."""
+    """Return what a broker's start would do; all log directories are taken as one broker's. Where some partitions are
+    selected, nothing is said of what it does within them."""
+    from brokerless.clusters.start.start import foresee_start
     from brokerless.jobs.audit.remote import local_part
-    from brokerless.jobs.restart.start import foresee_start
 
-    if options.json or is_narrowed(options):
-        return {}
+    directories = [local_part(log.directory) for log in logs]
     with progress("a broker's start", sum(each.paths.size for log in logs for each in log.partitions)) as done:
-        return foresee_start([local_part(log.directory) for log in logs], options.max_batch_bytes, done)
+        return foresee_start(
+            directories, options.max_batch_bytes, done, with_partitions=not is_narrowed(options), version=options.kafka
+        )
 
 
 def _audit(
     log: Log, chosen: Sequence[Partition], starts: Mapping[str, StartOutcome], options: Namespace, output: Output
 ) -> bool:
     """Return whether there are warnings or errors."""
+    from brokerless.clusters.directory_state import load_directory_state
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.audit.job import audit_directory, audit_partitions, errors_of
     from brokerless.jobs.audit.remote import audit_remote, has_remote, without_reported
-    from brokerless.jobs.directory_state import load_directory_state
     from brokerless.views.audit import finding_row, partition_lines, remote_lines, remote_row, summary_lines
-    from brokerless.views.findings import FindingGroups, is_at_least
+    from brokerless.views.findings import FindingGroups, is_at_least, root_of
 
     found, shown = FindingGroups(), FindingGroups(all_of_them=options.all)
 
@@ -141,7 +143,7 @@ def _audit(
             else:
                 audits.append(audit)
                 report_all(audit.findings, audit)
-    report_all(audit_directory(log.directory, state, audits), None)
+    report_all(audit_directory(log.directory, state, audits, starts.get(log.path)), None)
     remote = audit_remote(log.directory, options.price_per_gb, places, errors_of(audits))
     for each in () if remote is None else remote.findings:
         report(each.finding, partial(remote_row, each))
@@ -153,6 +155,6 @@ def _audit(
             output.prose(line)
         for line in () if options.quiet else partition_lines(audits, all_of_them=options.all):
             output.prose(line)
-        for line in shown.lines(f"{log.path.rstrip('/')}/", has_advice=True):
+        for line in shown.lines(root_of([log.path]), has_advice=True):
             output.prose(line)
     return not found.is_clean

@@ -9,8 +9,7 @@ from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.errors import UsageError
 from brokerless.log.storage.location import Location
-from brokerless.text import format_bytes
-from brokerless.views.table import count_of
+from brokerless.text import count_of, format_bytes
 
 DESCRIPTION = """\
 Extracts batches from files of any content, such as the image of a disk, into new partitions.
@@ -44,8 +43,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.recovered.open_files import open_lone
-    from brokerless.jobs.salvage.carve import Carved, Carving, carve, check
-    from brokerless.log.commit.partition_writer import output_directory
+    from brokerless.jobs.salvage.carve import Carved, Carving, carve, carve_directory, check
     from brokerless.views.salvage import carved_lines, carved_row
 
     parquet = options.form == "parquet"
@@ -54,7 +52,7 @@ def run(options: Namespace) -> int:
     output = Output()
     config = log_config(options)
     max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
-    to = output_directory(Location.of(options.to), options.paths)
+    to = carve_directory(Location.of(options.to), options.paths)
     carvings = [
         Carving(Location(path), to, config, max_batch_bytes=max_batch_bytes, dry_run=options.dry_run, parquet=parquet)
         for path in options.paths

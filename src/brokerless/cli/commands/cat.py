@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 from brokerless import clock
 from brokerless.cli.options import (
+    add_as_it_lies,
     add_decode,
     add_isolation,
     add_jobs,
     add_json_bytes,
     add_max_batch_bytes,
+    add_no_prune,
     add_redact,
     add_remote,
+    add_timezone,
     decoding,
 )
-from brokerless.cli.output import CLEAN, Output
+from brokerless.cli.output import CLEAN, UNUSABLE, Output
 from brokerless.cli.progress import Done, progress
-from brokerless.cli.ranges import parse_offsets
-from brokerless.cli.values import count
+from brokerless.cli.values import count, parse_offsets
 from brokerless.clock import TIME, parse_time
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 View = Callable[["pa.RecordBatch"], "Iterable[bytes | memoryview]"]
 
 DESCRIPTION = """\
-Records in offset order: one per line for people, by a template, or as JSON Lines.
+Records in offset order: one per line for people, by a template, as CSV, or as JSON Lines.
 
 With --key, --key-regex, --grep, --header or --where, only records for which all of these hold. They are looked for in
 all partitions in parallel, and printed as they are found: in offset order within each partition. With --decode, the
@@ -57,6 +59,7 @@ after damage are printed as well.
 EXAMPLES = r"""  brokerless cat /var/lib/kafka/orders-0 --tail 10
   brokerless cat /var/lib/kafka -t orders --from 2024-05-01 --until 2024-05-02 --json
   brokerless cat 00000000000000000000.log --offset 42:50 -f '%o %k %s\n'
+  brokerless cat /var/lib/kafka -t orders --key o-17 --from "yesterday 14:00" --timezone Europe/Berlin --csv
   brokerless cat /var/lib/kafka --grep 4111-1111 --json
   brokerless cat /var/lib/kafka -t 'orders*' --where "value_json->>'country' = 'SE'" -n 5
   brokerless cat /var/lib/kafka -t orders --decode --json
@@ -70,15 +73,21 @@ _TEMPLATE_HELP = (
 )
 _LARGE = 32 << 20
 """Bytes of records that are not made text beside others: the text takes as much again."""
+_TABLES = ("parquet", "arrow")
+"""Endings of files that a reader would not take for text."""
+_CSV_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "headers", "isControl"]
 
 
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
+    add_as_it_lies(parser)
     add = parser.add_argument
     add("--offset", metavar="N[:M]", help="from offset N on, and before M; or :M")
     add("--from", dest="start", metavar="TIME", help=f"not before this time: {TIME}")
     add("--until", dest="end", metavar="TIME", help="before this time")
+    add_no_prune(parser)
+    add_timezone(parser)
     add("-n", "--limit", type=count, metavar="N", help="the first N records of each partition")
     add("--tail", type=count, metavar="N", help="the last N records of each partition")
     _add_filters(parser)
@@ -86,6 +95,9 @@ def add_options(parser: ArgumentParser) -> None:
     add("--control", action="store_true", help="also control records, decoded")
     add_redact(parser, "keys, values and header values")
     add("-f", "--template", metavar="TEMPLATE", help=_TEMPLATE_HELP)
+    add("--csv", action="store_true", help=f"CSV with a header: {', '.join(_CSV_COLUMNS)}")
+    help_of_output = "write to FILE: CSV if it ends in .csv, JSON Lines in .json or .jsonl; -o csv is --csv"
+    add("-o", "--output", metavar="FILE", help=help_of_output)
     add_json_bytes(parser)
     add_decode(parser)
     add_jobs(parser)
@@ -95,8 +107,9 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     import secrets
 
-    if options.json and options.template is not None:
-        raise UsageError("--json and --template exclude each other; use one of them")
+    _set_form(options)
+    if sum((options.json, options.csv, options.template is not None)) > 1:
+        raise UsageError("--json, --csv and --template exclude each other; use one of them")
     if options.bytes == "base64" and not options.json:
         raise UsageError("--bytes base64 applies to JSON; add --json")
     requested = decoding(options)
@@ -107,11 +120,36 @@ def run(options: Namespace) -> int:
     within, printed = (selection, None) if requested is None else _of_printed(selection)
     run = _Run(
         options, requested, within, printed,
-        now=clock.now(), to_terminal=output.is_terminal, key=secrets.token_bytes(32),
+        now=clock.now(), to_terminal=output.is_terminal and options.output is None, key=secrets.token_bytes(32),
     )  # fmt: skip
     for check in (_view, _range):  # what is wrong with options is reported before anything is read
         check(run)
     partitions = output.partitions(options)
+    if not partitions and output.exit_code == UNUSABLE:
+        return output.end()
+    with output.to_file(options.output):
+        _print(run, partitions, output)
+    return output.end()
+
+
+def _set_form(options: Namespace) -> None:
+    """What is written to a file is by its ending, where no option says it."""
+    if options.output == "csv":
+        options.csv, options.output = True, None
+    if options.output is not None and not options.output.strip("0123456789:-"):
+        text = f"this looks like an offset: --offset {options.output}; a file of this name is ./{options.output}"
+        raise UsageError(f"-o {options.output}: {text}")
+    if options.output is None or options.json or options.csv or options.template is not None:
+        return
+    ending = options.output.lower().rpartition(".")[2]
+    if ending in _TABLES:
+        text = "cat writes text, CSV (.csv) and JSON Lines (.jsonl); brokerless sql QUERY PATH -o FILE writes this, too"
+        raise UsageError(f"-o {options.output}: {text}")
+    options.csv, options.json = ending == "csv", ending in ("json", "jsonl", "ndjson")
+
+
+def _print(run: _Run, partitions: Sequence[Partition], output: Output) -> None:
+    options, selection = run.options, run.filter
     types = _types(run, partitions)
     tasks = [_PrintTask(run, each.paths, types.get(each.topic), options.jobs) for each in partitions]
     # What is found is printed at once, from all partitions; the rest in order.
@@ -119,6 +157,8 @@ def run(options: Namespace) -> int:
     if processes > 1:
         tasks = [replace(each, jobs=1) for each in tasks]
     shown = 0
+    if options.csv:
+        output.write(_csv_head())
     with (
         progress("reading", sum(each.size for each in tasks)) as done,
         closing(stream(_print_partition, tasks, pack=_joined, done=done, processes=processes)) as items,
@@ -138,7 +178,6 @@ def run(options: Namespace) -> int:
             output.say("no record was found")
         elif (options.offset, options.start, options.end) != (None, None, None):
             output.say("no record was found in this range; brokerless ls shows which offsets and times there are")
-    return output.end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +194,10 @@ class _Run:
     now: int
     to_terminal: bool
     key: bytes
+
+    @property
+    def filter(self) -> RecordFilter | PrintedFilter | None:
+        return self.selection or self.printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +307,34 @@ def _view(run: _Run) -> tuple[list[str], View]:
         return [*jsonl_writer.COLUMNS, "isControl"], lambda batch: jsonl_writer.records(
             contents(batch), mode, said(batch)
         )
-    return _COLUMNS, lambda batch: text.records(contents(batch), said(batch))
+    if options.csv:
+        return [*_CSV_COLUMNS, "isControl"], lambda batch: _csv(contents(batch), said(batch), run)
+    return _COLUMNS, lambda batch: text.records(contents(batch), said(batch), options.timezone)
+
+
+def _csv_head() -> Iterator[bytes]:
+    import pyarrow as pa
+
+    from brokerless.interchange.result_text import csv_lines
+
+    return csv_lines(pa.schema([(name, pa.null()) for name in _CSV_COLUMNS]), iter(()))
+
+
+def _csv(batch: pa.RecordBatch, controls: list[Any] | None, run: _Run) -> Iterator[bytes]:
+    """Lines of CSV: times in ISO 8601, headers as JSON; what a control record says is in place of its value."""
+    from brokerless import arrow
+    from brokerless.interchange.result_text import csv_lines
+    from brokerless.views.text import format_times
+
+    times = format_times(arrow.integers(batch.column("timestamp")), zone=run.options.timezone)
+    columns = {name: arrow.values(batch.column(name)) for name in _CSV_COLUMNS if name != "timestamp"}
+    columns["timestamp"] = ["" if each == "-" else each for each in times]
+    columns["headers"] = [[[each["key"], each["value"]] for each in row] or None for row in columns["headers"]]
+    if controls is not None:
+        pairs = zip(columns["value"], controls, strict=True)
+        columns["value"] = [value if control is None else control for value, control in pairs]
+    rows = zip(*(columns[name] for name in _CSV_COLUMNS), strict=True)
+    return csv_lines(None, rows, run.to_terminal)
 
 
 def _of_printed(selection: RecordFilter | None) -> tuple[RecordFilter | None, PrintedFilter | None]:
@@ -321,11 +391,11 @@ def _range(run: _Run) -> Range:
     options = run.options
     first, end = (None, None) if options.offset is None else parse_offsets(options.offset)
     start_time, end_time = (
-        None if each is None else parse_time(each, run.now) for each in (options.start, options.end)
+        None if each is None else parse_time(each, run.now, options.timezone) for each in (options.start, options.end)
     )
     if start_time is not None and end_time is not None and start_time > end_time:
         raise UsageError(f"--until {options.end} is before --from {options.start}; write the earlier time in --from")
-    return range_of(first, end, start_time, end_time)
+    return range_of(first, end, start_time, end_time, prune=options.prune)
 
 
 def _read(

@@ -32,7 +32,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.jobs.cluster.job import describe_cluster
+    from brokerless.clusters.description import describe_cluster
     from brokerless.views.findings import is_at_least
     from brokerless.views.internals.cluster import cluster_lines
 

@@ -9,16 +9,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from brokerless import clock
-from brokerless.cli.options import add_max_batch_bytes, add_redact, add_spark, log_config
+from brokerless.cli.options import add_max_batch_bytes, add_redact, add_spark, add_timezone, log_config
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import named_topics
 from brokerless.cli.values import count, size
 from brokerless.clock import TIME, parse_time
 from brokerless.errors import UsageError
-from brokerless.findings import Kind
-from brokerless.text import format_bytes, show
-from brokerless.views.table import count_of, format_number, table
+from brokerless.text import count_of, format_bytes, show
+from brokerless.views.findings import not_written
+from brokerless.views.table import format_number, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,17 +67,24 @@ def add_options(parser: ArgumentParser) -> None:
         action="store_true",
         help="only report what would be left; write nothing",
     )
-    add("--delete-retention-ms", type=count, metavar="MS", help="delete.retention.ms (the topic's, or a day)")
-    add("--min-compaction-lag-ms", type=count, metavar="MS", help="min.compaction.lag.ms (the topic's, or 0)")
+    add("--delete-retention-ms", type=count, metavar="MS", help="delete.retention.ms (default: the topic's, or a day)")
+    add("--min-compaction-lag-ms", type=count, metavar="MS", help="min.compaction.lag.ms (default: the topic's, or 0)")
     add("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes: what small segments may become together")
-    add("--now", metavar="TIME", help=f"the time for delete horizons and lags (now): {TIME}")
+    add("--now", metavar="TIME", help=f"the time for delete horizons and lags, {TIME} (default: now)")
+    add_timezone(parser)
     add("--keep-active", action="store_true", help="leave the last segment alone, as a running broker does")
     add("--from-start", action="store_true", help="ignore cleaner-offset-checkpoint: clean all of the log again")
     help_of_kafka = "whose rules: 4.4 makes v2 of v0 and v1 (the default), 3.9 keeps these formats"
     add("--kafka", choices=("3.9", "4.4"), default="4.4", help=help_of_kafka)
-    help_of_memory = "memory for keys, 32 bytes each; where it is not enough, keys are read again (256MB)"
+    help_of_memory = "memory for keys, 32 bytes each; where it is not enough, keys are read again (default: 256MB)"
     add("--key-memory", type=size, metavar="SIZE", help=help_of_memory)
-    add("--top", type=count, default=_TOP, metavar="N", help=f"--dry-run: so many keys with the most records ({_TOP})")
+    add(
+        "--top",
+        type=count,
+        default=_TOP,
+        metavar="N",
+        help=f"--dry-run: so many keys with most records (default: {_TOP})",
+    )
     add_redact(parser)
     add_spark(parser)
     add_max_batch_bytes(parser)
@@ -114,7 +121,7 @@ def _options(options: Namespace) -> CompactOptions:
 
     segment_bytes = None if options.segment_bytes is None else log_config(options).segment_bytes
     return CompactOptions(
-        None if options.now is None else parse_time(options.now, clock.now()),
+        None if options.now is None else parse_time(options.now, clock.now(), options.timezone),
         options.delete_retention_ms,
         options.min_compaction_lag_ms,
         segment_bytes=segment_bytes,
@@ -173,9 +180,7 @@ def _show(output: Output, results: Sequence[CompactResult], options: Namespace) 
         _show_dry_run(output, done)
     for each in results:
         if each.damages:
-            refused = next((damage for damage in each.damages if damage.kind == Kind.BATCH_REFUSED), None)
-            damaged = f"was not written, as it is damaged; see brokerless verify {each.task.source.path}"
-            output.say(f"{each.task.name} {damaged if refused is None else refused.message}")
+            output.say(not_written(each.task.name, each.task.source.path, each.damages))
     what = f"written to {options.to}" if done else "nothing was written"
     if options.dry_run:
         what = "nothing was written, as in a dry run"

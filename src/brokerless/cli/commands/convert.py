@@ -24,9 +24,9 @@ from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
-from brokerless.findings import Kind
-from brokerless.text import format_bytes
-from brokerless.views.table import count_of, format_number, segments_changed, table
+from brokerless.text import count_of, format_bytes
+from brokerless.views.findings import not_written
+from brokerless.views.table import format_number, segments_changed, table
 
 if TYPE_CHECKING:
     from brokerless.jobs.convert.job import Conversion, ConvertResult
@@ -62,7 +62,7 @@ _NAMES = ("partition", "offsets", "batches", "to", "records", "to", "size", "to"
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
     add_to(parser)
-    help_of_size = "pack records into batches as a producer with this batch.size does (batches stay unchanged)"
+    help_of_size = "pack records into batches as a producer with this batch.size does (default: batches stay unchanged)"
     add_batch_settings(parser, codec=None, message_format=None, batch_size=help_of_size)
     add_segment_bytes(parser, unchanged=True)
     add_isolation(parser)
@@ -144,10 +144,7 @@ def _show(output: Output, results: list[ConvertResult], options: Namespace) -> N
         output.say("aborted records, if any, are included; --isolation read_committed leaves them out")
     for each in results:
         if each.damages:
-            refused = next((damage for damage in each.damages if damage.kind == Kind.BATCH_REFUSED), None)
-            path = each.task.source.path
-            damaged = f"was not written, as it is damaged; see brokerless verify {path}, or use brokerless salvage"
-            output.say(f"{each.task.name} {damaged if refused is None else refused.message}")
+            output.say(not_written(each.task.name, each.task.source.path, each.damages))
     what = f"written to {options.to}" if written else "nothing was written"
     if options.dry_run:
         what = "nothing was written, as in a dry run"

@@ -10,9 +10,9 @@ from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
-from brokerless.findings import Kind
-from brokerless.text import format_bytes
-from brokerless.views.table import count_of, format_number, table
+from brokerless.text import count_of, format_bytes
+from brokerless.views.findings import not_written
+from brokerless.views.table import format_number, table
 
 if TYPE_CHECKING:
     from brokerless.jobs.erase.copies import Copy
@@ -77,9 +77,12 @@ def add_options(parser: ArgumentParser) -> None:
         "a directory of .avsc, .proto and .json files (by default the topic _schemas beside the logs)"
     )
     add("--schemas", metavar="PATH", help=help_of_schemas)
-    help_of_format = "what these values are: auto, schema, avro, protobuf, json-schema, json, connect-json (auto)"
+    help_of_format = (
+        "what values are: auto, schema, avro, protobuf, protobuf-deprecated, json-schema, json, connect-json "
+        "(default: auto)"
+    )
     add("--value-format", metavar="FORMAT", default="auto", help=help_of_format)
-    add("--manifest", metavar="FILE", help="where the manifest is written (DIRECTORY.erasure.json)")
+    add("--manifest", metavar="FILE", help="where the manifest is written (default: DIRECTORY.erasure.json)")
     add("--sign-key", metavar="FILE", help="sign the manifest with this Ed25519 key (PEM; needs the extra erase)")
     add_dry_run(parser)
     add_spark(parser)
@@ -174,9 +177,7 @@ def _show(
         output.prose(line)
     for each in results:
         if each.damages:
-            path = each.task.source.path
-            advice = "" if each.damages[0].kind == Kind.NOT_BLANKED else f"; see brokerless verify {path}"
-            output.say(f"{each.task.name} was not written: {each.damages[0].message}{advice}")
+            output.say(not_written(each.task.name, each.task.source.path, each.damages))
     if fields:
         output.prose("")
         for line in table(_FIELDS, [_field_cells(each) for each in fields], right=_FIELDS[2:]):

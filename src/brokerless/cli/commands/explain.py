@@ -11,7 +11,7 @@ from brokerless.cli.options import FORMATS, add_max_batch_bytes
 from brokerless.cli.output import Output
 from brokerless.cli.values import count, integer
 from brokerless.errors import UsageError
-from brokerless.findings import Finding, Kind
+from brokerless.findings import Kind
 from brokerless.kafka_names import COMPRESSION_TYPES
 from brokerless.text import show_name
 
@@ -38,6 +38,7 @@ The exit code is 0, 1 if bytes are not as expected, and 2 for a file that cannot
 EXAMPLES = """\
   brokerless explain /var/lib/kafka/orders-0/00000000000000000000.log
   brokerless explain /var/lib/kafka/orders-0/00000000000000000000.log --offset 42 --records 1
+  brokerless explain /var/lib/kafka/orders-0 --offset 42
   brokerless explain /var/lib/kafka/orders-0/00000000000000000000.timeindex
   brokerless explain --format v1 --key key --value value
   brokerless explain /var/lib/kafka/orders-0/00000000000000000000.log -o explain.html
@@ -68,11 +69,11 @@ def add_options(parser: ArgumentParser) -> None:
     add("--position", type=count, metavar="P", help="the batch that has byte P, or whatever is there")
     help_of_records = "at most so many records or entries field by field (100); others are one field together"
     add("--records", type=count, metavar="N", help=help_of_records)
-    add("--format", choices=FORMATS, help="build a batch of this message format (v2)")
-    add("--codec", choices=COMPRESSION_TYPES, help="compression.type of the batch that is built (none)")
+    add("--format", choices=FORMATS, help="build a batch of this message format (default: v2)")
+    add("--codec", choices=COMPRESSION_TYPES, help="compression.type of the batch that is built (default: none)")
     add("--key", action=_Add, metavar="TEXT", help="key of the next record to build; without it, null")
     add("--value", action=_Add, metavar="TEXT", help="value of a record to build; a --key without one has a null value")
-    add("--timestamp", type=integer, metavar="MS", help="of the records that are built, ms since 1970 (0)")
+    add("--timestamp", type=integer, metavar="MS", help="of the records that are built, ms since 1970 (default: 0)")
     add("-o", "--output", metavar="PAGE", help="write one HTML page in which bytes and fields point at each other")
     add_max_batch_bytes(parser)
     parser.set_defaults(built=[])
@@ -101,14 +102,7 @@ def run(options: Namespace) -> int:
         text = f"{path}, at {field.position} of the inflated bytes" if inside else path
         place = None if inside else field.position
         output.damage(
-            Finding(
-                "error",
-                Kind.FIELD_UNEXPECTED,
-                explanation.file or "built",
-                position=place,
-                message=text,
-                expected=field.expected,
-            )
+            Kind.FIELD_UNEXPECTED.at(explanation.file or "built", text, position=place, expected=field.expected)
         )
     return output.end()
 

@@ -23,8 +23,8 @@ from brokerless.cli.selection import named_topics
 from brokerless.cli.values import size
 from brokerless.kafka_names import COMPRESSION_TYPES
 from brokerless.log import names
-from brokerless.text import format_bytes
-from brokerless.views.table import count_of, format_number, table
+from brokerless.text import count_of, format_bytes
+from brokerless.views.table import format_number, table
 
 if TYPE_CHECKING:
     from brokerless.jobs.export.job import ExportedPartition
@@ -75,8 +75,13 @@ def add_options(parser: ArgumentParser) -> None:
     add_table_format(parser)
     add("--by-date", action="store_true", help="a directory for each date of the records' timestamps (UTC) as well")
     add_isolation(parser)
-    add("--compression", choices=COMPRESSION_TYPES, default="zstd", help="compression within the Parquet files (zstd)")
-    add("--file-bytes", type=size, metavar="SIZE", help="about how large a file may get (256MiB)")
+    add(
+        "--compression",
+        choices=COMPRESSION_TYPES,
+        default="zstd",
+        help="compression within the Parquet files (default: zstd)",
+    )
+    add("--file-bytes", type=size, metavar="SIZE", help="about how large a file may get (default: 256MiB)")
     help_of_removed = "accept that files of earlier runs were removed on purpose; else they are reported as missing"
     add("--allow-removed", action="store_true", help=help_of_removed)
     add_decode(parser)

@@ -23,6 +23,9 @@ and Kafka Connect keep.
 first offset, its age, its transactional id, and the command that aborts it on a running cluster. For this table the
 headers of all selected partitions are read, whichever topic they are of.
 
+--table lag is the lag of each group: its committed offsets, from the partition that its coordinator reads,
+against the ends of the logs as they are read, the largest lag first; with -t, in these topics.
+
 These are __consumer_offsets, __transaction_state, __remote_log_metadata (the segments of tiered storage), and
 __cluster_metadata (its log and its snapshots) with topics, partitions, configs, brokers and more. The tables are the
 state that the records add up to; --history prints the records themselves, decoded as Kafka's dump tool does, also those
@@ -40,6 +43,7 @@ The exit code is 0, 1 if there is damage or a log ends within a batch, and 2 for
 EXAMPLES = """\
   brokerless internals /var/lib/kafka
   brokerless internals /var/lib/kafka --table offsets --table groups
+  brokerless internals /var/lib/kafka --table lag
   brokerless internals /var/lib/kafka --table openTransactions
   brokerless internals /var/lib/kafka --table partitions --json | jq 'select(.leader == -1)'
   brokerless internals /var/lib/kafka --table remoteSegments
@@ -70,7 +74,8 @@ TABLES = (
     "connectConfigs",
     "connectStatus",
 )
-OPEN_TRANSACTIONS = "openTransactions"
+OPEN_TRANSACTIONS, LAG = "openTransactions", "lag"
+OF_ALL_TOPICS = (LAG, OPEN_TRANSACTIONS)
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -78,12 +83,12 @@ def add_options(parser: ArgumentParser) -> None:
         "--table",
         action="append",
         default=[],
-        choices=(*TABLES, OPEN_TRANSACTIONS),
+        choices=(*TABLES, *OF_ALL_TOPICS),
         type=_in_camel_case,
         metavar="NAME",
         help=(
             f"only this table; with --history, the topics that it is made of. There are {', '.join(TABLES)}; and "
-            f"{OPEN_TRANSACTIONS}, of all topics"
+            f"{LAG} and {OPEN_TRANSACTIONS}, of all topics"
         ),
     )
     parser.add_argument("--history", action="store_true", help="every record, in the order of the logs")
@@ -101,8 +106,11 @@ def run(options: Namespace) -> int:
         raise UsageError("--exclude-internal leaves nothing to read: this command reads internal topics only")
     if options.history and OPEN_TRANSACTIONS in options.table:
         raise UsageError(f"{OPEN_TRANSACTIONS} has no --history: brokerless cat shows the records of a transaction")
+    if options.history and LAG in options.table:
+        raise UsageError(f"{LAG} has no --history; that of --table offsets is what groups committed")
     output = Output()
-    has_open, has_others = OPEN_TRANSACTIONS in options.table, {*options.table} != {OPEN_TRANSACTIONS}
+    has_open, has_lag = OPEN_TRANSACTIONS in options.table, LAG in options.table
+    has_others = not options.table or not {*OF_ALL_TOPICS}.issuperset(options.table)
     above = ""
     for log in output.open(options):
         chosen = output.chosen(log, options)
@@ -119,8 +127,10 @@ def run(options: Namespace) -> int:
                     _history(_counted(partitions, done), given, options, output)
                 elif has_others:
                     _state(_counted(partitions, done), given, options, output)
+            if has_lag:
+                _lag(log, chosen, options, output=output, above="\n" if has_others else "")
             if has_open:
-                _open_transactions(log, chosen, options, output=output, above="\n" if has_others else "")
+                _open_transactions(log, chosen, options, output=output, above="\n" if has_others or has_lag else "")
         except UnreadableError as error:
             output.unreadable(error)
     return output.end()
@@ -159,7 +169,7 @@ def _state(partitions: Iterable[Partition], given: Mapping[str, str], options: N
     from brokerless.views.internals.state import state_lines
 
     above = ""
-    tables = [each for each in options.table if each != OPEN_TRANSACTIONS] or TABLES
+    tables = [each for each in options.table if each not in OF_ALL_TOPICS] or TABLES
     rows_of = state_rows(partitions, tables, output.damage, max_batch_bytes=options.max_batch_bytes, given=given)
     for name, rows in rows_of.items():
         if options.json:
@@ -169,6 +179,23 @@ def _state(partitions: Iterable[Partition], given: Mapping[str, str], options: N
             above = "\n"
             for line in state_lines(name, rows):
                 output.line(f"  {line}")
+
+
+def _lag(log: Log, chosen: Sequence[Partition], options: Namespace, output: Output, above: str) -> None:
+    from brokerless.internals.records import CONSUMER_OFFSETS
+    from brokerless.internals.tables import lag_state_rows
+    from brokerless.views.internals.state import lag_lines
+
+    if all(each.topic != CONSUMER_OFFSETS for each in log.partitions):
+        output.unreadable(UnreadableError(log.path, f"there is no {CONSUMER_OFFSETS} here, which has groups' offsets"))
+        return
+    rows = lag_state_rows(chosen, log.partitions, output.damage, options.max_batch_bytes)
+    if options.json:
+        output.objects({"table": LAG, **row} for row in rows)
+        return
+    output.prose(f"{above}{LAG}:" if rows else f"{above}no group has committed an offset")
+    for line in lag_lines(rows) if rows else ():
+        output.prose(f"  {line}")
 
 
 def _open_transactions(log: Log, chosen: Sequence[Partition], options: Namespace, output: Output, above: str) -> None:

@@ -24,8 +24,8 @@ from brokerless.cli.values import count, size, size_or_0
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.storage.location import Location
-from brokerless.text import format_bytes
-from brokerless.views.table import count_of, format_number, table
+from brokerless.text import count_of, format_bytes
+from brokerless.views.table import format_number, table
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -92,15 +92,21 @@ def add_options(parser: ArgumentParser) -> None:
     number = parser.add_mutually_exclusive_group()
     number.add_argument("-p", "--partition", type=count, metavar="N", help="the partition of all records")
     number.add_argument("--partitions", type=count, metavar="N", help=_PARTITIONS_HELP)
-    help_of_size = "batch.size of the producer; 0 for one record per batch (16KiB)"
+    help_of_size = "batch.size of the producer; 0 for one record per batch (default: 16KiB)"
     add_batch_settings(parser, codec="none", message_format="v2", batch_size=help_of_size)
     add_segment_bytes(parser)
-    add("--index-interval-bytes", type=size_or_0, metavar="SIZE", help="index.interval.bytes (4KiB)")
-    help_of_type = "message.timestamp.type, if there is no such column (CreateTime)"
+    add("--index-interval-bytes", type=size_or_0, metavar="SIZE", help="index.interval.bytes (default: 4KiB)")
+    help_of_type = "message.timestamp.type, if there is no such column (default: CreateTime)"
     add("--timestamp-type", choices=_TIMESTAMP_TYPES, default="CreateTime", help=help_of_type)
     add("--timestamp", type=count, metavar="MS", help="for records without one, in ms since 1970 (now, if "
         "there is no such column; a null in the column is refused without this)")  # fmt: skip
-    add("--start-offset", type=count, default=0, metavar="N", help="the first offset, if there is no such column (0)")
+    add(
+        "--start-offset",
+        type=count,
+        default=0,
+        metavar="N",
+        help="the first offset, if there is no such column (default: 0)",
+    )
     add_json_bytes(parser)
     add("--max-line-bytes", type=size, metavar="SIZE", help=_MAX_LINE_HELP)
     add_dry_run(parser)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from brokerless.cli.options import add_max_batch_bytes, add_remote
+from brokerless.cli.options import add_as_it_lies, add_max_batch_bytes, add_remote, add_timezone
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import is_narrowed
@@ -16,13 +16,15 @@ A line for each partition: its segments, records, bytes, offsets, times, message
 Only batch headers are read, so gigabytes take a moment. Records are counted as the headers declare them, without
 control records and from the log start offset on: as many as brokerless cat prints. Segments, batches and bytes are
 those of the files. --include deleted also counts deleted records; with it, and with --include delete, segments that
-wait for their deletion (*.deleted) have lines of their own. A last line says what is left out: partitions whose
+wait for their deletion (*.deleted) have lines of their own. Of a deleted topic, --include delete shows what is still
+there, and how long it stays. A last line says what is left out: partitions whose
 directories are future, delete or stray.
 
 The exit code is 0, 1 if there is damage or a log ends within a batch, and 2 for a path that cannot be opened.
 """
 EXAMPLES = """\
   brokerless ls /var/lib/kafka
+  brokerless ls /var/lib/kafka --include delete
   brokerless ls --segments /var/lib/kafka/orders-0
   brokerless ls --topics --json /var/lib/kafka | jq .sizeInBytes
 """
@@ -30,10 +32,12 @@ EXAMPLES = """\
 
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
+    add_as_it_lies(parser)
     by = parser.add_mutually_exclusive_group()
     by.add_argument("--segments", dest="by", action="store_const", const="segment", help="a line for each segment")
     by.add_argument("--topics", dest="by", action="store_const", const="topic", help="a line for each topic")
     parser.set_defaults(by="partition")
+    add_timezone(parser)
     add_max_batch_bytes(parser)
 
 
@@ -62,7 +66,9 @@ def run(options: Namespace) -> int:
             if len(options.paths) > 1:
                 output.prose(f"{above}{show_name(log.path)}:")
                 above = "\n"
-            for line in listing.lines(rows, options.by):
+            for line in listing.lines(rows, options.by, options.timezone):
+                output.prose(line)
+            for line in listing.deletion_lines((each.paths for each in partitions), options.timezone):
                 output.prose(line)
             if not is_narrowed(options):
                 for line in listing.left_out_lines(log.directory):

@@ -16,8 +16,7 @@ from brokerless.cli.options import (
 )
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
-from brokerless.text import format_bytes
-from brokerless.views.table import count_of
+from brokerless.text import count_of, format_bytes
 
 if TYPE_CHECKING:
     from brokerless.jobs.merge.job import MergeResult
@@ -76,7 +75,7 @@ def run(options: Namespace) -> int:
     written = 0 if options.dry_run else sum(max(replica.size for replica in task.replicas) for task in planned.tasks)
     total = planned.size + written
     with progress("reading" if options.dry_run else "reading and writing", total) as done:
-        for result in merge(planned, output.left_out, done, spark=options.spark, say=output.say):
+        for result in merge(planned, output.replica_damage, done, spark=options.spark, say=output.say):
             results.append(result)
             if options.json:
                 output.objects([row(result)])

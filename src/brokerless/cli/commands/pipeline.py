@@ -18,7 +18,6 @@ from brokerless.cli.options import (
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.values import positive, size
-from brokerless.findings import BEFORE_FIRST_SEGMENT
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
 
 DESCRIPTION = """\
@@ -61,13 +60,13 @@ def add_options(parser: ArgumentParser) -> None:
     help_of_topic = "only this topic, or topics, as 'click*' (with * ? [...]); can be repeated"
     add("-t", "--topic", action="append", default=[], metavar="NAME", help=help_of_topic)
     add("--exclude", action="append", default=[], metavar="NAME", help="not this topic, or topics; can be repeated")
-    add("--as", dest="form", choices=FORMS, help=f"format of the tables ({FORMS[0]})")
+    add("--as", dest="form", choices=FORMS, help=f"format of the tables (default: {FORMS[0]})")
     add_catalog(parser)
-    help_of_isolation = "read_committed leaves out aborted records (read_uncommitted)"
+    help_of_isolation = "read_committed leaves out aborted records (default: read_uncommitted)"
     add("--isolation", choices=ISOLATION_LEVELS, help=help_of_isolation)
     add("--by-date", action="store_true", help="Parquet: a directory for each date of the records' timestamps (UTC)")
-    add("--compression", choices=COMPRESSION_TYPES, help="compression within the files (zstd)")
-    add("--file-bytes", type=size, metavar="SIZE", help="about how large a file gets (256MiB)")
+    add("--compression", choices=COMPRESSION_TYPES, help="compression within the files (default: zstd)")
+    add("--file-bytes", type=size, metavar="SIZE", help="about how large a file gets (default: 256MiB)")
     add_decode(parser)
     add("--no-verify", action="store_true", help="export without verifying before")
     add("--no-report", action="store_true", help="write no page")
@@ -80,6 +79,7 @@ def run(options: Namespace) -> int:
     from brokerless.jobs.pipeline.job import follow, run_pipeline
     from brokerless.jobs.pipeline.settings import load_settings, make_settings
     from brokerless.log.tiered.options import tiered_options
+    from brokerless.views.findings import root_of
     from brokerless.views.jobs.pipeline import run_lines, run_objects
 
     found = {} if options.settings is None else load_settings(options.settings)
@@ -97,9 +97,9 @@ def run(options: Namespace) -> int:
         if options.json:
             output.objects(run_objects(each))
         elif every_s is None or each.is_new:
-            for line in run_lines(each, settings.to):
+            for line in run_lines(each, settings.to, root_of(settings.paths)):
                 output.prose(line)
-        if each.counts["error"] or each.ranges or any(found.kind in BEFORE_FIRST_SEGMENT for found in each.findings):
+        if each.counts["error"] or each.ranges or any(found.is_unread for found in each.findings):
             output.exit_code = max(output.exit_code, FINDINGS)
         output.flush()
     return output.end()

@@ -7,9 +7,8 @@ from argparse import ArgumentParser, Namespace
 from brokerless.cli.options import add_max_batch_bytes, add_severity, add_spark
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
-from brokerless.text import show_name
+from brokerless.text import count_of
 from brokerless.views.proof_page import copied_text, scope_text
-from brokerless.views.table import count_of
 
 DESCRIPTION = """\
 Checks the manifest that brokerless erase wrote: its signature, the hash of every file, that all batches but the touched
@@ -41,7 +40,7 @@ def add_paths(parser: ArgumentParser) -> None:
 
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--erased", metavar="DIRECTORY", help="where the erased logs are now (where the manifest says)")
+    add("--erased", metavar="DIRECTORY", help="where the erased logs are now (default: where the manifest says)")
     add("--source", metavar="DIRECTORY", help="the logs of before, if they are still at hand")
     add("--public-key", metavar="FILE", help="the public key (PEM) that has to have signed")
     add("--keys", metavar="FILE", help="the keys that were erased, one a line; - is stdin")
@@ -61,7 +60,7 @@ def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.prove.job import Proving, prove
     from brokerless.log.storage.location import Location
-    from brokerless.views.findings import is_at_least, marked
+    from brokerless.views.findings import finding_line, is_at_least, marked, root_of
     from brokerless.views.screen import colored
 
     if options.html is not None:
@@ -89,8 +88,9 @@ def run(options: Namespace) -> int:
     if options.json:
         output.objects([*(each.as_dict() for each in shown), *([] if options.quiet else [proof.as_dict()])])
     else:
+        root = root_of(filter(None, (options.erased, options.source, options.manifest)))
         for each in shown:
-            for line in marked(colored(each.severity, 7), show_name(str(each))):
+            for line in marked(colored(each.severity, 7), finding_line(each, root)):
                 output.prose(line)
         signature = {"valid": f"valid, by key {proof.signer}", "none": "none", "wrong": "wrong"}[proof.signature]
         output.prose(f"signature: {signature}")

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from brokerless.cli.options import add_max_batch_bytes, add_severity
+from brokerless.cli.options import add_kafka, add_max_batch_bytes, add_severity
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import is_narrowed
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from brokerless.api.log import Log
     from brokerless.api.partition import Partition
-    from brokerless.jobs.directory_state import DirectoryState
-    from brokerless.jobs.restart.results import DirectoryRestart
+    from brokerless.clusters.directory_state import DirectoryState
+    from brokerless.clusters.start.results import DirectoryRestart
 
 DESCRIPTION = """\
 What a broker would do to these logs if it started now: a dry run of Kafka's own recovery. Nothing is changed.
@@ -52,8 +52,7 @@ _SHOWN = 10
 def add_options(parser: ArgumentParser) -> None:
     add_max_batch_bytes(parser)
     add_severity(parser)
-    help_of_version = "the Kafka that starts, 4.4 (the default) or 3.9; what another one refuses is said as well"
-    parser.add_argument("--kafka", metavar="VERSION", help=help_of_version)
+    add_kafka(parser, "the Kafka that starts, the newest by default; what others refuse is said as well")
     help_of_remote = (
         "the bucket of tiered topics: how many of its objects a start would delete is counted there; can be repeated"
     )
@@ -70,13 +69,12 @@ def run(options: Namespace) -> int:
 
 def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bool:
     """Return whether a start would change anything."""
-    from brokerless.jobs.directory_state import load_directory_state
-    from brokerless.jobs.restart.job import plan_directories
-    from brokerless.jobs.restart.remote_deletions import deletion_line
-    from brokerless.jobs.restart.remote_log_starts import log_start_line
-    from brokerless.text import show_name
+    from brokerless.clusters.directory_state import load_directory_state
+    from brokerless.clusters.start.directories import plan_directories
+    from brokerless.clusters.start.remote_deletions import deletion_line
+    from brokerless.clusters.start.remote_log_starts import log_start_line
+    from brokerless.text import count_of, show_name
     from brokerless.views.restart import directory_lines, directory_row
-    from brokerless.views.table import count_of
 
     paths = [log.directory for log in logs]
     planned = plan_directories(
@@ -125,9 +123,9 @@ def _show_partitions(
     output: Output,
 ) -> tuple[int, int, bool]:
     """Shows partitions; returns how many a start would change, of how many, and whether a broker ends at one."""
-    from brokerless.jobs.directory_state import running_broker
-    from brokerless.jobs.restart.job import plan_partition
-    from brokerless.jobs.restart.results import Restart
+    from brokerless.clusters.directory_state import running_broker
+    from brokerless.clusters.start.job import plan_partition
+    from brokerless.clusters.start.results import Restart
     from brokerless.views.restart import detail_lines, partition_lines, row
 
     running = running_broker(state)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from brokerless.cli.options import add_apply, add_max_batch_bytes, add_remote
+from brokerless.cli.options import add_apply, add_max_batch_bytes, add_remote, add_timezone
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import named_topics
@@ -81,10 +81,11 @@ def add_options(parser: ArgumentParser) -> None:
     help_of_offsets = "with --groups: a file of offsets that groups have committed later, as serve --offsets keeps it"
     add("--offsets", metavar="FILE", help=help_of_offsets)
     add("--append", action="store_true", help="restore into topics that have records already, after these")
-    add("--rate", type=amount, metavar="SIZE", help="at most so many bytes in a second, as 10MB (no limit)")
+    add("--rate", type=amount, metavar="SIZE", help="at most so many bytes in a second, as 10MB (default: no limit)")
     help_of_until = f"restore each partition up to its first record of this time or later: {TIME}"
     add("--until", metavar="TIME", help=help_of_until)
-    help_of_isolation = "read_uncommitted also restores aborted records and open transactions (read_committed)"
+    add_timezone(parser)
+    help_of_isolation = "read_uncommitted also restores aborted records and open transactions (default: read_committed)"
     add("--isolation", choices=ISOLATION_LEVELS, default="read_committed", help=help_of_isolation)
     add_apply(parser, "restore")
     add_max_batch_bytes(parser)
@@ -156,7 +157,7 @@ def _into_disks(
         raise UsageError(
             "--offset-map, --groups, --offsets, --append, --rate and --command-config go with --bootstrap-servers only"
         )
-    until = None if options.until is None else parse_time(options.until, clock.now())
+    until = None if options.until is None else parse_time(options.until, clock.now(), options.timezone)
     settings = DiskSettings(until, options.replace, options.metadata, options.max_batch_bytes)
     if options.apply and recover_disks(options.to):
         output.say("a restore that had been cut short was completed")
@@ -200,7 +201,7 @@ def _plan(options: Namespace, selected: SelectedPartitions, on_damage: OnDamage)
 
     if options.offsets and not options.groups:
         raise UsageError("--offsets needs --groups")
-    until = None if options.until is None else parse_time(options.until, clock.now())
+    until = None if options.until is None else parse_time(options.until, clock.now(), options.timezone)
     config = {} if options.command_config is None else load_config(options.command_config)
     settings = LiveSettings(
         Reading(options.isolation, until, options.max_batch_bytes),

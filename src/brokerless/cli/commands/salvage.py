@@ -18,8 +18,8 @@ from brokerless.cli.options import (
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.errors import UsageError
-from brokerless.text import format_bytes
-from brokerless.views.table import count_of, segments_changed
+from brokerless.text import count_of, format_bytes
+from brokerless.views.table import segments_changed
 
 if TYPE_CHECKING:
     from brokerless.jobs.salvage.job import SalvageResult

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from brokerless.cli.options import add_remote
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.selection import is_selected
-from brokerless.text import format_bytes
-from brokerless.views.table import count_of
+from brokerless.text import count_of, format_bytes
 
 if TYPE_CHECKING:
     from brokerless.log.directory import LogDirectory
@@ -35,9 +34,10 @@ Damaged batches are reported here, once, and answered with CORRUPT_MESSAGE, at w
 --skip-damaged they go on at the next intact batch. A gap where a segment is missing is reported, and consumers go on
 after it, as with any broker.
 
-It listens on this machine alone (127.0.0.1:9092); any other address needs TLS (--tls-cert) and logins by SCRAM
-(--users, or --cluster-users with the cluster's own users and passwords, under its ACLs), or --insecure. Not served:
-share and streams groups, and records that are in remote storage alone.
+It listens on this machine alone (127.0.0.1:9092); any other address needs --insecure, or TLS (--tls-cert) with logins
+or clients' certificates: by SCRAM or PLAIN with --users; by SCRAM with --cluster-users, the cluster's own users and
+passwords under its ACLs; with --tls-client-ca, under its ACLs. Not served: share and streams groups, and records that
+are in remote storage alone.
 
 It runs until Ctrl-C or SIGTERM. The exit code is 0, 1 if damage was found, and 2 for what cannot be served.
 """
@@ -53,7 +53,7 @@ HAS_TABLES = False
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
     add = parser.add_argument
-    help_of_listen = "the address to listen on (127.0.0.1:9092); port 0 is any free one"
+    help_of_listen = "the address to listen on (default: 127.0.0.1:9092); port 0 is any free one"
     add("--listen", default="127.0.0.1:9092", metavar="HOST:PORT", help=help_of_listen)
     help_of_advertise = "the address that clients are to connect to, if that is another one"
     add("--advertise", metavar="HOST:PORT", help=help_of_advertise)
@@ -64,18 +64,28 @@ def add_options(parser: ArgumentParser) -> None:
     add("--insecure", action="store_true", help=help_of_insecure)
     add("--tls-cert", metavar="FILE", help="listen over TLS, with this certificate (PEM, with its chain)")
     add("--tls-key", metavar="FILE", help="its key (PEM), if it is not in the same file")
-    add("--users", metavar="FILE", help="only these users may read (name:password a line), by SCRAM")
+    help_of_ca = "only clients with a certificate of these authorities (PEM) may read, what the cluster's ACLs allow"
+    add("--tls-client-ca", metavar="FILE", help=help_of_ca)
+    help_of_rules = "what makes users of the names in certificates, as a broker's ssl.principal.mapping.rules"
+    add("--principal-mapping-rules", metavar="RULES", help=help_of_rules)
+    add(
+        "--users", metavar="FILE", help="only these users may read (name:password a line), by SCRAM or, with TLS, PLAIN"
+    )
     help_of_cluster_users = "only the cluster's own users may read, by SCRAM with their passwords, what its ACLs allow"
     add("--cluster-users", action="store_true", help=help_of_cluster_users)
-    help_of_super_user = "a user of the cluster who may read everything (super.users; repeatable)"
+    help_of_super_user = "a user of the cluster, or of a certificate, who may read everything (super.users; repeatable)"
     add("--super-user", action="append", default=[], metavar="NAME", help=help_of_super_user)
     help_of_everyone = "what no ACL is about is for all users, as brokers may be set; else it is for super users"
     add("--allow-everyone-if-no-acl-found", action="store_true", help=help_of_everyone)
 
 
 def run(options: Namespace) -> int:
+    from brokerless.serving.descriptors import raise_limit
+    from brokerless.serving.fair_threads import switch_often
     from brokerless.serving.server import ServeOptions, Server, parse_address
 
+    raise_limit()
+    switch_often()
     output = Output()
     advertise = None if options.advertise is None else parse_address(options.advertise)
     serve = ServeOptions(
@@ -86,6 +96,8 @@ def run(options: Namespace) -> int:
         is_insecure=options.insecure,
         tls_cert=options.tls_cert,
         tls_key=options.tls_key,
+        tls_client_ca=options.tls_client_ca,
+        mapping_rules=options.principal_mapping_rules,
         users=options.users,
         cluster_users=options.cluster_users,
         super_users=tuple(options.super_user),
@@ -139,6 +151,7 @@ def _row(server: Server) -> dict[str, object]:
 
 
 def _lines(server: Server) -> Iterator[str]:
+    from brokerless.serving.login import PLAIN
     from brokerless.serving.server import is_loopback
 
     topics, own = server.topics, [each for each in server.topics.by_name.values() if not each.is_internal]
@@ -147,12 +160,23 @@ def _lines(server: Server) -> Iterator[str]:
     yield f"serving {', '.join(each.path for each in server.directories)} read-only: {counts}"
     options = server.options
     who = "programs on this machine" if is_loopback(options.listen[0]) else "everybody who reaches this machine"
-    logins = "who log in by SCRAM" if options.has_logins else "without logins"
+    logins = (
+        f"who log in by {'SCRAM or PLAIN' if PLAIN in server.mechanisms else 'SCRAM'}"
+        if options.has_logins
+        else "without logins"
+    )
+    if options.tls_client_ca is not None:
+        logins = f"with a certificate that is signed by one in {options.tls_client_ca}" + (
+            f", {logins}" if options.has_logins else ""
+        )
     yield f"to {who}, {logins}, {'over TLS' if options.tls_cert is not None else 'without TLS'}:"
     yield f"  bootstrap.servers={server.bootstrap_servers}"
     protocol = ("SASL_" if options.has_logins else "") + ("SSL" if options.tls_cert is not None else "PLAINTEXT")
     if protocol != "PLAINTEXT":
         yield f"  security.protocol={protocol}"
+    if options.tls_client_ca is not None:
+        yield "  ssl.keystore.type=PEM"
+        yield "  ssl.keystore.location=CERTIFICATE_AND_KEY.pem"
     if options.has_logins:
         yield f"  sasl.mechanism={server.mechanisms[-1]}"
         module = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -14,6 +14,7 @@ from brokerless.cli.options import (
     add_isolation,
     add_jobs,
     add_max_batch_bytes,
+    add_no_prune,
     add_remote,
     add_schemas_path,
     add_selection,
@@ -78,11 +79,24 @@ def add_options(parser: ArgumentParser) -> None:
     add("--csv", action="store_true", help="CSV with a header, all rows")
     add("-o", "--output", metavar="FILE", help="write the result to FILE: .parquet, .arrow, .csv, .json or .jsonl")
     add("--output-format", choices=("parquet", "arrow", "csv", "json"), help="the format of FILE, whatever its ending")
-    add("-n", "--limit", type=count, default=ROWS, metavar="N", help=f"at most so many rows of a table ({ROWS})")
-    add("--memory-limit", type=size, metavar="SIZE", help="what DuckDB may take before it spills to disk (2GiB)")
+    add(
+        "-n",
+        "--limit",
+        type=count,
+        default=ROWS,
+        metavar="N",
+        help=f"at most so many rows of a table (default: {ROWS})",
+    )
+    add(
+        "--memory-limit",
+        type=size,
+        metavar="SIZE",
+        help="what DuckDB may take before it spills to disk (default: 2GiB)",
+    )
     add_schemas_path(parser)
     add_isolation(parser)
     add("--control", action="store_true", help="also control records")
+    add_no_prune(parser)
     add_jobs(parser)
     add_max_batch_bytes(parser)
 
@@ -110,6 +124,7 @@ def run(options: Namespace) -> int:
             options.max_batch_bytes,
             on_damage=output.damage,
             schemas=options.schemas,
+            prune=options.prune,
         )
         with Session(jobs.tables(log.directory, chosen, how), options.memory_limit) as session:
             if options.query is not None and options.output is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from brokerless.cli.options import add_apply, add_topics
+from brokerless.cli.options import add_apply, add_timezone, add_topics
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import is_narrowed, named_topics
@@ -49,6 +49,7 @@ def add_options(parser: ArgumentParser) -> None:
     ways.add_argument("--retention", action="store_true", help=help_of_retention)
     help_of_before = f"segments whose records are all before a time: {TIME}"
     ways.add_argument("--before", metavar="TIME", help=help_of_before.replace("%", "%%"))
+    add_timezone(parser)
     help_of_others = "another log directory of the same broker, to know topics and groups by; can be repeated"
     parser.add_argument("--log-dir", action="append", default=[], metavar="DIRECTORY", help=help_of_others)
     add_apply(parser, "remove the segments")
@@ -57,13 +58,13 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     import brokerless
     from brokerless import clock
-    from brokerless.jobs.directory_state import load_directory_state, running_broker
+    from brokerless.clusters.directory_state import load_directory_state, running_broker
     from brokerless.jobs.trim.candidates import Limits
     from brokerless.jobs.trim.job import trim
     from brokerless.views.jobs.trim import lines, rows
 
     output = Output()
-    before = None if options.before is None else parse_time(options.before, clock.now())
+    before = None if options.before is None else parse_time(options.before, clock.now(), options.timezone)
     log, others = brokerless.open(options.paths[0]), [brokerless.open(path).directory for path in options.log_dir]
     partitions = None
     if is_narrowed(options):

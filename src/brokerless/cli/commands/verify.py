@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from brokerless import clock
-from brokerless.cli.options import add_all, add_max_batch_bytes, add_remote, add_severity, add_spark
+from brokerless.cli.options import add_all, add_as_it_lies, add_max_batch_bytes, add_remote, add_severity, add_spark
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.values import amount
@@ -23,7 +23,8 @@ Checks that logs are intact: every batch's checksum and structure, and the index
 
 A finding is an error where Kafka's own reader would throw; all else is a warning or an info. After a damaged place,
 reading continues at the next batch. A log that ends within a batch is a warning, as Kafka's reader ignores that; an
-end that cannot be a batch (text, for example) is an error.
+end that cannot be a batch (text, for example) is an error. Zeros at the end of a log that is recovered at the next
+start, as no clean stop is marked, are preallocated space: an info, and exit code 0.
 
 A summary comes first, then findings, the worst first: those that say the same are one line, with a count and where the
 last one is; --all gives each a line. Errors of indexes are counted apart, and come last: no record is lost by them.
@@ -54,6 +55,7 @@ _WATCHING = ("metrics", "junit", "sarif")
 
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
+    add_as_it_lies(parser)
     add_max_batch_bytes(parser)
     add_spark(parser)
     add_severity(parser)
@@ -69,7 +71,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.verify.job import verify
-    from brokerless.views.findings import FindingGroups, damaged_places, is_at_least, summary_line, turn_line
+    from brokerless.views.findings import FindingGroups, damaged_places, is_at_least, root_of, summary_line, turn_line
     from brokerless.views.monitoring.checked_run import begin_run
 
     watching = {each: getattr(options, each) for each in _WATCHING if getattr(options, each) is not None}
@@ -107,7 +109,7 @@ def run(options: Namespace) -> int:
         if counted.places:
             for line in summary_line("records", f"damaged or missing in {damaged_places(counted.places)}"):
                 output.prose(line)
-        for line in shown.lines():
+        for line in shown.lines(root_of(options.paths)):
             output.prose(line)
     if turn is not None:
         output.result([turn.as_dict()], [turn_line(turn)], as_json=options.json)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +74,24 @@ def load_decoding_kernels(batches: Batches) -> None:
         codec = int(batches.codec[0])
         inflate = [INFLATE[codec]] if codec in INFLATE else []
         load_kernels([decode_intact_batches, *inflate, crc32c_ranges])
+
+
+class BatchDecoder(Protocol):
+    """Decodes batches: a :class:`Decoder`, or one that several use."""
+
+    def decode(self, buffer: NDArray[np.uint8], batches: Batches, base: int = 0) -> Iterator[DecodedRecords]: ...
+    def flush(self) -> DecodedRecords | None: ...
+
+
+def decode_whole(
+    decoder: BatchDecoder, buffer: NDArray[np.uint8], batches: Batches, base: int = 0
+) -> Iterator[DecodedRecords]:
+    """Decode ``batches`` as :meth:`Decoder.decode` does, and yield what is left of them too. A caller that lets go of
+    each chunk before the next has one in memory."""
+    yield from decoder.decode(buffer, batches, base)
+    rest = decoder.flush()
+    if rest is not None:
+        yield rest
 
 
 class Decoder:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +19,7 @@ from brokerless.findings import Kind
 from brokerless.format import layouts
 from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches, increment_sequence
-from brokerless.format.read.decoder import Damage, DecodedRecords
+from brokerless.format.read.decoder import BatchDecoder, Damage, DecodedRecords, decode_whole
 from brokerless.format.write.column_slices import concat_columns, filter_rows, slice_rows
 from brokerless.format.write.encoder import build_headers
 
@@ -214,13 +212,6 @@ def join_groups(one: BatchGroup, other: BatchGroup) -> BatchGroup:
     return BatchGroup(columns, batches, magic, codec=codec, ordinals=ordinals, given=given, before=one.before)
 
 
-class BatchDecoder(Protocol):
-    """What decodes batches: a :class:`Decoder`, or one that several use."""
-
-    def decode(self, buffer: NDArray[np.uint8], batches: Batches, base: int = 0) -> Iterator[DecodedRecords]: ...
-    def flush(self) -> DecodedRecords | None: ...
-
-
 def decode_groups(
     decoder: BatchDecoder,
     buffer: NDArray[np.uint8],
@@ -234,19 +225,13 @@ def decode_groups(
     ``batches`` these are, those without records included. ``magic``, ``codec``: as :func:`group_batches` takes them.
     ``base``: the position of the buffer's first byte in its file."""
     chosen = batches.take(rows)
-    for decoded in chain(decoder.decode(buffer, chosen, base), _flushed(decoder)):
+    for decoded in decode_whole(decoder, buffer, chosen, base):
         ordinals = rows[np.searchsorted(chosen.positions, decoded.positions - base)]
         group = group_batches(decoded, batches, magic, codec=codec, ordinals=ordinals)
         damages = [*decoded.damages, *group.damages(base)]
         del decoded
         yield group, damages, ordinals
         del group  # free it before the next allocation
-
-
-def _flushed(decoder: BatchDecoder) -> Iterator[DecodedRecords]:
-    rest = decoder.flush()
-    if rest is not None:
-        yield rest
 
 
 def group_batches(

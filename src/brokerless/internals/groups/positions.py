@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from brokerless.findings import Finding, Kind
+from brokerless.internals.coordinators import Entry, count_of, counts_beside, current, moved_findings, share_key
 from brokerless.internals.entries import decode_entry, last_by_key, read_entries
 from brokerless.internals.message_encoder import encode
 from brokerless.internals.messages import ZERO_UUID, messages
@@ -71,7 +72,7 @@ class LostPosition:
         if at.is_shared:
             text = f"{self}, so that it gets none of the records that are written before its own"
         expected, found = f"up to offset {self.end_offset}", f"offset {at.offset}"
-        return Finding("warning", Kind.POSITION_PAST_END, path, message=text, expected=expected, found=found)
+        return Kind.POSITION_PAST_END.at(path, text, severity="warning", expected=expected, found=found)
 
     def row(self) -> Row:
         """Return it for programs."""
@@ -115,16 +116,38 @@ def read_positions(
     on_damage: OnDamage,
     max_batch_bytes: int | None = None,
     end_of: Callable[[PartitionPath], int | None] = lambda _: None,
+    counts: Mapping[str, int] | None = None,
 ) -> Iterator[GroupPosition]:
-    """Yield the positions that some partitions of Kafka's own topics have; others are passed over. ``topics``: names by
-    ID; positions in topics that had the name before are left out. ``end_of``: the offset before which such a partition
-    is read, None for all of it."""
+    """Yield the positions that coordinators load from some partitions of Kafka's own topics; other partitions are
+    passed over, and positions in partitions where no coordinator looks are reported. ``topics``: names by ID; positions
+    in topics that had the name before are left out. ``end_of``: the offset before which such a partition is read, None
+    for all of it. ``counts``: how many partitions Kafka's own topics have (:func:`partition_counts`); without it,
+    as the metadata in the partitions' log directories has it."""
     ids = {name: topic_id for topic_id, name in topics.items()}
+    found: dict[str, list[Entry[GroupPosition]]] = {CONSUMER_OFFSETS: [], SHARE_GROUP_STATE: []}
+    there: dict[str, dict[int, PartitionReader]] = {topic: {} for topic in found}
     for each in partitions:
+        if each.topic is None or each.topic not in found:
+            continue
+        there[each.topic][each.partition or 0] = each
+        end_offset = end_of(each.paths)
         if each.topic == CONSUMER_OFFSETS:
-            yield from _committed(each, ids, on_damage, max_batch_bytes=max_batch_bytes, end_offset=end_of(each.paths))
-        elif each.topic == SHARE_GROUP_STATE:
-            yield from _shared(each, topics, on_damage, max_batch_bytes=max_batch_bytes, end_offset=end_of(each.paths))
+            found[each.topic] += _committed(
+                each, ids, on_damage, max_batch_bytes=max_batch_bytes, end_offset=end_offset
+            )
+        else:
+            found[each.topic] += _shared(
+                each, topics, on_damage, max_batch_bytes=max_batch_bytes, end_offset=end_offset
+            )
+    for topic, entries in found.items():
+        of_topic = counts_beside(there[topic].values()) if counts is None else counts
+        count = count_of(topic, of_topic, entries, there[topic])
+        loaded, moved = current(entries, count)
+        yield from (each.value for each in loaded)
+        for finding in moved_findings(
+            topic, count, loaded, moved, paths={number: each.path for number, each in there[topic].items()}
+        ):
+            on_damage(finding)
 
 
 def lost_positions(
@@ -144,8 +167,9 @@ def _committed(
     on_damage: OnDamage,
     max_batch_bytes: int | None,
     end_offset: int | None,
-) -> Iterator[GroupPosition]:
+) -> Iterator[Entry[GroupPosition]]:
     found: dict[tuple[str, str, int], GroupPosition] = {}
+    newest: dict[str, int] = {}
     for entry in last_by_key(
         partition, CONSUMER_OFFSETS, on_damage, max_batch_bytes=max_batch_bytes, end_offset=end_offset
     ):
@@ -158,9 +182,11 @@ def _committed(
             continue
         source = CONSUMER_OFFSETS, partition.partition or 0
         place = key["group"], key["topic"], key["partition"]
+        newest[place[0]] = max(newest.get(place[0], entry.timestamp), entry.timestamp)
         version = int(record.payload["version"])
         found[place] = GroupPosition(*place, data["offset"], source, entry.key, version, data)
-    yield from found.values()
+    for each in found.values():
+        yield Entry(each.group, partition.partition or 0, newest[each.group], each)
 
 
 def _shared(
@@ -169,9 +195,10 @@ def _shared(
     on_damage: OnDamage,
     max_batch_bytes: int | None,
     end_offset: int | None,
-) -> Iterator[GroupPosition]:
+) -> Iterator[Entry[GroupPosition]]:
     states: dict[tuple[str, str, int], Row] = {}
     keys: dict[tuple[str, str, int], tuple[bytes, int]] = {}
+    newest: dict[tuple[str, str, int], int] = {}
     for entry in read_entries(
         partition,
         SHARE_GROUP_STATE,
@@ -184,6 +211,7 @@ def _shared(
         if record.problem is not None or record.type not in (SNAPSHOT, UPDATE) or entry.key is None:
             continue
         place = record.key_data["groupId"], record.key_data["topicId"], record.key_data["partition"]
+        newest[place] = max(newest.get(place, entry.timestamp), entry.timestamp)
         if record.payload is None:
             states.pop(place, None)
         elif record.type == SNAPSHOT:
@@ -197,9 +225,11 @@ def _shared(
             offset = max(state["startOffset"], last + 1)
             source = SHARE_GROUP_STATE, partition.partition or 0
             key, version = keys[group, topic_id, number]
-            yield GroupPosition(
+            position = GroupPosition(
                 group, topics[topic_id], number, offset=offset, source=source, key=key, version=version, value=state
             )
+            name, at = share_key(group, topic_id, number), newest[group, topic_id, number]
+            yield Entry(name, source[1], at, position)
 
 
 def _updated(state: Row, update: Row) -> Row:

@@ -8,8 +8,9 @@ been committed by the quorum: the files do not say. Sources: ``MetadataDelta`` a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
 from brokerless import arrow
@@ -20,14 +21,26 @@ from brokerless.internals.metadata.applicability import inapplicable
 from brokerless.internals.records import CLUSTER_METADATA, InternalRecord
 from brokerless.kafka_names import ACL_NAMES
 from brokerless.log import names
-from brokerless.log.storage.location import DirectoryEntry as File
+from brokerless.log.settings.definitions import settings_of, synonyms_of, versions
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, open_partitions
 from brokerless.tables.read_options import ReadOptions
 
 Row = dict[str, Any]
 
-RESOURCE_TYPES = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
-"""``ConfigResource.Type``."""
+
+class ResourceType(IntEnum):
+    """What has settings (``ConfigResource.Type``, 4.4.0)."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+RESOURCE_TYPES = {int(each): each.name.lower().replace("_", "-") for each in ResourceType}
+REMOTE_STORAGE = "remote.storage.enable"
+"""The setting of tiered topics (KIP-405)."""
 
 SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 """``ScramMechanism`` (4.4.0)."""
@@ -44,7 +57,6 @@ _CHANGED_LISTS = (
     "lastKnownElr",
 )
 _FENCE, _UNFENCE = 1, -1
-_TOPIC = 2
 
 
 @dataclass(slots=True)
@@ -52,7 +64,7 @@ class Cluster:
     """The entities of a cluster by their keys, each as its record has it. :func:`apply` fills them."""
 
     topics: dict[str, str] = field(default_factory=dict[str, str])
-    """Names by topic id."""
+    """Names by topic id. They are changed by :meth:`add_topic` and :meth:`remove_topic`."""
     partitions: dict[str, dict[int, Row]] = field(default_factory=dict[str, dict[int, Row]])
     """By topic id and number."""
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict[tuple[int, str], dict[str, str]])
@@ -67,6 +79,68 @@ class Cluster:
     tokens: dict[str, Row] = field(default_factory=dict[str, Row])
     """Delegation tokens, by their id."""
     next_producer_id: int | None = None
+    _ids: dict[str, str] = field(init=False, repr=False, compare=False)
+    """Topic ids by name."""
+
+    def __post_init__(self) -> None:
+        self._ids = {name: topic_id for topic_id, name in self.topics.items()}
+
+    def add_topic(self, topic_id: str, name: str) -> None:
+        """Add a topic, or give the one with this ID another name. Of two with one name, the later one has it."""
+        self.remove_topic(topic_id)
+        self.topics[topic_id] = name
+        self._ids[name] = topic_id
+
+    def remove_topic(self, topic_id: str) -> str | None:
+        """Remove a topic's name, and return it; None where the ID has none. Its partitions and settings stay."""
+        name = self.topics.pop(topic_id, None)
+        if name is not None and self._ids.get(name) == topic_id:
+            del self._ids[name]
+        return name
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the metadata names neither topics nor brokers."""
+        return not (self.topics or self.brokers)
+
+    def id_of(self, topic: str | None) -> str | None:
+        """Return the ID of the topic with a name; None where there is no such topic."""
+        return None if topic is None else self._ids.get(topic)
+
+    def partitions_of(self, topic: str | None) -> Mapping[int, Row]:
+        """Return the partitions of the topic with a name, by number; none where there is no such topic."""
+        return self.partitions.get(self.id_of(topic) or "", {})
+
+    def row(self, topic: str | None, number: int | None) -> Row | None:
+        """Return what the metadata says of one partition; None where it does not have it."""
+        return None if number is None else self.partitions_of(topic).get(number)
+
+    def rows_by_id(self) -> dict[tuple[str, int], Row]:
+        """Return what the metadata says of all partitions, by topic ID and number."""
+        return {
+            (topic_id, number): row
+            for topic_id, partitions in self.partitions.items()
+            for number, row in partitions.items()
+        }
+
+    def settings_of(self, topic: str, *, with_defaults: bool = False) -> dict[str, str]:
+        """Return the settings that a topic has itself. ``with_defaults``: and those that are set for all brokers as
+        their default for topics, where the topic has none."""
+        own = self.configs.get((ResourceType.TOPIC, topic), {})
+        return {**self._topic_defaults(), **own} if with_defaults else dict(own)
+
+    def _topic_defaults(self) -> dict[str, str]:
+        defaults = self.configs.get((ResourceType.BROKER, ""), {})
+        if not defaults:
+            return {}
+        # Of several synonyms, such as log.retention.hours, only the first can be set while a broker runs.
+        called = {name: synonyms_of("topic", name)[:1] for name in settings_of("topic", versions()[-1])}
+        return {name: defaults[own] for name, synonyms in called.items() for own in synonyms if own in defaults}
+
+    def is_tiered(self, topic: str) -> bool:
+        """Return whether a topic's ``remote.storage.enable`` is true."""
+        own = self.configs.get((ResourceType.TOPIC, topic), {})
+        return own.get(REMOTE_STORAGE, "").strip().lower() == "true"
 
 
 def read_cluster(
@@ -80,19 +154,7 @@ def read_cluster(
         _replay(cluster, snapshot, None, on_damage=on_damage, end_offset=None, max_batch_bytes=max_batch_bytes)
     first = partition.start_offset
     if partition.topic is not None and first is not None and first > (start_offset or 0):
-        text = "records before the log's first one are missing, and no snapshot has them"
-        found = partition.segment_paths[0].log.path
-        on_damage(
-            Finding(
-                "warning",
-                Kind.METADATA_GAP,
-                found,
-                offset=first,
-                message=text,
-                expected=str(start_offset or 0),
-                found=str(first),
-            )
-        )
+        on_damage(metadata_gap(partition.segment_paths[0].log.path, first, start_offset or 0))
         report = on_damage
         on_damage = lambda finding: report(finding) if finding.kind != Kind.RECORD_INAPPLICABLE else None  # noqa: E731
     _replay(
@@ -111,7 +173,7 @@ def _newest_snapshot(
         (snapshot,) = open_partitions(file.location)
         if is_complete_snapshot(snapshot, max_batch_bytes):
             return snapshot, name.offset
-        on_damage(_incomplete(file))
+        on_damage(snapshot_not_whole(file.path))
     return None, None
 
 
@@ -128,9 +190,19 @@ def is_complete_snapshot(snapshot: PartitionReader, max_batch_bytes: int | None 
     return control is not None and control.type == "SNAPSHOT_FOOTER" and not damage
 
 
-def _incomplete(file: File) -> Finding:
-    text = "a snapshot that is damaged, or ends before its footer; an older one or the log is read in its place"
-    return Finding("warning", Kind.SNAPSHOT_NOT_WHOLE, file.path, message=text)
+def metadata_gap(file: str, first: int, expected: int, position: int | None = None) -> Finding:
+    """Return the finding about metadata that is missing before offset ``first``."""
+    text = "records of the cluster's metadata before this offset are missing, in the log and in its snapshots"
+    return Kind.METADATA_GAP.at(
+        file, text, position=position, offset=first, expected=f"offset {expected}", found=f"offset {first}"
+    )
+
+
+def snapshot_not_whole(path: str) -> Finding:
+    """Return the finding about a snapshot of the metadata that readers do not read."""
+    text = "a snapshot that is damaged, or ends before its footer: an older one or the log is read in its place, and a "
+    text += "broker ends at it, or begins with half of the metadata"
+    return Kind.SNAPSHOT_NOT_WHOLE.at(path, text)
 
 
 def _replay(
@@ -179,8 +251,8 @@ def _apply_checked(cluster: Cluster, entry: RawRecord, record: InternalRecord, o
 
 def _inapplicable(entry: RawRecord, record: InternalRecord, reason: str) -> Finding:
     text = f"this {record.type} cannot be applied: {reason}; a controller that comes to it ends"
-    return Finding(
-        "warning", Kind.RECORD_INAPPLICABLE, entry.file, position=entry.position, offset=entry.offset, message=text
+    return Kind.RECORD_INAPPLICABLE.at(
+        entry.file, text, severity="warning", position=entry.position, offset=entry.offset
     )
 
 
@@ -192,7 +264,7 @@ def apply(cluster: Cluster, record: InternalRecord) -> None:
         return
     match record.type:
         case "TOPIC_RECORD":
-            cluster.topics[data["topicId"]] = data["name"]
+            cluster.add_topic(data["topicId"], data["name"])
         case "REMOVE_TOPIC_RECORD":
             _remove_topic(cluster, data["topicId"])
         case "PARTITION_RECORD":
@@ -265,10 +337,10 @@ def _node(data: Row) -> Row:
 
 
 def _remove_topic(cluster: Cluster, topic_id: str) -> None:
-    name = cluster.topics.pop(topic_id, None)
+    name = cluster.remove_topic(topic_id)
     cluster.partitions.pop(topic_id, None)
     if name is not None:
-        cluster.configs.pop((_TOPIC, name), None)
+        cluster.configs.pop((ResourceType.TOPIC, name), None)
 
 
 def _change_quota(cluster: Cluster, data: Row) -> None:

@@ -1,11 +1,12 @@
 """Metadata versions: their names and levels, the versions of records that each writes, and what else each allows.
 
-Sources: ``MetadataVersion`` (3.9.1, 4.4.0) and the feature classes beside it (``Feature``, 4.4.0); KIP-778, KIP-584.
+Sources: ``MetadataVersion`` and the feature classes beside it (``Feature``), 3.9.1 to 4.4.0; KIP-778, KIP-584.
 """
 
 from __future__ import annotations
 
 from brokerless.errors import UsageError
+from brokerless.log.settings.definitions import is_since
 
 LEAST, NEWEST = 7, 33
 """The levels that are known here: from 3.3-IV3, the least that Kafka 4 starts with, to 4.4-IV2."""
@@ -25,8 +26,15 @@ _NAMES = (
     "4.3-IV0",
     *("4.4-IV0", "4.4-IV1", "4.4-IV2"),
 )
-LEVELS = {"3.9.1": (1, 21), "4.4.0": (LEAST, NEWEST)}
-"""The lowest and the highest ``metadata.version`` with which a version of Kafka starts."""
+LEVELS = {
+    "3.9.1": (1, 21),
+    "4.0.2": (LEAST, 25),
+    "4.1.2": (LEAST, 27),
+    "4.2.2": (LEAST, 29),
+    "4.3.1": (LEAST, 30),
+    "4.4.0": (LEAST, NEWEST),
+}
+"""The lowest and the highest ``metadata.version`` with which a version of Kafka starts (``LATEST_PRODUCTION``)."""
 _OF_RECORDS = {
     "REGISTER_BROKER_RECORD": ((7, 1), (8, 2), (17, 3), (30, 4)),
     "PARTITION_RECORD": ((7, 0), (17, 1), (23, 2)),
@@ -47,6 +55,14 @@ _FEATURES = {
     ("streams.version", 1): 29,
 }
 """The first level of the Kafka that has a feature (``bootstrapMetadataVersion``)."""
+_LEVELS_OF_FEATURES = {
+    "transaction.version": {"4.0.2": 2},
+    "group.version": {"4.0.2": 1},
+    "eligible.leader.replicas.version": {"4.0.2": 1},
+    "share.version": {"4.1.2": 1, "4.4.0": 2},
+    "streams.version": {"4.2.2": 1},
+}
+"""The highest level of a feature by the first version that takes it (``Feature.latestProduction``)."""
 
 
 def parse_level(text: str) -> int:
@@ -72,12 +88,15 @@ def describe_level(level: int) -> str:
     return name if name == str(level) else f"{name} ({level})"
 
 
+def starts_with(version: str, level: int) -> bool:
+    """Return whether a version of Kafka starts with this ``metadata.version`` at all."""
+    least, most = LEVELS[version]
+    return least <= level <= most
+
+
 def record_version(type_: str, level: int) -> int:
     """The version in which a cluster at this level writes a type of record."""
     return next((version for since, version in reversed(_OF_RECORDS.get(type_, ())) if level >= since), 0)
-
-
-_OF_3_9 = {("transaction.version", 1), ("transaction.version", 2)}
 
 
 def has_feature(version: str, feature: str, level: int) -> bool:
@@ -85,8 +104,8 @@ def has_feature(version: str, feature: str, level: int) -> bool:
     ``metadata.version``."""
     if feature == KRAFT_VERSION:
         return level in (0, 1)
-    known = _FEATURES if version == "4.4.0" else _OF_3_9
-    return not level or (feature, level) in known
+    known = _LEVELS_OF_FEATURES.get(feature, {})
+    return level <= max((most for since, most in known.items() if is_since(version, since)), default=0)
 
 
 def first_level_of(feature: str, feature_level: int) -> int | None:

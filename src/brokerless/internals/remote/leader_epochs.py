@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from brokerless.findings import Finding, Kind
+from brokerless.internals.metadata.cluster import REMOTE_STORAGE
 from brokerless.internals.remote.storage import (
-    REMOTE_STORAGE,
     RemoteSegment,
     begun_segments,
     deleted_by_epochs,
@@ -64,7 +64,7 @@ def check_remote_epochs(partition: PartitionPath, damage: Finding | None = None)
         which = f"{len(segments)} of {which}"
     text = f"{what}; the topic is tiered, and a leader without its leader epochs deletes {which} from the bucket"
     path = (location / names.LEADER_EPOCH_CHECKPOINT).path if entry is None else entry.path
-    return Finding("error", Kind.REMOTE_EPOCHS_LOST, path, message=text, expected=expected, found=found)
+    return Kind.REMOTE_EPOCHS_LOST.at(path, text, expected=expected, found=found)
 
 
 def _remote_segments(partition: PartitionPath, topic: str) -> tuple[bool, Sequence[RemoteSegment]]:

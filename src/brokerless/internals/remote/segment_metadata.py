@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from brokerless.findings import Finding, Kind
+from brokerless.findings import Kind
 from brokerless.internals.entries import RawRecord, decode_entry, read_entries
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign
@@ -116,13 +116,8 @@ def read_remote_metadata(
             record = decode_entry(entry, REMOTE_LOG_METADATA, on_damage)
             problem = None if record.data is None else found.add(record.data, entry, partition.partition or 0)
             if problem is not None:
-                finding = Finding(
-                    "warning",
-                    Kind.RECORD_UNREADABLE,
-                    entry.file,
-                    position=entry.position,
-                    offset=entry.offset,
-                    message=problem,
+                finding = Kind.RECORD_UNREADABLE.at(
+                    entry.file, problem, severity="warning", position=entry.position, offset=entry.offset
                 )
                 on_damage(finding)
     return found.metadata()

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from brokerless.errors import BrokerlessError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.metadata.cluster import Cluster, read_cluster
+from brokerless.internals.metadata.cluster import REMOTE_STORAGE, Cluster, read_cluster
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_metadata import Key, RemoteMetadata, SegmentMetadata, read_remote_metadata
 from brokerless.log import names
-from brokerless.log.directory import LogDirectory, PartitionPath, may_have_remote_offsets
+from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.offset_gaps import may_have_remote_offsets
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.detection import remote_of
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, open_partitions
@@ -26,12 +27,9 @@ from brokerless.tables.partition_reader import OnDamage, PartitionReader, open_p
 if TYPE_CHECKING:  # it imports NumPy
     from brokerless.log.tiered.bucket import Bucket
 
-_TOPIC = 2
-"""``ConfigResource.Type``."""
 _FINISHED = "COPY_SEGMENT_FINISHED"
 """Only such a segment is read; before, it may not be whole, and after, it is being deleted."""
 _DELETED = "DELETE_SEGMENT_FINISHED"
-REMOTE_STORAGE = "remote.storage.enable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ class RemoteStorage:
                 "this topic is tiered, and what of it is in remote storage is not known: its __remote_log_metadata is "
             )
             text += "not here"
-            return Finding("info", Kind.REMOTE_OFFSETS, partition.path, offset=local, message=text)
+            return Kind.REMOTE_OFFSETS.at(partition.path, text, severity="info", offset=local)
         last = max((each.end_offset for each in segments), default=-1)
         last = last if local is None else min(last, local - 1)
         first = max(min((each.start_offset for each in segments), default=0), partition.log_start_offset)
@@ -88,9 +86,14 @@ class RemoteStorage:
         if is_read:
             text = f"by the metadata of brokers, offsets {first}..{last} are in remote storage; nothing that can be "
             text += "read of them is in the bucket"
-            return Finding("error", Kind.REMOTE_OFFSETS_MISSING, partition.path, offset=first, message=text)
+            return remote_offsets_missing(partition.path, first, text)
         text = f"offsets {first}..{last} are in remote storage and were not read"
-        return Finding("info", Kind.REMOTE_OFFSETS, partition.path, offset=first, message=text)
+        return Kind.REMOTE_OFFSETS.at(partition.path, text, severity="info", offset=first)
+
+
+def remote_offsets_missing(path: str, first: int, text: str) -> Finding:
+    """Return the finding about offsets from ``first`` on that brokers had in remote storage, and no object has."""
+    return Kind.REMOTE_OFFSETS_MISSING.at(path, text, offset=first)
 
 
 def read_remote_storage(
@@ -207,7 +210,7 @@ def load_remote_storage(directory: Location) -> RemoteStorage:
 
 def topic_settings(cluster: Cluster) -> dict[str, dict[str, str]]:
     """The settings that a cluster's metadata has of each topic itself."""
-    return {topic: cluster.configs.get((_TOPIC, topic), {}) for topic in cluster.topics.values()}
+    return {topic: cluster.settings_of(topic) for topic in cluster.topics.values()}
 
 
 _storage_of = lru_cache(maxsize=4)(load_remote_storage)

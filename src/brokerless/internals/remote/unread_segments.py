@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from brokerless.errors import BrokerlessError, UnreadableError
-from brokerless.findings import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_metadata import STATES, RemoteMetadata, SegmentMetadata, read_remote_metadata
 from brokerless.log import names
-from brokerless.log.directory import log_directories_below
+from brokerless.log.directory import LogDirectory, PartitionPath, log_directories_below
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered.detection import OPTION, is_joined, remote_of
+from brokerless.log.tiered.object_names import parse_object_name
+from brokerless.log.tiered.remote_history import Held, InBucket, Standing, verdict_of
 from brokerless.offset_spans import union, without
 from brokerless.tables.partition_reader import PartitionReader, open_partitions
 
@@ -54,6 +56,39 @@ def _unread(segments: Sequence[SegmentMetadata]) -> dict[str, str]:
         if not each.is_referenced
         and (each.state != STATES[0] or not without([(each.start_offset, each.end_offset + 1)], read))
     }
+
+
+def with_lost_segments(directory: LogDirectory) -> LogDirectory:
+    """Return what was listed with the findings about segments without a manifest as the metadata has it of them: what
+    brokers read, and is not there, is lost, and no upload that did not end."""
+    if not is_joined(directory.location) or not any(map(_lacking, directory.partitions)):
+        return directory
+    with suppress(UnreadableError):
+        known = load_remote_metadata(directory.location).metadata.segments.values()
+        read = {each.segment_id for segments in known for each in segments.values() if each.is_referenced}
+        return replace(directory, partitions=tuple(_with_lost(each, read) for each in directory.partitions))
+    return directory
+
+
+def _lacking(partition: PartitionPath) -> list[Finding]:
+    return [each for each in partition.findings if each.kind in _WITHOUT_MANIFEST]
+
+
+def _with_lost(partition: PartitionPath, read: Collection[str]) -> PartitionPath:
+    def graded(finding: Finding) -> Finding:
+        named = parse_object_name(finding.file.rpartition("/")[2])
+        if finding.kind not in _WITHOUT_MANIFEST or named is None or named.segment_id not in read:
+            return finding
+        held = Held.NOWHERE if finding.kind == Kind.REMOTE_SEGMENT_NEEDED else Held.COPY
+        verdict = verdict_of(Standing.READ, InBucket.UNREADABLE, held)
+        text = "not read: by the metadata of brokers, this remote segment is copied, and its manifest is not there"
+        return replace(finding, kind=verdict.kind or finding.kind, severity=verdict.severity, message=text)
+
+    return replace(partition, findings=tuple(map(graded, partition.findings))) if _lacking(partition) else partition
+
+
+_WITHOUT_MANIFEST = (Kind.REMOTE_SEGMENT_UNFINISHED, Kind.REMOTE_SEGMENT_NEEDED)
+"""What is said of such a segment without the metadata."""
 
 
 @dataclass(frozen=True, slots=True)

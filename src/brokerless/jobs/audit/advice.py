@@ -30,10 +30,21 @@ _OF_BROKERS = (
 
 def advice_at(finding: Finding) -> str | None:
     """Return the advice of a finding's kind at its place: on a broker's disk, or in remote storage."""
-    advice, described = advice_of(finding.kind), describe_kinds().get(finding.kind)
+    advice, described = _advice_in_case(finding) or advice_of(finding.kind), describe_kinds().get(finding.kind)
     if described is None or not finding.file.startswith(TIERED) or finding.kind in _ANYWHERE or advice == "nothing":
         return advice
     return _REMOTE_ADVICE.get("records" if finding.kind in _OF_BROKERS else described.concerns or "", advice)
+
+
+def _advice_in_case(finding: Finding) -> str | None:
+    """Return what to do in this case, for kinds whose advice depends on it; None for all others."""
+    if finding.kind == Kind.INDEX_MISSING and "time index" in finding.message:
+        return "delete the offset index as well, and a broker rebuilds both"
+    if finding.kind == Kind.INDEX_MISSING and "offset index" in finding.message:
+        return "nothing"
+    if finding.kind == Kind.ZERO_TAIL and finding.severity == "info":
+        return "nothing"
+    return None
 
 
 def advice_for(finding: Finding) -> str | None:

@@ -6,7 +6,7 @@ fewer records than offsets, or a line in the cleaner's checkpoint. Holes without
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +16,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.offset_gaps import shows_compaction
 from brokerless.log.segment import Chunk
+from brokerless.offset_spans import Span
 
 _MOST = 1000
 """Holes that are kept to be reported one by one."""
@@ -58,26 +59,25 @@ class GapCheck:
             position, offset = int(chunk.positions[row]), int(firsts[row])
             expected = f"offset {max(int(before[row]), self.log_start_offset)}"
             self._found.append(
-                Finding(
-                    "warning",
-                    Kind.OFFSET_GAP,
-                    path,
-                    position=position,
-                    offset=offset,
-                    message=text,
-                    expected=expected,
-                    found=f"offset {offset}",
+                Kind.OFFSET_GAP.at(
+                    path, text, position=position, offset=offset, expected=expected, found=f"offset {offset}"
                 )
             )
         sums = self.holes + np.cumsum(missing)
         self.holes = int(sums[-1])
         return sums
 
-    def pass_over(self, missing: range) -> None:
-        """Counts offsets that are reported as a missing segment."""
+    def pass_over(self, missing: range, *, is_lost: bool = True) -> None:
+        """Counts offsets that are reported as a missing segment, or, where nothing is lost, as one that is not read."""
         self.holes += len(missing)
-        self.missing += len(missing)
+        self.missing += len(missing) if is_lost else 0
         self.next_offset = missing.stop
+
+    def pass_over_spans(self, missing: Iterable[Span]) -> None:
+        """The same for those spans of offsets in which the log goes on."""
+        for first, end in missing:
+            if self.next_offset is not None and first <= self.next_offset < end:
+                self.pass_over(range(self.next_offset, end))
 
     @property
     def is_counted(self) -> bool:
@@ -92,15 +92,8 @@ class GapCheck:
         if last is not None and self.next_offset is not None and self.next_offset < last.base_offset:
             text = "offsets are missing before this empty segment, and nothing says that compaction took them"
             expected, found = f"offset {self.next_offset}", f"a segment that begins at {last.base_offset}"
-            yield Finding(
-                "warning",
-                Kind.OFFSET_GAP,
-                last.log.path,
-                position=0,
-                offset=last.base_offset,
-                message=text,
-                expected=expected,
-                found=found,
+            yield Kind.OFFSET_GAP.at(
+                last.log.path, text, position=0, offset=last.base_offset, expected=expected, found=found
             )
 
     def at_segment(self, base_offset: int, path: str) -> Iterator[Finding]:
@@ -114,6 +107,6 @@ class GapCheck:
                 f"a segment that begins at {self.next_offset} or later",
                 f"one that begins at {base_offset}",
             )
-            yield Finding(
-                "error", Kind.SEGMENT_OVERLAP, path, offset=base_offset, message=text, expected=expected, found=found
+            yield Kind.SEGMENT_OVERLAP.at(
+                path, text, severity="error", offset=base_offset, expected=expected, found=found
             )

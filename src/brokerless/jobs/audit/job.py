@@ -14,20 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from brokerless import clock
-from brokerless.errors import UnreadableError
-from brokerless.findings import Finding, Kind
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.internals.records import TOPICS
-from brokerless.internals.remote.storage import load_remote_storage
-from brokerless.internals.tables import state_rows
-from brokerless.jobs.audit.gaps import GapCheck
-from brokerless.jobs.audit.internal_topics import TABLES, DirectoryOwner, LivePartition, check_internal_topics
-from brokerless.jobs.audit.next_start import check_start
-from brokerless.jobs.audit.remote import local_part
-from brokerless.jobs.audit.sequences import SequenceCheck
-from brokerless.jobs.audit.timestamps import TimestampCheck
-from brokerless.jobs.audit.transactions import OpenTransaction, TransactionCheck
-from brokerless.jobs.directory_state import (
+from brokerless.clusters.directory_state import (
     DirectoryState,
     Lines,
     check_directory,
@@ -36,18 +23,40 @@ from brokerless.jobs.directory_state import (
     compare_topic_ids,
     running_broker,
 )
-from brokerless.jobs.epoch_checks import LeaderEpochCheck, check_epochs
+from brokerless.clusters.epoch_checks import LeaderEpochCheck, check_epochs
+from brokerless.clusters.placement import state_finding
+from brokerless.clusters.start.partition_files import unloadable_by_listing
+from brokerless.clusters.start.start import StartOutcome
+from brokerless.errors import UnreadableError
+from brokerless.findings import NOT_OPENED, Finding, Kind
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.internals.records import TOPICS
+from brokerless.internals.remote.storage import load_remote_storage
+from brokerless.internals.tables import state_rows
+from brokerless.jobs.audit.gaps import GapCheck
+from brokerless.jobs.audit.internal_topics import TABLES, LivePartition, check_internal_topics
+from brokerless.jobs.audit.next_start import check_start
+from brokerless.jobs.audit.sequences import SequenceCheck
+from brokerless.jobs.audit.timestamps import TimestampCheck
+from brokerless.jobs.audit.transactions import OpenTransaction, TransactionCheck
 from brokerless.jobs.run.job import in_order, run
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
-from brokerless.jobs.segment_checks import SegmentScan, check_indexes, check_metadata_files, persisting, verify_file
+from brokerless.jobs.segment_checks import (
+    SegmentScan,
+    check_indexes,
+    check_metadata_files,
+    graded_by_place,
+    persisting,
+    verify_file,
+)
 from brokerless.log import names
-from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.topic_ids import topic_id_of
-from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, check_names
+from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths
 from brokerless.log.live_segments import open_segments
-from brokerless.log.offset_gaps import missing_head, missing_logs, missing_offsets, missing_segment
+from brokerless.log.offset_gaps import check_listing, missing_head, missing_offsets, missing_segment, replaced_offsets
 from brokerless.log.ranges import from_log_start
-from brokerless.log.segment import Chunk, graded_within_log
+from brokerless.log.seek import log_start_after_end
+from brokerless.log.segment import Chunk
 from brokerless.log.storage.paths import is_remote
 from brokerless.log.tiered.detection import is_joined, is_tiered
 from brokerless.log.tiered.segments import DAMAGED_SEGMENT
@@ -118,7 +127,7 @@ def audit_partition(
     ):
         counts[finding.kind] += 1
         if counts[finding.kind] <= MOST_OF_A_KIND:
-            kept.append(finding)
+            kept.append(finding.at_worst())
     metadata = partition.partition_metadata
     topic_id = topic_id_of(partition.partition_metadata)
     return PartitionAudit(
@@ -201,21 +210,39 @@ def audit_task(task: AuditTask, done: Done) -> PartitionAudit | UnreadableError:
         limits = task.now_ms, task.max_batch_bytes
         return audit_partition(task.partition, task.lines, *limits, done, was_clean=task.was_clean)
     except UnreadableError as error:
-        return UnreadableError("", str(error))
+        return UnreadableError("", str(error), error.kind)
 
 
 def audit_directory(
-    directory: LogDirectory, state: DirectoryState, audits: Iterable[PartitionAudit]
+    directory: LogDirectory, state: DirectoryState, audits: Iterable[PartitionAudit], start: StartOutcome | None = None
 ) -> Iterator[Finding]:
-    """Yield what is to say of a log directory as a whole, its partitions having been read; also what Kafka's own topics
-    in it say of those partitions. Nothing of another path."""
+    """Yield what is to say of a log directory as a whole, its partitions having been read; what a broker's start makes
+    of it; and what Kafka's own topics in it say of those partitions. Nothing of another path. ``start``: of a broker
+    with all its log directories; planned for this one alone where it is not passed and all partitions were audited."""
     audits = list(audits)
-    starting = list(check_start(local_part(directory), state))
-    named = {each.file for each in starting}
-    for finding in check_directory(directory, state, running_broker(state) is not None):
-        if finding.kind != Kind.FOREIGN_FILE or finding.file not in named:
-            yield finding
-    yield from starting
+    of_partitions = {_fact(each) for audit in audits for each in audit.findings}
+    starting = check_start(directory, [each.path for each in audits], start)
+    starting = [each for each in starting if _fact(each) not in of_partitions]
+    of_start, placed = {_fact(each) for each in starting}, {each.file for each in starting}
+    others = [each for each in _of_directory(directory, state, audits) if _fact(each) not in of_start]
+    # Where the cluster's metadata is known, it says of which topic a directory is, and what becomes of one that moves.
+    known = (Kind.TOPIC_ID_MISMATCH, Kind.FUTURE_DIRECTORY)
+    others = [each for each in others if each.kind not in known or each.file not in placed]
+    for finding in (*starting, *others):
+        yield finding.at_worst()
+
+
+def _fact(finding: Finding) -> tuple[str, str, int | None]:
+    """Return what a finding is about: what a start reports as well is reported once. A name at which a broker ends is
+    no foreign file besides."""
+    kind = Kind.FOREIGN_FILE if finding.kind == Kind.DIRECTORY_NAME else finding.kind
+    return kind, finding.file, finding.position
+
+
+def _of_directory(
+    directory: LogDirectory, state: DirectoryState, audits: Sequence[PartitionAudit]
+) -> Iterator[Finding]:
+    yield from check_directory(directory, state, running_broker(state) is not None)
     if directory.kind == "log-directory" and not is_remote(directory.path) and not is_joined(directory.location):
         reported = {
             each.path for each in directory.partitions for one in each.findings if one.kind == Kind.REMOTE_OFFSETS
@@ -228,35 +255,31 @@ def audit_directory(
         for each in audits
         if each.topic is not None and each.topic_id is not None and each.state == "live"
     )
-    yield from _internal_topics(directory, state, audits)
+    yield from filter(None, (state_finding("future", each.path) for each in audits if each.state == "future"))
+    yield from _internal_topics(directory, audits)
 
 
-def _internal_topics(
-    directory: LogDirectory, state: DirectoryState, audits: Iterable[PartitionAudit]
-) -> Iterator[Finding]:
+def _internal_topics(directory: LogDirectory, audits: Iterable[PartitionAudit]) -> Iterator[Finding]:
     if directory.kind != "log-directory":
         return
     own = [PartitionReader(each) for each in directory.partitions if each.topic in TOPICS]
     if not own:
         return
-    tables = state_rows(own, TABLES, lambda _: None)  # what is damaged there is reported of its partition
+    found: list[Finding] = []
+    tables = state_rows(own, TABLES, found.append)
+    # Damage there is reported of its partition.
+    yield from (each for each in found if each.kind == Kind.COORDINATOR_MOVED)
     replicas = {
         (each.topic, each.partition or 0): LivePartition(
-            each.path,
-            each.start_offset,
-            each.end_offset,
-            topic_id=each.topic_id and each.topic_id[0],
-            open_transactions=each.open,
+            each.path, each.start_offset, each.end_offset, open_transactions=each.open
         )
         for each in audits
-        if each.topic is not None and each.state == "live"
+        if each.topic is not None
+        and each.state == "live"
+        and all(one.kind != Kind.PERMISSION_DENIED for one in each.findings)  # where its end is not known
     }
     there = [(each.topic or "", each.partition or 0) for each in directory.partitions if each.state == "live"]
-    node = DirectoryOwner(None, None)
-    if names.META_PROPERTIES in state.files:
-        meta = load_meta_properties(state.files[names.META_PROPERTIES].location)
-        node = DirectoryOwner(meta.node_id, meta.directory_id)
-    yield from check_internal_topics(tables, replicas, there, node=node, path=directory.path)
+    yield from check_internal_topics(tables, replicas, there)
 
 
 @dataclass(slots=True)
@@ -272,6 +295,8 @@ class _PartitionFollower:
     sequences: SequenceCheck = field(default_factory=SequenceCheck)
     epochs: LeaderEpochCheck = field(default_factory=LeaderEpochCheck)
     magics: Counter[int] = field(default_factory=Counter[int])
+    is_end_denied: bool = False
+    """Whether this user may not read the last segment, or all of it: where the log ends is not known then."""
 
     @classmethod
     def of(cls, partition: PartitionPath, lines: Lines, now_ms: int, max_batch_bytes: int) -> _PartitionFollower:
@@ -315,8 +340,8 @@ class _PartitionFollower:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the log goes on after what is read of it, as a commit is not finished."""
-        return bool(self.partition.uncommitted)
+        """Whether the log goes on, or may, after what is read of it."""
+        return bool(self.partition.uncommitted) or self.is_end_denied
 
     def missing_offsets(self, lines: Lines) -> int | None:
         """Return how many offsets are in no intact batch, up to the high watermark in ``lines``; None if not known."""
@@ -333,28 +358,32 @@ def _findings(
     was_clean: bool,
 ) -> Iterator[Finding]:
     is_partition = partition.topic is not None
-    yield from check_state(partition)
-    for finding in check_names(partition):
+    if partition.state != "future":  # of which the log directory says more
+        yield from check_state(partition)
+    for offsets, finding in check_listing(partition):
+        if offsets and (not partition.segments or offsets.start < partition.segments[0].base_offset):
+            follower.gaps.pass_over(offsets)
         if finding.kind != Kind.LOG_START_UNKNOWN:  # which is reported of the log directory
             yield finding
-    for offsets, finding in missing_logs(partition):
-        if not partition.segments or offsets.start < partition.segments[0].base_offset:
-            follower.gaps.pass_over(offsets)
-        yield finding
+    if is_partition and not is_remote(partition.path):
+        yield from unloadable_by_listing(partition)
     if (missing := missing_head(partition)) is not None:
         follower.gaps.missing += len(missing_offsets(missing))
         yield missing
+    if (after_end := log_start_after_end(partition)) is not None:
+        yield after_end
     last_offset: int | None = None
     unreadable: list[Finding] = []
     missing_ranges: list[range] = []
     without_findings = replace(partition, findings=())
     for each in open_segments(without_findings, unreadable.append):
         segment = each.segment
+        missing_ranges += _pass_over_unread(unreadable, segment.base_offset, follower.gaps)
         if names.parse_segment_file(segment.log.name) is not None and not each.is_merged:
             yield from follower.gaps.at_segment(segment.base_offset, segment.log.path)
         seen = SegmentScan(segment.base_offset, last_offset, watch=follower.watch)
         findings = verify_file(each.file, seen, max_batch_bytes, done=done, start=each.start)
-        yield from _graded(findings, each.is_last, partition.state == "live" and not was_clean)
+        yield from graded_by_place(findings, partition, is_last=each.is_last, was_clean=was_clean)
         last_offset = seen.last_offset
         if each.is_merged:  # what is beside it is about all of those whose place it has taken
             continue
@@ -368,6 +397,8 @@ def _findings(
             missing_ranges.append(missing_offsets(missing))
             follower.gaps.pass_over(missing_ranges[-1])
             yield missing
+        follower.gaps.pass_over_spans(replaced_offsets(each.partition))
+    follower.is_end_denied = _is_end_denied(partition, unreadable)
     # A consumer that is as far has lost these records as well: nothing is wrong with the log.
     yield from (replace(each, severity="info") if each.kind == Kind.DELETED_MEANWHILE else each for each in unreadable)
     for snapshot in partition.snapshots:
@@ -375,8 +406,7 @@ def _findings(
             with snapshot.location.open() as file:
                 yield from verify_file(file, None, max_batch_bytes)
         except UnreadableError as error:
-            reason = error.reason_for(snapshot.path)
-            yield Finding("error", Kind.UNREADABLE_FILE, snapshot.path, message=reason)
+            yield error.finding(snapshot.path)
     yield from check_metadata_files(partition)
     yield from follower.gaps.findings(partition.segments[-1] if partition.segments else None)
     yield from follower.timestamps.findings()
@@ -395,18 +425,6 @@ _BEYOND_END = (
 )  # fmt: skip
 
 
-def _graded(findings: Iterable[Finding], is_last: bool, is_recovered: bool) -> Iterator[Finding]:
-    """The last segment of a log that a broker recovers at its next start may end in zeros (``log.preallocate``) and
-    within a batch. After a clean stop, which trims the file, a broker does not start on such zeros: ``readNextOffset``
-    of ``LogSegment`` throws CorruptRecordException (4.4.0). In other segments, data is lost."""
-    for finding in findings:
-        if finding.kind == Kind.ZERO_TAIL and is_last and is_recovered:
-            finding = replace(finding, severity="info")
-        elif not is_last:
-            finding = graded_within_log(finding)
-        yield finding
-
-
 def _missing_indexes(segment: SegmentPaths) -> Iterator[Finding]:
     """Report missing indexes. An empty log needs none: a broker makes them with the first batch (``LazyIndex``,
     4.1.1)."""
@@ -419,7 +437,23 @@ def _missing_indexes(segment: SegmentPaths) -> Iterator[Finding]:
         texts = ("the remote segment has no offset index", "the remote segment has no time index")
     for index, text in zip((segment.offset_index, segment.time_index), texts, strict=True):
         if index is None:
-            yield Finding(severity, Kind.INDEX_MISSING, segment.log.path, offset=segment.base_offset, message=text)
+            yield Kind.INDEX_MISSING.at(segment.log.path, text, severity=severity, offset=segment.base_offset)
+
+
+def _pass_over_unread(unreadable: Sequence[Finding], until: int, gaps: GapCheck) -> Iterator[range]:
+    """Yield the offsets of the segments before ``until`` that cannot be opened, which are reported by themselves."""
+    for each in unreadable:
+        first = each.offset or 0
+        if each.kind in NOT_OPENED and (gaps.next_offset or 0) <= first < until:
+            gaps.pass_over(range(first, until), is_lost=each.kind != Kind.PERMISSION_DENIED)
+            yield range(first, until)
+
+
+def _is_end_denied(partition: PartitionPath, unreadable: Sequence[Finding]) -> bool:
+    if not partition.segments:
+        return partition.unreadable is not None and partition.unreadable.kind == Kind.PERMISSION_DENIED
+    last = partition.segments[-1].base_offset
+    return any(each.kind == Kind.PERMISSION_DENIED and each.offset == last for each in unreadable)
 
 
 def _formats(path: str, follower: _PartitionFollower) -> Iterator[Finding]:
@@ -427,7 +461,7 @@ def _formats(path: str, follower: _PartitionFollower) -> Iterator[Finding]:
     if old:
         text = "messages in old formats: Kafka 4 still reads them, and converts them no more for old clients"
         found = ", ".join(f"{count} of v{magic}" for magic, count in sorted(old.items()))
-        yield Finding("info", Kind.LEGACY_FORMAT, path, message=text, expected="v2", found=found)
+        yield Kind.LEGACY_FORMAT.at(path, text, expected="v2", found=found)
     if follower.timestamps.has_none:
         text = "batches without timestamps: retention goes by the time of the file, which copying changes"
-        yield Finding("info", Kind.NO_TIMESTAMPS, path, message=text)
+        yield Kind.NO_TIMESTAMPS.at(path, text, severity="info")

@@ -1,56 +1,52 @@
-"""Finds what keeps a broker from starting on a log directory, or from serving a partition, in ``restart``'s words.
+"""Reports what a broker's start makes of a log directory, in ``restart``'s findings.
 
-A copy of some partitions has no ``meta.properties``; nothing of this is asked of it.
+A copy of some partitions has no ``meta.properties``: of it only the placement of its replicas is asked, where the
+cluster's metadata is next to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Collection, Iterator
 
-from brokerless.errors import UnreadableError
-from brokerless.findings import Finding, Kind
-from brokerless.jobs.directory_state import DirectoryState
-from brokerless.jobs.restart.directory_files import check_node_files, load_properties, loaded_directories
-from brokerless.jobs.restart.refused_settings import refused_settings
-from brokerless.jobs.restart.replicas import read_state
+from brokerless.clusters.placement import BrokerNode
+from brokerless.clusters.start.metadata_log import place_by
+from brokerless.clusters.start.start import StartOutcome, foresee_start, is_started_on, start_findings
+from brokerless.findings import Finding
+from brokerless.jobs.audit.remote import local_part
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory
-from brokerless.log.settings.definitions import versions
 from brokerless.log.storage.paths import is_remote
-from brokerless.tables.partition_reader import PartitionReader
 
 
-def check_start(directory: LogDirectory, state: DirectoryState) -> Iterator[Finding]:
-    """Names of directories at which a broker ends, its node files, partitions without ``partition.metadata``, and
-    settings that the newest Kafka refuses. What
-    :func:`brokerless.jobs.directory_state.check_directory` reports is left out."""
-    if directory.kind != "log-directory" or is_remote(directory.path) or names.META_PROPERTIES not in state.files:
+def check_start(
+    directory: LogDirectory, audited: Collection[str], start: StartOutcome | None = None
+) -> Iterator[Finding]:
+    """Yield the findings of a start on a log directory. ``audited``: the paths of its partitions that were
+    audited; where these are not all, nothing is said of what a start does within partitions, and never within a
+    directory that was not listed."""
+    unlisted = tuple(f"{each.path.rstrip('/')}/" for each in directory.partitions if each.unreadable is not None)
+    for finding in _of_start(directory, audited, start):
+        if not unlisted or not finding.file.startswith(unlisted):
+            yield finding
+
+
+def _of_start(directory: LogDirectory, audited: Collection[str], start: StartOutcome | None) -> Iterator[Finding]:
+    if directory.kind != "log-directory" or is_remote(directory.path):
         return
-    loaded, findings = loaded_directories(directory)
-    for each in findings:
-        if each.kind != Kind.PARTITION_METADATA_CORRUPT:  # which is reported of the partition
-            yield replace(each, severity="warning")
-    properties = load_properties(directory)
-    reported = {*state.findings, *(() if properties is None else properties.findings)}
-    for each in check_node_files(directory, properties):
-        if each not in reported:
-            yield replace(each, severity="warning")
-    paths = {each.path: each for each in directory.partitions}
-    for each in loaded:
-        partition = paths.get(each.path)
-        if partition is not None and partition.partition_metadata is None and each.state == "live":
-            text = "there is no partition.metadata: a broker renames this to -stray, and serves the topic without it"
-            yield Finding("warning", Kind.PARTITION_METADATA_MISSING, each.path, message=text)
-    yield from _refused_settings(directory)
+    if not is_started_on(directory):
+        yield from _placements(directory)
+        return
+    if start is None:
+        is_whole = {*audited} >= {each.path for each in directory.partitions}
+        start = foresee_start([local_part(directory)], with_partitions=is_whole).get(directory.path)
+    if start is not None:
+        yield from start_findings(start)
 
 
-def _refused_settings(directory: LogDirectory) -> Iterator[Finding]:
+def _placements(directory: LogDirectory) -> Iterator[Finding]:
     metadata = next((each for each in directory.partitions if each.topic == names.CLUSTER_METADATA), None)
     if metadata is None:
         return
-    with suppress(UnreadableError):  # which is reported of the partition
-        state = read_state(PartitionReader(metadata), None)
-        for each in () if state is None else refused_settings(state, f"{metadata.path}/", versions()[-1]):
-            yield replace(each, severity="warning")
+    for each in place_by(metadata, directory, BrokerNode(None, {directory.path.rstrip("/"): None})):
+        if each.finding is not None:
+            yield each.finding

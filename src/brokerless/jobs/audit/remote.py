@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress
 
 from brokerless import clock
 from brokerless.findings import Finding, Kind, Severity
-from brokerless.internals.known_topics import known_topics
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_events import metadata_partition
 from brokerless.internals.remote.segment_metadata import Key, RemoteMetadata, SegmentMetadata
@@ -22,15 +20,27 @@ from brokerless.internals.remote.unread_segments import (
     log_directory_of,
     without_remote,
 )
-from brokerless.internals.topic_settings import read_topic_setting
+from brokerless.internals.topic_settings import cluster_in
+from brokerless.jobs.audit.remote_retention import expired_segments
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.tiered.detection import is_joined, is_tiered, remote_of
+from brokerless.log.tiered.remote_history import (
+    Held,
+    InBucket,
+    Standing,
+    Verdict,
+    is_deleted_first,
+    standing_of,
+    verdict_of,
+)
 from brokerless.log.tiered.segments import SegmentObjects
 from brokerless.text import format_bytes, short_html, short_repr
 
 GIGABYTE = 1_000_000_000
-_STARTED, _FINISHED, _DELETING = "COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED"
+_STARTED, _FINISHED = "COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED"
 REPORTED = (
+    Kind.REMOTE_SEGMENT_LOST,
+    Kind.REMOTE_SEGMENT_NEEDED,
     Kind.REMOTE_SEGMENT_UNFINISHED,
     Kind.REMOTE_SEGMENT_REPEATED,
     Kind.REMOTE_SEGMENT_DELETED,
@@ -161,9 +171,9 @@ class _Known:
     @classmethod
     def of(cls, directory: LogDirectory, here: Collection[int], metadata: RemoteMetadata) -> _Known:
         above = log_directory_of(directory.location)
-        known = known_topics(above) if here else None
-        count = None if known is None else len(known.partitions.get(known.ids.get(REMOTE_LOG_METADATA, ""), ()))
-        ids = {*(() if known is None else known.ids.values()), *(topic_id for topic_id, _ in metadata.segments)}
+        cluster = cluster_in(above) if here else None
+        count = None if cluster is None else len(cluster.partitions_of(REMOTE_LOG_METADATA))
+        ids = {*(() if cluster is None else cluster.topics), *(topic_id for topic_id, _ in metadata.segments)}
         newest: dict[int, int] = {}
         for each in (one for segments in metadata.segments.values() for one in segments.values()):
             newest[each.metadata_partition] = max(newest.get(each.metadata_partition, -1), each.changed_at)
@@ -183,6 +193,15 @@ _Ranges = defaultdict[Key, list[tuple[int, int]]]
 
 def _ranges() -> _Ranges:
     return defaultdict(list)
+
+
+_REASONS = {
+    Standing.REPLACED: "a later copy has taken the place of this segment; brokers delete it when its offsets expire",
+    Standing.STARTED: "an upload that did not end: it is at work, or its broker was killed",
+    Standing.DELETING: "the deletion of this segment began, and did not end; a broker tries it again",
+    Standing.DELETED: "by the metadata, the segment is deleted",
+    Standing.UNKNOWN: "the metadata has no such segment",
+}
 
 
 @dataclass(slots=True)
@@ -269,77 +288,92 @@ class _Comparison:
         if objects.path in self.dangling:
             text = "no broker serves this segment, as its leader epochs are not in the history of the log"
             self._add(Kind.REMOTE_SEGMENT_DANGLING, "warning", text, objects=objects, segment=segment)
-        elif segment is None:
-            self._judge_unknown(objects, key, local)
-        elif segment.state == _FINISHED and segment.is_referenced:
-            if objects.missing:
-                self._lose(segment, local, objects)
-            else:
+            return
+        standing = _standing_of(segment)
+        verdict = verdict_of(standing, self._in_bucket(objects), self._held(objects, segment, local))
+        if verdict.kind == Kind.REMOTE_SEGMENT_LOST and segment is not None:
+            self._lose(segment, local, objects)
+        elif standing == Standing.READ and segment is not None:
+            if verdict.kind is None:
                 self.served[key].append(segment)
                 self.served_size += objects.size
-        elif segment.state == _FINISHED:
-            text = "a later copy has taken the place of this segment; brokers delete it when its offsets expire"
-            self._add(Kind.REMOTE_SEGMENT_REPEATED, "info", text, objects=objects, segment=segment)
-        elif segment.state == _DELETING:
-            text = "the deletion of this segment began, and did not end; a broker tries it again"
-            self._add(Kind.REMOTE_SEGMENT_DELETED, "warning", text, objects=objects, segment=segment)
-        elif segment.state == _STARTED:
-            self._judge_unfinished(objects, segment, local)
-        elif self.errors.get((objects.topic, objects.partition)):
-            text = "by the metadata, this segment is deleted; keep its objects while its partition has errors"
-            self._add(Kind.REMOTE_SEGMENT_DELETED, "warning", text, objects=objects, segment=segment)
+        elif standing == Standing.UNKNOWN and not self._is_known(objects) and "rsm-manifest" not in objects.missing:
+            if "log" in objects.objects:  # else it is found as it is listed
+                self.unknown += 1
+                self.unknown_size += objects.size
+        elif verdict.kind == Kind.REMOTE_SEGMENT_NEEDED:
+            self._keep(self._reason(standing, objects, segment), objects, segment)
         else:
-            text = "no broker reads or deletes these objects: by the metadata, the segment is deleted"
-            self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects=objects, segment=segment)
+            self._judge_left(standing, verdict, objects, segment)
 
-    def _judge_unknown(self, objects: SegmentObjects, key: Key, local: PartitionPath | None) -> None:
-        manifest, place = objects.manifest, (objects.topic, objects.partition)
-        if manifest is not None and place in self.errors and self.known.has(key, manifest.event_timestamp):
-            text = "the metadata has no such segment"
-            if self._are_needed(objects, None, local, self.referenced[key]) or self.errors[place]:
-                self._keep(f"{text}, so that no broker reads it", objects, None)
-            else:
-                text = f"no broker reads or deletes these objects: {text}"
-                self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects=objects, segment=None)
-        elif "rsm-manifest" in objects.missing:
-            text = "an upload that did not end: this segment has no manifest"
-            if self._are_needed(objects, None, local, (*self.referenced[key], *self.unlisted[key])):
-                self._keep(text, objects, None)
-            else:
-                self._add(Kind.REMOTE_SEGMENT_UNFINISHED, "info", text, objects=objects, segment=None)
-        elif "log" in objects.objects:  # else it is found as it is listed
-            self.unknown += 1
-            self.unknown_size += objects.size
-
-    def _judge_unfinished(self, objects: SegmentObjects, segment: SegmentMetadata, local: PartitionPath | None) -> None:
-        key, place = (segment.topic_id, segment.partition), (segment.topic, segment.partition)
-        instead = next(
-            (
-                each.segment_id for each in self.metadata.of(*key).values()
-                if each.is_referenced
-                and each.start_offset <= segment.start_offset
-                and each.end_offset >= segment.end_offset
-            ),
-            None,
-        )  # fmt: skip
-        text = "an upload that did not end: it is at work, or its broker was killed"
-        is_whole = instead in self.whole
-        is_needed = self._are_needed(objects, segment, local, (*self.referenced[key], *self.unlisted[key]))
-        if instead is not None and (self.errors.get(place) if is_whole else is_needed):
-            reason = "the partition has errors" if is_whole else "there objects are missing or cut"
-            text = f"the upload did not end; it was copied again as {instead}, but {reason}"
-            self._keep(text, objects, segment)
-        elif is_whole and place in self.errors and self.known.here:
-            text = (
-                "no broker reads or deletes these objects: the upload did not end, and the segment was copied again "
-                f"as {instead}"
-            )
+    def _judge_left(
+        self, standing: Standing, verdict: Verdict, objects: SegmentObjects, segment: SegmentMetadata | None
+    ) -> None:
+        """A segment that is not read, and whose offsets are elsewhere."""
+        text, instead = self._reason(standing, objects, segment), self._instead(segment)
+        is_copied_again = standing == Standing.STARTED and instead in self.whole
+        is_orphan = standing == Standing.DELETED or (
+            self._is_known(objects) and (standing == Standing.UNKNOWN or is_copied_again)
+        )
+        errors = self.errors.get((objects.topic, objects.partition))
+        if is_orphan and errors:
+            self._keep(f"{text}, but the partition has errors", objects, segment)
+        elif is_orphan:
+            text = f"no broker reads or deletes these objects: {text}"
             self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects=objects, segment=segment)
-        elif is_needed:
-            text = "the metadata does not say that copying this segment was finished, and nothing else has its offsets"
-            self._keep(text, objects, segment)
-        else:
-            self._add(Kind.REMOTE_SEGMENT_UNFINISHED, "info", text, objects=objects, segment=segment)
+        elif verdict.kind is not None:
+            self._add(verdict.kind, verdict.severity, text, objects=objects, segment=segment)
+
+    def _is_known(self, objects: SegmentObjects) -> bool:
+        """Return whether what the metadata here says of a segment, or does not say, is all that there is of it, and its
+        partition was read."""
+        if (objects.topic, objects.partition) not in self.errors:
+            return False
+        if self.metadata.of(objects.topic_id, objects.partition).get(objects.segment_id) is not None:
+            return bool(self.known.here)
+        at = None if objects.manifest is None else objects.manifest.event_timestamp
+        return at is not None and self.known.has((objects.topic_id, objects.partition), at)
+
+    def _reason(self, standing: Standing, objects: SegmentObjects, segment: SegmentMetadata | None) -> str:
+        """Say why brokers do not read a segment."""
+        instead = self._instead(segment)
+        if standing == Standing.STARTED and instead is not None:
+            lacks = "" if instead in self.whole else ", but there objects are missing or cut"
+            return f"the upload did not end; it was copied again as {instead}{lacks}"
+        if segment is None and "rsm-manifest" in objects.missing:
+            return "an upload that did not end: this segment has no manifest"
+        return _REASONS[standing]
+
+    def _instead(self, segment: SegmentMetadata | None) -> str | None:
+        """The ID of the segment that brokers read in the place of one."""
+        if segment is None:
+            return None
+        known = self.metadata.of(segment.topic_id, segment.partition).values()
+        start, end = segment.start_offset, segment.end_offset
+        found = (each for each in known if each.is_referenced and each.start_offset <= start and each.end_offset >= end)
+        return next((each.segment_id for each in found if each.segment_id != segment.segment_id), None)
+
+    def _in_bucket(self, objects: SegmentObjects) -> InBucket:
+        if objects.segment_id in self.whole:
+            return InBucket.WHOLE
+        return InBucket.UNREADABLE if objects.missing else InBucket.CUT
+
+    def _held(self, objects: SegmentObjects, segment: SegmentMetadata | None, local: PartitionPath | None) -> Held:
+        """Return what else has the offsets of a segment; the local log also where none of them are needed: they are
+        before the log start, or the log does not go on after the segment and only a part of a bucket is known."""
+        key, standing = (objects.topic_id, objects.partition), _standing_of(segment)
+        start, end = objects.start_offset, _end_of(objects, segment)
+        is_unlisted = segment is None and objects.segment_id in self.whole  # it is among these itself
+        others = self.referenced[key] if is_unlisted else [*self.referenced[key], *self.unlisted[key]]
+        if _covers(others, start, end) or is_deleted_first(standing, start, self.referenced[key]):
+            return Held.COPY
+        if local is None:
+            goes_on = self.is_alone or any(first > start for first, _ in others)
+            return Held.NOWHERE if goes_on else Held.LOCAL
+        own = [each.base_offset for each in local.segments if not is_tiered(each.log.location)]
+        start = max(start, local.log_start_offset)
+        is_held = start > end or _covers((*others, *((each, end) for each in own[:1])), start, end)
+        return Held.LOCAL if is_held else Held.NOWHERE
 
     def _keep(self, text: str, objects: SegmentObjects, segment: SegmentMetadata | None) -> None:
         """Reports objects that may be the only copy."""
@@ -349,22 +383,6 @@ class _Comparison:
         named = f"; these objects may be the only copy of offsets {offsets}"
         lacks = f", without {' and '.join(objects.missing)}" if objects.missing else ""
         self._add(Kind.REMOTE_SEGMENT_NEEDED, "warning", text + named + lacks, objects=objects, segment=segment)
-
-    def _are_needed(
-        self,
-        objects: SegmentObjects,
-        segment: SegmentMetadata | None,
-        local: PartitionPath | None,
-        others: Sequence[tuple[int, int]],
-    ) -> bool:
-        """Return whether the log goes on after the segment, or only the bucket is known, and some of its offsets are in
-        no other segment (``others``: their first and last offsets) and not in the local log."""
-        start, end = objects.start_offset, _end_of(objects, segment)
-        if local is None:
-            return (self.is_alone or any(first > start for first, _ in others)) and not _covers(others, start, end)
-        own = [each.base_offset for each in local.segments if not is_tiered(each.log.location)]
-        start = max(start, local.log_start_offset)
-        return start <= end and not _covers((*others, *((each, end) for each in own[:1])), start, end)
 
     def _lose(self, segment: SegmentMetadata, local: PartitionPath | None, objects: SegmentObjects | None) -> None:
         own = [] if local is None else [each for each in local.segments if not is_tiered(each.log.location)]
@@ -383,7 +401,7 @@ class _Comparison:
         )
         path = f"{segment.topic}-{segment.partition}" if local is None else local.path
         path = path if objects is None else objects.path
-        finding = Finding(severity, Kind.REMOTE_SEGMENT_LOST, path, offset=segment.start_offset, message=text)
+        finding = Kind.REMOTE_SEGMENT_LOST.at(path, text, severity=severity, offset=segment.start_offset)
         counts = (0, 0) if objects is None else (len(objects.objects), objects.size)
         place = segment.topic, segment.topic_id, segment.partition, segment.segment_id
         self.found.append(RemoteFinding(finding, *place, *counts, segment.started_at, self._cost(counts[1])))
@@ -401,7 +419,7 @@ class _Comparison:
             facts += f", {days} day{'s' * (days != 1)} old"
         if cost is not None:
             facts += f", {show_cost(cost)} a month"
-        finding = Finding(severity, kind, objects.path, offset=objects.start_offset, message=f"{text} ({facts})")
+        finding = kind.at(objects.path, f"{text} ({facts})", severity=severity, offset=objects.start_offset)
         place = objects.topic, objects.topic_id, objects.partition, objects.segment_id
         self.found.append(RemoteFinding(finding, *place, count, objects.size, since, cost))
 
@@ -415,14 +433,14 @@ class _Comparison:
             for missing in self._missing(partition, self.present.get((topic_id, place[1]), ())):
                 text = f"offsets {missing.start}..{missing.stop - 1} are neither in remote storage nor in the local log"
                 kind, offset = Kind.REMOTE_OFFSETS_MISSING, missing.start
-                finding = Finding("error", kind, partition.path, offset=offset, message=text)
+                finding = kind.at(partition.path, text, severity="error", offset=offset)
                 self.found.append(RemoteFinding(finding, place[0], topic_id, place[1]))
-        for reason, expired in _expired(partition, segments, self.now):
+        for reason, expired in expired_segments(partition, segments, self.now):
             size = sum(each.size for each in expired)
             text = f"{len(expired)} remote segment{'s' * (len(expired) != 1)} ({format_bytes(size)}) {reason}"
             first = expired[0]
             kind, offset = Kind.REMOTE_SEGMENT_EXPIRED, first.start_offset
-            finding = Finding("info", kind, partition.path, offset=offset, message=text)
+            finding = kind.at(partition.path, text, severity="info", offset=offset)
             facts = len(expired), size, first.started_at, self._cost(size)
             self.found.append(RemoteFinding(finding, place[0], topic_id, place[1], None, *facts))
 
@@ -437,6 +455,10 @@ class _Comparison:
         end = max((last + 1 for _, last in present), default=None)
         if end is not None and len(own) == 1 and not own[0].size and end < own[0].base_offset and end not in named:
             yield range(end, own[0].base_offset)
+
+
+def _standing_of(segment: SegmentMetadata | None) -> Standing:
+    return Standing.UNKNOWN if segment is None else standing_of(segment.state, is_referenced=segment.is_referenced)
 
 
 def _end_of(objects: SegmentObjects, segment: SegmentMetadata | None) -> int:
@@ -461,40 +483,3 @@ def _since(objects: SegmentObjects, segment: SegmentMetadata | None) -> int | No
     if objects.manifest is not None:
         return objects.manifest.event_timestamp
     return min((each.modified for each in objects.objects.values() if each.modified is not None), default=None)
-
-
-def _expired(
-    partition: PartitionPath, segments: Sequence[SegmentMetadata], now: int
-) -> Iterator[tuple[str, list[SegmentMetadata]]]:
-    """Segments that a broker deletes at its next task, and why."""
-    start = partition.log_start_offset
-    before = [each for each in segments if each.end_offset < start]
-    if before:
-        yield f"before the log start offset {start}", before
-    left = [each for each in segments if each.end_offset >= start]
-    limits = {name: _number(read_topic_setting(partition.location, partition.topic or "", name))
-              for name in ("retention.ms", "retention.bytes")}  # fmt: skip
-    if (age := limits["retention.ms"]) is not None and age >= 0:
-        is_old = [0 <= each.max_timestamp < now - age for each in left]
-        if any(is_old):
-            yield f"past retention.ms={age}", list(compress(left, is_old))
-        left = [each for each, old in zip(left, is_old, strict=True) if not old]
-    if (most := limits["retention.bytes"]) is not None and most >= 0:
-        end = max((each.end_offset for each in segments), default=-1)
-        own = [each for each in partition.segments if not is_tiered(each.log.location) and each.base_offset > end]
-        total = sum(each.size for each in left) + sum(each.size for each in own)
-        over: list[SegmentMetadata] = []
-        for each in left:
-            if total - each.size < most:
-                break
-            total -= each.size
-            over.append(each)
-        if over:
-            yield f"past retention.bytes={most}", over
-
-
-def _number(text: str | None) -> int | None:
-    try:
-        return None if text is None else int(text)
-    except ValueError:
-        return None

@@ -64,15 +64,8 @@ class SequenceCheck:
             required = f"epoch {epochs_before[row]} or more" if is_old[row] else f"sequence {expected[row]}"
             found = f"epoch {epochs[row]}" if is_old[row] else f"sequence {firsts[row]}"
             producer = f"{text} (producer {ids[row]})"
-            yield Finding(
-                "warning",
-                kind,
-                path,
-                position=position,
-                offset=offset,
-                message=producer,
-                expected=required,
-                found=found,
+            yield kind.at(
+                path, producer, severity="warning", position=position, offset=offset, expected=required, found=found
             )
 
 

@@ -55,13 +55,12 @@ class TimestampCheck:
         time = int(chunk.batches.max_timestamp[row])
         expected = f"{_time(self.now_ms)} at most" if factor is None else f"{time * 1000 // factor}"
         position, offset = int(chunk.positions[row]), int(chunk.batches.entry_offset[row])
-        finding = Finding(
-            "warning",
-            kind,
+        finding = kind.at(
             path,
+            text,
+            severity="warning",
             position=position,
             offset=offset,
-            message=text,
             expected=expected,
             found=f"{time}, which is {_time(time)}",
         )

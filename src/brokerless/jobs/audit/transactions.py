@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
-from brokerless.jobs.segment_checks import check_aborted_transactions
+from brokerless.jobs.segment_checks import check_transaction_index
 from brokerless.log import names
 from brokerless.log.checkpoint.producer_snapshot import ProducerSnapshot, load_producer_snapshot
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.producer.markers import Marker
 from brokerless.log.producer.state import CompletedTransaction, ProducerState, control_markers
+from brokerless.log.producer.transactions import open_transaction
+from brokerless.log.recovery.misleading_indexes import known_beginnings
 from brokerless.log.segment import Chunk
 from brokerless.log.storage.location import DirectoryEntry
 
@@ -95,13 +97,12 @@ class TransactionCheck:
             kind = (
                 Kind.OUTSIDE_OF_TRANSACTION if refused.exception == "InvalidTxnStateException" else Kind.MARKER_BROKEN
             )
-            yield Finding(
-                "error",
-                kind,
+            yield kind.at(
                 path,
+                refused.message,
+                severity="error",
                 position=position,
                 offset=refused.offset,
-                message=refused.message,
                 expected=refused.expected,
                 found=refused.found,
             )
@@ -150,7 +151,7 @@ class TransactionCheck:
             )
             found = _said(*(int(column[row]) for column in columns))
             kind = Kind.PRODUCER_SNAPSHOT_MISMATCH
-            yield Finding("warning", kind, snapshot.path, offset=offset, message=text, expected=expected, found=found)
+            yield kind.at(snapshot.path, text, severity="warning", offset=offset, expected=expected, found=found)
 
     def _fits(self, stored: ProducerSnapshot, row: int) -> bool:
         """Return whether an entry says what the log does, as far as it goes back."""
@@ -174,7 +175,7 @@ class TransactionCheck:
         """The transaction index of a segment whose batches were followed. ``missing``: offsets that are not there."""
         aborted = [(each.producer_id, each.first_offset, each.last_offset) for each in self._aborted_here]
         self._aborted_here.clear()
-        return check_aborted_transactions(segment, aborted, is_partition, missing)
+        return check_transaction_index(segment, known_beginnings(aborted, missing), is_partition)
 
     def findings(self, segments: Sequence[SegmentPaths], end_offset: int, is_whole: bool) -> Iterator[Finding]:
         """Yield what is left when all was followed."""
@@ -186,8 +187,8 @@ class TransactionCheck:
             text = "a producer snapshot from after the end of the log: what it knows of is not there"
             expected = f"at most offset {end_offset}"
             kind, found = Kind.PRODUCER_SNAPSHOT_BEYOND_END, f"offset {snapshot[0]}"
-            yield Finding(
-                "warning", kind, snapshot[1].path, offset=snapshot[0], message=text, expected=expected, found=found
+            yield kind.at(
+                snapshot[1].path, text, severity="warning", offset=snapshot[0], expected=expected, found=found
             )
         for each in self.open(segments):
             producer_id, first, path = each.producer_id, each.first_offset, each.file
@@ -199,19 +200,10 @@ class TransactionCheck:
                     f"{idle // 60_000} min without "
                 )
                 text += "its end; read_committed ends there"
-                yield Finding(
-                    "warning",
-                    Kind.TRANSACTION_HANGING,
-                    path,
-                    offset=first,
-                    message=text,
-                    expected="a marker",
-                    found="none",
-                )
+                yield Kind.TRANSACTION_HANGING.at(path, text, offset=first, expected="a marker", found="none")
             else:
-                text = f"a transaction of producer {producer_id} is open from offset {first} on: read_committed "
-                text += "ends there"
-                yield Finding("info", Kind.TRANSACTION_OPEN, path, offset=first, message=text)
+                consequence, producer = "read_committed ends there", f"producer {producer_id}"
+                yield open_transaction(path, first, consequence, severity="info", of=producer)
 
     def open(self, segments: Sequence[SegmentPaths]) -> Iterator[OpenTransaction]:
         """Yield what is open when all of a partition's ``segments`` were followed."""

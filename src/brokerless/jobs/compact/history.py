@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT64
-from brokerless.findings import Finding, Kind
+from brokerless.errors import refused_batch
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import PartitionPath, SegmentPaths
@@ -163,7 +163,7 @@ def _follow(state: ProducerState, chunk: Chunk, path: str, report: Report) -> li
         completed += update.completed
         if update.refused is not None:
             text = f"{update.refused.message}; Kafka refuses to load this log"
-            report(Finding("error", Kind.BATCH_REFUSED, path, offset=update.refused.offset, message=text))
+            report(refused_batch(path, text, place=(None, update.refused.offset)))
     return completed
 
 

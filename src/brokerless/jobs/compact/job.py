@@ -174,7 +174,7 @@ def plan(
         if policy is None:
             text = "the topic's settings are not known, so that it is copied unchanged; to compact it, name it, or "
             text += "give the broker's log directory with __cluster_metadata as well"
-            report(Finding("warning", Kind.SETTINGS_UNKNOWN, each.path, message=text))
+            report(Kind.SETTINGS_UNKNOWN.at(each.path, text))
         directory, topic_id = places.get(each.path, (None, ""))
         task = CompactTask(
             topic=each.topic or "", partition=each.partition or 0, to=directory, topic_id=topic_id, source=each,

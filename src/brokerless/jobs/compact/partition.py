@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import RefusedError, UsageError
+from brokerless.errors import RefusedError, UsageError, refused_batch
 from brokerless.findings import Finding, Kind
 from brokerless.format.columns import RecordColumns
 from brokerless.format.filter import BatchFilter, WholeBatches, read_whole_batches
@@ -132,8 +132,7 @@ class PartitionCleaner:
         try:
             output.append(buffer, whole_batches(buffer, computed=True))
         except (RefusedError, UsageError) as error:
-            text = f"cannot be written: {error}"
-            self.report(Finding("error", Kind.BATCH_REFUSED, group[0].log.path, message=text))
+            self.report(refused_batch(group[0].log.path, error))
 
     def copy(self, done: Done) -> CleanedPartition:
         """Reads everything without cleaning any of it."""
@@ -263,8 +262,7 @@ class PartitionCleaner:
                 changed=retained.changed, upgrade=rules.upgrades,
             )  # fmt: skip
         except (RefusedError, UsageError) as error:
-            text = f"cannot be written: {error}"
-            self.report(Finding("error", Kind.BATCH_REFUSED, path, message=text))
+            self.report(refused_batch(path, error))
             return None
         totals.batches_in += len(whole.batches)
         totals.records_in += whole.columns.rows
@@ -373,10 +371,12 @@ class PartitionCleaner:
         """A broker that cleaned or deleted segments meanwhile would make keys vanish that were in them."""
         from brokerless.log.live_segments import is_unchanged
 
+        if self.damages:  # a segment that cannot be opened is no segment that was replaced
+            return
         for each in self._source.segments[:-1]:
             if not is_unchanged(each):
                 text = "this segment was replaced or deleted while the log was read: is a broker running? Try again"
-                self.report(Finding("error", Kind.FILE_CHANGED, each.log.path, offset=each.base_offset, message=text))
+                self.report(Kind.FILE_CHANGED.at(each.log.path, text, offset=each.base_offset))
                 return
 
 

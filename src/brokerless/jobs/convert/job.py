@@ -13,14 +13,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from brokerless.errors import RefusedError, UsageError
-from brokerless.findings import Finding, Kind
+from brokerless.errors import RefusedError, UsageError, refused_batch
+from brokerless.findings import Finding
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import LOST, ConversionTarget, ConversionTotals, Converter
 from brokerless.jobs.manifest import Manifest, ManifestTask, describe_directory
 from brokerless.jobs.named_partitions import by_name
 from brokerless.jobs.rewrite.copy import Rewritten, copy_unchanged
+from brokerless.jobs.rewrite.oversized import OversizedBatches
 from brokerless.jobs.rewrite.plan import (
     OfTarget,
     PartitionTask,
@@ -47,7 +48,7 @@ from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Report
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path
-from brokerless.log.write.follower_append import check_sizes, whole_batches
+from brokerless.log.write.follower_append import whole_batches
 from brokerless.text import short_html, short_repr
 
 LEFT_OUT = LOST | {
@@ -254,17 +255,17 @@ def run_task(task: ConvertTask, done: Done) -> Rewritten:
             keeps_segments=how.config is None,
         )
         converter = Converter(task.conversion.target, task.conversion.max_batch_bytes)
+        oversized = OversizedBatches(how.log_config)
         try:
             for buffer in reading.buffers(converter, done):
+                if how.config is not None:
+                    oversized.add(whole_batches(buffer, computed=True))
                 if output is not None and len(buffer):
                     output.append(buffer)
-                elif len(buffer):
-                    check_sizes(whole_batches(buffer, computed=True), task.conversion.log_config)
                 del buffer  # freed before the next one is read
         except (RefusedError, UsageError) as error:
-            reading.report_finding(
-                Finding("error", Kind.BATCH_REFUSED, reading.path, message=f"cannot be written: {error}")
-            )
+            reading.report_finding(refused_batch(reading.path, error))
+        oversized.report(task.source.path, findings.append)
         start = min(task.source.start_offset or 0, reading.end_offset)
         staged, outputs = None, ()
         if output is not None and not reading.damages:

@@ -9,20 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from brokerless.errors import UnreadableError
-from brokerless.findings import Finding, Kind
+from brokerless.findings import Kind
 from brokerless.format.read.batch_headers import checksums_match
-from brokerless.format.read.decoder import Decoder
+from brokerless.format.read.decoder import Decoder, decode_whole
+from brokerless.internals.metadata.cluster import REMOTE_STORAGE
+from brokerless.internals.remote.storage import is_enabled
 from brokerless.jobs.erase.job import Erasure
 from brokerless.jobs.erase.selection import Matcher
 from brokerless.jobs.run.types import Done, ignore
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths
-from brokerless.log.segment import Report, scan
+from brokerless.log.live_segments import directory_as_it_lies
+from brokerless.log.segment import Report, check_checksums, scan
 from brokerless.log.segment import ignore as ignore_finding
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.paths import is_remote, local
 
-REMOTE_STORAGE = "remote.storage.enable"
 _CHANGELOG = "-changelog"
 _DIRECTORIES = {
     "delete": "a partition's directory that waits for its deletion",
@@ -70,7 +72,7 @@ def find_copies(
         topics = {each.topic: each for each in chosen if each.topic is not None}
         for topic, partition in sorted(topics.items()):
             read = partition.read_setting
-            if read is not None and read(partition.location, topic, REMOTE_STORAGE) == "true":
+            if read is not None and is_enabled(read(partition.location, topic, REMOTE_STORAGE)):
                 found.append(Copy(topic, "tiered storage: segments that were moved there are not changed"))
         for each in directory.partitions:
             if each.topic == names.REMOTE_LOG_METADATA and each.size:
@@ -93,6 +95,7 @@ class OtherPlace:
 def other_places(directory: LogDirectory, chosen: Sequence[PartitionPath]) -> Iterator[OtherPlace]:
     """Yield what a log directory has next to the partitions ``chosen``: other partitions of any state, files that
     brokers pass over, and files and directories that are not Kafka's, as far as they hold batches."""
+    directory = directory_as_it_lies(directory)
     paths = {each.path for each in chosen}
     for each in directory.others:
         if not each.is_unfinished:
@@ -165,15 +168,11 @@ def count_selected(
         try:
             with segment.log.location.open() as file:
                 for chunk in scan(file, report):
-                    is_valid = checksums_match(chunk.buffer, chunk.batches)
-                    if not is_valid.all():
-                        text = "the checksum of a batch does not match"
-                        report(Finding("error", Kind.CHECKSUM_MISMATCH, path, message=text))
-                    batches = chunk.batches.take(is_valid)
-                    for decoded in (*decoder.decode(chunk.buffer, batches, chunk.base), decoder.flush()):
-                        if decoded is not None:
-                            count += int(matcher.match(decoded).sum())
+                    batches = chunk.batches.take(check_checksums(chunk, path, report))
+                    for decoded in decode_whole(decoder, chunk.buffer, batches, chunk.base):
+                        count += int(matcher.match(decoded).sum())
+                        del decoded
                     done(int(chunk.batches.sizes.sum()))
         except UnreadableError as error:
-            report(Finding("error", Kind.UNREADABLE, path, message=str(error)))
+            report(Kind.UNREADABLE.at(path, str(error)))
     return count

@@ -17,7 +17,7 @@ from brokerless.format.convert import ConversionTotals, ConvertedBatches
 from brokerless.format.filter import BatchFilter, WholeBatches
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.batch_scan import scan_batches
-from brokerless.format.read.decoder import Damage, Decoder
+from brokerless.format.read.decoder import Damage, Decoder, decode_whole
 from brokerless.format.write.column_slices import concat_buffers, slice_rows
 from brokerless.jobs.erase.blanking import Blanking, RecordEdits, blank_values
 from brokerless.jobs.erase.digests import OutputHashes, digest_kept
@@ -147,10 +147,7 @@ class Eraser:
         parts: dict[int, list[Int64s]] = {}
         damages: list[Damage] = []
         records = 0
-        decoder = self._decoder
-        for decoded in (*decoder.decode(buffer, batches, base), decoder.flush()):
-            if decoded is None:
-                continue
+        for decoded in decode_whole(self._decoder, buffer, batches, base):
             damages += decoded.damages
             records += decoded.columns.rows
             found = np.flatnonzero(self._matcher.match(decoded))

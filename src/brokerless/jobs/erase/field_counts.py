@@ -73,7 +73,7 @@ class TopicField:
             f"the field {self.field} ({self.held:,} held it, in {self.empty:,} it is null or empty): what is to be "
             "erased may be left there under another name"
         )
-        return Finding("error", Kind.FIELD_LACKING, self.path or "", offset=self.first_lacking, message=text)
+        return Kind.FIELD_LACKING.at(self.path or "", text, offset=self.first_lacking)
 
 
 def by_topic(partitions: Iterable[tuple[str, str, Iterable[FieldCount]]]) -> Iterator[TopicField]:

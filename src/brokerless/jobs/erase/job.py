@@ -14,8 +14,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from brokerless.errors import RefusedError
-from brokerless.findings import Finding, Kind
+from brokerless.errors import RefusedError, refused_batch
+from brokerless.findings import Finding
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.erase.blanking import Blanking
@@ -174,7 +174,7 @@ def plan(
     Matcher(erasure.selection, "", 0)
     tasks: list[EraseTask] = []
     targets: list[Target] = []
-    for each in by_target(sources, to):
+    for each in by_target([one.as_it_lies() for one in sources], to):
         partitions = {
             name: one
             for name, one in by_name(each.partitions, "erase them one by one").items()
@@ -258,8 +258,7 @@ def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
                     output.append(converted.buffer, converted.batches or whole_batches(converted.buffer, computed=True))
                 del converted  # freed before the next one is read
         except RefusedError as error:
-            text = f"cannot be written: {error}"
-            reading.report_finding(Finding("error", Kind.BATCH_REFUSED, reading.path, message=text))
+            reading.report_finding(refused_batch(reading.path, error))
         start = min(task.source.start_offset or 0, reading.end_offset)
         staged, before, after = None, (), ()
         if output is not None and not reading.damages:

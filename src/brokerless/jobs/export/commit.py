@@ -16,7 +16,7 @@ from brokerless.offset_spans import Span, union, without
 from brokerless.table_formats import parquet_files
 from brokerless.table_formats.export_state import ExportState, Offsets
 from brokerless.table_formats.parquet_files import ParquetFile
-from brokerless.table_formats.rows import Cut, add_cut, cut_findings
+from brokerless.tables.last_record import LastRecord
 from brokerless.text import short_html, short_repr
 from brokerless.typed.records import Failures
 
@@ -29,8 +29,9 @@ _ADVICE = (
 @dataclass(frozen=True, slots=True)
 class ExportTaskResult:
     """What a task made. ``missing``: what the log does not have. ``is_complete``: False where something
-    could not be read that may be readable another time; nothing was kept then. ``failures`` and ``cut``: what its
-    values' columns do not have. ``refusal``: why nothing could be written."""
+    could not be read that may be readable another time; nothing was kept then. ``failures``: what its values'
+    columns do not have. ``refusal``: why nothing could be written. ``last``: the last record below
+    ``next_offset``."""
 
     files: tuple[ParquetFile, ...]
     next_offset: int
@@ -39,8 +40,8 @@ class ExportTaskResult:
     is_complete: bool = True
     missing: tuple[Span, ...] = ()
     failures: Failures = field(default_factory=Failures)
-    cut: Cut = field(default_factory=dict[str, tuple[int, int]])
     refusal: str | None = None
+    last: LastRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class ExportCommit:
         self._committed: set[int] = set()
         self._stopped: set[tuple[str, int]] = set()
         self._so_far: dict[tuple[str, int], ExportedPartition] = {}
-        self._failures: dict[tuple[str, int], tuple[Failures, Cut]] = {}
+        self._failures: dict[tuple[str, int], Failures] = {}
 
     def end(self) -> None:
         """Takes away what was finished and is not committed, as the export was given up."""
@@ -164,9 +165,7 @@ class ExportCommit:
             return
         for finding in result.findings:
             self._report(finding)
-        failures, cut = self._failures.get(name, (Failures(), {}))
-        failures.add(result.failures)
-        self._failures[name] = failures, add_cut(cut, result.cut)
+        self._failures.setdefault(name, Failures()).add(result.failures)
         if not self._plan.export.dry_run:
             self._so_far[name] = so_far
             with refusals.refusing(task.topic):
@@ -190,9 +189,8 @@ class ExportCommit:
 
     def _undecoded(self, task: ExportTask) -> Iterator[Finding]:
         """One finding for each cause, however many tasks met it."""
-        failures, cut = self._failures.pop(_name(task), (Failures(), {}))
+        failures = self._failures.pop(_name(task), Failures())
         yield from failures.findings(task.source.path, "" if self._plan.tables is None else _ADVICE)
-        yield from cut_findings(cut, task.source.path)
 
     def _publish(self, task: ExportTask, result: ExportTaskResult) -> None:
         own = self._manifests[task.topic]
@@ -208,7 +206,8 @@ class ExportCommit:
             until = None if task.is_last and result.is_complete else exported.until
             passed = ((first, min(after, next_offset)) for first, after in result.missing)
             missing = tuple(union((*exported.missing, *passed)))
-            exported = replace(exported, next_offset=next_offset, until=until, missing=missing)
+            last = result.last or exported.last
+            exported = replace(exported, next_offset=next_offset, until=until, missing=missing, last=last)
         else:
             missing = tuple(without(union(exported.missing), _passed(task, result)))
             filling = tuple(without(union(exported.filling), [(task.start, task.end)]))

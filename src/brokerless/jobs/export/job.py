@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import partial
 
 from brokerless.errors import UnreadableError, UnwritableError
-from brokerless.findings import Finding, Kind
 from brokerless.jobs.export.commit import ExportCommit, ExportedPartition, ExportTaskResult
 from brokerless.jobs.export.plan import ExportPlan, plan
 from brokerless.jobs.export.reading import ExportReader, NotReadableError
@@ -27,6 +26,7 @@ from brokerless.log.storage import file_tree
 from brokerless.table_formats import export_directory, export_state
 from brokerless.table_formats.parquet_files import ParquetFile, ParquetFiles
 from brokerless.table_formats.rows import RowMaker
+from brokerless.tables.last_record import last_record
 from brokerless.typed.records import Failures
 
 __all__ = ["Export", "ExportPlan", "ExportTask", "ExportTaskResult", "ExportedPartition", "export", "plan", "run"]
@@ -109,12 +109,12 @@ def run(task: ExportTask, done: Done) -> ExportTaskResult:
     try:
         for batch in records:
             decoded = batch if task.topic_type is None else failures.decode(task.topic_type, batch)
-            output.add(decoded if rows is None else rows(decoded, batch))
+            output.add(decoded if rows is None else rows(decoded))
         written = output.finish()
     except (NotReadableError, UnreadableError) as error:
         output.abandon()
         if isinstance(error, UnreadableError):  # in the middle of a file; what of it came is not known
-            records.findings.append(Finding("error", Kind.UNREADABLE_FILE, task.source.path, message=str(error)))
+            records.findings.append(error.finding(task.source.path))
         return ExportTaskResult((), task.start, tuple(records.findings), ((task.start, None),), is_complete=False)
     except (UnwritableError, OSError) as error:
         output.abandon()
@@ -122,16 +122,16 @@ def run(task: ExportTask, done: Done) -> ExportTaskResult:
     except BaseException:
         output.abandon()
         raise
-    cut = {} if rows is None else rows.cut
     next_offset, left_out = records.next_offset, tuple(records.left_out)
     if task.mark is not None:
-        return replace(_filled(task, records, written), failures=failures, cut=cut)
+        return replace(_filled(task, records, written), failures=failures)
     if not task.is_last:  # another segment follows
         left_out = tuple((first, task.end - 1 if last is None else last) for first, last in left_out)
         next_offset = task.end
     findings = (*records.findings, *task.findings)
     missing = (*task.missing, *records.missing)
-    return ExportTaskResult(written, next_offset, findings, left_out, missing=missing, failures=failures, cut=cut)
+    last = last_record(task.source, next_offset, task.export.max_batch_bytes)
+    return ExportTaskResult(written, next_offset, findings, left_out, missing=missing, failures=failures, last=last)
 
 
 def _filled(task: ExportTask, records: ExportReader, written: tuple[ParquetFile, ...]) -> ExportTaskResult:

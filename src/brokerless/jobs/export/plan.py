@@ -9,14 +9,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from brokerless.errors import UsageError
-from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding, Kind
-from brokerless.jobs.export.refusals import OF_TOPIC, Refusals, Refuse, as_findings
+from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding
+from brokerless.jobs.export.refusals import OF_TOPIC, Refusals, Refuse, as_findings, files_missing
 from brokerless.jobs.export.tables import PlannedTables
 from brokerless.jobs.export.tasks import Export, ExportTask, left_out_before, tasks_of
-from brokerless.jobs.named_partitions import by_name
+from brokerless.jobs.named_partitions import by_name, topic_id_of_partition
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
 from brokerless.log import names
-from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import PartitionPath
 from brokerless.log.offset_gaps import missing_logs
@@ -25,8 +24,9 @@ from brokerless.log.storage.location import Location
 from brokerless.offset_spans import Span
 from brokerless.table_formats import export_directory, export_state
 from brokerless.table_formats.column_types import file_type
-from brokerless.table_formats.export_state import ExportState, RefusedTopicError
+from brokerless.table_formats.export_state import Exported, ExportState, RefusedTopicError
 from brokerless.table_formats.store import open_store
+from brokerless.tables.last_record import other_record
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.tables.read_options import ReadOptions
 from brokerless.typed.resolve import resolve_topic
@@ -72,7 +72,7 @@ def plan(
     """
     to = _NOWHERE if directory is None else output_directory(directory, sources).location
     if directory is None and export.form != "iceberg":
-        raise UsageError("give a directory to write to")
+        raise UsageError("--to: give a directory to write to, as in --to tables")
     _check(export)
     tables, refusals = None, Refusals(refuse)
     if export.form == "parquet":
@@ -92,7 +92,7 @@ def plan(
         with refusals.refusing(topic, OF_TOPIC):
             if topic not in manifests:
                 manifests[topic] = export_state.load(to, topic) if tables is None else tables.load(topic)
-            known = topic_id_of(each.partition_metadata)
+            known = topic_id_of_partition(each)
             where = export_state.topic_directory(to, topic).path if tables is None else tables.store.describe(topic)
             _check_same(
                 where,
@@ -112,6 +112,7 @@ def plan(
         before = manifests[topic]
         exported = None if before is None else before.partitions.get(each.partition or 0)
         with refusals.refusing(topic, OF_TOPIC):
+            _check_last(each, exported, export)
             own = list(tasks_of(each, exported, to, export, findings))
         topic_id = topic_ids[topic] or (None if before is None else before.topic_id)
         own = [replace(task, layout=replace(task.layout, topic=each.topic, topic_id=topic_id)) for task in own]
@@ -203,12 +204,8 @@ def _removed(
         missing = exported.files - there[topic][partition]
         if missing > 0:
             where, name = export_state.topic_directory(to, topic).path, names.partition_directory(topic, partition)
-            text = (
-                f"{missing} of {exported.files} exported files of {name} went missing here. If they were removed on "
-                "purpose, export with --allow-removed; to write again what the log still has, move "
-                "this directory away and export again"
-            )
-            yield Finding("error", Kind.EXPORTED_FILES_MISSING, where, message=text)
+            text = f"{missing} of {exported.files} exported files of {name} went missing here"
+            yield files_missing(where, text, "move this directory away and export again", is_table=False)
 
 
 def _check(export: Export) -> None:
@@ -241,6 +238,15 @@ def _check_same(
             )
     if before is not None:
         check_options(where, before, export)
+
+
+def _check_last(source: PartitionPath, exported: Exported | None, export: Export) -> None:
+    """Refuses a log with another record at the offset of the last exported one: those before are others, too."""
+    last = None if exported is None else exported.last
+    other = None if last is None else other_record(source, last, export.max_batch_bytes)
+    if other is not None:
+        text = "; what it has at offsets that were exported is in no table: export it to another directory"
+        raise RefusedTopicError(source.topic or "", f"{source.path}: {other.reason}{text}")
 
 
 def check_options(where: str, before: ExportState, export: Export) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from brokerless.findings import Finding, Kind
+from brokerless import arrow
+from brokerless.findings import NOT_OPENED, Finding, Kind
+from brokerless.format.layouts import NO_TIMESTAMP
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int | None]
 
-NOT_PASSED = (Kind.UNREADABLE_DIRECTORY, Kind.UNREADABLE_FILE, Kind.LIMIT_EXCEEDED, Kind.FILE_SHRUNK)
+NOT_PASSED = (Kind.UNREADABLE_DIRECTORY, *NOT_OPENED, Kind.LIMIT_EXCEEDED, Kind.FILE_SHRUNK)
 """What may be read another time: nothing after it is exported before it was."""
 
 
@@ -106,12 +108,25 @@ class ExportReader:
                 self._take_finding(finding)
 
         decoded_rows = self._recorded(read_partition(self.source, reading, record))
-        yield from record_batches(decoded_rows, self.source.topic, self.source.partition, SCHEMA)
+        yield from self._timed(record_batches(decoded_rows, self.source.topic, self.source.partition, SCHEMA))
         # What made a transaction look open lies where a committed reader does not come.
         for finding in pending.values():
             self.findings.append(finding)
         if self._is_broken:
             self.left_out.append((self.next_offset, None))
+
+    def _timed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Count the records that Kafka's own writers, and a load, refuse for their timestamps."""
+        count, first = 0, 0
+        for batch in batches:
+            early = np.flatnonzero(arrow.numbers(batch.column("timestamp"), np.int64) < NO_TIMESTAMP)
+            if len(early) and not count:
+                first = int(arrow.numbers(batch.column("offset"), np.int64)[early[0]])
+            count += len(early)
+            yield batch
+        if count:
+            text = f"{count:,} records have timestamps before 1970: load refuses them, as Kafka's own writers do"
+            self.findings.append(Kind.TIMESTAMP_BEFORE_1970.at(self.source.path, text, offset=first))
 
     def _check_beginnings(self) -> None:
         """Files that do not begin where their names say, of which reading a range may never see a batch."""
@@ -132,15 +147,8 @@ class ExportReader:
                 )
                 expected = f"an offset from {base} on" if last is None else f"an offset from {base} to {last}"
                 self.findings.append(
-                    Finding(
-                        "error",
-                        Kind.OFFSET_MISPLACED,
-                        file.path,
-                        position=0,
-                        offset=first,
-                        message=text,
-                        expected=expected,
-                        found=str(first),
+                    Kind.OFFSET_MISPLACED.at(
+                        file.path, text, severity="error", position=0, offset=first, expected=expected, found=str(first)
                     )
                 )
 
@@ -194,8 +202,8 @@ class ExportReader:
         if is_cut or finding.kind in _CHAIN_ENDS:
             path, end = self._read_until  # where it is not read on
             self._is_broken = self._is_broken or path != finding.file or (finding.position or 0) >= (end or 0)
-        elif finding.severity == "error" and finding.offset is not None:
-            self._leave_out_rest(finding)
+        elif finding.severity == "error" and finding.offset is not None and finding.position is not None:
+            self._leave_out_rest(finding)  # without a position it is of a file as a whole, a missing one say
 
     def _is_elsewhere(self, file: str, position: int) -> bool:
         """Return whether it was passed by the run before, or is for the next one."""

@@ -12,15 +12,13 @@ from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError
 from brokerless.findings import Finding, Kind
 from brokerless.log.directory import PartitionPath
 from brokerless.log.segment import Report
+from brokerless.log.storage.write_errors import AGAIN, NEXT
 from brokerless.table_formats.export_state import RefusedTopicError
 
 Refuse = Callable[[str, str], None]
 """What is called for a topic that cannot be exported, with the reason."""
 
-_REMEDIES = (
-    ((errno.ENOSPC, errno.EDQUOT), "make room there"),
-    ((errno.EACCES, errno.EPERM, errno.EROFS), "let this user write there"),
-)
+_REMEDIES = AGAIN | dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "let this user write there")
 _GOES_ON = "; the next run goes on where the last commit ended"
 
 OF_TOPIC = (RefusedTopicError, UnreadableError, UnwritableError, OSError)
@@ -52,8 +50,10 @@ def reason_of(error: BaseException) -> str:
     text = str(error) or type(error).__name__
     if isinstance(error, RefusedTopicError) or text.endswith(_GOES_ON):
         return text
-    for numbers, remedy in _REMEDIES:
-        if any(os.strerror(number) in text for number in numbers):
+    if text.endswith((NEXT, *AGAIN.values())):
+        return f"{text}{_GOES_ON}"
+    for number, remedy in _REMEDIES.items():
+        if os.strerror(number) in text:
             return f"{text}; {remedy}{_GOES_ON}"
     return text
 
@@ -65,9 +65,26 @@ def as_findings(partitions: Iterable[PartitionPath], report: Report) -> Refuse:
         firsts.setdefault(each.topic or "", each.path)
 
     def refuse(topic: str, reason: str) -> None:
-        report(Finding("error", Kind.TOPIC_REFUSED, firsts[topic], message=f"the topic {topic} was left out: {reason}"))
+        report(topic_refused(firsts[topic], topic, reason))
 
     return refuse
+
+
+def topic_refused(path: str, topic: str, reason: str) -> Finding:
+    """Return the finding about a topic that an export goes on without. ``path``: of its first partition."""
+    return Kind.TOPIC_REFUSED.at(path, f"the topic {topic} was left out: {reason}")
+
+
+def files_missing(place: str, text: str, elsewhere: str, *, is_table: bool) -> Finding:
+    """Return the finding about data files that an export wrote and that are gone. ``elsewhere``: where to export again
+    what the log still has."""
+    how = (
+        "take them out of the table with its own tools and export"
+        if is_table
+        else "if they were removed on purpose, export"
+    )
+    text += f": put them back, or {how} with --allow-removed; to write again what the log still has, {elsewhere}"
+    return Kind.EXPORTED_FILES_MISSING.at(place, text)
 
 
 @contextmanager

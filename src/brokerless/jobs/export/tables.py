@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from brokerless.findings import Finding, Kind
-from brokerless.jobs.export.refusals import OF_TOPIC, Refusals, for_topic
+from brokerless.jobs.export.refusals import OF_TOPIC, Refusals, files_missing, for_topic
 from brokerless.jobs.export.tasks import Export, ExportTask
 from brokerless.log.directory import PartitionPath
 from brokerless.log.ranges import Range
@@ -27,18 +27,22 @@ from brokerless.tables.read_options import ReadOptions
 from brokerless.typed.registry import Registry
 from brokerless.typed.resolve import resolve_topic
 from brokerless.typed.schema_source import load_registry
-from brokerless.typed.topic_type import Decoding, SideType, TopicType
+from brokerless.typed.topic_type import Decoding, KnownColumn, SideType, TopicType
 
 
 @dataclass(slots=True)
 class PlannedTables:
     """The tables of an export. ``states``: what each of those that exist says; ``begun``: what it is to say before this
-    run's first commit; ``schemas``: the columns that it needs."""
+    run's first commit; ``schemas``: the columns that it needs; ``named_by``: the schemas by which those of keys and of
+    values are named then (see ``column_names``)."""
 
     store: Tables
     states: dict[str, TableState | None] = field(default_factory=dict[str, "TableState | None"])
     begun: dict[str, ExportState] = field(default_factory=dict[str, ExportState])
     schemas: dict[str, pa.Schema] = field(default_factory=dict[str, pa.Schema])
+    named_by: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = field(
+        default_factory=dict[str, tuple[tuple[int, ...], tuple[int, ...]]]
+    )
     names: dict[str, str] = field(default_factory=dict[str, str])
     targets: dict[str, DataTarget] = field(default_factory=dict[str, DataTarget])
     refusals: Refusals = field(default_factory=Refusals)
@@ -61,12 +65,9 @@ class PlannedTables:
             with self.refusals.refusing(topic, OF_TOPIC), for_topic(topic):
                 gone = self.store.missing_files(topic)
             if gone:
-                text = (
-                    f"{len(gone)} data files that the table lists are not there ({gone[0]}), so that readers fail; put "
-                    "them back, or take them out of the table with its own tools and export with --allow-removed; to "
-                    "write again what the log still has, export to another directory or namespace"
-                )
-                yield Finding("error", Kind.EXPORTED_FILES_MISSING, self.store.describe(topic), message=text)
+                text = f"{len(gone)} data files that the table lists are not there ({gone[0]}), so that readers fail"
+                elsewhere = "export to another directory or namespace"
+                yield files_missing(self.store.describe(topic), text, elsewhere, is_table=True)
 
     @property
     def outdated(self) -> list[str]:
@@ -117,9 +118,10 @@ class PlannedTables:
         if decoding is not None and registry is not None:
             topic_type = resolve_topic(
                 topic, readers, _with_formats(decoding, state), registry, batches=_new_records(own, readers),
-                known=None if known is None else {name: known.schema.field(name).type for name in ("key", "value")},
+                known=None if known is None else _known(known),
             )  # fmt: skip
             state = _with_formats_found(state, decoding, topic_type)
+            self.named_by[topic] = topic_type.key.named_by, topic_type.value.named_by
             topic_type = topic_type.with_nulls()
             records = topic_type.schema(SCHEMA)
         schema = table_schema(records, form)
@@ -192,6 +194,12 @@ def _with_formats_found(state: ExportState, decoding: Decoding, found: TopicType
     return replace(state, key_format=key, value_format=value)
 
 
+def _known(table: TableState) -> dict[str, KnownColumn]:
+    """Return the columns of a table, and by which schemas they were named."""
+    named_by = {"key": table.state.keys_named_by, "value": table.state.values_named_by}
+    return {name: KnownColumn(table.schema.field(name).type, own) for name, own in named_by.items()}
+
+
 def _format(requested: str, found: SideType) -> str:
     return found.format if requested == "auto" else requested
 
@@ -229,7 +237,7 @@ def _too_wide(topic_type: TopicType, path: str) -> Iterator[Finding]:
                 f"{path_} has {count:,} fields, and a table gets {MAX_FIELDS:,} columns of one record at most: it is "
                 "JSON text, or has its first columns alone where it had fewer at first"
             )
-            yield Finding("warning", Kind.TOO_MANY_FIELDS, path, message=text)
+            yield Kind.TOO_MANY_FIELDS.at(path, text)
 
 
 def _into(topic_type: TopicType, schema: pa.Schema, form: TableFormat) -> TopicType:

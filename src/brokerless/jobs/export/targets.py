@@ -105,7 +105,13 @@ class TableTarget:
         manifests: dict[str, ExportState] = {}
         for topic in self._tables.targets:
             before = self._tables.begun[topic]
-            own = replace(before, topic_id=plan.topic_ids[topic] or before.topic_id)
+            keys, values = self._tables.named_by.get(topic, (before.keys_named_by, before.values_named_by))
+            own = replace(
+                before,
+                topic_id=plan.topic_ids[topic] or before.topic_id,
+                keys_named_by=keys,
+                values_named_by=values,
+            )
             tasks = [task for task in plan.tasks if task.topic == topic]
             target = self._tables.targets[topic]
             if target.is_local and plan.directory.path:  # which is locked; elsewhere, another run may be at work

@@ -138,29 +138,19 @@ def _new_offsets(source: PartitionPath, exported: Exported | None, findings: lis
             "the log starts after what was exported so far: the offsets between were deleted before they were exported"
         )
         expected, found = f"offset {exported.next_offset}", f"{first}"
-        findings.append(
-            Finding(
-                "error", Kind.MISSING_OFFSETS, source.path, offset=first, message=text, expected=expected, found=found
-            )
-        )
+        findings.append(Kind.MISSING_OFFSETS.at(source.path, text, offset=first, expected=expected, found=found))
     try:
         end = _end_offset(source)
     except UnreadableError as error:
-        findings.append(Finding("error", Kind.UNREADABLE_FILE, source.path, message=str(error)))
+        findings.append(error.finding(source.path))
         return None
     findings += _findings_of_batchless_end(source)
     if end < start:
         text = "the log ends before what was exported of it: it was truncated, or is that of a replica that lags"
         expected, found = f"offset {start}", f"{end}"
         findings.append(
-            Finding(
-                "error",
-                Kind.LOG_END_BEFORE_EXPORT,
-                source.path,
-                offset=end,
-                message=text,
-                expected=expected,
-                found=found,
+            Kind.LOG_END_BEFORE_EXPORT.at(
+                source.path, text, severity="error", offset=end, expected=expected, found=found
             )
         )
     return start, end

@@ -327,12 +327,11 @@ class Loader:
         self._write_encoded(each, encoded)
 
     def _write_encoded(self, each: _OpenPartition, encoded: Encoded) -> None:
-        if each.output is None:
-            check_sizes(encoded.batches, self._config)
-        elif len(encoded.buffer) < _SMALL:
+        check_sizes(encoded.batches, self._config)
+        if each.output is not None and len(encoded.buffer) < _SMALL:
             self._wait_for_writes(0)
             each.output.append(encoded.buffer, encoded.batches)
-        else:
+        elif each.output is not None:
             self._writing.append(self._writer.submit(each.output.append, encoded.buffer, encoded.batches))
             self._wait_for_writes(AT_ONCE)
         each.size += len(encoded.buffer)

@@ -14,7 +14,7 @@ from brokerless.log.commit.job_commit import id_of, partitions_of
 from brokerless.log.storage.destination import Destination
 
 if TYPE_CHECKING:
-    from brokerless.internals.known_topics import KnownTopics
+    from brokerless.internals.metadata.cluster import Cluster
 
 
 class TargetTopics:
@@ -35,17 +35,17 @@ class TargetTopics:
 
     def unknown(self, partitions: Iterable[tuple[str, int]]) -> tuple[str, ...]:
         """Those of some written partitions that the cluster's metadata in the directory does not have."""
-        known = self._known if self._ids else None
-        if known is None:
+        cluster = self._cluster if self._ids else None
+        if cluster is None:
             return ()
-        unknown = [(topic, partition) for topic, partition in partitions if not known.have(topic, partition)]
+        unknown = [(topic, partition) for topic, partition in partitions if cluster.row(topic, partition) is None]
         return tuple(names.partition_directory(*place) for place in sorted(unknown))
 
     @cached_property
-    def _known(self) -> KnownTopics | None:
-        from brokerless.internals.known_topics import known_topics
+    def _cluster(self) -> Cluster | None:
+        from brokerless.internals.topic_settings import cluster_in  # it imports kernels
 
-        return known_topics(self._directory.location)
+        return cluster_in(self._directory.location)
 
     def _check_partitions(self, topic: str) -> None:
         there, requested = max(partitions_of(self._directory, topic), default=0), self._routing.partitions
@@ -67,6 +67,6 @@ class TargetTopics:
         there, requested = topic_ids_there(self._directory, {topic}).get(topic), self._routing.topic_id
         if requested is not None and there not in (None, requested):
             raise UsageError(f"{self._directory}: the partitions of {topic} that are there have the ID {there}")
-        known = None if self._known is None else self._known.ids.get(topic)
+        known = None if self._cluster is None else self._cluster.id_of(topic)
         found = requested or there or known or self._routing.exported_ids.get(topic)
         return found or (random_id() if self._job is None else id_of(self._job, topic))

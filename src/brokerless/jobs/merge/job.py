@@ -12,10 +12,10 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
+from brokerless.clusters.directory_state import DirectoryState, load_directory_state
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.jobs.directory_state import DirectoryState, load_directory_state
 from brokerless.jobs.merge.agreement import Agreement, Replica, agree, rank
 from brokerless.jobs.merge.misplaced import without_moved
 from brokerless.jobs.merge.outcome import (
@@ -36,6 +36,7 @@ from brokerless.jobs.recovered.open_files import OpenFiles, with_open_files
 from brokerless.jobs.recovered.quorum import newest_quorum_files
 from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, find_log, list_files_again
 from brokerless.jobs.recovered.writing import PartitionContents, write_unfinished
+from brokerless.jobs.rewrite.oversized import report_oversized
 from brokerless.jobs.rewrite.plan import OfTarget, Plan, RewriteTask, Source, TargetPartition, plan_target
 from brokerless.jobs.rewrite.run import Rewrite, rewrite
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
@@ -246,7 +247,7 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
                 "no high watermark is recorded; give log directories with their replication-offset-checkpoint, or "
                 "more replicas, or leave out --committed-only"
             )
-            report(Finding("error", Kind.NOTHING_KNOWN_TO_BE_COMMITTED, task.paths[0], offset=start, message=text))
+            report(Kind.NOTHING_KNOWN_TO_BE_COMMITTED.at(task.paths[0], text, offset=start))
         end = max(start, min(end, committed or 0))
         filled = cut_off(filled, end)
     _report(task, replicas, agreements, filled=filled, paths=paths, report=report)
@@ -255,6 +256,8 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
         filled, staged = _write(
             task, filled, opened, limits=(begin, start, end), recorded=recorded[order[0]], report=report, done=done
         )
+    sizes, offsets = filled.batches["size"], filled.batches["first"]
+    report_oversized(sizes, offsets, how.config, task.paths[0], report=report)
     differ = [
         differing(replica, each.until, filled.batches) for replica, each in zip(replicas, agreements, strict=True)
     ]
@@ -358,13 +361,13 @@ def _report(
         path = task.paths[number]
         if agreement.by == "contents" and len(replicas) > 1 and replica.starts == () and len(replica.batches):
             text = "batches without leader epochs: the replicas were compared by offsets and contents"
-            report(Finding("warning", Kind.NO_LEADER_EPOCHS, path, message=text))
+            report(Kind.NO_LEADER_EPOCHS.at(path, text))
         if agreement.by == "nothing":
             text = "a compacted log without leader epochs: where this replica differs is not known, and it is believed"
-            report(Finding("warning", Kind.NO_LEADER_EPOCHS, path, message=text))
+            report(Kind.NO_LEADER_EPOCHS.at(path, text))
         if task.replicas[number].paths[0].snapshots:
             text = "KRaft snapshots are not merged: those of the replica with the newest one are taken"
-            report(Finding("warning", Kind.SNAPSHOTS_LEFT_OUT, path, message=text))
+            report(Kind.SNAPSHOTS_LEFT_OUT.at(path, text))
     for number, row in filled.misfits:
         text = "left out: its leader epoch is not between those of the batches around it"
         report_batches(replicas[number], [row], paths, kind=Kind.LEADER_EPOCH_ORDER, text=text, report=report)

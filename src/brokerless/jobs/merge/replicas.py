@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from brokerless.findings import Finding, Kind
+from brokerless.clusters.epoch_checks import epochs_disagree
+from brokerless.findings import Kind
 from brokerless.jobs.merge.agreement import Agreement, Replica
 from brokerless.jobs.merge.leader_epochs import disagreement, starts_of, with_right_epochs, with_right_last_epoch
 from brokerless.jobs.merge.replica_merge import MergedBatches
@@ -37,16 +38,7 @@ def read_replicas(
             row = batches[wrong]
             text = "leader epochs are recorded here that are not those of the batches; the batches are believed"
             stated = f"epoch {row['epoch']} at offset {row['first']}, in {paths[int(row['file'])]}"
-            report(
-                Finding(
-                    "warning",
-                    Kind.LEADER_EPOCH_MISMATCH,
-                    checkpoint.path,
-                    offset=int(row["first"]),
-                    message=text,
-                    expected=stated,
-                )
-            )
+            report(epochs_disagree(checkpoint.path, text, offset=int(row["first"]), expected=stated))
             epochs = ()
         live = max((each.base_offset for each in found.files.paths[0].segments), default=found.begin)
         reach = max(live, int(batches["last"][-1]) + 1 if len(batches) else found.begin)
@@ -123,13 +115,12 @@ def report_batches(
     for row in rows:
         each = replica.batches[row]
         report(
-            Finding(
-                "warning",
-                kind,
+            kind.at(
                 paths[int(each["file"])],
+                text,
+                severity="warning",
                 position=int(each["position"]),
                 offset=int(each["first"]),
-                message=text,
             )
         )
 

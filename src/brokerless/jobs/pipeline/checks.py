@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 
+from brokerless.clusters.missing_partitions import partition_missing
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.pipeline.ledger import Checked, DamagedRange, Ledger, path_of, version_of
@@ -19,7 +20,9 @@ from brokerless.jobs.run.job import run
 from brokerless.jobs.run.types import Done, Place, ignore
 from brokerless.jobs.verify.job import VerifyRestTask, VerifyTask, verify_rest_task, verify_segment_task
 from brokerless.jobs.verify.partition import check_directory, verify_rest
+from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.offset_checks import not_above
 from brokerless.log.offset_gaps import missing_offsets
 from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
@@ -90,8 +93,7 @@ def check_segment(task: VerifyTask, done: Done) -> SegmentCheck:
     verified = verify_segment_task(task, done)
     findings = verified.findings
     if verified.unreadable is not None:
-        path = task.segment.log.path
-        findings = (*findings, Finding("error", Kind.UNREADABLE_FILE, path, message=verified.unreadable))
+        findings = (*findings, verified.unreadable.finding(task.segment.log.path))
     if _is_being_written(task):
         findings = tuple(each for each in findings if each.kind != Kind.TRUNCATED_BATCH)
     ranges: list[DamagedRange] = []
@@ -180,8 +182,8 @@ def gone_partitions(
             continue
         if is_selected(each.topic, settings):
             severity = "error" if each.topic in topics else "warning"
-            text = "an earlier run found this partition, and no segment of it is here any more; its table stays"
-            finding = Finding(severity, Kind.PARTITION_MISSING, each.path, message=text)
+            name = names.partition_directory(each.topic, each.partition or 0)
+            finding = partition_missing(each.path, name, "earlier-run", severity=severity)
             gone.setdefault((each.topic, each.partition), replace(each, findings=(finding,)))
     return list(gone.values())
 
@@ -265,16 +267,7 @@ def _overlaps(partition: PartitionPath, ledger: Ledger) -> Iterable[Finding]:
             continue
         if own.firstOffset <= highest:
             text = "offsets do not go up: the segment begins at or below an offset that was there before"
-            expected, found = f"an offset above {highest}", str(own.firstOffset)
-            yield Finding(
-                "warning",
-                Kind.OFFSET_ORDER,
-                segment.log.path,
-                offset=own.firstOffset,
-                message=text,
-                expected=expected,
-                found=found,
-            )
+            yield not_above(segment.log.path, None, own.firstOffset, highest, text=text)
         highest = max(highest, own.lastOffset)
 
 

@@ -20,6 +20,7 @@ from brokerless.clock import now
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.export.job import ExportedPartition, export, plan
 from brokerless.jobs.export.reading import NOT_PASSED
+from brokerless.jobs.export.refusals import topic_refused
 from brokerless.jobs.pipeline import tables
 from brokerless.jobs.pipeline.checks import check, gone_partitions, is_left_out, not_exported, plan_checks
 from brokerless.jobs.pipeline.copies import end_offset, next_copy
@@ -208,8 +209,9 @@ class _Run:
         with self._stage("maintain"):
             self._ledger.flush()
             is_table_changed = bool(result.exported) and self._ledger.has_ranges
-            if self._ledger.is_changed or result.interrupted or is_table_changed:
-                with self._ledger.recording():
+            with self._ledger.recording():
+                is_due = self._ledger.is_changed or result.interrupted or is_table_changed
+                if is_due or (result.is_new and not tables.has_findings(settings)):
                     tables.save_findings(settings, self._ledger)
             tables.renew(settings, outdated - {each.topic for each in result.exported}, self._say)
             if result.is_new or not is_following:
@@ -284,7 +286,8 @@ class _Run:
                 within = paths.join(partition.path, "")
                 own = [each for each in met if each.file == partition.path or each.file.startswith(within)]
                 own = [each for each in own if not is_reached or each.kind != Kind.LOG_END_BEFORE_EXPORT]
-                self._record_met(partition, own, left_out.get(partition.path, ()))
+                is_denied = any(each.kind == Kind.PERMISSION_DENIED for each in own)  # where nothing is damaged
+                self._record_met(partition, own, () if is_denied else left_out.get(partition.path, ()))
                 unread |= {partition.path} if any(each.kind in NOT_PASSED for each in own) else set()
         for name in tried.keys() & exported.keys():
             for each in copies[name]:
@@ -326,7 +329,7 @@ class _Run:
     def _refuse(self, topic: str, reason: str) -> None:
         self._result.refused[topic] = reason
         partition = self._firsts[topic]
-        self._record_met(partition, [Finding("error", Kind.TOPIC_REFUSED, partition.path, message=reason)], ())
+        self._record_met(partition, [topic_refused(partition.path, topic, reason)], ())
 
     def _record_tables(self, topics: Iterable[str], met: Iterable[Finding]) -> None:
         """What an export says of whole tables; what earlier ones said and this one did not is no finding any more."""

@@ -150,7 +150,7 @@ class Ledger:
         except (UnwritableError, OSError) as error:
             text = f"this run is not recorded, so that the next one verifies and reports again: {reason_of(error)}"
             own = self._root / PRIVATE
-            self.failure = self.failure or Finding("error", Kind.RUN_NOT_RECORDED, own.path, message=text)
+            self.failure = self.failure or Kind.RUN_NOT_RECORDED.at(own.path, text)
 
     def begin(self, run_id: str, form: str) -> None:
         """Records that a run is under way."""

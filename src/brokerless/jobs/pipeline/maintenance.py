@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 from brokerless import arrow
 from brokerless.clock import epoch_ms
 from brokerless.log.storage import own_files, paths
-from brokerless.table_formats.iceberg import data_file
+from brokerless.table_formats.iceberg.tables import data_file
 from brokerless.table_formats.parquet_bounds import columns_with_bounds, floats_without_bounds
 from brokerless.table_formats.rows import DATE
 
@@ -132,10 +133,10 @@ def _remove_orphans(table: Any, listed: set[str], before_s: float) -> None:
     if paths.is_remote(table.location()):
         return
     root = Path(paths.local(table.location()))
-    needed = {paths.local(path) for path in listed}
+    needed = {each for path in listed for each in (paths.same_place(path), paths.same_place(unquote(path)))}
     for path in root.rglob("*"):
         is_ours = path.name.endswith(_SUFFIXES) and not path.is_symlink() and path.is_file()
-        if is_ours and str(path) not in needed and path.stat().st_mtime < before_s:
+        if is_ours and paths.same_place(str(path)) not in needed and path.stat().st_mtime < before_s:
             with suppress(FileNotFoundError):
                 path.unlink()
 

@@ -53,6 +53,6 @@ def _figures(directory: LogDirectory, ledger: Ledger, settings: Settings) -> Fig
     ]
     rows.sort(key=lambda row: harm_of(row["severity"], row["kind"]))
     figures["findings"] = table_of(rows, FIGURES["findings"])
-    figures["lag"] = lag_table(partitions, figures["segments"])
+    figures["lag"] = lag_table(partitions)
     empty = {name: table_of([], FIGURES[name]) for name in FIGURES if name not in figures}
     return {name: (figures | empty)[name] for name in FIGURES}

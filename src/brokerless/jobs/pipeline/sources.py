@@ -6,14 +6,12 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 
+from brokerless.clusters.listing import open_directory
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.internals.remote.storage import with_remote_findings
-from brokerless.internals.remote.unread_segments import with_unread_segments
-from brokerless.internals.topic_settings import read_topic_setting
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.run.types import Say, ignore
 from brokerless.log import names
-from brokerless.log.directory import LogDirectory, PartitionPath, resolve
+from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage import paths
 from brokerless.log.storage.location import Location
 
@@ -32,18 +30,14 @@ def find_log_directories(settings: Settings) -> list[LogDirectory]:
         for pattern_match in Location(path, settings.storage_options).expand():
             own = _find(pattern_match, settings.to, _DEPTH)
             if not own:  # said by what lists it
-                own = [_resolve(pattern_match)]
+                own = [open_directory(pattern_match)]
             found.update((paths.full_path(each.path), each) for each in own)
     return list(found.values())
 
 
-def _resolve(location: Location) -> LogDirectory:
-    return with_remote_findings(resolve(with_unread_segments(location), (), read_topic_setting))
-
-
 def _find(location: Location, to: str, depth: int) -> list[LogDirectory]:
     try:
-        return [_resolve(location)]
+        return [open_directory(location)]
     except UnreadableError:
         if not depth or not location.is_directory():
             return []

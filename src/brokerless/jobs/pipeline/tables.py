@@ -141,6 +141,14 @@ def add_run(settings: Settings, row: Mapping[str, Any]) -> None:
         _own_store(settings).append_rows("runs", rows, {})
 
 
+def has_findings(settings: Settings) -> bool:
+    """Return whether the tables of findings and damaged ranges are there, with rows or without."""
+    if settings.form == "parquet":
+        return all((settings.root / PRIVATE / name / f"{name}.parquet").exists() for name in SCHEMAS)
+    own = _own_store(settings)
+    return all(own.open_own_table(name) is not None for name in SCHEMAS)
+
+
 def save_findings(settings: Settings, ledger: Ledger) -> None:
     """Makes the tables of findings and damaged ranges what the ledger has, in the order of topics."""
     entries = sorted(ledger.entries.values(), key=lambda each: (each.topic or "", each.partition or 0, each.path))

@@ -196,10 +196,10 @@ def _check_whole(manifest: SignedManifest, proof: Proof, report: Report) -> None
     unwritten = parse_unwritten(manifest)
     if not proof.claims and not unwritten:
         text = "the manifest has no partition, so that it proves nothing"
-        report(Finding("error", Kind.NO_PARTITIONS, proof.path, message=text))
+        report(Kind.NO_PARTITIONS.at(proof.path, text))
     for each in unwritten:
         text = f"{each.topic}-{each.partition} was not written: {each.reason}; it is not erased"
-        report(Finding("error", Kind.NOT_WRITTEN, each.source, message=text))
+        report(Kind.NOT_WRITTEN.at(each.source, text))
 
 
 def _tasks(claims: Iterable[PartitionClaim], check: Check, proving: Proving) -> list[ProveTask]:
@@ -230,7 +230,7 @@ def _check_directories(manifest: SignedManifest, proof: Proof, check: Check, pro
         check.search.counts.clear()
     if not directories and (proof.claims or not parse_unwritten(manifest)):
         text = "the erasure was stopped before its end, so the manifest lacks checkpoints; run the same command again"
-        report(Finding("error", Kind.NOT_FINISHED, manifest.path, message=text))
+        report(Kind.NOT_FINISHED.at(manifest.path, text))
     own, to, roots = (manifest.path, f"{manifest.path}.sig"), manifest.value.get("to"), set[str]()
     for each in directories:
         target = at(each.target) if erased is None else _directory_place(each.target, erased)
@@ -248,7 +248,7 @@ def _check_signature(manifest: SignedManifest, key: str | None, proof: Proof, re
     own = manifest.value.get("publicKey")
     if key is None and own is None and manifest.signature is None:
         text = "this manifest is not signed: whoever can write it can change what it claims"
-        report(Finding("warning", Kind.NOT_SIGNED, manifest.path, message=text))
+        report(Kind.NOT_SIGNED.at(manifest.path, text))
         return
     public = None
     if key is not None:
@@ -259,7 +259,7 @@ def _check_signature(manifest: SignedManifest, key: str | None, proof: Proof, re
         except ValueError:
             public = b""
         text = "the key that signed is known from the manifest alone; compare it, or use --public-key"
-        report(Finding("info", Kind.KEY_UNCONFIRMED, manifest.path, message=text))
+        report(Kind.KEY_UNCONFIRMED.at(manifest.path, text))
     proof.signer = None if public is None else fingerprint(public)
     is_whole = manifest.signature is not None and len(manifest.signature) == SIGNATURE_BYTES
     if public is not None and is_whole and is_signed_by(manifest, public):
@@ -267,7 +267,7 @@ def _check_signature(manifest: SignedManifest, key: str | None, proof: Proof, re
         return
     proof.signature = "wrong"
     text = "the signature is missing" if manifest.signature is None else "the signature is not of this manifest and key"
-    report(Finding("error", Kind.SIGNATURE_WRONG, f"{manifest.path}.sig", message=text))
+    report(Kind.SIGNATURE_WRONG.at(f"{manifest.path}.sig", text))
 
 
 def _check_selection(manifest: SignedManifest, selection: Selection) -> None:

@@ -16,7 +16,7 @@ from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import empty_columns
 from brokerless.format.filter import BatchFilter, WholeBatches
 from brokerless.format.read.batch_headers import checksums_match
-from brokerless.format.read.decoder import Decoder
+from brokerless.format.read.decoder import Decoder, decode_whole
 from brokerless.format.write.column_slices import slice_rows
 from brokerless.jobs.erase.blanking import Blanking, RecordEdits, chosen_values, edits_of
 from brokerless.jobs.erase.digests import UntouchedHash, digest_kept, digest_records
@@ -149,7 +149,7 @@ def _finding(
     expected: str | None = None,
     found: str | None = None,
 ) -> Finding:
-    return Finding("error", kind, path, offset=offset, message=text, expected=expected, found=found)
+    return kind.at(path, text, severity="error", offset=offset, expected=expected, found=found)
 
 
 def check_directory(
@@ -241,9 +241,7 @@ def _check_chunk(
         return
     decoder = Decoder(max_batch_bytes=check.max_batch_bytes)
     matcher = None if check.selection is None else Matcher(check.selection, claim.topic, claim.partition)
-    for decoded in (*decoder.decode(chunk.buffer, batches, chunk.base), decoder.flush()):
-        if decoded is None:
-            continue
+    for decoded in decode_whole(decoder, chunk.buffer, batches, chunk.base):
         if matcher is not None and (check.is_source or check.blanking is None or claim.is_copied):
             seen.offsets.append(decoded.columns.offset[: decoded.columns.rows][matcher.match(decoded)].copy())
         if check.search is not None and not check.is_source:
@@ -354,7 +352,7 @@ def _check_copied(claim: PartitionClaim, path: str, check: Check, seen: Seen, re
         if selected:
             records = f"{len(selected):,} selected record{'' if len(selected) == 1 else 's'}"
             text = f"{records} were left in this topic of Kafka's own, which was copied unchanged"
-            report(Finding("warning", Kind.RECORDS_LEFT, path, offset=selected[0], message=text))
+            report(Kind.RECORDS_LEFT.at(path, text, offset=selected[0]))
     elif check.selection is None:
         text = "this partition is said to be copied unchanged; without the keys, nothing is proved of it"
         report(_finding(Kind.COPIED_PARTITION, path, text))

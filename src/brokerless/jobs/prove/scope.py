@@ -32,14 +32,14 @@ def find_sources(location: Location) -> list[LogDirectory]:
     """List the log directories of a source: itself, or those directly in it. Of a partition's directory there are
     none, as what is next to it was not given. Raises UnreadableError for a directory that cannot be listed."""
     try:
-        own = resolve(location)
+        own = resolve(location, as_it_lies=True)
         return [own] if own.kind == "log-directory" else []
     except UnreadableError:
         found: list[LogDirectory] = []
         for entry in location.entries():
             if entry.is_directory:
                 try:
-                    inner = resolve(entry.location)
+                    inner = resolve(entry.location, as_it_lies=True)
                 except UnreadableError:
                     continue
                 found += [inner] if inner.kind == "log-directory" else []
@@ -78,7 +78,7 @@ def _check(place: OtherPlace, erasure: Erasure | None) -> Iterator[Finding]:
             text = (
                 "this partition of the source is not in the manifest; whether selected records are in it is not known"
             )
-            yield Finding("warning", Kind.OUTSIDE_OF_PROOF, place.path, message=text)
+            yield Kind.OUTSIDE_OF_PROOF.at(place.path, text, severity="warning")
         return
     found: list[Finding] = []
     selected = count_selected(place.partition, erasure, report=found.append)
@@ -88,9 +88,9 @@ def _check(place: OtherPlace, erasure: Erasure | None) -> Iterator[Finding]:
         records = f"{selected:,} selected record{'' if selected == 1 else 's'}"
         if place.is_live:
             text = f"{records}: this partition of the source is not in the manifest, and nothing is proved of it"
-            yield Finding("error", Kind.OUTSIDE_OF_PROOF, place.path, message=text)
+            yield Kind.OUTSIDE_OF_PROOF.at(place.path, text, severity="error")
         else:
-            yield Finding("warning", Kind.COPY_IN_SOURCE, place.path, message=f"{records}: {place.what}")
+            yield Kind.COPY_IN_SOURCE.at(place.path, f"{records}: {place.what}")
 
 
 def _is_metadata(partition: PartitionPath) -> bool:

@@ -6,16 +6,19 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import islice
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.findings import Finding, Kind
+from brokerless.findings import Kind
 from brokerless.format.columns import RecordColumns
 from brokerless.format.write.column_slices import filter_rows
+from brokerless.jobs.prove.own_fields import OwnFields
 from brokerless.log.segment import Report
 from brokerless.log.storage.files import File
+from brokerless.log.storage.paths import directory_name
 
 MOST = 64
 """Patterns of less than 8 bytes, which are searched for one by one, and those that are found by the same 8 bytes."""
@@ -66,13 +69,20 @@ class PatternSearch:
         self.counts = Counter[str]()
 
     def look_in_file(self, file: File, report: Report) -> None:
-        """Looks in all bytes of a file that holds no records, such as an index. Raises UnreadableError."""
+        """Looks in all bytes of a file that holds no records, such as an index. What is a number, or a name, of the
+        file's format is there by chance, unless it is text among numbers. Raises UnreadableError."""
         longest = max(map(len, self.patterns), default=1)
+        own = OwnFields(file, directory_name(file.path))
         for position in range(0, file.size, _BLOCK):
             block = file.read(position, min(_BLOCK + longest - 1, file.size - position))
-            for number, at in self._find(block):
+            for number, at in self._find(block, is_each=True):
+                pattern = self.patterns[number]
+                is_chance = own.is_text or len(pattern) < _WINDOW or not _is_telling(pattern)
+                fields = own.at(position + at, len(pattern)) if is_chance else None
                 text = f"the bytes of {self._name(number)} are here"
-                self._report("error", file.path, text, report=report, position=position + at)
+                text = text if fields is None else f"{text} by chance: they are {fields}, which Kafka writes"
+                severity = "error" if fields is None else "warning"
+                self._report(severity, file.path, text, report=report, position=position + at)
 
     def look_in_records(self, columns: RecordColumns, selected: NDArray[np.bool_], path: str, report: Report) -> None:
         """Looks in keys, values and headers, decompressed. ``selected`` (bool): the rows in which fields were blanked;
@@ -106,16 +116,19 @@ class PatternSearch:
         place = self.places.get(self.patterns[number])
         return "an erased key" if place is None else f"what was erased of {place},"
 
-    def _find(self, data: Bytes) -> Iterator[tuple[int, int]]:
-        """Numbers of patterns and where they begin: of each short one the first place, of long ones all."""
+    def _find(self, data: Bytes, *, is_each: bool = False) -> Iterator[tuple[int, int]]:
+        """Numbers of patterns and where they begin: of each short one the first place, of long ones so many; or, if
+        ``is_each``, all places, as what is found first may be there by chance."""
         if self.short:
             whole = data.tobytes()
             for number, pattern in enumerate(self.short):
                 at = whole.find(pattern)
-                if at >= 0:
+                while at >= 0:
                     yield number, at
+                    at = whole.find(pattern, at + 1) if is_each else -1
         if self.long:
-            for number, at in self._finder.find(np.ascontiguousarray(data)):
+            most = None if is_each else MOST_FOUND
+            for number, at in islice(self._finder.find(np.ascontiguousarray(data)), most):
                 yield len(self.short) + number, at
 
     @cached_property
@@ -136,7 +149,7 @@ class PatternSearch:
     ) -> None:
         self.counts[severity] += 1
         if self.counts[severity] <= _LISTED:
-            report(Finding(severity, Kind.BYTES_FOUND, path, position=position, offset=offset, message=text))
+            report(Kind.BYTES_FOUND.at(path, text, severity=severity, position=position, offset=offset))
 
 
 class _Finder:
@@ -156,15 +169,14 @@ class _Finder:
         put_patterns(self._seed, MOST, self._data, self._ends, self._windows, self._table, self._bits, self.left_out)
 
     def find(self, data: Bytes) -> Iterator[tuple[int, int]]:
-        """Yield the patterns in some bytes, at most :data:`MOST_FOUND`, in the order of the eight bytes by which they
-        are found. Where several begin there, one is returned."""
+        """Yield the patterns in some bytes, in the order of the eight bytes by which they are found. Where several
+        begin there, one is returned."""
         from brokerless.jobs.prove.search_kernels import find_pattern
 
         patterns = self._data, self._ends, self._windows, self._table, self._bits
-        found, at, count = np.zeros(2, np.int64), -1, 0
-        while count < MOST_FOUND and (at := find_pattern(at + 1, self._seed, *patterns, data, found)) >= 0:
+        found, at = np.zeros(2, np.int64), -1
+        while (at := find_pattern(at + 1, self._seed, *patterns, data, found)) >= 0:
             yield int(found[0]), int(found[1])
-            count += 1
 
 
 def _offset_at(columns: RecordColumns, ends: NDArray[np.int32], at: int) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from brokerless.clusters.disk import Disk
+from brokerless.clusters.missing_partitions import partition_missing
 from brokerless.findings import Finding, Kind
-from brokerless.internals.metadata.cluster import Cluster
-from brokerless.jobs.cluster.disks import Disk
+from brokerless.internals.metadata.cluster import Cluster, ResourceType
 from brokerless.jobs.rebuild.nodes import Node
 from brokerless.jobs.rebuild.replicas import topic_ids_of
 from brokerless.log import names
@@ -17,7 +18,6 @@ from brokerless.log.checkpoint.topic_ids import random_id
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import join
 
-_TOPIC = 2
 _SEGMENT_BYTES = "104857600"
 _MIN_INSYNC = 2
 _OF_KAFKA: dict[str, dict[str, str]] = {
@@ -51,8 +51,9 @@ def adopt_topics(
     """Takes topics and partitions into a cluster's state that only the disks have; returns the topics' names. Leaders,
     in-sync replicas and epochs are for the caller. What cannot be known is reported."""
     owners = {path: node.node_id for node in nodes if node.is_broker for path in node.disks}
-    known = {name: topic_id for topic_id, name in cluster.topics.items()}
-    ids = {**topic_ids_of(disks), **known}
+    known = set(cluster.topics.values())
+    ids = {topic: cluster.id_of(topic) or topic_id for topic, topic_id in topic_ids_of(disks).items()}
+    ids |= {topic: topic_id for topic_id, topic in cluster.topics.items() if topic not in ids}
     holders: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for disk in disks:
         for each in disk.replicas if disk.path in owners else ():
@@ -64,24 +65,23 @@ def adopt_topics(
         if topic not in ids:
             ids[topic] = random_id()
             text = f"no partition of {topic} has a partition.metadata: the topic gets a new id"
-            report(Finding("warning", Kind.TOPIC_ID_LOST, _first_path(disks, topic), message=text, found=ids[topic]))
+            report(Kind.TOPIC_ID_LOST.at(_first_path(disks, topic), text, found=ids[topic]))
         topic_id = ids[topic]
         there = cluster.partitions.setdefault(topic_id, {})
         if topic not in known:
-            cluster.topics[topic_id] = topic
+            cluster.add_topic(topic_id, topic)
             most = max(len(set(holding)) for holding in partitions.values())
             settings = _settings(topic, topic in compacted, most)
-            cluster.configs.setdefault((_TOPIC, topic), {}).update(settings)
+            cluster.configs.setdefault((ResourceType.TOPIC, topic), {}).update(settings)
             if not names.is_internal(topic):
-                report(_settings_lost(_first_path(disks, topic), topic, settings))
+                report(settings_lost(_first_path(disks, topic), topic, settings))
             adopted.append(topic)
         for number in range(max(partitions) + 1):
             if number in there:
                 continue
             holding = sorted(set(partitions.get(number, ())))
             if not holding:
-                text = f"no disk has a replica of {topic}-{number}: it begins again, empty"
-                report(Finding("error", Kind.PARTITION_MISSING, _first_path(disks, topic), message=text))
+                report(partition_missing(_first_path(disks, topic), f"{topic}-{number}", "topic"))
                 holding = [brokers[number % len(brokers)]]
             at = number % len(holding)
             there[number] = _partition(topic_id, number, holding[at:] + holding[:at])
@@ -110,13 +110,17 @@ def _settings(topic: str, was_compacted: bool, replicas: int) -> dict[str, str]:
     return own
 
 
-def _settings_lost(path: str, topic: str, settings: dict[str, str]) -> Finding:
-    """With a broker's default, retention would delete what is older than a week as soon as it starts."""
-    written = ", ".join(f"{name}={value}" for name, value in settings.items())
-    text = f"the settings of {topic} are lost: {written} is set, so that no record is deleted; set others when it runs"
-    return Finding(
-        "warning", Kind.TOPIC_SETTINGS_LOST, path, message=text, expected="settings, given with --from", found=written
-    )
+def settings_lost(
+    path: str, topic: str, settings: Mapping[str, str], before: Mapping[str, str] | None = None
+) -> Finding:
+    """Return the finding about settings that are written in the place of others: with a broker's default, retention
+    would delete what is older than a week as soon as it starts. ``before``: what these were; None where they are
+    lost."""
+    written, was = (", ".join(f"{name}={value}" for name, value in each.items()) for each in (settings, before or {}))
+    text = f"{written} is set for {topic}, so that no record is deleted; set others when it runs"
+    if before is None:
+        text, was = f"the settings of {topic} are lost: {text}", "settings, given with --from"
+    return Kind.TOPIC_SETTINGS_LOST.at(path, text, expected=was or None, found=written)
 
 
 def _compacted(disks: Sequence[Disk]) -> set[str]:

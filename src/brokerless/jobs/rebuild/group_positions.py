@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from brokerless.findings import Finding, Kind
 from brokerless.format.write.builder import BatchAttributes, BatchBuilder
+from brokerless.internals.coordinators import partition_counts
 from brokerless.internals.groups.positions import (
     GroupPosition,
     LostPosition,
@@ -19,7 +21,6 @@ from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.jobs.rebuild.replicas import HeldReplica, Place
 from brokerless.log.commit.log_opener import open_log
-from brokerless.log.segment import ignore
 from brokerless.tables.partition_reader import PartitionReader
 
 _BATCH_SIZE = 1 << 16
@@ -29,16 +30,17 @@ def positions_past_end(
     cluster: Cluster,
     held: Mapping[Place, Sequence[HeldReplica]],
     of_bucket: Mapping[Place, tuple[int, int]],
+    report: Callable[[Finding], None],
     max_batch_bytes: int | None = None,
 ) -> Iterator[tuple[LostPosition, str]]:
     """Yield the positions past the end of what the in-sync replicas of a partition have, and the path of the partition
-    that has each. ``of_bucket``: the first offset and the end of partitions that are rebuilt of a bucket."""
-    ids = {name: topic_id for topic_id, name in cluster.topics.items()}
+    that has each. ``of_bucket``: the first offset and the end of partitions that are rebuilt of a bucket. ``report``
+    is called with where groups are of which no coordinator reads the positions; damage is reported elsewhere."""
 
     def limits_of(position: GroupPosition) -> tuple[int, int] | None:
-        place = ids.get(position.topic, ""), position.partition
-        if position.partition not in cluster.partitions.get(place[0], {}):
+        if cluster.row(position.topic, position.partition) is None:
             return None
+        place = cluster.id_of(position.topic) or "", position.partition
         if place in of_bucket:
             return of_bucket[place]
         there = in_sync(cluster, held, place)
@@ -54,7 +56,12 @@ def positions_past_end(
     ends = {each.replica.paths.path: each.limits[1] for each in own}
     readers = (PartitionReader(each.replica.paths) for each in own)
     positions = read_positions(
-        readers, cluster.topics, ignore, max_batch_bytes=max_batch_bytes, end_of=lambda each: ends[each.path]
+        readers,
+        cluster.topics,
+        lambda found: report(found) if found.kind == Kind.COORDINATOR_MOVED else None,
+        max_batch_bytes=max_batch_bytes,
+        end_of=lambda each: ends[each.path],
+        counts=partition_counts(cluster),
     )
     for each in lost_positions(positions, limits_of):
         yield each, paths[each.position.source]

@@ -27,7 +27,7 @@ from brokerless.log.checkpoint.partition_metadata import partition_metadata
 from brokerless.log.storage.atomic import SUFFIX, sync_directory, write_file
 from brokerless.log.storage.directory_lock import lock_directory
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import read_own, refuse_links
+from brokerless.log.storage.own_files import make_inner_directory, read_own, refuse_links
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.values import Value, WrongJsonError, from_json, to_json
 
@@ -180,7 +180,7 @@ def undo(paths: Sequence[str], to: str, *, force: bool = False) -> tuple[str, ..
                 if (path / name).is_dir():
                     sync_directory(path / name)
             if each.has_metadata:
-                (path / METADATA).mkdir()
+                make_inner_directory(path / METADATA)
             for name, data in files.items():
                 if name != names.META_PROPERTIES:
                     write_file(path / name, data)

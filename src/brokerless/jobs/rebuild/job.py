@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from brokerless.clusters.disk import load_disk
 from brokerless.errors import UsageError
-from brokerless.jobs.cluster.disks import load_disk
 from brokerless.jobs.rebuild.in_place import change_in_place, refuse_journal
 from brokerless.jobs.rebuild.node_directories import refuse_existing, write_new_directories
 from brokerless.jobs.rebuild.nodes import refuse_running
 from brokerless.jobs.rebuild.plan import Rebuild, RebuildOptions, plan_rebuild
 from brokerless.jobs.rebuild.unfinished import remove_new, remove_unfinished, unfinished_directories
 from brokerless.log.directory import LogDirectory
+from brokerless.log.live_segments import check_permitted
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.directory_lock import only_job
@@ -47,6 +48,8 @@ def rebuild(
     bucket = None if options.bucket is None else options.bucket.location.path
     if bucket is not None and not is_remote(bucket) and is_local_within(to, bucket):
         raise UsageError(f"{to} is in {bucket}, which is read; write to another directory")
+    for each in directories:
+        check_permitted(each.partitions)
     disks = [load_disk(each, options.max_batch_bytes) for each in directories]
     refuse_running(disks)
     root = Path(to)

@@ -8,6 +8,7 @@ are given, a record says which, so that after a kill the next run removes them a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from brokerless.errors import UsageError
@@ -29,7 +30,7 @@ from brokerless.log.read_progress import Done
 from brokerless.log.storage.atomic import rename, replacing, sync_directory, write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import NO_BROKER
-from brokerless.log.storage.own_files import synced_together
+from brokerless.log.storage.own_files import make_inner_directory, synced_together
 
 METADATA = names.partition_directory(names.CLUSTER_METADATA, 0)
 
@@ -49,7 +50,7 @@ def write_new_directories(rebuild: Rebuild, to: Path, done: Done) -> dict[str, i
     """Writes the new directories, in which nothing is yet, and returns their inode numbers by name. Until
     ``remove_unfinished`` they count as unfinished. Raises UnwritableError, UnreadableError, OSError."""
     scratch = to / UNFINISHED
-    scratch.mkdir()
+    make_inner_directory(scratch)
     new = [Path(each.path) for each in rebuild.directories if each.is_new]
     with synced_together(scratch):
         for target in (each for each in rebuild.directories if each.is_new):
@@ -64,7 +65,7 @@ def write_new_directories(rebuild: Rebuild, to: Path, done: Done) -> dict[str, i
 
 
 def _write(rebuild: Rebuild, target: TargetDirectory, path: Path, done: Done) -> None:
-    path.mkdir()
+    make_inner_directory(path)
     staged = []
     for each in sorted(held_in(rebuild, target), key=lambda held: (held.replica.topic, held.replica.partition)):
         replica = each.replica
@@ -92,9 +93,8 @@ def _write(rebuild: Rebuild, target: TargetDirectory, path: Path, done: Done) ->
 
 def _reset_positions(rebuild: Rebuild, reset_to: ResetTo, target: TargetDirectory, path: Path) -> None:
     """All in-sync replicas get the same records, as if a leader had written them."""
-    ids = {name: topic_id for topic_id, name in rebuild.cluster.topics.items()}
     for topic, number in sorted({each.position.source for each in rebuild.positions}):
-        there = in_sync(rebuild.cluster, rebuild.held, (ids[topic], number))
+        there = in_sync(rebuild.cluster, rebuild.held, (rebuild.cluster.id_of(topic) or "", number))
         if any(target.disk is not None and each.disk.path == target.disk.path for each in there):
             own = [each for each in rebuild.positions if each.position.source == (topic, number)]
             reset_positions(path, (topic, number), own, reset_to=reset_to, now_ms=rebuild.now_ms)
@@ -119,7 +119,8 @@ def write_metadata(rebuild: Rebuild, path: Path) -> None:
     """Writes ``__cluster_metadata-0`` into a log directory that has none: a snapshot and nothing else, from which KRaft
     begins its log (``KafkaMetadataLog.truncateToLatestSnapshot``, 3.9.1)."""
     directory = path / METADATA
-    directory.mkdir(exist_ok=True)
+    with suppress(FileExistsError):
+        make_inner_directory(directory)
     name = names.segment_file(rebuild.offset, "kraft-snapshot", epoch=rebuild.epoch)
     with replacing(directory / name) as file:
         batches = snapshot_batches(

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 from msgspec import field
 
+from brokerless.clusters.disk import Disk
+from brokerless.clusters.metadata_replicas import Voter
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.internals.metadata.cluster import Cluster
-from brokerless.jobs.cluster.disks import Disk
-from brokerless.jobs.cluster.metadata_replicas import Voter
 from brokerless.log.storage.location import Location
 from brokerless.values import Int32, Value, WrongJsonError, from_json
 

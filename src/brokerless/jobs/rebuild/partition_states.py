@@ -52,7 +52,7 @@ def rebuild_partitions(
             finding = _finding(name, row, there, replicas=replicas, old_isr=old_isr, isr=isr)
             if finding is not None:
                 severity, kind, text = finding
-                report(Finding(severity, kind, place, message=text))  # type: ignore[arg-type]
+                report(kind.at(place, text, severity=severity))  # type: ignore[arg-type]
             last = max((each.last_epoch for each in there.values()), default=-1)
             ids = [_directory(node, there, directory_ids, directory_of) for node in replicas]
             partitions[number] = {

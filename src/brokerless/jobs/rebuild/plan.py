@@ -11,6 +11,10 @@ from functools import partial
 from typing import Any, Literal
 
 from brokerless import clock
+from brokerless.clusters.disk import Disk
+from brokerless.clusters.metadata_replicas import MetadataReplica, Voter, best_of, compare_replicas, describe_end
+from brokerless.clusters.start.directory_files import check_directory_ids, is_reserved
+from brokerless.clusters.start.refused_settings import refused_settings
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition, ResetTo
@@ -27,9 +31,6 @@ from brokerless.internals.metadata.versions import (
     level_name,
 )
 from brokerless.internals.remote.segment_metadata import remote_epochs
-from brokerless.internals.remote.storage import topic_settings
-from brokerless.jobs.cluster.disks import Disk
-from brokerless.jobs.cluster.metadata_replicas import MetadataReplica, Voter, best_of, compare_replicas
 from brokerless.jobs.rebuild.adopted_topics import adopt_topics
 from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition, ReplacedTopic
 from brokerless.jobs.rebuild.from_bucket.plan import Bucketed, BucketOptions, put_in, read_bucket, take_out
@@ -63,9 +64,6 @@ from brokerless.jobs.rebuild.tiered import (
     remote_findings,
     tiered_settings,
 )
-from brokerless.jobs.restart.directory_files import check_directory_ids, is_reserved
-from brokerless.jobs.restart.refused_settings import refused_settings
-from brokerless.jobs.restart.replicas import ClusterState
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.checkpoint.topic_ids import random_id
@@ -183,6 +181,12 @@ class _State:
     is_dynamic: bool
 
 
+def _refuse_repeated(disks: Sequence[Disk]) -> None:
+    properties = [each.properties for each in disks if each.properties is not None]
+    for repeated in check_directory_ids(properties, "too"):
+        raise UsageError(f"{repeated}; give one of both")
+
+
 def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Rebuild:
     """Return what would be written into ``to``, and what is lost. Raises :class:`UsageError` for disks of several
     clusters and for what cannot be written, and UnreadableError."""
@@ -193,11 +197,7 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
         each for disk in disks for each in disk.findings if disk.metadata is None or each not in disk.metadata.damage
     ]
     own_id = cluster_id_of(disks)
-    repeated = next(
-        check_directory_ids([each.properties for each in disks if each.properties is not None], "too"), None
-    )
-    if repeated is not None:
-        raise UsageError(f"{repeated}; give one of both")
+    _refuse_repeated(disks)
     state = _state(disks, options, findings)
     cluster = state.cluster
     voters = () if state.replica is None else state.replica.voters
@@ -205,7 +205,7 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     lost = list(_adopt(options, disks, cluster, nodes=nodes, findings=findings))
     bucket, disks = take_out(in_bucket, options.bucket, cluster, disks=disks, lost=lost)
     held = held_replicas(disks, nodes, cluster, findings.append)
-    twice = next((each for each in findings if each.kind == Kind.REPLICA_TWICE), None)
+    twice = next((each for each in findings if each.kind == Kind.PARTITION_REPEATED), None)
     if twice is not None and options.data == "in-place":
         text = "another disk of this node has this partition as well, and no broker starts on both"
         raise UsageError(f"{twice.file}: {text}; move it away, or give --data copy")
@@ -215,7 +215,10 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     for each in directories:
         ids[each.node_id].append(each.directory_id)
     of_disks = {each.disk.path: each.directory_id for each in directories if each.disk is not None}
-    rebuild_partitions(cluster, nodes, held, directory_ids=ids, directory_of=of_disks, place=to, report=findings.append)
+    place = disks[0].path if disks else to
+    rebuild_partitions(
+        cluster, nodes, held, directory_ids=ids, directory_of=of_disks, place=place, report=findings.append
+    )
     held = assigned(held, cluster, findings.append)
     lost += report_cuts(held, findings.append)
     findings += left_out(disks, cluster, held)
@@ -227,7 +230,9 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
         cluster, nodes, held, place=to, metadata=remote, remote=epochs, from_bucket=from_bucket
     )
     limits = {} if from_bucket is None else from_bucket.limits
-    positions = tuple(positions_past_end(cluster, held, limits, options.max_batch_bytes))
+    positions = tuple(
+        positions_past_end(cluster, held, limits, report=findings.append, max_batch_bytes=options.max_batch_bytes)
+    )
     findings += (_position_finding(*each, options.reset_to) for each in positions)
     lost += [str(each) for each, _ in positions[:_MOST_POSITIONS] if options.reset_to is None]
     level = _level(cluster, options.level, disks, options.max_batch_bytes)
@@ -339,7 +344,7 @@ def _state(disks: Sequence[Disk], options: RebuildOptions, findings: list[Findin
     cluster = read_cluster(best.reader, findings.append, best.end_offset, options.max_batch_bytes)
     findings += compare_replicas(best, [each for each in replicas if each is not best])
     findings += best.damage
-    origin = f"{best.paths.path}, up to offset {best.end_offset - 1:,} in epoch {best.epoch}"
+    origin = f"{best.paths.path}, {describe_end(best.end_offset, best.epoch)}"
     timestamp = now if best.timestamp is None else best.timestamp
     return state(cluster, origin, best.end_offset, epoch=max(best.epoch, 0), timestamp_ms=timestamp)
 
@@ -461,8 +466,7 @@ def _refused_settings(cluster: Cluster, level: int, path: str) -> Iterator[Findi
     if version is None:
         return
     remedy = "change it before the upgrade with kafka-configs, or here in the tables of the cluster"
-    state = ClusterState(topic_settings=topic_settings(cluster), features=cluster.features)
-    for each in refused_settings(state, path, version):
+    for each in refused_settings(cluster, path, version):
         yield replace(each, message=f"{each.message}; {remedy}")
 
 

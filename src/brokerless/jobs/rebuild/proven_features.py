@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from brokerless import arrow
+from brokerless.clusters.disk import Disk
 from brokerless.internals.metadata.versions import first_level_of
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, decode_record
-from brokerless.jobs.cluster.disks import Disk
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.tables.read_options import ReadOptions
 

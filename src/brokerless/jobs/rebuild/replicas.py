@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from brokerless.arrow import integers
+from brokerless.clusters.disk import Disk, DiskReplica, place_replicas
+from brokerless.clusters.placement import Placement, Verdict
+from brokerless.clusters.start.effects import loss_finding
+from brokerless.clusters.start.job import RecoveredLogs
+from brokerless.clusters.start.results import Restart
 from brokerless.errors import UnreadableError
-from brokerless.findings import Finding, Kind
+from brokerless.findings import NOT_OPENED, Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster
-from brokerless.jobs.cluster.disks import Disk, DiskReplica
 from brokerless.jobs.rebuild.nodes import Node
-from brokerless.jobs.restart.job import RecoveredLogs
-from brokerless.jobs.restart.results import Restart
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.live_segments import open_segments
@@ -34,7 +36,9 @@ class HeldReplica:
     replica: DiskReplica
     topic_id: str
     last_epoch: int
-    restart: Restart | None = None
+    restart: Restart | None
+    placement: Placement
+    """By the metadata of the cluster that was."""
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -78,42 +82,72 @@ def held_replicas(
     replicas of which a file cannot be opened."""
     recovered = RecoveredLogs({each.path: each.checkpoints for each in disks})
     owners = {path: node.node_id for node in nodes if node.is_broker for path in node.disks}
-    by_name = {name: topic_id for topic_id, name in cluster.topics.items()}
-    found: dict[Place, list[HeldReplica]] = defaultdict(list)
     for disk in disks:
-        if disk.path not in owners:
-            if disk.replicas:
-                text = "no broker of the rebuilt cluster has this disk, so that its replicas are left out"
-                report(Finding("warning", Kind.DISK_WITHOUT_NODE, disk.path, message=text))
+        if disk.path not in owners and disk.replicas:
+            text = "no broker of the rebuilt cluster has this disk, so that its replicas are left out"
+            report(Kind.DISK_WITHOUT_NODE.at(disk.path, text))
+    by_path = {each.path: disk for disk in disks if disk.path in owners for each in disk.replicas}
+    found: dict[Place, list[HeldReplica]] = defaultdict(list)
+    for placed in place_replicas([each for each in disks if each.path in owners], cluster):
+        each = placed.replica
+        assert isinstance(each, DiskReplica)
+        if placed.verdict in (*_NOT_LIVE, Verdict.TWICE):  # which :func:`left_out` and :func:`_add` report
             continue
-        for each in disk.replicas:
-            if each.state != "live":
-                continue
-            topic_id = by_name.get(each.topic) if each.topic_id is None else each.topic_id
-            if topic_id is None or cluster.topics.get(topic_id) != each.topic:
-                text = (
-                    "the metadata has no such topic, or has it with another id: the rebuilt cluster does not have this"
-                )
-                report(Finding("warning", Kind.REPLICA_UNKNOWN, each.paths.path, message=text, found=each.topic_id))
-            elif each.partition not in cluster.partitions.get(topic_id, {}):
-                text = "the metadata has no such partition of this topic: the rebuilt cluster does not have this"
-                report(Finding("warning", Kind.REPLICA_UNKNOWN, each.paths.path, message=text, found=topic_id))
-            elif (file := _unreadable_file(each)) is not None:
-                text = "this cannot be read, so that the replica is left out; salvage writes what is readable"
-                report(Finding("error", Kind.REPLICA_UNREADABLE, file.file, message=text, found=file.message))
-            else:
-                # Both files are written where they cannot be read.
-                paths = replace(each.paths, partition_metadata=None, leader_epoch_checkpoint=None)
-                restart = recovered.of(paths)
-                if (refused := recovered.refused(paths)) is not None and refused.refused_by is not None:
-                    text = f"a broker refuses this log, and does not start: {refused.refused}"
-                    report(Finding("error", Kind(refused.refused_by), each.paths.path, message=text))
-                end = restart.log_end_offset if restart is not None and _is_cut(restart) else None
-                held = HeldReplica(
-                    owners[disk.path], disk, each, topic_id=topic_id, last_epoch=last_epoch(each, end), restart=restart
-                )
-                _add(found[topic_id, each.partition], held, report)
+        topic_id = _topic_id(placed, cluster)
+        if placed.verdict not in (Verdict.HERE, *_REPORTED_LATER):
+            report_placement(placed, report, is_taken=topic_id is not None)
+        if topic_id is None:
+            continue
+        if (file := _unreadable_file(each)) is not None:
+            text = "this cannot be read, so that the replica is left out; salvage writes what is readable"
+            report(Kind.REPLICA_UNREADABLE.at(file.file, text, found=file.message))
+            continue
+        # Both files are written where they cannot be read.
+        paths = replace(each.paths, partition_metadata=None, leader_epoch_checkpoint=None)
+        restart = recovered.of(paths)
+        if (refused := recovered.refused(paths)) is not None and refused.refused_by is not None:
+            text = f"a broker refuses this log, and does not start: {refused.refused}"
+            refusal = refused.refusal or Kind(refused.refused_by).at(each.path, severity="error")
+            report(replace(refusal, message=text, severity="error"))
+        end = restart.log_end_offset if restart is not None and _is_cut(restart) else None
+        disk = by_path[each.path]
+        held = HeldReplica(
+            owners[disk.path],
+            disk,
+            each,
+            topic_id=topic_id,
+            last_epoch=last_epoch(each, end),
+            restart=restart,
+            placement=placed,
+        )
+        _add(found[topic_id, each.partition], held, report)
     return dict(found)
+
+
+_NOT_LIVE = (Verdict.STRAY, Verdict.DELETED, Verdict.MOVING, Verdict.BLOCKED, Verdict.EMPTIED)
+"""Verdicts of directories that the rebuilt cluster does not have."""
+_REPORTED_LATER = (Verdict.ELSEWHERE, Verdict.OTHER_DIRECTORY)
+"""Verdicts that the rebuilt cluster may make good: it has other nodes, and each directory an ID of its own."""
+
+
+def _topic_id(placed: Placement, cluster: Cluster) -> str | None:
+    """The ID of the topic whose partition a replica is: by its name where no file says so. None where the cluster does
+    not have it."""
+    each = placed.replica
+    if placed.verdict in (Verdict.NO_ID, Verdict.ID_CORRUPT):
+        return cluster.id_of(each.topic) if cluster.row(each.topic, each.partition) is not None else None
+    if placed.verdict in (Verdict.TOPIC_UNKNOWN, Verdict.PARTITION_UNKNOWN, Verdict.OTHER_TOPIC):
+        return None
+    return each.topic_id
+
+
+def report_placement(placed: Placement, report: Callable[[Finding], None], *, is_taken: bool) -> None:
+    """Report where a replica is, and whether the rebuilt cluster has it."""
+    finding = placed.of_cluster(is_spare=False)
+    if finding is not None:
+        text = "the rebuilt cluster takes it by its name" if is_taken else "the rebuilt cluster does not have this"
+        text = "the rebuilt cluster has it" if placed.verdict == Verdict.PROMOTED else text
+        report(replace(finding, message=f"{finding.message}; {text}"))
 
 
 def _unreadable_file(replica: DiskReplica) -> Finding | None:
@@ -121,20 +155,20 @@ def _unreadable_file(replica: DiskReplica) -> Finding | None:
     found: list[Finding] = []
     for _ in open_segments(replica.paths, found.append):
         pass
-    return next((each for each in found if each.kind == Kind.UNREADABLE_FILE), None)
+    return next((each for each in found if each.kind in NOT_OPENED), None)
 
 
 def _add(there: list[HeldReplica], held: HeldReplica, report: Callable[[Finding], None]) -> None:
-    """Add a replica; of two on one node, the longer one: a broker ends at its start where it finds both."""
+    """Add a replica; of two on one node, the longer one, or that which the metadata has there: a broker ends at its
+    start where it finds both live."""
     same = next((each for each in there if each.node == held.node), None)
     if same is not None:
-        worse, better = sorted((same, held), key=lambda each: each.end)
+        worse, better = sorted((held, same), key=lambda each: (each.end, each.placement.is_assigned))
         there.remove(same)
         held = better
-        text = (
-            f"another disk of node {held.node} has this partition as well, up to a later offset; this one is left out"
-        )
-        report(Finding("warning", Kind.REPLICA_TWICE, worse.replica.paths.path, message=text))
+        if Verdict.PROMOTED not in (worse.placement.verdict, better.placement.verdict):
+            twice = replace(worse.placement, verdict=Verdict.TWICE, other=better.replica)
+            report_placement(twice, report, is_taken=False)
     there.append(held)
 
 
@@ -143,28 +177,19 @@ def report_cuts(held: Mapping[Place, Sequence[HeldReplica]], report: Callable[[F
     for there in held.values():
         for each in there:
             restart = each.restart
-            if restart is None or not _is_cut(restart):
+            finding = None if restart is None else loss_finding(restart)
+            if restart is None or finding is None or not _is_cut(restart):
                 continue
             is_elsewhere = any(other.limits[1] >= each.end_before for other in there if other is not each)
             text = _cut_text(each, restart)
-            file, position = restart.path, None
-            if restart.cut:
-                file, position = restart.cut[0].file, restart.cut[0].kept
             expected, found = f"up to offset {each.end_before}", f"up to offset {restart.log_end_offset}"
             is_loss = not is_elsewhere and each.end_before > restart.log_end_offset
             advice = "another replica has them" if is_elsewhere else "salvage this partition first"
-            report(
-                Finding(
-                    "error" if is_loss else "warning",
-                    Kind.RECOVERY_CUTS,
-                    file,
-                    position=position,
-                    offset=restart.log_end_offset,
-                    message=f"{text}; {advice}",
-                    expected=expected,
-                    found=found,
-                )
-            )
+            if finding.kind != Kind.RECOVERY_CUTS:
+                text = finding.message
+            severities = finding.severities._replace(cluster="error" if is_loss else "warning")
+            finding = finding.with_severities(severities).in_scope("cluster")
+            report(replace(finding, message=f"{text}; {advice}", expected=expected, found=found))
             if not is_elsewhere:
                 yield text
 
@@ -232,27 +257,25 @@ def assigned(
             if each.node in nodes:
                 found[topic_id, number].append(each)
             else:
+                others = [other for other in replicas if other.node in nodes]
+                is_spare = any(other.end >= each.end for other in others)
+                finding = replace(each.placement, verdict=Verdict.ELSEWHERE).of_cluster(is_spare=is_spare)
+                assert finding is not None
                 text = f"the metadata does not assign this to node {each.node}: the rebuilt cluster does not have it"
-                report(Finding("warning", Kind.REPLICA_UNASSIGNED, each.replica.paths.path, message=text))
+                report(replace(finding, message=text, expected=f"one of {nodes}", found=str(each.node)))
     return dict(found)
 
 
 def left_out(disks: Sequence[Disk], cluster: Cluster, held: Mapping[Place, Sequence[HeldReplica]]) -> Iterator[Finding]:
     """Directories that no broker serves: stray, deleted and future ones. A warning, where what is not deleted may be
     all that is left of a partition."""
-    by_name = {name: topic_id for topic_id, name in cluster.topics.items()}
-    for each in (replica for disk in disks for replica in disk.replicas if replica.state != "live"):
-        kind, text = _NOT_LIVE[each.state]
-        topic_id = by_name.get(each.topic, "") if each.topic_id is None else each.topic_id
-        if each.state == "delete" or held.get((topic_id, each.partition)):
-            yield Finding("info", kind, each.paths.path, message=f"{text}, and is left out", found=each.topic_id)
-        else:
-            text = f"{text}, and is left out, though the rebuilt cluster has no other replica of this partition"
-            yield Finding("warning", kind, each.paths.path, message=text, found=each.topic_id)
-
-
-_NOT_LIVE = {
-    "stray": (Kind.STRAY_DIRECTORY, "this is a replica that the cluster no longer had here"),
-    "future": (Kind.FUTURE_DIRECTORY, "this is a replica that was being moved to this disk"),
-    "delete": (Kind.DELETED_DIRECTORY, "this is a replica that was to be deleted"),
-}
+    for placed in place_replicas(disks, cluster):
+        each = placed.replica
+        if placed.verdict in _NOT_LIVE:
+            topic_id = cluster.id_of(each.topic) or "" if each.topic_id is None else each.topic_id
+            is_spare = placed.verdict == Verdict.DELETED or bool(held.get((topic_id, each.partition)))
+            finding = placed.of_cluster(is_spare=is_spare)
+            assert finding is not None
+            text = f"{finding.message}; it is left out"
+            text += "" if is_spare else ", though the rebuilt cluster has no other replica of this partition"
+            yield replace(finding, message=text, found=each.topic_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from brokerless.clusters.start.remote_deletions import remote_deletions, remote_segments_deleted
 from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import REMOTE_LOG_METADATA
@@ -17,7 +18,6 @@ from brokerless.internals.remote.storage import remote_storage, topic_settings
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket
 from brokerless.jobs.rebuild.nodes import Node
 from brokerless.jobs.rebuild.replicas import HeldReplica, Place
-from brokerless.jobs.restart.remote_deletions import deletion_line, remote_deletions
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_leader_epochs
 from brokerless.log.commit.partition_copy import epochs_again, is_damaged
 from brokerless.log.segment import ignore
@@ -39,8 +39,7 @@ def tiered_settings(cluster: Cluster, node: Node) -> dict[str, str]:
     }
     own = [each.name for each in node.listeners if each.name != node.controller_listener]
     found["remote.log.metadata.manager.listener.name"] = own[0] if own else "PLAINTEXT"
-    ids = {name: topic_id for topic_id, name in cluster.topics.items()}
-    partitions = cluster.partitions.get(ids.get(REMOTE_LOG_METADATA, ""), {})
+    partitions = cluster.partitions_of(REMOTE_LOG_METADATA)
     if partitions:  # with another number, a broker ends
         replicas = max(len(row["replicas"]) for row in partitions.values())
         found |= {f"{_TOPIC}.num.partitions": str(len(partitions)), f"{_TOPIC}.replication.factor": str(replicas)}
@@ -116,11 +115,7 @@ def remote_findings(
         return
     replicas = [each for there in held.values() for each in there]
     storage = remote_storage(cluster.topics, topic_settings(cluster), metadata)
-    rows = {
-        (topic_id, number): row
-        for topic_id, partitions in cluster.partitions.items()
-        for number, row in partitions.items()
-    }
+    rows = cluster.rows_by_id()
     deletions = [
         deletion
         for node in nodes
@@ -141,11 +136,11 @@ def remote_findings(
         )
     ]
     if deletions:
-        yield Finding("error", Kind.REMOTE_SEGMENTS_DELETED, place, message=deletion_line(deletions))
+        yield remote_segments_deleted(place, deletions)
     text = f"topics are tiered ({', '.join(tiered[:5])}): which class stores their segments, and its settings "
     text += "(rsm.config.*), are in no metadata; take them from server.properties of the old brokers, without which a "
     text += "broker serves nothing of these topics"
-    yield Finding("warning", Kind.REMOTE_STORAGE_SETTINGS, place, message=text)
+    yield Kind.REMOTE_STORAGE_SETTINGS.at(place, text)
 
 
 def _stand_in_epochs(found: FromBucket | None, node_id: int) -> dict[tuple[str, int], Epochs]:
@@ -155,9 +150,4 @@ def _stand_in_epochs(found: FromBucket | None, node_id: int) -> dict[tuple[str, 
 
 
 def _tiered(cluster: Cluster) -> list[str]:
-    settings = topic_settings(cluster)
-    return sorted(
-        name
-        for name in cluster.topics.values()
-        if settings.get(name, {}).get("remote.storage.enable", "").strip().lower() == "true"
-    )
+    return sorted(filter(cluster.is_tiered, cluster.topics.values()))

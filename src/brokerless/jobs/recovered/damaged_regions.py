@@ -116,5 +116,5 @@ class FindingCollector:
         """``path``: of what they are about."""
         more = [(*kind, count - MOST_LISTED) for kind, count in self._counts.items() if count > MOST_LISTED]
         text = "{:,} more findings of this kind, which are not listed"
-        rest = (Finding(severity, kind, path, message=text.format(count)) for severity, kind, count in more)
+        rest = (kind.at(path, text.format(count), severity=severity) for severity, kind, count in more)
         return (*self._findings, *rest)

@@ -16,7 +16,7 @@ from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import RecordColumns, release_memory
 from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
-from brokerless.format.read.decoder import Decoder
+from brokerless.format.read.decoder import Decoder, decode_whole
 from brokerless.format.read.resync import find_next_batch
 from brokerless.format.read.wrappers import Damage, inspect_wrappers
 from brokerless.format.write.column_slices import concat_columns
@@ -183,15 +183,10 @@ class _Finder:
         """Return why batches do not decode, by their positions in the file."""
         damages: dict[int, Damage] = {}
         is_huge = False
-        for decoded in self._decoder.decode(chunk.buffer, batches, chunk.base):
+        for decoded in decode_whole(self._decoder, chunk.buffer, batches, chunk.base):
             damages |= {damage.position: damage for damage in decoded.damages}
             is_huge |= decoded.columns.is_huge
             del decoded
-        rest = self._decoder.flush()
-        if rest is not None:
-            damages |= {damage.position: damage for damage in rest.damages}
-            is_huge |= rest.columns.is_huge
-            del rest
         if is_huge:
             release_memory()
         return damages
@@ -296,10 +291,7 @@ class _Finder:
 def decode_batch(buffer: NDArray[np.uint8], batch: Batches, max_batch_bytes: int) -> RecordColumns | None:
     """The records of one batch, as far as they decode; None if there are none."""
     decoder = Decoder(max_batch_bytes=max_batch_bytes)
-    parts = [decoded.columns for decoded in decoder.decode(buffer, batch)]
-    rest = decoder.flush()
-    parts += [] if rest is None else [rest.columns]
-    parts = [each for each in parts if each.rows]
+    parts = [each.columns for each in decode_whole(decoder, buffer, batch) if each.columns.rows]
     return concat_columns(parts) if parts else None
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.clusters.directory_state import DirectoryState, load_directory_state
 from brokerless.errors import UnreadableError
-from brokerless.findings import Finding, Kind
-from brokerless.jobs.directory_state import DirectoryState, load_directory_state
+from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding, Kind
 from brokerless.jobs.recovered.damaged_regions import BoundedList, Placed, Region, bounded_regions
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_batches
 from brokerless.jobs.recovered.losses import TO_THE_END, Loss, are_side_by_side, find_losses
@@ -20,11 +20,13 @@ from brokerless.jobs.recovered.partial_batches import offsets_of_batch
 from brokerless.jobs.recovered.selection import BatchSelection, Logs, choose
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs, truncate_from_end
+from brokerless.log.completion.removed import unfinished_logs
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.index.readers import load_offset_index
-from brokerless.log.live_segments import ReplacedError, list_again
+from brokerless.log.live_segments import ReplacedError, check_permitted, list_again
 from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.segment import Report, ignore
+from brokerless.log.storage.location import DirectoryEntry
 from brokerless.offset_spans import Span
 
 Regions = list[Placed]
@@ -55,6 +57,14 @@ class PartitionFiles:
     def unreadable(self) -> tuple[Finding, ...]:
         """What is wrong with directories that could not be listed."""
         return tuple(finding for each in self.paths for finding in each.findings if finding.severity == "error")
+
+    @property
+    def left_out(self) -> tuple[Finding, ...]:
+        """What listing says of offsets that are in no file here: segments of a bucket that are not read, or what is in
+        one that was not given; and of a name that is not known whole."""
+        kinds = Kind.TOPIC_NAME_CUT, *BEFORE_FIRST_SEGMENT
+        found = (finding for each in self.paths for finding in each.findings if finding.severity != "error")
+        return tuple(each for each in found if each.kind in kinds or (each.leaves_out and _is_of_bucket(each)))
 
     @property
     def is_unreadable(self) -> bool:
@@ -111,7 +121,11 @@ class RecoveredLog:
 def describe_files(
     paths: Sequence[PartitionPath], state: DirectoryState, include: Collection[str] = ()
 ) -> PartitionFiles:
-    """The files of a partition's directories. ``include``: with ``delete``, log files that wait for their deletion."""
+    """The files of a partition's directories. ``include``: with ``delete``, log files that wait for their deletion.
+
+    Raises :class:`UnreadableError` for one that this user may not read.
+    """
+    check_permitted(paths)
     lines = {name: offset for name, (_, offset) in state.of(paths[0]).items()}
     ends = [lines[name] for name in (names.RECOVERY_POINT_CHECKPOINT, names.HIGH_WATERMARK_CHECKPOINT) if name in lines]
     return PartitionFiles(
@@ -147,7 +161,7 @@ def find_log(
     """Reads all of the files, which are in ``opened`` from number ``first`` on. ``max_batch_bytes``: bytes that one
     batch may inflate to; ``partial``: of v2 batches that break off inside, the records before. ``report`` gets what is
     left out though it is intact. Raises :class:`ReplacedError` where a file is not the one that was listed."""
-    for finding in files.unreadable:
+    for finding in (*files.unreadable, *files.left_out):
         report(finding)
     intact, regions = _read(
         files, opened, first, max_batch_bytes=max_batch_bytes, partial=partial, report=report, done=done
@@ -166,10 +180,25 @@ def find_log(
     start = max(begin, files.checkpointed_start or 0)
     # What was deleted is to be seen if it was selected.
     start = start if begin == min(live, default=begin) and start <= end else begin
-    lost = tuple(offsets for offsets, _ in missing_logs(files.paths[0]))
+    lost = (*(offsets for offsets, _ in missing_logs(files.paths[0])), *_in_bucket(files, bases))
     return RecoveredLog(
         files, intact, choice, saved=saved, regions=regions.items, begin=begin, start=start, end=end, lost=lost
     )
+
+
+def _is_of_bucket(finding: Finding) -> bool:
+    """Return whether a finding is about a remote segment or its objects."""
+    return finding.kind.startswith("remote-")
+
+
+def _in_bucket(files: PartitionFiles, bases: NDArray[np.int64]) -> Iterator[range]:
+    """Offsets of segments of a bucket that are not read: up to the next segment, or the first of each alone where there
+    is none. ``bases``: of the segments that are read."""
+    found = (*files.unreadable, *files.left_out)
+    starts = {each.offset for each in found if each.offset is not None and each.leaves_out and _is_of_bucket(each)}
+    for start in sorted(starts - set(bases.tolist())):
+        after = bases[bases > start]
+        yield range(start, int(after.min()) if len(after) else start + 1)
 
 
 def recorded_epochs(files: PartitionFiles, end: int) -> Epochs:
@@ -184,14 +213,20 @@ def recorded_epochs(files: PartitionFiles, end: int) -> Epochs:
 
 
 def _files(paths: Sequence[PartitionPath], include: Collection[str]) -> Iterator[LogFile]:
-    states = {"swap", "deleted"} if {"delete", "deleted"} & set(include) else {"swap"}
+    """The segments, and of partitions as they lie what a start puts in their place, or removes although it is the only
+    file with some offsets. ``include``: as :func:`describe_files`."""
+    with_deleted = bool({"delete", "deleted"} & set(include))
     for each in paths:
         yield from sources_of(each)
     for each in paths:
-        for entry in each.orphaned_files:
-            named = names.parse_segment_file(entry.name)
-            if named is not None and named.kind == "log" and named.state in states:
-                yield LogFile(entry.location, named.offset, entry.size or 0, index=None, entry=entry)
+        completion, others = each.completion, list[tuple[int, DirectoryEntry]]()
+        if completion.as_it_lies:
+            others += ((base, entry) for base, entry in completion.logs.items() if entry.name.endswith(".swap"))
+            others += ((one.file.offset, one.entry) for one in unfinished_logs(completion))
+        deleted = completion.removed("deleted") if with_deleted else ()
+        others += ((one.file.offset, one.entry) for one in deleted if one.file.kind == "log")
+        for base_offset, entry in sorted(others, key=lambda other: other[1].name):
+            yield LogFile(entry.location, base_offset, entry.size or 0, index=None, entry=entry)
 
 
 def _logs(sources: Sequence[LogFile]) -> NDArray[np.int64]:
@@ -229,13 +264,12 @@ def _read(
                         found.kind == Kind.MESSAGE_CHECKSUM_MISMATCH
                     ):  # not all of its records are lost, and maybe not seen
                         report(
-                            Finding(
-                                "warning",
-                                found.kind,
+                            found.kind.at(
                                 found.file,
+                                found.message,
+                                severity="warning",
                                 position=found.position,
                                 offset=found.offset,
-                                message=found.message,
                             )
                         )
                     waiting.add([_from(found, source.base_offset)])
@@ -250,9 +284,10 @@ def _read(
         except ReplacedError:
             raise
         except UnreadableError as error:
-            reason = error.reason_for(source.path)
-            report(Finding("error", Kind.UNREADABLE_FILE, source.path, offset=source.base_offset, message=reason))
-            after = source.base_offset
+            if error.kind == Kind.PERMISSION_DENIED:
+                raise
+            after, reason = source.base_offset, error.reason_for(source.path)
+            report(error.finding(source.path, after))
             region = Region(
                 source.path, 0, source.size, kind=Kind.UNREADABLE_FILE, message=reason, after=after, offset=after
             )
@@ -319,13 +354,12 @@ def _report(files: PartitionFiles, intact: NDArray[np.void], choice: BatchSelect
         for row in rows.tolist():
             each = intact[row]
             report(
-                Finding(
-                    "warning",
-                    kind,
+                kind.at(
                     files.files[int(each["file"])].path,
+                    text,
+                    severity="warning",
                     position=int(each["position"]),
                     offset=int(each["first"]),
-                    message=text,
                 )
             )
 

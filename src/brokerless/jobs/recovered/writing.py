@@ -9,8 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import RefusedError
-from brokerless.findings import Finding, Kind
+from brokerless.errors import RefusedError, refused_batch
 from brokerless.format import layouts
 from brokerless.jobs.recovered.open_files import OpenFiles
 from brokerless.jobs.recovered.partial_batches import part_of_batch
@@ -18,6 +17,7 @@ from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.segment import Report
+from brokerless.log.segment_end import shrunk
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import DirectoryEntry
 
@@ -91,32 +91,18 @@ def write_batches(
                     output.append(np.concatenate(list(_intact_bytes(saved[row : row + 1], files, max_batch_bytes))))
                 except RefusedError as error:
                     taken[row] = False
-                    report(
-                        Finding(
-                            "error",
-                            Kind.BATCH_REFUSED,
-                            files.path(int(saved["file"][row])),
-                            position=int(saved["position"][row]),
-                            offset=int(saved["first"][row]),
-                            message=f"a log does not take this batch: {error}",
-                        )
-                    )
+                    report(refused_batch(files.path(int(saved["file"][row])), error, place=_place(saved[row])))
                 except _ShrunkError:
                     taken[row] = False
-                    text = "the file became shorter after this batch was found; it was not read"
-                    report(
-                        Finding(
-                            "error",
-                            Kind.FILE_SHRUNK,
-                            files.path(int(saved["file"][row])),
-                            position=int(saved["position"][row]),
-                            offset=int(saved["first"][row]),
-                            message=text,
-                        )
-                    )
+                    report(shrunk(files.path(int(saved["file"][row])), *_place(saved[row])))
         buffers = []
         done(int(group["size"].sum()))
     return taken
+
+
+def _place(batch: np.void) -> tuple[int, int]:
+    """Return a batch's position and first offset."""
+    return int(batch["position"]), int(batch["first"])
 
 
 class _ShrunkError(Exception):

@@ -10,20 +10,20 @@ import pyarrow as pa
 
 from brokerless import arrow
 from brokerless.arrow import table_of
+from brokerless.clusters.directory_state import load_directory_state
+from brokerless.clusters.start.start import StartOutcome, foresee_start
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, describe_kinds, harm_of
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.internals.records import CONSUMER_OFFSETS
-from brokerless.internals.tables import state_rows
+from brokerless.internals.tables import lag_state_rows
 from brokerless.jobs.audit.advice import advice_for
 from brokerless.jobs.audit.job import PartitionAudit, audit_directory, audit_partitions
-from brokerless.jobs.directory_state import load_directory_state
+from brokerless.jobs.audit.remote import local_part
 from brokerless.jobs.report.figures import Figures, read_figures
 from brokerless.jobs.report.page_rows import TopicSettings, read_settings
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.sums import Row
 from brokerless.jobs.report.topic_sizes import topic_sizes_table
-from brokerless.jobs.restart.start import StartOutcome, foresee_start
 from brokerless.jobs.run.types import Say, ignore
 from brokerless.log.directory import LogDirectory
 from brokerless.log.read_progress import Done
@@ -42,14 +42,13 @@ class Outcome:
     """Of topics."""
 
 
-def sum_up(directory: LogDirectory, audits: Sequence[PartitionAudit]) -> Outcome:
-    """Return what was lost by the audits of partitions, and what a start comes to, if they are all of a directory."""
+def sum_up(directory: LogDirectory, audits: Sequence[PartitionAudit], start: StartOutcome | None) -> Outcome:
+    """Return what was lost by the audits of partitions, and what a start comes to."""
     damaged = [each for each in audits if any(_is_loss(one) for one in each.findings)]
-    starts = foresee_start([directory]) if len(audits) == len(directory.partitions) else {}
     return Outcome(
         sum(each.missing_offsets or 0 for each in audits),
         sum(not each.missing_offsets for each in damaged),
-        starts.get(directory.path),
+        start,
         read_settings(directory.partitions),
     )
 
@@ -81,12 +80,12 @@ def gather_audited(
     processes: int | None = None,
     done: Done = ignore,
     say: Say = ignore,
-) -> tuple[Figures, list[PartitionAudit]]:
+) -> tuple[Figures, list[PartitionAudit], StartOutcome | None]:
     """All tables of :data:`brokerless.jobs.report.schemas.FIGURES` of some partitions of a log directory.
 
     The headers are read once for all figures, all data again by the audit, and a sample of the largest topics for
-    their sizes in other formats. What cannot be opened is a finding, but for a lone file: that is raised as
-    :class:`UnreadableError`.
+    their sizes in other formats; a broker's start is planned once, if these are all partitions. What cannot be opened
+    is a finding, but for a lone file: that is raised as :class:`UnreadableError`.
     ``done`` is called with the bytes that were audited; ``processes`` and ``say`` as
     :func:`brokerless.jobs.run.job.run` takes them.
     """
@@ -103,12 +102,14 @@ def gather_audited(
             if isinstance(each, UnreadableError):
                 raise each
             audits.append(each)
-    of_directory = list(audit_directory(directory, state, audits))
+    is_whole = len(audits) == len(directory.partitions)
+    start = foresee_start([local_part(directory)]).get(directory.path) if is_whole else None
+    of_directory = list(audit_directory(directory, state, audits, start))
     figures["findings"] = findings_table(audits, of_directory)
     figures["transactions"] = transactions_table(audits)
     figures["topicSizes"] = topic_sizes_table(directory, paths, bound, say=say, processes=processes)
-    figures["lag"] = lag_table(partitions, figures["segments"])
-    return {name: figures[name] for name in FIGURES}, audits
+    figures["lag"] = lag_table(partitions)
+    return {name: figures[name] for name in FIGURES}, audits, start
 
 
 def findings_table(audits: Iterable[PartitionAudit], of_directory: Iterable[Finding]) -> pa.Table:
@@ -139,23 +140,10 @@ def transactions_table(audits: Iterable[PartitionAudit]) -> pa.Table:
     return table_of(has_any, FIGURES["transactions"])
 
 
-def lag_table(partitions: Iterable[PartitionReader], segments: pa.Table) -> pa.Table:
+def lag_table(partitions: Sequence[PartitionReader]) -> pa.Table:
     """Return how far each group's committed offsets are from the ends of those partitions that are here, the largest
     first."""
-    ends: dict[tuple[str | None, int | None], int] = {}
-    columns = (arrow.values(segments[name]) for name in ("topic", "partition", "baseOffset", "lastOffset"))
-    for topic, partition, base, last in zip(*columns, strict=True):
-        end = base if last is None else max(base, last + 1)
-        ends[topic, partition] = max(end, ends.get((topic, partition), 0))
-    own = [each for each in partitions if each.topic == CONSUMER_OFFSETS]
-    offsets = state_rows(own, ["offsets"], lambda _: None)["offsets"] if own else []
-    rows: list[Row] = []
-    for each in offsets:
-        end = ends.get((each["topic"], each["partition"]))
-        lag = None if end is None else max(end - each["offset"], 0)
-        rows.append({**each, "endOffset": end, "lag": lag})
-    rows.sort(key=lambda row: -1 if row["lag"] is None else row["lag"], reverse=True)
-    return table_of(rows, FIGURES["lag"])
+    return table_of(lag_state_rows(partitions, partitions, lambda _: None), FIGURES["lag"])
 
 
 def json_rows(figures: Figures) -> Iterable[Row]:

@@ -44,9 +44,9 @@ function copyButton(text) {
   return button;
 }
 
-function cell(kind, value) {
+function cell({ kind, label }, value) {
   const text = format(kind, value);
-  const made = element("td", { class: RIGHT.has(kind) ? "number" : kind });
+  const made = element("td", { class: RIGHT.has(kind) ? "number" : kind, "data-title": label });
   if (kind === "severity") made.classList.add(value);
   if (kind === "bytes" && value !== null) made.title = grouped.format(value) + " bytes";
   if (kind === "time" && value !== null) made.title = value + " ms since 1970";
@@ -72,7 +72,7 @@ function showTable(holder) {
   const more = element("button", { type: "button", class: "more" });
   function draw() {
     body.replaceChildren(...chosen.slice(0, limit).map((at) =>
-      element("tr", {}, ...rows[at].map((value, column) => cell(columns[column].kind, value)))));
+      element("tr", {}, ...rows[at].map((value, column) => cell(columns[column], value)))));
     shown.textContent = chosen.length === rows.length ? `${grouped.format(rows.length)} in all`
       : `${grouped.format(chosen.length)} of ${grouped.format(rows.length)}`;
     more.hidden = chosen.length <= limit;
@@ -101,7 +101,7 @@ function showTable(holder) {
   more.addEventListener("click", () => { limit += MORE; draw(); });
   if (rows.length > 8) holder.append(element("div", { class: "tools" }, element("label", {}, "Search ", search), shown));
   holder.append(element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name },
-    element("table", { class: holder.dataset.cards ? "cards" : "" }, element("thead", {}, element("tr", {}, ...heads)), body)), more);
+    element("table", { class: holder.dataset.untitled ? "untitled" : "titled" }, element("thead", {}, element("tr", {}, ...heads)), body)), more);
   addEventListener("beforeprint", () => { limit = rows.length; draw(); });
   draw();
 }

@@ -19,6 +19,7 @@ from string import Template
 from typing import Any
 
 from brokerless import clock
+from brokerless.clusters.start.start import StartOutcome, describe_harms, describe_retention
 from brokerless.errors import UsageError, missing_libraries
 from brokerless.findings import SEVERITIES
 from brokerless.jobs.report.chart_rows import rows_of
@@ -28,8 +29,6 @@ from brokerless.jobs.report.job import Outcome, gather_audited, sum_up
 from brokerless.jobs.report.page_rows import finding_rows, topic_rows
 from brokerless.jobs.report.sections import SECTIONS, Section, TableView
 from brokerless.jobs.report.sums import Row
-from brokerless.jobs.restart.remote_deletions import count_deleted
-from brokerless.jobs.restart.start import StartOutcome
 from brokerless.jobs.run.types import Done, Say, ignore
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.atomic import write_file
@@ -55,11 +54,13 @@ def write_report(
     """Writes the page about some partitions of a log directory to the file ``to``, and returns its figures. See
     :func:`brokerless.jobs.report.job.gather`. Raises :class:`UnwritableError`, with ``to`` unchanged."""
     refuse_directory(to, "a file in it, such as report.html")
-    figures, audits = gather_audited(
+    figures, audits, start = gather_audited(
         directory, partitions, max_batch_bytes=max_batch_bytes, processes=processes, done=done, say=say,
     )  # fmt: skip
     made_by = f"brokerless {version('brokerless')}"
-    page = render(figures, directory.path, clock.now(), made_by=made_by, outcome=sum_up(directory, audits), say=say)
+    page = render(
+        figures, directory.path, clock.now(), made_by=made_by, outcome=sum_up(directory, audits, start), say=say
+    )
     with unwritable(to):
         write_file(os.fspath(to), page.encode())
     return figures
@@ -181,8 +182,8 @@ def _chart_holder(name: str, title: str, is_titled: bool) -> str:
 
 
 def _table_holder(view: TableView, rows: int) -> str:
-    cards = ' data-cards="true"' if view.is_cards else ""
-    holder = f'<div data-table="{view.name}" data-label="{escape(view.label)}"{cards}></div>'
+    untitled = "" if view.is_titled else ' data-untitled="true"'
+    holder = f'<div data-table="{view.name}" data-label="{escape(view.label)}"{untitled}></div>'
     if rows > MOST_ROWS:
         holder += f'<p class="nothing">The first {MOST_ROWS:,} of {rows:,}; brokerless report --json has all.</p>'
     return (
@@ -230,20 +231,13 @@ def _start(start: StartOutcome | None) -> tuple[str, str]:
         return "not known", "only of a whole local log directory with its meta.properties"
     if start.refused:
         return '<span class="error">no</span>', escape(show_name(start.first_refusal or ""))
-    harms = [
-        f"deletes {escape(show_name(count_deleted(start.remote_deletions)))}" if start.remote_deletions else "",
-        f"{format_bytes(start.lost_bytes)} cut off" * bool(start.lost_bytes),
-        f"{start.lost_records:,} records not seen any more" * bool(start.lost_records and not start.lost_bytes),
-        f"{start.not_served:,} partitions not served" * bool(start.not_served),
-        f"{start.created:,} partitions begun empty" * bool(start.created),
-        "this directory is offline" * start.offline,
-        f"{start.uncommitted:,} partitions deleted whose commit was cut short" * bool(start.uncommitted),
-        "not all is known" * bool(start.unknown),
-    ]
+    harms = [escape(describe_harms(start)), "this directory is offline" * start.offline]
     if start.newest is not None and start.newest.refused:
         harms.append(f"with Kafka {start.version}; the newest refuses it: {escape(start.newest.first_refusal or '')}")
     text = ", ".join(filter(None, harms))
-    return (f'<span class="{"warning" if text else "ok"}">yes</span>', text or "and cuts nothing off")
+    retention = describe_retention(start)
+    later = f"; retention {escape(retention)}" if retention else ""
+    return f'<span class="{"warning" if text else "ok"}">yes</span>', (text or "and cuts nothing off") + later
 
 
 def _lost(outcome: Outcome) -> tuple[str, str]:

@@ -30,12 +30,16 @@ class TopicSettings:
 
     def policy_text(self) -> str:
         """Return the cleanup policy for people; Kafka's default where only a ``server.properties`` could say it."""
-        return (self.policy or "delete (default)") if self.is_known else _UNKNOWN
+        if not self.is_known:
+            return _UNKNOWN
+        return "delete (default)" if self.policy is None else self.policy or "none"
 
     def retention_text(self) -> str:
         """Return how long, and how much, is retained, for people."""
         if not self.is_known:
             return _UNKNOWN
+        if self.policy is not None and not self.policy.strip():
+            return "all records"
         if self.policy is not None and "delete" not in self.policy.split(","):
             return "all keys"
         time = "7 days (default)" if self.retention_ms is None else _duration(self.retention_ms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from brokerless.internals.schemas import LAG
 from brokerless.schemas import NAME, SEGMENTS, TIMESTAMP
 
 _PLACE = [pa.field("topic", NAME), pa.field("partition", pa.int32())]
@@ -92,17 +93,7 @@ FIGURES = {
             pa.field("withoutData", pa.int64(), nullable=False),
         ]
     ),
-    "lag": pa.schema(
-        [
-            pa.field("group", NAME, nullable=False),
-            pa.field("topic", NAME, nullable=False),
-            pa.field("partition", pa.int32(), nullable=False),
-            pa.field("offset", pa.int64(), nullable=False),
-            pa.field("endOffset", pa.int64()),
-            pa.field("lag", pa.int64()),
-            pa.field("commitTimestamp", TIMESTAMP),
-        ]
-    ),
+    "lag": LAG,
     "findings": pa.schema(
         [
             pa.field("severity", NAME, nullable=False),

@@ -44,8 +44,8 @@ class TableView:
     label: str
     columns: tuple[TableColumn, ...]
     is_folded: bool = False
-    is_cards: bool = False
-    """On a phone, each row is a card."""
+    is_titled: bool = True
+    """On a phone, each row is a card, with the columns' labels before their values."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ FINDINGS = TableView(
         TableColumn("advice", "what to do", "wide", _advice),
         TableColumn("kind", "see its bytes", "command", _explain_command),
     ),
-    is_cards=True,
+    is_titled=False,
 )
 TOPICS = TableView(
     "topics",

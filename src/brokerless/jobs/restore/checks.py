@@ -12,31 +12,49 @@ from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.restore.results import GroupRestore, Limits, Settings, TopicRestore
 from brokerless.log import names
+from brokerless.log.producer.transactions import open_transaction
 from brokerless.text import format_bytes
 
 _UNLIMITED = 2**63 - 1
 _RETENTION_MS, _RETENTION_BYTES = "retention.ms", "retention.bytes"
-_COMPARED = (
-    "cleanup.policy", "compression.type", "delete.retention.ms", "max.message.bytes", "message.timestamp.type",
-    "message.timestamp.before.max.ms", "message.timestamp.after.max.ms", "min.insync.replicas", _RETENTION_MS,
-    _RETENTION_BYTES,
-)  # fmt: skip
+_SIZES = ("max.message.bytes", "segment.bytes")
+"""Neither of them may be smaller than a batch (``UnifiedLog.append``)."""
+_DIFFERENCE = "message.timestamp.difference.max.ms"
+"""Both limits of timestamps before KIP-937, and up to 3.9 where the newer one is not set."""
 
 
 def limits_of(settings: Settings, now_ms: int) -> Limits:
     """Return what a topic's settings, defaults among them, let in and keep."""
     retention = _number(settings, _RETENTION_MS)
-    before, after = (_number(settings, f"message.timestamp.{each}.max.ms") for each in ("before", "after"))
+    before, after = (_furthest(settings, f"message.timestamp.{each}.max.ms") for each in ("before", "after"))
     keeps_time = settings.get("message.timestamp.type", "CreateTime") == "CreateTime"
     deletes = "delete" in settings.get("cleanup.policy", "delete")
     return Limits(
         expired_before=now_ms - retention
         if deletes and keeps_time and retention is not None and retention >= 0
         else None,
-        earliest=now_ms - before if keeps_time and before is not None and before < _UNLIMITED else None,
-        latest=now_ms + after if keeps_time and after is not None and after < _UNLIMITED else None,
-        largest=_number(settings, "max.message.bytes"),
+        earliest=now_ms - before if keeps_time and before is not None else None,
+        latest=now_ms + after if keeps_time and after is not None else None,
+        largest=_smallest_size(settings)[0],
     )
+
+
+def codec_on(settings: Settings, codec: str) -> str:
+    """Return the codec that batches have on the target: sent with another one, they are compressed again there, and
+    limits are for what comes of it."""
+    own = settings.get("compression.type", "producer")
+    return codec if own == "producer" else own.replace("uncompressed", "none")
+
+
+def _furthest(settings: Settings, name: str) -> int | None:
+    found = (_number(settings, each) for each in (name, _DIFFERENCE))
+    return next((each for each in found if each is not None and each < _UNLIMITED), None)
+
+
+def _smallest_size(settings: Settings) -> tuple[int | None, str]:
+    """Return how many bytes a batch may have at most, and by which setting."""
+    known = ((_number(settings, name), name) for name in _SIZES)
+    return min(((size, name) for size, name in known if size is not None), default=(None, _SIZES[0]))
 
 
 def check_topic(topic: TopicRestore, path: str) -> Iterator[Finding]:
@@ -47,37 +65,29 @@ def check_topic(topic: TopicRestore, path: str) -> Iterator[Finding]:
     policy, timestamps = topic.target.get("cleanup.policy", "delete"), topic.target.get("message.timestamp.type")
     if "compact" in policy and topic.configs is not None and "compact" not in topic.configs.get("cleanup.policy", ""):
         text = f"{topic.topic} is compacted on the target, and was not in the source: only the last record of each key "
-        yield Finding("warning", Kind.TARGET_COMPACTS, path, message=f"{text}stays", expected="delete", found=policy)
+        yield Kind.TARGET_COMPACTS.at(path, f"{text}stays", expected="delete", found=policy)
     if timestamps == "LogAppendTime":
         text = (
             f"{topic.topic} has message.timestamp.type=LogAppendTime on the target: all records get the time of now. "
         )
         text += "Set it to CreateTime until they are restored to keep their timestamps"
-        yield Finding("warning", Kind.TIMESTAMPS_REPLACED, path, message=text, expected="CreateTime", found=timestamps)
+        yield Kind.TIMESTAMPS_REPLACED.at(path, text, expected="CreateTime", found=timestamps)
     for each in topic.partitions:
         name = names.partition_directory(topic.topic, each.partition)
         if each.late:
             text = f"{name}: {each.late} records after offset {each.end_offset} are older than --until, too; they came "
-            yield Finding(
-                "warning", Kind.LATE_RECORDS, path, offset=each.end_offset, message=f"{text}later, and are not restored"
-            )
+            yield Kind.LATE_RECORDS.at(path, f"{text}later, and are not restored", offset=each.end_offset)
         if each.undecided is not None:
             start, count = each.undecided
-            text = (
-                f"{name}: a transaction is open from offset {start} on, so that no consumer of committed records gets "
-            )
-            text += (
-                f"the {count} records from there on, and they are not restored; --isolation read_uncommitted restores "
-            )
-            yield Finding(
-                "warning", Kind.TRANSACTION_OPEN, path, offset=start, message=f"{text}them, and aborted ones, too"
-            )
+            consequence = f"no consumer of committed records gets the {count} records from there on, and they are not "
+            consequence += "restored; --isolation read_uncommitted restores them, and aborted ones, too"
+            yield open_transaction(path, start, consequence, of=name)
         if each.at_zero:
             text = f"{name}: {each.at_zero} records have the timestamp 0, which librdkafka cannot send; they get 1 ms"
-            yield Finding("warning", Kind.TIMESTAMP_ZERO, path, message=text)
+            yield Kind.TIMESTAMP_ZERO.at(path, text)
         if each.unnameable:
             text = f"{name}: {each.unnameable} headers have a zero byte in their names, which librdkafka cannot send; "
-            yield Finding("error", Kind.HEADER_NAME, path, message=f"{text}their records would be left out")
+            yield Kind.HEADER_NAME.at(path, f"{text}their records would be left out")
 
 
 def refuse_errors(findings: Iterable[Finding]) -> None:
@@ -99,9 +109,7 @@ def check_groups(groups: Iterable[GroupRestore], topics: Iterable[TopicRestore],
             text = f"group {each.group}: its committed offset in {name} is after what is restored; on the target it "
             text += "stands after the last restored record"
             expected, found = f"an offset up to {end}", str(each.source_offset)
-            yield Finding(
-                "warning", Kind.GROUP_OFFSET_AFTER_END, path, offset=end, message=text, expected=expected, found=found
-            )
+            yield Kind.GROUP_OFFSET_AFTER_END.at(path, text, offset=end, expected=expected, found=found)
 
 
 def _check_configs(topic: TopicRestore, path: str) -> Iterator[Finding]:
@@ -109,13 +117,13 @@ def _check_configs(topic: TopicRestore, path: str) -> Iterator[Finding]:
         text = f"{topic.topic}: the source has no metadata of its cluster, so that the topic's settings are not known"
         if not topic.exists:
             text += "; it is created with the target's defaults, and as many partitions as there are here"
-        yield Finding("info", Kind.CONFIGS_UNKNOWN, path, message=text)
+        yield Kind.CONFIGS_UNKNOWN.at(path, text)
     elif topic.exists:
-        for name in sorted({*_COMPARED, *topic.configs} & topic.configs.keys()):
+        for name in sorted(topic.configs):
             ours, theirs = topic.configs[name], topic.target.get(name)
             if ours != theirs:
                 text = f"{topic.topic}: {name} is another on the target"
-                yield Finding("info", Kind.CONFIG_DIFFERS, path, message=text, expected=ours, found=theirs)
+                yield Kind.CONFIG_DIFFERS.at(path, text, expected=ours, found=theirs)
 
 
 def _check_retention(topic: TopicRestore, path: str) -> Iterator[Finding]:
@@ -125,7 +133,7 @@ def _check_retention(topic: TopicRestore, path: str) -> Iterator[Finding]:
         text = f"{topic.topic}: {count} of {topic.records} records ({format_bytes(size)}) are older than the target's "
         text += f"retention.ms, and deleted within minutes, segment by segment. To keep them: {how} retention.ms=-1"
         found = f"retention.ms={topic.target.get(_RETENTION_MS)}"
-        yield Finding("warning", Kind.RETENTION_DELETES, path, message=text, found=found)
+        yield Kind.RETENTION_DELETES.at(path, text, found=found)
     limit = _number(topic.target, _RETENTION_BYTES)
     if limit is None or limit < 0 or "delete" not in topic.target.get("cleanup.policy", "delete"):
         return
@@ -133,28 +141,39 @@ def _check_retention(topic: TopicRestore, path: str) -> Iterator[Finding]:
     if over:
         text = f"{topic.topic}: about {format_bytes(over)} of {format_bytes(topic.size)} (before compression) are more "
         text += f"than the target's retention.bytes, and deleted within minutes. To keep them: {how} retention.bytes=-1"
-        yield Finding("warning", Kind.RETENTION_DELETES, path, message=text, found=f"retention.bytes={limit}")
+        yield Kind.RETENTION_DELETES.at(path, text, found=f"retention.bytes={limit}")
 
 
 def _check_refusals(topic: TopicRestore, path: str) -> Iterator[Finding]:
-    limit = topic.target.get("max.message.bytes")
+    limit, setting = _smallest_size(topic.target)
+    how = f"kafka-configs --alter --topic {topic.topic} --add-config"
+    if not topic.exists:
+        how = f"first create {topic.topic} with"
+    if topic.replicas is not None and topic.replicas < (needed := _number(topic.target, "min.insync.replicas") or 1):
+        text = f"{topic.topic} has {topic.replicas} replicas in sync, and the target takes no record with fewer than "
+        text += f"{needed}: start the brokers that are missing, or {how} min.insync.replicas={topic.replicas}"
+        found = f"min.insync.replicas={needed}"
+        yield Kind.TOO_FEW_REPLICAS.at(path, text, expected=f"at most {topic.replicas}", found=found)
     for each in topic.partitions:
         name = names.partition_directory(topic.topic, each.partition)
         if each.too_large:
-            is_certain = each.codec == "none"
-            text = f"{name}: {each.too_large} records are larger than the target's max.message.bytes; the largest has "
+            codec = codec_on(topic.target, each.codec)
+            is_certain = codec == "none"
+            text = f"{name}: {each.too_large} records are larger than the target's {setting}; the largest has "
             text += f"{format_bytes(each.largest[0])}, at offset {each.largest[1]}"
-            text += "" if is_certain else f", and may pass once it is compressed ({each.codec})"
+            text += "" if is_certain else f", and may pass once it is compressed ({codec})"
+            # A batch has some 100 bytes beside the record; room for these is no harm.
+            text += f"; {'' if is_certain else 'if not: '}{how} {setting}={each.largest[0] + 1000}"
             severity = "error" if is_certain else "warning"
-            found = f"max.message.bytes={limit}"
-            yield Finding(severity, Kind.RECORD_TOO_LARGE, path, offset=each.largest[1], message=text, found=found)
+            found = f"{setting}={limit}"
+            yield Kind.RECORD_TOO_LARGE.at(path, text, severity=severity, offset=each.largest[1], found=found)
         if each.out_of_range:
             text = f"{name}: {each.out_of_range} records have timestamps that the target refuses; set its "
             text += "message.timestamp.before.max.ms and message.timestamp.after.max.ms until they are restored"
-            yield Finding("error", Kind.TIMESTAMP_REFUSED, path, message=text)
+            yield Kind.TIMESTAMP_REFUSED.at(path, text)
         if each.without_key and "compact" in topic.target.get("cleanup.policy", ""):
             text = f"{name}: {each.without_key} records have no key, and a compacted topic refuses such"
-            yield Finding("error", Kind.KEY_MISSING, path, message=text)
+            yield Kind.KEY_MISSING.at(path, text)
 
 
 def _number(settings: Mapping[str, str], name: str) -> int | None:

@@ -16,7 +16,7 @@ class Limits:
     """What a target topic's settings let in and keep, in ms since the epoch and bytes; None where there is no limit.
 
     ``expired_before``: older records are deleted by retention. ``earliest``, ``latest``: timestamps that a broker
-    accepts. ``largest``: bytes of a batch (``max.message.bytes``)."""
+    accepts. ``largest``: bytes of a batch (the smaller one of ``max.message.bytes`` and ``segment.bytes``)."""
 
     expired_before: int | None = None
     earliest: int | None = None
@@ -58,7 +58,8 @@ class SourcePartition:
 class TopicRestore:
     """One topic: what is restored, and what the target has. ``configs``: its own settings, as the source's metadata
     knows them (None where there is none). ``target``: the settings that count on the target. ``exists``: whether it is
-    there already. ``partition_count``: how many partitions it has, or gets."""
+    there already. ``partition_count``: how many partitions it has, or gets. ``replicas``: how many of a partition are
+    in sync, or will be, of the partition with the fewest; None where that is not known."""
 
     topic: str
     partitions: tuple[SourcePartition, ...]
@@ -66,6 +67,7 @@ class TopicRestore:
     configs: Settings | None
     target: Settings
     exists: bool
+    replicas: int | None = None
 
     __repr__ = short_repr
     _repr_html_ = short_html

@@ -26,8 +26,6 @@ from brokerless.tables.read_options import ReadOptions
 Done = Callable[[int], object]
 Int64s = NDArray[np.int64]
 COLUMNS = ("offset", "timestamp", "key", "value", "headers")
-_TOPIC = 2
-"""``ConfigResource.Type``."""
 _OVERHEAD = 61 + 7 * 5
 """Bytes of a batch's header, and most of what a record takes beside key, value and headers."""
 
@@ -97,17 +95,13 @@ def source_cluster(partitions: Iterable[PartitionPath], max_batch_bytes: int | N
 
 def topic_configs(cluster: Cluster | None, topic: str) -> Mapping[str, str] | None:
     """A topic's own settings; None where the metadata does not know it."""
-    if cluster is None or topic not in cluster.topics.values():
-        return None
-    return cluster.configs.get((_TOPIC, topic), {})
+    return None if cluster is None or cluster.id_of(topic) is None else cluster.settings_of(topic)
 
 
 def partition_count(cluster: Cluster | None, topic: str, partitions: Sequence[PartitionReader]) -> int:
     """Return how many partitions a topic has by the metadata, or else by the last one that is there."""
     last = max((each.partition or 0) + 1 for each in partitions)
-    topics = {} if cluster is None else cluster.topics
-    known = [len(cluster.partitions.get(topic_id, ())) for topic_id in topics if cluster and topics[topic_id] == topic]
-    return max([last, *known])
+    return last if cluster is None else max(last, len(cluster.partitions_of(topic)))
 
 
 def end_of(partition: PartitionReader, reading: Reading) -> int:

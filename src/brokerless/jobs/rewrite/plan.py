@@ -20,6 +20,7 @@ from brokerless.log.commit.partition_writer import NewPartition, output_director
 from brokerless.log.commit.run_record import refuse_written, run_of
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.live_segments import as_it_lies, directory_as_it_lies
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path, is_remote
@@ -34,6 +35,10 @@ class Source(NamedTuple):
     @classmethod
     def all_of(cls, directory: LogDirectory) -> Source:
         return cls(directory, directory.partitions)
+
+    def as_it_lies(self) -> Source:
+        """The same by the names that files have now, and not as the next start of a broker completes them."""
+        return Source(directory_as_it_lies(self.directory), [as_it_lies(each) for each in self.partitions])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

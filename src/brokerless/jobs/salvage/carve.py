@@ -7,7 +7,7 @@ continuation. What is not certain stays apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,24 +17,25 @@ from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError
-from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_batches
 from brokerless.jobs.recovered.open_files import LogFile, OpenFiles
 from brokerless.jobs.recovered.writing import PartitionContents, write_batches
+from brokerless.jobs.rewrite.oversized import report_oversized
 from brokerless.jobs.salvage.tables import Table, Tables, check_tables, tables_of_job, write_table
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import random_id, topic_ids_there
 from brokerless.log.commit.commit import refuse_existing
 from brokerless.log.commit.job_commit import outputs_of_job
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput, output_directory
 from brokerless.log.commit.run_record import commit_run, end_run, refuse_written, run_of
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
+from brokerless.log.storage.paths import directory_name, full_path, parent_directory
 
 TOPIC = "carved"
 
@@ -77,6 +78,17 @@ class Carved:
     """The Parquet files, if these were requested, within the target directory."""
 
 
+def carve_directory(to: Location, files: Iterable[str]) -> Destination:
+    """Return the directory to write to. Raises :class:`UsageError` as :func:`output_directory`, and for one that is the
+    directory of a partition from which a file is read, or is in it."""
+    sources: list[str] = []
+    for each in files:
+        above = parent_directory(full_path(each))
+        is_partition = above is not None and names.parse_partition_directory(directory_name(above)) is not None
+        sources += [each, *([above] if above is not None and is_partition else [])]
+    return output_directory(to, sources)
+
+
 def check(carvings: Sequence[Carving]) -> None:
     """Raises :class:`brokerless.errors.UsageError` if their directory has carved partitions already."""
     for each in carvings[:1]:  # all are carved into one directory
@@ -106,10 +118,9 @@ def carve(
             stack.enter_context(output.open())
         for number, each in enumerate(carvings):
             try:
-                carved += _carve_file(each, number, len(carved), files=files, output=output, done=done)
+                carved += _carve_file(each, number, len(carved), files=files, output=output, report=report, done=done)
             except UnreadableError as error:
-                reason = error.reason_for(each.path)
-                report(Finding("error", Kind.UNREADABLE_FILE, each.path, message=reason))
+                report(error.finding(each.path))
         output.commit(run_of("carve", (each.path for each in carvings)))
     yield from carved
     if not how.dry_run and not how.parquet:
@@ -122,6 +133,7 @@ def _carve_file(
     first: int,
     files: OpenFiles,
     output: _CarveOutput,
+    report: Report,
     done: Callable[[int], object],
 ) -> Iterator[Carved]:
     found: list[NDArray[np.void]] = [np.zeros(0, INTACT_BATCH)]
@@ -141,6 +153,9 @@ def _carve_file(
         taken, names_of_files = output.write(carving, partition, intact[rows])
         rows = rows[taken]
         if len(rows):
+            if not carving.parquet:
+                of = intact[rows]
+                report_oversized(of["size"], of["first"], carving.config, carving.path, report=report)
             yield _described(carving, partition, intact[rows], runs=runs[rows], files=names_of_files)
             partition += 1
     files.release(number)
@@ -211,8 +226,9 @@ class _CarveOutput:
         if self._tables is not None:
             contents = PartitionContents(batches, self._files, first, start=first, end=end)
             table = Table(carving.directory, TOPIC, partition)
-            how = carving.config, self._report, _ignore, max_batch_bytes
-            taken, written = write_table(table, contents, *how)
+            taken, written = write_table(
+                table, contents, report=self._report, done=_ignore, max_batch_bytes=max_batch_bytes
+            )
             return taken, self._tables.commit(table, written, end) if taken.any() else ()
         place = NewPartition(
             carving.directory, TOPIC, partition, config=carving.config, topic_id=self._topic_id, owner=self._owner

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.clusters.directory_state import load_directory_state
 from brokerless.errors import UsageError
-from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding, Kind
+from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.named_partitions import topic_ids_of
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
@@ -31,6 +31,7 @@ from brokerless.jobs.recovered.reading import (
     recorded_epochs,
 )
 from brokerless.jobs.recovered.writing import PartitionContents, write_unfinished
+from brokerless.jobs.rewrite.oversized import report_oversized
 from brokerless.jobs.rewrite.plan import (
     Plan,
     RewriteTask,
@@ -161,7 +162,7 @@ def plan(
     """
     tasks: list[SalvageTask] = []
     targets: list[Target] = []
-    for each in by_target(sources, Location.of(to)):
+    for each in by_target([one.as_it_lies() for one in sources], Location.of(to)):
         found: dict[str, TargetPartition] = {}
         files: list[PartitionFiles] = []
         for log, chosen in each.sources:
@@ -221,8 +222,7 @@ def salvage(
     tables: dict[str, Tables] = {}
 
     def take(task: SalvageTask, value: SalvageTaskResult) -> tuple[SalvageResult, StagedPartition | None]:
-        elsewhere = (finding for paths in task.paths for finding in paths.findings)
-        for finding in (*value.findings, *(each for each in elsewhere if each.kind in BEFORE_FIRST_SEGMENT)):
+        for finding in value.findings:
             report(finding)
         if isinstance(value.staged, StagedPartition):
             return replace(value.result, base_offsets=value.staged.base_offsets), value.staged
@@ -277,6 +277,8 @@ def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
         taken, staged = _write(task, contents, report, done)
         regions = found.with_unsaved(saved, taken, shrunk)
         saved = saved[taken]
+    if not how.parquet:
+        report_oversized(saved["size"], saved["first"], how.log_config, task.paths[0].path, report=collector)
     result = SalvageResult(
         task,
         found.start,
@@ -299,9 +301,7 @@ def _write(
 ) -> tuple[NDArray[np.bool_], StagedPartition | tuple[ParquetFile, ...]]:
     how = task.salvage
     if how.parquet:
-        return write_table(
-            _table(task), contents, how.log_config, report=report, done=done, max_batch_bytes=how.max_batch_bytes
-        )
+        return write_table(_table(task), contents, report=report, done=done, max_batch_bytes=how.max_batch_bytes)
     place = task.place(how.log_config, task.topic_id or new_topic_id(task.topic))
     epochs = recorded_epochs(task.source, contents.end)
     beside = quorum_files(task.paths[0])

@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 
 from brokerless.bounds import MIN_INT64
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.findings import Finding
 from brokerless.format.read.decoder import DecodedRecords, Decoder
 from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.log import names
-from brokerless.log.config import LogConfig
 from brokerless.log.offset_checks import is_first_at_offset
 from brokerless.log.partition import DecodedRows
 from brokerless.log.producer.state import ProducerState
@@ -85,15 +83,14 @@ def check_tables(to: Destination, topic: str, partitions: Collection[int], topic
 def write_table(
     table: Table,
     contents: PartitionContents,
-    config: LogConfig,
     report: Report,
     done: Callable[[int], object],
     max_batch_bytes: int,
 ) -> tuple[NDArray[np.bool_], tuple[ParquetFile, ...]]:
     """Writes the records of batches that a consumer of their log would get, control records left out, and says which
-    batches were taken (as :func:`write_batches` does); the files are for :meth:`Tables.commit`. ``config`` and
-    ``max_batch_bytes``: as a log has them. Raises :class:`UnwritableError`."""
-    output = _TableOutput(table, contents, config, max_batch_bytes=max_batch_bytes, report=report)
+    batches were taken (as :func:`write_batches` does); the files are for :meth:`Tables.commit`.
+    ``max_batch_bytes``: bytes that a batch may inflate to. Raises :class:`UnwritableError`."""
+    output = _TableOutput(table, contents, max_batch_bytes=max_batch_bytes, report=report)
     try:
         taken = write_batches(
             output, contents.batches, contents.files, report=report, done=done, max_batch_bytes=max_batch_bytes
@@ -107,11 +104,9 @@ def write_table(
 class _TableOutput:
     """Takes what :class:`brokerless.log.commit.partition_writer.PartitionOutput` takes, and makes files of it."""
 
-    def __init__(
-        self, table: Table, contents: PartitionContents, config: LogConfig, max_batch_bytes: int, report: Report
-    ) -> None:
+    def __init__(self, table: Table, contents: PartitionContents, max_batch_bytes: int, report: Report) -> None:
         self._table, self._report = table, report
-        self._start, self._end, self._config = contents.start, contents.begin, config
+        self._start, self._end = contents.start, contents.begin
         self._highest = MIN_INT64
         self._producers = ProducerState(contents.begin)
         self._decoder = Decoder(max_batch_bytes=max_batch_bytes)
@@ -120,13 +115,14 @@ class _TableOutput:
     def append(self, buffer: NDArray[np.uint8]) -> None:
         """Raises :class:`RefusedError` as :meth:`LogWriter.append`."""
         batches = whole_batches(buffer)
-        check_next(batches, buffer, self._end, config=self._config, producers=self._producers)
+        check_next(batches, buffer, self._end, producers=self._producers)
         if not len(batches):
             return
         self._producers.update(batches, buffer)
         self._producers.end_offset = self._end = int(batches.last_offset[-1]) + 1
         for decoded in self._decoder.decode(buffer, batches.take(~batches.is_control)):
             self._add(decoded)
+            del decoded  # or it is in memory beside the next
 
     def finish(self) -> tuple[ParquetFile, ...]:
         rest = self._decoder.flush()
@@ -141,7 +137,7 @@ class _TableOutput:
         for each in decoded.damages:  # what is intact may still have more headers than there is room for
             path = export_state.topic_directory(self._table.directory.location, self._table.topic).path
             text = f"left out of the table of partition {self._table.partition}: {each.message}"
-            self._report(Finding("error", each.kind, path, offset=each.base_offset, message=text, found=each.found))
+            self._report(each.kind.at(path, text, severity="error", offset=each.base_offset, found=each.found))
         offsets = decoded.columns.offset[: decoded.columns.rows]
         rows = (offsets >= self._start) & (offsets > self._highest) & is_first_at_offset(offsets)
         self._highest = max(self._highest, int(offsets.max(initial=MIN_INT64)))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import UsageError
-from brokerless.findings import Finding, Kind
+from brokerless.errors import UsageError, refused_batch
+from brokerless.findings import Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import Converter
 from brokerless.format.read.batch_headers import Batches
@@ -139,5 +139,4 @@ def _decode(
 
 
 def _refused(path: str, choice: Choice, error: UsageError) -> Finding:
-    text = f"cannot be written as v{choice.magic} {choice.codec}: {error}"
-    return Finding("warning", Kind.BATCH_REFUSED, path, message=text)
+    return refused_batch(path, error, as_=f"v{choice.magic} {choice.codec}", severity="warning")

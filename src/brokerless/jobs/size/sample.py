@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError
-from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import RecordColumns, empty_columns
@@ -31,6 +30,7 @@ from brokerless.jobs.size.places import Place
 from brokerless.log.live_segments import ReplacedError, open_listed
 from brokerless.log.partition import damage_finding
 from brokerless.log.segment import Chunk, Report, check_checksums
+from brokerless.log.segment_end import no_batches
 from brokerless.log.storage.files import File
 
 Int64s = NDArray[np.int64]
@@ -150,8 +150,7 @@ class _Reader:
         except ReplacedError:
             return None  # deleted or compacted since it was listed: other runs stand for it
         except UnreadableError as error:
-            reason = error.reason_for(path)
-            self._report(Finding("error", Kind.UNREADABLE_FILE, path, offset=place.segment.base_offset, message=reason))
+            self._report(error.finding(path, place.segment.base_offset))
             return None
 
     def _open(self, place: Place) -> File:
@@ -163,8 +162,7 @@ class _Reader:
         batches = read_headers(buffer, scan_batches(buffer).positions)
         if not len(batches):
             if file.size - position > WHOLE or (position == place.start and position < file.size):
-                text = "the sample has no valid batch from here on; verify shows what is there"
-                self._report(Finding("error", Kind.NO_BATCHES, file.path, position=position, message=text))
+                self._report(no_batches(file, position, file.size - position))
             return None
         self._ends[path] = start + int(batches.ends[-1])
         valid = check_checksums(Chunk(buffer, start, batches), file.path, self._report)

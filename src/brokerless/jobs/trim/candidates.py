@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Literal
 
 from brokerless import clock
+from brokerless.clusters.directory_state import DirectoryState
+from brokerless.clusters.start.retention_forecast import Settings, config_of
 from brokerless.errors import UsageError
-from brokerless.jobs.directory_state import DirectoryState
-from brokerless.jobs.restart.retention_forecast import Settings, config_of
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.storage.location import DirectoryEntry
@@ -82,7 +82,8 @@ def refusal(partition: PartitionPath, settings: Settings | None, is_named: bool,
     config = config_of(settings)
     if config is None:
         return "its settings cannot be read"
-    return None if config.deletes else _COMPACTED
+    # By an empty policy nothing goes by itself (KIP-1161, 4.2), as where retention has no bound.
+    return _COMPACTED if "compact" in config.cleanup_policy and not config.deletes else None
 
 
 def candidates(

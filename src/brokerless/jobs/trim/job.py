@@ -5,17 +5,18 @@ The plan is for a broker that does not start as its disk is full: nothing is wri
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from brokerless.clusters.directory_state import load_directory_state
+from brokerless.clusters.start.retention_forecast import Settings, settings_by_topic
 from brokerless.errors import UnwritableError, UsageError
 from brokerless.internals.metadata.cluster import read_cluster
 from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS
 from brokerless.internals.tables import state_rows
-from brokerless.jobs.directory_state import load_directory_state
-from brokerless.jobs.restart.retention_forecast import Settings, settings_by_topic
 from brokerless.jobs.trim.candidates import Limits, TrimmedSegment, candidates, choose, refusal, waiting
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import (
@@ -27,12 +28,14 @@ from brokerless.log.checkpoint.leader_epochs import (
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, read_checkpoints, write_checkpoints
 from brokerless.log.commit.commit import recover_commit
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
-from brokerless.log.storage.atomic import write_file
+from brokerless.log.live_segments import as_it_lies, directory_as_it_lies
+from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.directory_lock import lock_directory, only_writer
 from brokerless.log.storage.location import Location
+from brokerless.log.storage.own_files import open_own
 from brokerless.log.storage.paths import directory_name, is_remote
 from brokerless.log.storage.write_errors import unwritable
-from brokerless.log.write.segment_state import remove_segments
+from brokerless.log.write.segment_state import put_aside
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import short_html, short_repr
 
@@ -67,7 +70,7 @@ class TrimmedPartition:
 class Trim:
     """What goes of a log directory. ``waiting``: files, with their bytes, that a broker removes anyway. ``retained``:
     topics of which nothing may go, with their bytes, and why. ``missing``: bytes short of the request.
-    ``is_applied``: it is done."""
+    ``is_applied``: it is done. ``is_resumed``: it is what is left of an earlier plan, whose run was cut short."""
 
     path: str
     partitions: tuple[TrimmedPartition, ...]
@@ -75,6 +78,7 @@ class Trim:
     retained: Mapping[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
     missing: int = 0
     is_applied: bool = False
+    is_resumed: bool = False
 
     __repr__ = short_repr
     _repr_html_ = short_html
@@ -109,6 +113,10 @@ def plan(
     """
     if directory.kind != "log-directory" or is_remote(directory.path):
         raise UsageError(f"{directory.path}: give a broker's log directory on this machine, of which segments can go")
+    directory = directory_as_it_lies(directory)
+    if names.TRIM_MARK in directory.files:
+        return _left(directory)
+    partitions = None if partitions is None else [as_it_lies(each) for each in partitions]
     known, state = _read_known([directory, *others]), load_directory_state(directory)
     compacted = state.offsets.get(names.CLEANER_CHECKPOINT, {})
     allowed: dict[str, PartitionPath] = {}
@@ -133,6 +141,12 @@ def plan(
     trimmed = tuple(_costs(allowed[path], chosen[path], known) for path in allowed if path in chosen)
     trim = Trim(directory.path, trimmed, tuple(gone), retained)
     return replace(trim, missing=max(0, (limits.free or 0) - trim.size))
+
+
+def _left(directory: LogDirectory) -> Trim:
+    """Return what a run that was cut short has left to remove. A plan that was made again would free as much again."""
+    deleted = [each for each in directory.others if each.state == "delete" and not each.is_unfinished]
+    return Trim(directory.path, (), tuple(waiting(directory.partitions, deleted)), is_resumed=True)
 
 
 def _unreadable(partition: PartitionPath) -> str | None:
@@ -206,35 +220,59 @@ def trim(
             stack.enter_context(unwritable(directory.path))
             stack.enter_context(lock_directory(directory.path, exclusive=True))
             recover_commit(Path(directory.path))
-            directory = resolve(directory.location)
+            directory = resolve(directory.location, as_it_lies=True)
             wanted = None if partitions is None else {each.path for each in partitions}
             partitions = None if wanted is None else [each for each in directory.partitions if each.path in wanted]
         planned = plan(directory, limits, partitions=partitions, named=named, others=others)
         if not apply:
             return planned
-        _apply(planned)
+        _apply(planned, directory)
     return replace(planned, is_applied=True)
 
 
-def _apply(planned: Trim) -> None:
-    """Files that wait for their deletion go first, and each partition's segments from the oldest on: whenever this is
-    killed, logs begin later and have no hole. A broker takes the first segment for a log's start, so that checkpoints
-    can follow, when there is space for them."""
-    directory = Path(planned.path)
-    for path, _ in planned.waiting:
-        Path(path).unlink(missing_ok=True)
-    lines: dict[tuple[str, int], PartitionOffsets] = {}
+def _apply(planned: Trim, before: LogDirectory) -> None:
+    """All files that go are renamed to ``.deleted`` first, the segments of a partition from the oldest on: whenever
+    this is killed, logs begin later and have no hole. Until all are renamed, a plan that is made again is the same one,
+    as it counts them. Then a mark says that they are the plan, and they are removed. A broker takes the first segment
+    for a log's start, so that checkpoints can follow, when there is space for them.
+
+    Renaming, and a file without content, take no space on a full disk."""
+    directory, mark = Path(planned.path), Path(planned.path) / names.TRIM_MARK
+    doomed = [Path(path) for path, _ in planned.waiting]
+    starts = {each.path: each.log_start_offset for each in planned.partitions}
     for each in planned.partitions:
         path = Path(each.path)
         if path.is_symlink():
             raise UnwritableError(f"{path}: this is a symbolic link, and links are not followed here")
         with only_writer(path):
-            remove_segments(path, [segment.base_offset for segment in each.segments])
-            _begin_epochs_at(path, each.log_start_offset)
-        place = each.topic, each.partition
-        lines[place] = _raised(read_checkpoints(directory, *place), each)
+            doomed += put_aside(path, [segment.base_offset for segment in each.segments])
+    if not planned.is_resumed:
+        os.close(open_own(mark, os.O_WRONLY | os.O_CREAT))
+        sync_directory(directory)
+    for path in doomed:
+        path.unlink(missing_ok=True)
+    lines: dict[tuple[str, int], PartitionOffsets] = {}
+    for each in before.partitions:
+        start = _first_offset(each) if planned.is_resumed else starts.get(each.path)
+        if start is not None and each.state == "live" and each.topic is not None and each.partition is not None:
+            with only_writer(Path(each.path)):
+                _begin_epochs_at(Path(each.path), start)
+            place = each.topic, each.partition
+            lines[place] = _raised(read_checkpoints(directory, *place), start, _first_base(Path(each.path)))
     if lines:
         write_checkpoints(directory, lines)
+    mark.unlink()
+    sync_directory(directory)
+
+
+def _first_offset(partition: PartitionPath) -> int | None:
+    """Return where the log of a partition begins; None for one whose start is not known, or that is not trimmed."""
+    is_own = partition.topic is not None and names.is_internal(partition.topic)
+    return None if is_own or partition.unreadable is not None else partition.start_offset
+
+
+def _first_base(path: Path) -> int:
+    return min((int(each.stem) for each in path.glob("*.log") if each.stem.isdecimal()), default=0)
 
 
 def _begin_epochs_at(path: Path, log_start_offset: int) -> None:
@@ -246,11 +284,11 @@ def _begin_epochs_at(path: Path, log_start_offset: int) -> None:
             write_file(checkpoint, leader_epoch_checkpoint(kept))
 
 
-def _raised(lines: PartitionOffsets, trimmed: TrimmedPartition) -> PartitionOffsets:
-    """A partition's lines. Kafka records a log start only where the first segment does not say the same."""
-    recovery_point, high_watermark, start = lines.recovery_point, lines.high_watermark, trimmed.log_start_offset
+def _raised(lines: PartitionOffsets, start: int, first_segment: int) -> PartitionOffsets:
+    """Return a partition's lines. Kafka records a log start only where the first segment does not say the same."""
+    recovery_point, high_watermark = lines.recovery_point, lines.high_watermark
     return PartitionOffsets(
         None if recovery_point is None else max(recovery_point, start),
-        start if start > trimmed.segments[-1].end_offset else None,
+        start if start > first_segment else None,
         None if high_watermark is None else max(high_watermark, start),
     )

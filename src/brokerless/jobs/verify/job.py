@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from brokerless.clusters.epoch_checks import LeaderEpochCheck
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.jobs.epoch_checks import LeaderEpochCheck
 from brokerless.jobs.run.job import in_order, run, started
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.segment_checks import SegmentScan
@@ -58,7 +58,7 @@ class VerifyTaskResult:
     first_offset: int | None
     last_offset: int | None
     has_transactions: bool
-    unreadable: str | None = None
+    unreadable: UnreadableError | None = None
     epochs: LeaderEpochCheck = field(default_factory=LeaderEpochCheck)
 
 
@@ -156,7 +156,7 @@ def verify_segment_task(task: VerifyTask, done: Done) -> VerifyTaskResult:
             else:
                 kept.append(finding)
     except UnreadableError as error:
-        return VerifyTaskResult((), True, None, last_offset=None, has_transactions=False, unreadable=str(error))
+        return VerifyTaskResult((), True, None, last_offset=None, has_transactions=False, unreadable=error)
     last = None if seen.first_offset is None else seen.last_offset
     return VerifyTaskResult(
         tuple(kept), is_all, seen.first_offset, last_offset=last, has_transactions=seen.has_transactions, epochs=epochs
@@ -192,7 +192,7 @@ def _findings(read: Iterable[_Read], turn: Turn | None) -> Generator[Finding | U
     for task, value in read:
         taken.append((task, replace(value, findings=())))
         if value.unreadable is not None:
-            yield UnreadableError("", value.unreadable)
+            yield value.unreadable
         before = task.segment.base_offset - 1 if last is None else last
         is_above = task.is_first or value.first_offset is None or value.first_offset > before
         found = value.findings

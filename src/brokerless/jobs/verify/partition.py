@@ -8,24 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import zip_longest
+from functools import partial
 
+from brokerless.clusters.epoch_checks import LeaderEpochCheck, check_epochs
 from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.jobs.epoch_checks import LeaderEpochCheck, check_epochs
 from brokerless.jobs.segment_checks import (
     SegmentScan,
-    check_aborted_transactions,
     check_indexes,
     check_metadata_files,
+    check_transaction_index,
+    graded_by_place,
     verify_file,
 )
-from brokerless.log.directory import PartitionPath, SegmentPaths, check_names
+from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import is_gone, open_segments
-from brokerless.log.offset_gaps import missing_head, missing_logs, missing_offsets, missing_segment
+from brokerless.log.offset_gaps import check_listing, missing_head, missing_segment
 from brokerless.log.partition import transactions_of
 from brokerless.log.ranges import Range
-from brokerless.log.read_progress import ignore
+from brokerless.log.recovery.misleading_indexes import check_transaction_indexes
 from brokerless.log.seek import log_start_after_end
 
 
@@ -50,8 +51,7 @@ def verify_partition(partition: PartitionPath, max_batch_bytes: int = DEFAULT_MA
 def check_directory(partition: PartitionPath) -> Iterator[Finding]:
     """Findings by the names in a partition's directory, and whether it has its first segments and its log start
     offset."""
-    yield from check_names(partition)
-    yield from (finding for _, finding in missing_logs(partition))
+    yield from (finding for _, finding in check_listing(partition))
     for finding in (missing_head(partition), log_start_after_end(partition)):
         if finding is not None:
             yield finding
@@ -71,7 +71,8 @@ def verify_segment(
     alone = replace(partition, findings=())
     after = next((each.base_offset for each in partition.segments if each.base_offset > segment.base_offset), None)
     for each in open_segments(alone, unreadable.append, Range(segment.base_offset, after)):
-        yield from verify_file(each.file, seen, max_batch_bytes, done=done, start=each.start)
+        found = verify_file(each.file, seen, max_batch_bytes, done=done, start=each.start)
+        yield from graded_by_place(found, partition, is_last=each.is_last)
         if not each.start:
             yield from check_indexes(each, seen)
         if (missing := missing_segment(each.partition, each.segment, each.file)) is not None:
@@ -107,23 +108,5 @@ def _check_transaction_indexes(partition: PartitionPath) -> Iterator[Finding]:
     transactions = transactions_of(partition, findings.append)
     if any(each.kind == Kind.FILE_SHRUNK for each in findings):
         return  # a log that is being cut ends no transaction
-    aborted = [
-        (each.producer_id, -1 if each.first_offset is None else each.first_offset, each.last_offset)
-        for each in transactions.ended
-        if each.state == "aborted"
-    ]
-    missing: list[range] | None = None
-    for segment, following in zip_longest(partition.segments, partition.segments[1:]):
-        end = 1 << 63 if following is None else following.base_offset
-        own = [each for each in aborted if segment.base_offset <= each[2] < end]
-        found = check_aborted_transactions(segment, own, partition.topic is not None)
-        if found and missing is None:  # which takes a look at the end of each segment
-            missing = _missing_ranges(partition)
-        if found and missing:
-            found = check_aborted_transactions(segment, own, partition.topic is not None, missing)
-        yield from found
-
-
-def _missing_ranges(partition: PartitionPath) -> list[range]:
-    findings = (missing_segment(each.partition, each.segment, each.file) for each in open_segments(partition, ignore))
-    return [missing_offsets(each) for each in findings if each is not None]
+    check = partial(check_transaction_index, is_partition=partition.topic is not None)
+    yield from (finding for _, finding in check_transaction_indexes(partition, transactions, check))

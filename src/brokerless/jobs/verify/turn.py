@@ -21,6 +21,7 @@ from brokerless.findings import Finding
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.directory_lock import file_lock
+from brokerless.log.storage.files import unreadable_error
 from brokerless.log.storage.paths import full_path, is_remote, local
 from brokerless.log.storage.write_errors import refuse_directory, unwritable
 from brokerless.values import Int64, Value, WrongJsonError, from_json, to_json
@@ -164,7 +165,11 @@ def _lock(path: str) -> ExitStack:
     busy = f"{path}: another run of verify has this state; wait for its end, or name another file"
     lock = ExitStack()
     with unwritable(path):
-        descriptor = os.open(f"{local(path)}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        try:
+            descriptor = os.open(f"{local(path)}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        except PermissionError as error:
+            error.filename = path
+            raise
         lock.enter_context(file_lock(descriptor, busy))
     return lock
 
@@ -177,7 +182,7 @@ def load_state(path: str) -> dict[str, VerifiedSegment]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise UnreadableError(path, error.strerror or str(error)) from error
+        raise unreadable_error(path, error) from error
     try:
         if len(data) > _LIMIT:
             raise WrongJsonError(f"it has more than {_LIMIT} bytes")

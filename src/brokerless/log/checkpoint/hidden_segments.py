@@ -34,11 +34,11 @@ class HiddenSegments:
             following = "the same restore, run again, completes or undoes it" if self.is_of_restore else _NEXT
             text = f"all of {self.complete[name]} is here, under another name: {text}; {following}"
             text += ", but a broker deletes this when it starts"
-            return Finding(severity, Kind.UNCOMMITTED, path, message=text)
+            return Kind.UNCOMMITTED.at(path, text, severity=severity)
         offset = None if self.segments[name] < 0 else self.segments[name]
         what = "this partition" if offset is None else f"what this partition has from offset {offset} on"
         text = f"{what} is not read: {text}; {_NEXT}, as {names.COMMIT_JOURNAL} says"
-        return Finding(severity, Kind.UNCOMMITTED, path, offset=offset, message=text)
+        return Kind.UNCOMMITTED.at(path, text, severity=severity, offset=offset)
 
 
 NOTHING_HIDDEN = HiddenSegments()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.findings import Finding, Kind
+from brokerless.findings import Kind
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.checkpoint.text_files import Findings, format_checkpoint, parse_entries, parse_integer, read_lines
 from brokerless.log.storage.location import DirectoryEntry, Location
@@ -52,15 +52,7 @@ def load_leader_epochs(location: Location) -> LeaderEpochs:
         found = f"epoch {epochs[at]} from offset {start_offsets[at]}"
         offset = int(start_offsets[at])
         findings = (
-            Finding(
-                "warning",
-                Kind.CHECKPOINT_NOT_SORTED,
-                location.path,
-                offset=offset,
-                message=text,
-                expected=expected,
-                found=found,
-            ),
+            Kind.CHECKPOINT_NOT_SORTED.at(location.path, text, offset=offset, expected=expected, found=found),
             *findings,
         )
     return LeaderEpochs(location.path, epochs, start_offsets, findings)

@@ -34,11 +34,10 @@ def parse_or_report(parse: Callable[[], Parsed], path: str, nothing: Parsed, kin
     try:
         return parse(), ()
     except UnreadableError as error:
-        reason = error.reason_for(path)
-        return nothing, (Finding("error", Kind.UNREADABLE_FILE, path, message=reason),)
+        return nothing, (error.finding(path),)
     except MalformedFileError as error:
         text, expected, found = error.args
-        return nothing, (Finding("error", kind, path, message=text, expected=expected, found=found),)
+        return nothing, (kind.at(path, text, severity="error", expected=expected, found=found).in_scope("log"),)
 
 
 def read_lines(

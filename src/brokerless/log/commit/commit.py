@@ -148,7 +148,7 @@ def refuse_existing(directory: Destination, names_of_new: Iterable[str], complet
             text = "this partition exists already; write to another directory"
             if name in completed:
                 text = (
-                    "this partition is there: a run that was killed had written everything, and its commit was "
+                    "this partition is there: a run that was cut short had written everything, and its commit was "
                     "completed now. If it was the same command, nothing is left to do"
                 )
             raise UsageError(f"{directory.join(name)}: {text}")

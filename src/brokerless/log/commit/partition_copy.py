@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -35,15 +36,17 @@ from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import PAUSE_S, TRIES
+from brokerless.log.recovery.misleading_indexes import misled
 from brokerless.log.recovery.plan import RecoveryPlan, apply_recovery, plan_recovery
 from brokerless.log.recovery.segment import OffsetOverflowError
 from brokerless.log.recovery.split import split_segment
 from brokerless.log.segment import ignore, scan_headers
+from brokerless.log.settings.definitions import versions
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import lock_directory, was_clean_shutdown
 from brokerless.log.storage.location import DirectoryEntry, Location
-from brokerless.log.storage.own_files import sync
+from brokerless.log.storage.own_files import make_inner_directory, open_own, sync
 from brokerless.log.storage.paths import local
 from brokerless.log.storage.write_errors import unwritable
 
@@ -92,7 +95,7 @@ def copy_partition(
         stack.enter_context(lock_directory(log_directory, exclusive=False))
         path = log_directory / unfinished_name(topic, partition, copying.owner)
         try:
-            path.mkdir()
+            make_inner_directory(path)
             linked = _unchanging(source, None if clean else recovery_point or 0) if copying.link else frozenset[str]()
             _copy_current(source, path, linked)
             if topic_id_of(source.partition_metadata) is None:
@@ -108,6 +111,8 @@ def copy_partition(
                 start_offset, end_offset = plan.log_start_offset, plan.log_end_offset
                 recorded_end = min(recorded.high_watermark or 0, end_offset)
                 recorded = replace(recorded, recovery_point=recorded_end, high_watermark=recorded_end)
+            else:
+                _mend_indexes(source, path, checkpoints)
             sync_directory(path)
             files = Destination.of(log_directory).files(path.name)
             unfinished = StagedPartition(
@@ -139,6 +144,30 @@ def _plan_with_splits(path: Path, checkpoints: PartitionOffsets) -> RecoveryPlan
             return plan_recovery(path, LogConfig(), checkpoints, clock.now(), clean=False)
         except OffsetOverflowError as error:
             split_segment(path, error.base_offset)
+
+
+def _mend_indexes(source: PartitionPath, path: Path, checkpoints: PartitionOffsets) -> None:
+    """Makes the indexes of a copy again that a broker would believe after a clean stop, and that are wrong; those of a
+    damaged segment stay, as a recovery would cut it."""
+    plan_start = partial(
+        plan_recovery,
+        path,
+        config=LogConfig(),
+        checkpoints=checkpoints,
+        now_ms=clock.now(),
+        clean=True,
+        as_kafka=versions()[-1],
+    )
+    plan = plan_start()
+    wrong = {each.base_offset for each in misled(source, plan.files, plan.considered)}
+    if not wrong:
+        return
+    plan = plan_start(again=wrong)
+    cut = {each.base_offset for each in plan.recovered if each.result.is_cut}
+    if cut & wrong:
+        plan = plan_start(again=wrong - cut)
+    if not any(each.result.is_cut for each in plan.recovered):
+        apply_recovery(plan)
 
 
 def _mend_epochs(path: Path, remote: Epochs) -> None:
@@ -223,7 +252,8 @@ def _are_unchanged(before: Sequence[DirectoryEntry], after: Sequence[DirectoryEn
 
 
 def _copy(entry: DirectoryEntry, target: Path) -> None:
-    with entry.location.open() as file, target.open("xb") as copy:
+    created = open_own(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    with os.fdopen(created, "wb") as copy, entry.location.open() as file:
         for position in range(0, file.size, _BLOCK):
             block = file.read(position, min(_BLOCK, file.size - position))
             if len(block) < min(_BLOCK, file.size - position):

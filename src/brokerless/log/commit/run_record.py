@@ -61,12 +61,15 @@ def commit_run(directory: Destination, partitions: Sequence[StagedPartition], ru
 
 @contextmanager
 def forgotten_on_error(directory: Destination, run: str) -> Generator[None]:
-    """Forgets what :func:`record_run` recorded of ``run`` if nothing is committed."""
+    """Forgets what :func:`record_run` recorded of ``run`` where an error is raised, if nothing is committed, nor will
+    be: else an error leaves what a kill leaves."""
     try:
         yield
-    except Exception:
+    except Exception as error:
         with suppress(OSError, BrokerlessError):
-            if _load(directory, run):
+            recorded = _load(directory, run)
+            begun = directory.exists(names.COMMIT_JOURNAL) or any(map(directory.exists, recorded))
+            if recorded and (isinstance(error, UsageError) or not begun):
                 directory.remove(names.RUN_RECORD)
         raise
 

@@ -148,14 +148,8 @@ def check_time_index(index: TimeIndex, batches: SegmentBatches, is_last: bool = 
         text = "the segment's largest timestamp is missing, by which Kafka's retention goes"
         found = f"timestamp {last}" if len(timestamps) else "no entries"
         position = len(timestamps) * check.entry_size
-        yield Finding(
-            "warning",
-            check.kind,
-            index.file,
-            position=position,
-            message=text,
-            expected=f"timestamp {largest_at_all}",
-            found=found,
+        yield check.kind.at(
+            index.file, text, severity="warning", position=position, expected=f"timestamp {largest_at_all}", found=found
         )
 
 
@@ -199,15 +193,7 @@ def check_transaction_index(
         text = f"{_count(len(missing), 'aborted transaction')} not in the index: its records would be shown"
         expected = f"producer {producer_ids[row]} from offset {first_offsets[row]} to {last_offsets[row]}"
         offset = int(last_offsets[row])
-        yield Finding(
-            "error",
-            Kind.TRANSACTION_INDEX_MISMATCH,
-            file,
-            offset=offset,
-            message=text,
-            expected=expected,
-            found="no entry",
-        )
+        yield Kind.TRANSACTION_INDEX_MISMATCH.at(file, text, offset=offset, expected=expected, found="no entry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,13 +219,12 @@ class _Check:
             row = int(np.argmax(rows))
             message = f"{_count(count, 'entry')} wrong: {text}"
             position, offset = row * self.entry_size, int(self.offsets[row])
-            yield Finding(
-                severity,
-                self.kind,
+            yield self.kind.at(
                 self.file,
+                message,
+                severity=severity,
                 position=position,
                 offset=offset,
-                message=message,
                 expected=expected(row),
                 found=found(row),
             )
@@ -251,7 +236,7 @@ class _Check:
             row = int(np.argmax(rows))
             text = f"{_count(count, 'entry')} not checked: the log cannot be read to there"
             position, offset = row * self.entry_size, int(self.offsets[row])
-            yield Finding("info", Kind.INDEX_NOT_CHECKED, self.file, position=position, offset=offset, message=text)
+            yield Kind.INDEX_NOT_CHECKED.at(self.file, text, position=position, offset=offset)
 
 
 def _not_trimmed(index: OffsetIndex | TimeIndex, check: _Check, is_last: bool) -> Iterator[Finding]:
@@ -260,14 +245,8 @@ def _not_trimmed(index: OffsetIndex | TimeIndex, check: _Check, is_last: bool) -
         text = "zeros after the last entry: the index was in use when the broker stopped, and was not closed"
         severity: Severity = "info" if is_last else "warning"
         expected, found = f"{used} entries", f"room for {index.slots}"
-        yield Finding(
-            severity,
-            Kind.INDEX_NOT_TRIMMED,
-            index.file,
-            position=used * check.entry_size,
-            message=text,
-            expected=expected,
-            found=found,
+        yield Kind.INDEX_NOT_TRIMMED.at(
+            index.file, text, severity=severity, position=used * check.entry_size, expected=expected, found=found
         )
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
-from brokerless.log.storage.files import File
+from brokerless.log.storage.files import File, limit_exceeded
 from brokerless.log.storage.location import Location
 
 Int64s = NDArray[np.int64]
@@ -170,14 +170,8 @@ def parse_transaction_index(data: NDArray[np.uint8], file: str, base_offset: int
         text = "an entry of an unknown version; it and what follows was not read"
         found = str(int(entries["version"][at]))
         findings.append(
-            Finding(
-                "error",
-                Kind.INDEX_CORRUPT,
-                file,
-                position=at * entry.itemsize,
-                message=text,
-                expected="version 0",
-                found=found,
+            Kind.INDEX_CORRUPT.at(
+                file, text, severity="error", position=at * entry.itemsize, expected="version 0", found=found
             )
         )
         entries = entries[:at]
@@ -193,15 +187,8 @@ def parse_transaction_index(data: NDArray[np.uint8], file: str, base_offset: int
         found = f"first {first[at]}, last {last[at]}, last stable {stable[at]}"
         position = at * entry.itemsize
         findings.append(
-            Finding(
-                "error",
-                Kind.INDEX_CORRUPT,
-                file,
-                position=position,
-                offset=int(last[at]),
-                message=text,
-                expected=expected,
-                found=found,
+            Kind.INDEX_CORRUPT.at(
+                file, text, severity="error", position=position, offset=int(last[at]), expected=expected, found=found
             )
         )
     falls = np.flatnonzero(last[1:] <= last[:-1]) + 1
@@ -249,15 +236,8 @@ def load_transaction_index(location: Location, base_offset: int) -> TransactionI
 def not_sorted(file: str, position: int, count: int, offset: int, rule: str, before: str, found: str) -> Finding:
     """The finding for entries that are not in order, of which the first is at ``position``."""
     text = f"{_count(count)} not in order: {rule}"
-    return Finding(
-        "error",
-        Kind.INDEX_NOT_SORTED,
-        file,
-        position=position,
-        offset=offset,
-        message=text,
-        expected=f"more than {before}",
-        found=found,
+    return Kind.INDEX_NOT_SORTED.at(
+        file, text, position=position, offset=offset, expected=f"more than {before}", found=found
     )
 
 
@@ -277,11 +257,9 @@ def _load(
                 data, size = read(file)
                 return parse(data, location.path, base_offset, size)
             text = "an index larger than any that Kafka writes; it was not read"
-            found, limit = f"{file.size} bytes", f"at most {LIMIT} bytes"
-            finding = Finding("error", Kind.LIMIT_EXCEEDED, location.path, message=text, expected=limit, found=found)
+            finding = limit_exceeded(location.path, text, file.size, LIMIT)
     except UnreadableError as error:
-        reason = error.reason_for(location.path)
-        finding = Finding("error", Kind.UNREADABLE_FILE, location.path, message=reason)
+        finding = error.finding(location.path)
     return replace(parse(nothing, location.path, base_offset, 0), findings=(finding,))
 
 
@@ -312,7 +290,7 @@ def _entries(
         severity = "error" if is_preallocated else "warning"
         position = slots * entry.itemsize
         findings.append(
-            Finding(severity, Kind.INDEX_CORRUPT, file, position=position, message=text, expected=expected, found=found)
+            Kind.INDEX_CORRUPT.at(file, text, severity=severity, position=position, expected=expected, found=found)
         )
     used = slots
     if is_preallocated:
@@ -340,15 +318,8 @@ def _check_last_offset(findings: list[Finding], file: str, base_offset: int, off
         text = "the last entry's offset is before the segment's base offset"
         expected, found = f"{base_offset} or more", str(offsets[-1])
         findings.append(
-            Finding(
-                "error",
-                Kind.INDEX_CORRUPT,
-                file,
-                position=at,
-                offset=int(offsets[-1]),
-                message=text,
-                expected=expected,
-                found=found,
+            Kind.INDEX_CORRUPT.at(
+                file, text, severity="error", position=at, offset=int(offsets[-1]), expected=expected, found=found
             )
         )
 

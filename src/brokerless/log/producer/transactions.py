@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.findings import Finding, Kind, Severity
 from brokerless.format.control import ABORT, COMMIT, decode_controls
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore
@@ -101,6 +102,12 @@ class Transactions:
                 spans.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
         arrays = {producer_id: np.array(sorted(pairs), np.int64) for producer_id, pairs in spans.items()}
         return {producer_id: (pairs[:, 0].copy(), pairs[:, 1].copy()) for producer_id, pairs in arrays.items()}
+
+
+def open_transaction(path: str, first: int, consequence: str, severity: Severity = "warning", of: str = "") -> Finding:
+    """Return the finding about a transaction that has no end from offset ``first`` on. ``of``: whose it is."""
+    text = f"a transaction{of and f' of {of}'} is open from offset {first} on: {consequence}"
+    return Kind.TRANSACTION_OPEN.at(path, text, severity=severity, offset=first)
 
 
 def find_transactions(chunks: Iterable[tuple[str, Chunk]], report: Report = ignore) -> Transactions:

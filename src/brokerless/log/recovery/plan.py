@@ -12,15 +12,9 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
-from typing import Literal
 
-import numpy as np
-
-from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
-from brokerless.format import layouts
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import (
     Epochs,
@@ -31,11 +25,10 @@ from brokerless.log.checkpoint.leader_epochs import (
     truncate_from_start,
 )
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
+from brokerless.log.completion.files import Completion, complete
 from brokerless.log.config import LogConfig
-from brokerless.log.index.readers import has_unknown_version
 from brokerless.log.producer.loading import LoadedProducers, advance, load_producers
 from brokerless.log.producer.state import ProducerState
-from brokerless.log.recovery.orphaned_files import OrphanedFiles, plan_orphaned_files
 from brokerless.log.recovery.segment import (
     OffsetOverflowError,
     SegmentRecovery,
@@ -43,17 +36,13 @@ from brokerless.log.recovery.segment import (
     recover_segment,
     recover_split_segment,
 )
-from brokerless.log.segment import ignore, scan_headers
+from brokerless.log.recovery.trust import Flushed, Reason, TrustedSegment, trusted
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.own_files import open_own, sync
 from brokerless.log.storage.segment_files import SegmentFiles
 from brokerless.log.write.active_segment import SegmentState
 from brokerless.log.write.segment_state import describe_segment, remove_segments
-
-Reason = Literal["not-flushed", "index-missing", "transaction-index-corrupt", "not-closed"]
-"""Why a segment is recovered: it is not before the recovery point; it has no offset index; its transaction index does
-not fit it; it is the last one, and although the stop was clean, its end or its indexes are not as a closed one's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +65,15 @@ class RecoveryPlan:
     has none and gets a new one. ``active`` is what is in the last one afterwards.
 
     ``deleted`` are base offsets of segments that go because an earlier one is cut or because the log ends before its
-    start offset. ``files``: those that are left once orphaned files are cleared. ``snapshots`` are producer snapshots
-    that are written, by offset; those at ``dropped_snapshots`` go.
+    start offset. ``completion``: what is done about orphaned files;
+    ``files``: those that are left then. ``considered``: all segments in these, and why they are recovered.
+    ``snapshots`` are producer snapshots that are written, by offset; those at ``dropped_snapshots`` go.
     """
 
     directory: Path
-    orphaned_files: OrphanedFiles
+    completion: Completion
     files: SegmentFiles
+    considered: tuple[TrustedSegment, ...]
     recovered: tuple[RecoveredSegment, ...]
     segments: tuple[int, ...]
     deleted: tuple[int, ...]
@@ -94,6 +85,12 @@ class RecoveryPlan:
     is_epochs_changed: bool
     snapshots: dict[int, bytes]
     dropped_snapshots: tuple[int, ...]
+
+    @property
+    def trusted(self) -> tuple[int, ...]:
+        """The base offsets of segments that stay, and that are taken as their files say."""
+        recovered = {each.base_offset for each in self.recovered}
+        return tuple(each for each in self.segments if each not in recovered)
 
     @property
     def stops(self) -> tuple[Finding, ...]:
@@ -108,24 +105,39 @@ def plan_recovery(
     now_ms: int,
     *,
     clean: bool,
-    trusting: bool = False,
+    as_kafka: str | None = None,
+    again: Collection[int] = (),
 ) -> RecoveryPlan:
     """Return what loading the partition in ``directory`` does to it. ``checkpoints`` are its lines in its log
     directory's, ``clean`` whether that has the mark of a clean stop; ``now_ms`` (since the epoch) decides which
-    producers are known. ``trusting``: after a clean stop the last segment is taken unchecked, as Kafka does; else it is
-    recovered if it is not as such a stop leaves it. A segment whose offsets are too far apart is split, as Kafka does;
-    else it is refused.
+    producers are known. ``as_kafka``: a version that loads it. After a clean stop it takes the last segment unchecked,
+    and it splits a segment whose offsets are too far apart; without one, the last segment is recovered if it is not as
+    such a stop leaves it, and the other is refused. ``again``: base offsets of segments whose indexes are made again,
+    whatever they say.
 
     Raises :class:`UnreadableError` for what cannot be read, or what Kafka would refuse to load.
     """
     entries = Location(str(directory)).entries()
-    orphaned_files = plan_orphaned_files(entries, _next_offset)
-    files = _after(Path(directory), entries, orphaned_files)
+    completion = complete(entries)
+    files = _completed_files(Path(directory), entries, completion)
     log_start, segments = checkpoints.log_start_offset or 0, files.offsets("log")
     epochs_before = _load_epochs(Path(directory))
-    reasons = _reasons(files, checkpoints.recovery_point or 0, clean, trusting)
+    considered = trusted(files, Flushed(checkpoints.recovery_point or 0, clean), as_kafka=as_kafka)
+    considered = tuple(
+        TrustedSegment(each.base_offset, "index-mismatch")
+        if each.reason is None and each.base_offset in again
+        else each
+        for each in considered
+    )
+    reasons: dict[int, Reason] = {each.base_offset: each.reason for each in considered if each.reason is not None}
     recovered, producers, epochs = _recover(
-        files, reasons, config, log_start=log_start, epochs=epochs_before, now_ms=now_ms, split=() if trusting else None
+        files,
+        reasons,
+        config,
+        log_start=log_start,
+        epochs=epochs_before,
+        now_ms=now_ms,
+        split=None if as_kafka is None else (),
     )
     kept = segments
     if recovered and recovered[-1].result.is_cut and recovered[-1].reason == "not-flushed":
@@ -145,9 +157,10 @@ def plan_recovery(
     first = parts.get(kept[0], kept)[0] if kept else log_start
     return RecoveryPlan(
         Path(directory),
-        orphaned_files,
+        completion,
         files,
-        recovered,
+        considered=considered,
+        recovered=recovered,
         segments=tuple(kept),
         deleted=tuple(base for base in segments if base not in kept),
         active=active,
@@ -164,9 +177,9 @@ def plan_recovery(
 def apply_recovery(plan: RecoveryPlan) -> None:
     """Does what a plan says. Raises OSError; whatever was done by then, the next plan goes on from there."""
     directory = plan.directory
-    for name in plan.orphaned_files.remove:
+    for name in plan.completion.removed_names:
         (directory / name).unlink(missing_ok=True)
-    for source, target in plan.orphaned_files.rename:
+    for source, target in plan.completion.renamed_names:
         (directory / source).rename(directory / target)
     # Before the damage is cut off, for the damage shows that they must go: without it, they would stay after a crash.
     remove_segments(directory, reversed(plan.deleted))
@@ -182,78 +195,18 @@ def apply_recovery(plan: RecoveryPlan) -> None:
     sync_directory(directory)
 
 
-def _next_offset(entry: DirectoryEntry) -> int:
-    """The offset after the last batch of a log file; that of its name if it has none."""
-    file = names.parse_segment_file(entry.name)
-    end = 0 if file is None else file.offset
-    with entry.location.open() as opened:
-        for chunk in scan_headers(opened, ignore, chain_only=True):
-            end = int(chunk.batches.last_offset[-1]) + 1
-    return end
-
-
-def _after(directory: Path, entries: list[DirectoryEntry], orphaned_files: OrphanedFiles) -> SegmentFiles:
-    """The files that are left once orphaned files are cleared."""
-    swapped = {source for source, _ in orphaned_files.rename}
-    kept = {entry.name for entry in entries if not entry.is_directory} - {*orphaned_files.remove} - swapped
+def _completed_files(directory: Path, entries: Sequence[DirectoryEntry], completion: Completion) -> SegmentFiles:
+    """The files that are left once those that a stop interrupted are completed."""
+    changed = {*completion.removed_names, *(source for source, _ in completion.renamed_names)}
+    others = {entry.name for entry in entries if not entry.is_directory} - changed
     return SegmentFiles(
-        directory, {name: name for name in kept} | {target: source for source, target in orphaned_files.rename}
+        directory, {name: name for name in others} | {target: source for source, target in completion.renamed_names}
     )
 
 
 def _load_epochs(directory: Path) -> Epochs:
     checkpoint = directory / names.LEADER_EPOCH_CHECKPOINT
     return epochs_of(load_leader_epochs(Location(str(checkpoint)))) if checkpoint.exists() else ()
-
-
-def _reasons(files: SegmentFiles, recovery_point: int, clean: bool, trusting: bool) -> dict[int, Reason]:
-    """Return which segments are recovered, by base offset, in order.
-
-    Kafka reads the end of a ``.log.swap`` through its offset index, and creates an empty one where there is none: such
-    a segment is not recovered for want of it (``LogLoader.load``, 4.4.0).
-    """
-    segments = files.offsets("log")
-    reasons: dict[int, Reason] = {}
-    for base, following in zip_longest(segments, segments[1:]):
-        is_unflushed = following is None or following > recovery_point
-        is_recovered_anyway = is_unflushed and not clean
-        is_swapped = files.path(base, "log").suffix == ".swap"
-        is_index_created = is_swapped and (trusting or is_recovered_anyway)
-        if not files.has(base, "offset-index") and not is_index_created:
-            reasons[base] = "index-missing"
-        elif _is_transaction_index_corrupt(files, base):
-            reasons[base] = "transaction-index-corrupt"
-        elif is_recovered_anyway:
-            reasons[base] = "not-flushed"
-        elif following is None and not (clean and trusting) and not _is_closed(files, base):
-            reasons[base] = "not-closed"
-    return reasons
-
-
-def _is_transaction_index_corrupt(files: SegmentFiles, base_offset: int) -> bool:
-    """Return whether a transaction ended before the segment begins (``TransactionIndex.sanityCheck``); nothing else is
-    checked. Raises :class:`UnreadableError` for an entry of an unknown version, unless Kafka would not come to it."""
-    if not files.has(base_offset, "transaction-index"):
-        return False
-    path, entry = str(files.path(base_offset, "transaction-index")), layouts.TRANSACTION_INDEX_ENTRY
-    with Location(path).open() as file:
-        data = file.read(0, file.size)
-    entries = data[: len(data) - len(data) % entry.itemsize].view(entry)
-    is_before, is_unknown = entries["last_offset"] < base_offset, has_unknown_version(entries)
-    if not (is_before | is_unknown).any():
-        return False
-    at = int(np.argmax(is_before | is_unknown))
-    if not is_before[at] or is_unknown[at]:
-        version = int(entries["version"][at])
-        raise UnreadableError(path, f"entry {at} is of version {version}; Kafka refuses to load this log")
-    return True
-
-
-def _is_closed(files: SegmentFiles, base_offset: int) -> bool:
-    """Return whether what is appended to a segment will be found after its present batches."""
-    findings: list[Finding] = []
-    state, _ = describe_segment(files, base_offset, findings.append)
-    return not findings and state.size == files.path(base_offset, "log").stat().st_size
 
 
 def _recover(

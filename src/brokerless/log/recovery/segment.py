@@ -89,7 +89,7 @@ def recover_segment(
         time_index, layouts.TIME_INDEX_ENTRY, 0
     ):
         text = "offsets do not grow from one index entry to the next: recovery drops the whole segment"
-        stop = Finding("error", Kind.OFFSET_NOT_INCREASING, file.path, position=0, offset=base_offset, message=text)
+        stop = Kind.OFFSET_NOT_INCREASING.at(file.path, text, position=0, offset=base_offset)
         return SegmentRecovery(
             file.size,
             SegmentState(base_offset),
@@ -181,14 +181,7 @@ def _followed(
     if update.refused is not None:
         row = update.refused.row
         position = chunk.base + int(batches.positions[row])
-        finding = Finding(
-            "error",
-            Kind.RECOVERY_STOPS,
-            path,
-            position=position,
-            offset=update.refused.offset,
-            message=update.refused.message,
-        )
+        finding = Kind.RECOVERY_STOPS.at(path, update.refused.message, position=position, offset=update.refused.offset)
         if update.refused.exception not in ("InvalidRecordException", "CorruptRecordException"):
             raise UnreadableError("", f"{finding}; Kafka refuses to load this log")
         # Kafka has counted the batch by then: it stays, and what follows goes.
@@ -216,15 +209,8 @@ def _valid_part(chunk: Chunk, base_offset: int | None, path: str, stops: list[Fi
             "an offset that is too far from the segment's base offset for its indexes; Kafka refuses to load this log"
         )
         expected = f"{base_offset} to {base_offset + MAX_INT32}"
-        finding = Finding(
-            "error",
-            Kind.OFFSET_OVERFLOW,
-            path,
-            position=int(intact.positions[row]),
-            offset=offset,
-            message=text,
-            expected=expected,
-            found=str(offset),
+        finding = Kind.OFFSET_OVERFLOW.at(
+            path, text, position=int(intact.positions[row]), offset=offset, expected=expected, found=str(offset)
         )
         if relative[row] < 0:
             raise UnreadableError("", str(finding))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from brokerless.log import names
 from brokerless.log.recovery.segment import check_split, follow_parts
 from brokerless.log.segment import ignore, scan
 from brokerless.log.storage.location import Location
+from brokerless.log.storage.own_files import open_own
 
 _BLOCK = 8 << 20
 _KINDS: tuple[names.SegmentFileKind, ...] = ("log", "offset-index", "time-index", "transaction-index")
@@ -28,7 +30,8 @@ def split_segment(directory: Path, base_offset: int) -> None:
             follow_parts(parts, chunk)
             end = chunk.base + int(chunk.batches.ends[-1])
         for (base, start), (_, after) in pairwise([*parts, (0, end)]):
-            with (directory / f"{base:020}.part").open("xb") as part:
+            created = open_own(directory / f"{base:020}.part", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            with os.fdopen(created, "wb") as part:
                 while start < after:
                     block = file.read(start, min(_BLOCK, after - start))
                     part.write(block.data)

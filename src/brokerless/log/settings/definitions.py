@@ -2,14 +2,14 @@
 
 ``definitions.json`` is written by ``scripts/generate_setting_definitions.py`` from ``LogConfig`` and ``KafkaConfig``.
 A broker parses the settings of every topic in the cluster's metadata while it starts (``LogManager``), and ends at a
-value that it refuses. Source: ``ConfigDef`` (``parseType``, ``Range``, ``ValidString``, ``ValidList``; 3.9.1, 4.4.0).
+value that it refuses. Source: ``ConfigDef`` (``parseType``, ``Range``, ``ValidString``, ``ValidList``; 3.9 to 4.4).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -22,22 +22,42 @@ Definition = Mapping[str, Any]
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?[dDfF]?")
+_VERSION = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){1,2}")
 _LARGEST = {"SHORT": (1 << 15) - 1, "INT": MAX_INT32, "LONG": MAX_INT64}
 
 
 @cache
-def _definitions() -> Mapping[str, Mapping[Kind, Mapping[str, Definition]]]:
+def _file() -> Mapping[str, Any]:
     return json.loads(Path(__file__).with_name("definitions.json").read_bytes())
 
 
+@cache
+def _definitions(version: str) -> Mapping[Kind, Mapping[str, Definition]]:
+    """Return those of a version: in the file they are by the version that changed them."""
+    known = versions()[: versions().index(version) + 1]
+    found: dict[Kind, dict[str, Definition]] = {"topic": {}, "broker": {}, "group": {}}
+    for kind, definitions in found.items():
+        for name, changes in _file()[kind].items():
+            of_version = next((changes[each] for each in reversed(known) if each in changes), None)
+            if of_version is not None:
+                definitions[name] = of_version
+    return found
+
+
 def versions() -> tuple[str, ...]:
-    """The versions of Kafka whose definitions are known, oldest first."""
-    return tuple(_definitions())
+    """The versions of Kafka whose rules are known, oldest first: of each minor one the newest that was tried."""
+    return tuple(_file()["versions"])
+
+
+def is_since(version: str, since: str) -> bool:
+    """Return whether one of these versions is another one, or newer."""
+    known = versions()
+    return known.index(version) >= known.index(since)
 
 
 def settings_of(kind: Kind, version: str) -> Mapping[str, Definition]:
     """All settings of a kind that a version has, by name: their types, bounds, words and defaults, as in the file."""
-    return _definitions()[version].get(kind, {})
+    return _definitions(version)[kind]
 
 
 def synonyms_of(kind: Kind, name: str) -> tuple[str, ...]:
@@ -52,24 +72,54 @@ def synonyms_of(kind: Kind, name: str) -> tuple[str, ...]:
 def find_version(text: str) -> str:
     """``4.4`` or ``4.4.0`` -> ``4.4.0``. Raises :class:`UsageError` for a version that is not known."""
     for version in versions():
-        if text in (version, version.rpartition(".")[0]):
+        if text in (version, minor_of(version)):
             return version
-    raise UsageError(f"settings of Kafka {text!r} are not known; known are {', '.join(versions())}")
+    known = ", ".join(f"{minor_of(each)} ({each})" for each in versions())
+    raise UsageError(f"the rules of Kafka {text!r} are not known; known are {known}{_nearest(text)}")
+
+
+def _nearest(text: str) -> str:
+    """Return what to ask for instead of a version that is not known; nothing for what is no version."""
+    if not _VERSION.fullmatch(text):
+        return ""
+    by_minor = {tuple(map(int, minor_of(each).split("."))): minor_of(each) for each in versions()}
+    asked = tuple(map(int, text.split(".")[:2]))
+    if asked < min(by_minor):
+        oldest = by_minor[min(by_minor)]
+        return f". Starts of older ones were not recorded: {oldest} says what an upgrade to it makes of the directory"
+    return f"; the nearest is {by_minor[max(each for each in by_minor if each <= asked)]}"
+
+
+def minor_of(version: str) -> str:
+    """``4.4.0`` -> ``4.4``."""
+    return version.rpartition(".")[0]
+
+
+def describe_versions(some: Collection[str]) -> str:
+    """Return versions for people, oldest first, those that follow each other as one: ``3.9 and 4.1 to 4.4``."""
+    runs: list[list[str]] = []
+    for before, version in zip([None, *versions()], versions(), strict=False):
+        if version in some and before in some:
+            runs[-1].append(minor_of(version))
+        elif version in some:
+            runs.append([minor_of(version)])
+    texts = [text for each in runs for text in (each if len(each) < 3 else [f"{each[0]} to {each[-1]}"])]
+    return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
 
 
 def is_defined(kind: Kind, name: str, version: str) -> bool:
     """Return whether a version has a setting of this name; a broker passes over those that it has not."""
-    return name in _definitions()[version][kind]
+    return name in _definitions(version)[kind]
 
 
 def is_password(name: str) -> bool:
     """Return whether any version has a broker's setting of this name as a password."""
-    return any(each["broker"].get(name, {}).get("type") == "PASSWORD" for each in _definitions().values())
+    return any(settings_of("broker", each).get(name, {}).get("type") == "PASSWORD" for each in versions())
 
 
 def refusal(kind: Kind, name: str, value: str, version: str) -> str | None:
     """Return why a version of Kafka does not take a value; None if it does, or has no such setting."""
-    definition = _definitions()[version][kind].get(name)
+    definition = _definitions(version)[kind].get(name)
     if definition is None:
         return None
     text, type_ = value.strip(), definition["type"]

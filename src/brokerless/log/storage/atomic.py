@@ -1,7 +1,8 @@
 """Writes small local files atomically: after a crash there is either the old one or the new one.
 
 As Kafka does it: the new file is written beside the old one as ``NAME.tmp``, synced, and renamed; then the directory is
-synced, without which the new name could be lost. Local paths only; no link is followed (:mod:`own_files`).
+synced, without which the new name could be lost. It has the owner, the group and the mode of the old one. Local paths
+only; no link is followed (:mod:`own_files`).
 
 Sources: ``CheckpointFile``, ``PartitionMetadataFile`` and ``Utils.atomicMoveWithFallback`` (4.1.1).
 """
@@ -14,7 +15,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import BinaryIO
 
-from brokerless.log.storage.own_files import create, open_directory, sync, sync_path
+from brokerless.log.storage.own_files import create, give_as, open_directory, sync, sync_path
 
 SUFFIX = ".tmp"
 """What Kafka adds to the name of a file that is not complete yet; one that remains is replaced by the next attempt."""
@@ -49,9 +50,14 @@ def replacing(path: str | Path) -> Generator[BinaryIO]:
 @contextlib.contextmanager
 def _replacing_in(directory: int, path: Path) -> Generator[BinaryIO]:
     beside = path.name + SUFFIX
-    descriptor = create(directory, path.with_name(beside))
+    try:
+        descriptor = create(directory, path.with_name(beside))
+    except OSError as error:
+        error.filename = str(path)  # its name for the meantime means nothing to people
+        raise
     try:
         with os.fdopen(descriptor, "wb") as file:
+            give_as(descriptor, directory, path)
             yield file
             file.flush()
             sync(file.fileno())

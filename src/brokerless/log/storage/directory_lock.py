@@ -20,9 +20,9 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
-from brokerless.errors import UnwritableError, UsageError
+from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.log import names
-from brokerless.log.storage.atomic import sync_directory, write_file
+from brokerless.log.storage.atomic import SUFFIX, rename, write_file
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import open_own, read_own
 
@@ -72,8 +72,8 @@ def lock_directory(path: str | Path, *, exclusive: bool) -> Generator[DirectoryL
             lock.holders -= 1
             if not lock.holders:
                 try:
-                    if lock.mark is not None:
-                        write_file(Path(name) / names.CLEAN_SHUTDOWN, lock.mark)
+                    if lock.exclusive:
+                        _put_mark_back(Path(name), lock.mark)
                 finally:
                     del _locks[name]
                     os.close(lock.descriptor)
@@ -148,9 +148,12 @@ def clean_mark_removed(path: Path, lock: DirectoryLock) -> Generator[bool]:
         return
     _take_mark_away(path, lock)
     mark, lock.mark = lock.mark, None
-    yield mark is not None
-    if mark is not None:
-        write_file(path / names.CLEAN_SHUTDOWN, mark)
+    try:
+        yield mark is not None
+    except BaseException:
+        _put_mark_back(path, None)
+        raise
+    _put_mark_back(path, mark)
 
 
 def mark_unclean(lock: DirectoryLock) -> None:
@@ -187,11 +190,28 @@ def _take_mark_away(directory: Path, lock: DirectoryLock) -> None:
     mark = directory / names.CLEAN_SHUTDOWN
     if os.path.lexists(mark):
         lock.mark = read_own(Location(str(mark)), _MARK_LIMIT)
-        mark.unlink()
-        sync_directory(directory)
+        rename(mark, _aside(directory))  # back is a name alone, for which a full disk has space
     elif not has_partitions(directory):
         lock.mark = NO_BROKER
     lock.was_clean = lock.mark is not None
+
+
+def _put_mark_back(directory: Path, mark: bytes | None) -> None:
+    """Gives the directory its mark again; None for none. One that a killed run left aside means nothing: a broker may
+    have run since."""
+    aside = _aside(directory)
+    if mark is not None:
+        with contextlib.suppress(OSError, UnreadableError):
+            if read_own(Location(str(aside)), _MARK_LIMIT) == mark:
+                rename(aside, directory / names.CLEAN_SHUTDOWN)
+                return
+        write_file(directory / names.CLEAN_SHUTDOWN, mark)
+    with contextlib.suppress(OSError):
+        aside.unlink()
+
+
+def _aside(directory: Path) -> Path:
+    return directory / (names.CLEAN_SHUTDOWN + SUFFIX)
 
 
 def _lock(name: str, descriptor: int, exclusive: bool) -> None:

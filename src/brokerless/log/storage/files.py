@@ -13,10 +13,11 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from brokerless.errors import UnreadableError
-from brokerless.findings import Finding
+from brokerless.errors import OutOfFilesError, UnreadableError
+from brokerless.findings import Finding, Kind
 
 if TYPE_CHECKING:  # NumPy takes most of the time of `--help`, which reads no file
     import numpy as np
@@ -33,6 +34,11 @@ _EXTENTS = 64
 _BEFORE, _NEAR, _KEPT = 1 << 16, 1 << 18, 16
 """Bytes before a small range and in all that are requested with it of an object store, and how many of these are kept:
 batches that an index knows are read one after the other."""
+_OUT_OF_FILES = {
+    errno.EMFILE: "this process has as many files open as it may (ulimit -n); raise the limit, or do less at a time",
+    errno.ENFILE: "the system has as many files open as it may (sysctl fs.file-max); try again when it has fewer",
+}
+_MOST_CAUSES = 10
 _PAGE = 4096
 """Bytes of a page. What is read lies in its pages as in those of the file: to 16 bytes further on, where large arrays
 begin, a processor copies at half the speed, as it compares the lowest twelve bits of addresses to see overlaps."""
@@ -354,13 +360,61 @@ def _check_range(path: str, position: int, length: int) -> None:
 
 @contextmanager
 def unreadable(path: str, *errors: type[Exception]) -> Generator[None]:
-    """Turns what a storage raises into one error that says which path it was."""
+    """Turns what a storage raises into one error that says which path it was: :class:`UnreadableError`, or
+    :class:`OutOfFilesError` where that says nothing about the file."""
     try:
         yield
-    except UnreadableError:
+    except (UnreadableError, OutOfFilesError):
         raise
     except errors as error:
-        raise UnreadableError(path, _reason(error)) from error
+        raise unreadable_error(path, error) from error
+
+
+def unreadable_error(path: str, error: Exception) -> UnreadableError | OutOfFilesError:
+    """Return what an error of the system, or of a library that reads a URL, means for a path that was to be read."""
+    if (reason := out_of_files(error)) is not None:
+        return OutOfFilesError(path, reason)
+    if isinstance(error, PermissionError):
+        return UnreadableError(path, _without_permission(path, error), Kind.PERMISSION_DENIED)
+    return UnreadableError(path, _reason(error))
+
+
+def limit_exceeded(path: str, text: str, size: int, limit: int, position: int | None = None) -> Finding:
+    """Return the finding about what is larger than the limit (bytes) that protects memory, and was not read."""
+    return Kind.LIMIT_EXCEEDED.at(
+        path, text, position=position, expected=f"at most {limit} bytes", found=f"{size} bytes"
+    )
+
+
+def _without_permission(path: str, error: PermissionError) -> str:
+    """Return who may read a file or directory: whoever it belongs to, if this user may at least see that."""
+    if "://" in path:
+        return f"no permission: {error}; use credentials that may read this"
+    with suppress(OSError):
+        owner = Path(path).stat().st_uid
+        if owner != os.geteuid():
+            return f"no permission for {user_name(os.geteuid())}; run this as the broker's user, {user_name(owner)}"
+    return "no permission; run this as the broker's user"
+
+
+def user_name(user: int) -> str:
+    """Return a user's name and ID, as far as this machine knows them."""
+    import pwd
+
+    try:
+        return f"{pwd.getpwuid(user).pw_name} (user ID {user})"
+    except KeyError:
+        return f"user ID {user}"
+
+
+def out_of_files(error: BaseException | None) -> str | None:
+    """Return why no file could be opened where as many are open as may be, here or in the library that was called; None
+    for any other error."""
+    for _ in range(_MOST_CAUSES):
+        if isinstance(error, OSError) and error.errno in _OUT_OF_FILES:
+            return _OUT_OF_FILES[error.errno]
+        error = None if error is None else error.__cause__ or error.__context__
+    return None
 
 
 def _reason(error: Exception) -> str:
@@ -371,8 +425,6 @@ def _reason(error: Exception) -> str:
             return "this is a directory; give a file in it"
         case NotADirectoryError():
             return "this is not a directory"
-        case PermissionError():
-            return "Permission denied"
         case OSError(strerror=str() as text) if text:
             return text
         case _:

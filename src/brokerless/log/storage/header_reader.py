@@ -14,7 +14,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import UnreadableError
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.batch_scan import (
@@ -25,7 +24,7 @@ from brokerless.format.read.batch_scan import (
     scan_batches,
     scan_in_python,
 )
-from brokerless.log.storage.files import LocalFile
+from brokerless.log.storage.files import LocalFile, unreadable_error
 
 _HEADER_SIZE = layouts.BATCH_V2_SIZE
 _MOST = 1 << 14
@@ -99,7 +98,7 @@ def headers_by_reads(file: LocalFile, start: int, until: int, end: int) -> tuple
     try:
         positions, heads, stopped_at, stop = read(file.descriptor, start, until, end)
     except OSError as error:
-        raise UnreadableError(file.path, str(error.strerror)) from error
+        raise unreadable_error(file.path, error) from error
     positions -= start
     return BatchScan(positions, stopped_at - start, stop), Batches(
         positions, heads.reshape(-1, _HEADER_SIZE), end - start

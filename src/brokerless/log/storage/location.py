@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from brokerless.errors import UnreadableError
+from brokerless.errors import UnreadableError, install_command
 from brokerless.log.storage import paths
 from brokerless.log.storage.files import File, LocalFile, RemoteFile, unreadable
 from brokerless.log.storage.side_by_side import REQUESTS
@@ -132,6 +132,18 @@ class Location:
     def local(self) -> Path:
         """The path of one that is not remote."""
         return Path(paths.local(self.path))
+
+    @property
+    def nearest(self) -> str:
+        """``; did you mean orders-2?`` of a local path that is not there, to be written after a message."""
+        from difflib import get_close_matches  # which no right path needs
+
+        above = None if self.is_remote else self.local.parent
+        with suppress(OSError):
+            known = [] if above is None else [each.name for each in above.iterdir()]
+            if above is not None and (near := get_close_matches(self.name, known, 1)):
+                return f"; did you mean {os.fspath(above / near[0])}?"
+        return ""
 
     def open(self) -> File:
         """Opens a file for reading; the caller closes it.
@@ -264,7 +276,12 @@ class Location:
             if self.path.startswith(("s3://", "s3a://")):  # botocore has 10 connections otherwise
                 own = {"max_pool_connections": REQUESTS, **(options.get("config_kwargs") or {})}
                 options["config_kwargs"] = own
-        return core.url_to_fs(self.path, **options)
+        try:
+            return core.url_to_fs(self.path, **options)
+        except ImportError as error:
+            if self.path.startswith(("s3://", "s3a://")):
+                raise ImportError(f"S3 needs s3fs: {install_command('s3')}") from error
+            raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,12 @@
-"""Opens, creates and removes brokerless's own files without following symbolic links.
+"""Opens, creates and removes files in directories of others: no link is followed, and the owner stays the owner.
 
 What lies in a directory may be from anybody, and a link under one of our names would lead a write, or a removal, out of
 it. So a name is opened relative to a descriptor of its directory, with ``O_NOFOLLOW``, and a new file with ``O_EXCL``.
 Only the path that the user gives may have links in it. Local paths only.
+
+A log directory is its broker's, which runs as a user of its own. A new file or directory gets the owner, the group and
+the mode of the directory that it is in (:func:`_move_in`), whoever writes it and whatever its umask; a file that
+replaces another one gets those of that one. Where the system refuses that, nothing is written.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from pathlib import Path
 from brokerless.errors import UnreadableError, UnwritableError
 from brokerless.log import names
 from brokerless.log.storage import paths
+from brokerless.log.storage.files import unreadable_error, user_name
 from brokerless.log.storage.location import Location
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -85,13 +90,96 @@ def make_directory(path: str | Path) -> None:
     is in it would be lost with it. Raises OSError."""
     own = Path(path)
     lacking = [each for each in (own, *own.parents) if not os.path.lexists(each)]
-    own.mkdir(parents=True, exist_ok=True)
     for each in reversed(lacking):
-        descriptor = os.open(each.parent, _DIRECTORY)
+        with open_directory(each.parent) as above, suppress(FileExistsError):
+            # The user's umask decides about who may read it: nobody says that the directory above is a broker's.
+            _make_in(above, each, with_mode=False)
+            sync(above)
+    own.mkdir(exist_ok=True)
+
+
+def make_inner_directory(path: str | Path) -> None:
+    """Makes a directory in one that is there, with the same owner, group and mode. Raises OSError, and
+    :class:`UnwritableError` where the owner cannot be the same."""
+    with open_directory(Path(path).parent) as above:
+        _make_in(above, Path(path))
+
+
+def _make_in(above: int, path: Path, *, with_mode: bool = True) -> None:
+    try:
+        os.mkdir(path.name, dir_fd=above)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+    try:
+        descriptor = _open_inner(above, path.name, path)
         try:
-            sync(descriptor)
+            _move_in(descriptor, above, path, with_mode=with_mode)
         finally:
             os.close(descriptor)
+    except BaseException:
+        os.rmdir(path.name, dir_fd=above)
+        raise
+
+
+def _move_in(descriptor: int, directory: int, path: Path, *, with_mode: bool = True) -> None:
+    """Gives a new file or directory the owner, the group and the mode of what is in its directory."""
+    above = os.fstat(directory)
+    if above.st_mode & stat.S_ISVTX:  # such as /tmp, which is nobody's
+        return
+    owner, group = above.st_uid, above.st_gid
+    if owner == 0:  # a volume that was mounted for a broker: who wrote its first file?
+        with suppress(OSError):
+            first = os.stat(names.META_PROPERTIES, dir_fd=directory, follow_symlinks=False)
+            owner, group = first.st_uid, first.st_gid
+        if owner == 0 and os.geteuid() != 0:
+            owner, group = -1, -1
+    mode = None
+    if with_mode:
+        is_directory = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        mode = above.st_mode & 0o755 | 0o700 if is_directory else above.st_mode & 0o644 | 0o600
+    _give(descriptor, path, owner=owner, group=group, mode=mode)
+
+
+def give_to_owner(path: str | Path) -> None:
+    """Give a file or directory that a library made the owner, the group and the mode of the directory that it is in.
+    Raises OSError, and :class:`UnwritableError` where the owner cannot be the same."""
+    path = Path(path)
+    with open_directory(path.parent) as above:
+        descriptor = os.open(path.name, os.O_RDONLY | _FILE, dir_fd=above)
+        try:
+            _move_in(descriptor, above, path)
+        finally:
+            os.close(descriptor)
+
+
+def give_as(descriptor: int, directory: int, path: Path) -> None:
+    """Give a file that is to replace ``path`` its owner, group and mode. Raises :class:`UnwritableError` where it
+    cannot have the same owner; nothing is done where there is no such file."""
+    with suppress(FileNotFoundError):
+        found = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
+        if stat.S_ISREG(found.st_mode):
+            mode = stat.S_IMODE(found.st_mode) & 0o777
+            _give(descriptor, path, owner=found.st_uid, group=found.st_gid, mode=mode)
+
+
+def _give(descriptor: int, path: Path, *, owner: int, group: int, mode: int | None) -> None:
+    """``owner`` and ``group``: -1 for those that it has."""
+    found = os.fstat(descriptor)
+    if owner not in (-1, found.st_uid) or group not in (-1, found.st_gid):
+        try:
+            os.fchown(descriptor, owner, group)
+        except PermissionError as error:
+            if owner != found.st_uid:  # a group alone is no reason: the owner can open it
+                raise UnwritableError(f"{path}: {_foreign(owner)}") from error
+    if mode is not None and stat.S_IMODE(found.st_mode) & 0o777 != mode:
+        os.fchmod(descriptor, mode | found.st_mode & stat.S_ISGID)
+
+
+def _foreign(owner: int) -> str:
+    """Return why a file cannot be written for another user."""
+    text = f"files here are those of {user_name(owner)}, who could not open what {user_name(os.geteuid())} writes"
+    return f"{text}; run this as that user, or as root. Nothing was written"
 
 
 @contextmanager
@@ -108,7 +196,7 @@ def open_directory(root: str | Path, *inner: str, make: bool = False) -> Generat
             path /= name
             if make:
                 with suppress(FileExistsError):
-                    os.mkdir(name, dir_fd=descriptor)
+                    _make_in(descriptor, path)
                     sync(descriptor)
             following = _open_inner(descriptor, name, path)
             os.close(descriptor)
@@ -126,6 +214,7 @@ def _open_inner(directory: int, name: str, path: Path) -> int:
             raise UnwritableError(f"{path}: {_LINK}") from error
         if error.errno == errno.ENOTDIR:
             raise UnwritableError(f"{path}: this is not a directory; move it away") from error
+        error.filename = str(path)
         raise
 
 
@@ -140,6 +229,11 @@ def open_own(path: str | Path, flags: int) -> int:
 
 
 def _open_regular(directory: int, path: Path, flags: int) -> int:
+    if flags & os.O_CREAT:
+        with suppress(FileExistsError):
+            return _create(directory, path, flags)
+        if flags & os.O_EXCL:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     try:
         descriptor = os.open(path.name, flags | _FILE, 0o644, dir_fd=directory)
     except OSError as error:
@@ -152,6 +246,21 @@ def _open_regular(directory: int, path: Path, flags: int) -> int:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise UnwritableError(f"{path}: {_OTHER}")
+    return descriptor
+
+
+def _create(directory: int, path: Path, flags: int) -> int:
+    try:
+        descriptor = os.open(path.name, flags | os.O_EXCL | _FILE, 0o644, dir_fd=directory)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+    try:
+        _move_in(descriptor, directory, path)
+    except BaseException:
+        os.close(descriptor)
+        os.unlink(path.name, dir_fd=directory)
+        raise
     return descriptor
 
 
@@ -177,10 +286,8 @@ def read_own(location: Location, limit: int) -> bytes:
         descriptor = open_own(paths.local(location.path), os.O_RDONLY)
     except UnwritableError as error:
         raise UnreadableError("", str(error)) from error
-    except FileNotFoundError as error:
-        raise UnreadableError(location.path, "there is no such file or directory") from error
     except (OSError, ValueError) as error:
-        raise UnreadableError(location.path, str(getattr(error, "strerror", None) or error)) from error
+        raise unreadable_error(location.path, error) from error
     with os.fdopen(descriptor, "rb") as file:
         size = os.fstat(descriptor).st_size
         if size <= limit:

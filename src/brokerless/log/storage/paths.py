@@ -19,7 +19,10 @@ from urllib.parse import parse_qsl, unquote
 StorageOptions = Mapping[str, Any]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
-_FILE_URL = re.compile(r"file:(//)?(?=/)")
+_FILE_URL = re.compile(r"file:(//(localhost)?)?(?=/)")
+_NAMES_OF_STORES = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs"}
+"""What else Hadoop's file systems call the store that a URL is of."""
+_HOSTS = re.compile(r"(abfs://[^/@]+)@[^/]+|(oss://[^/.]+)\.[^/]+")
 _LIST_TRIES = 20
 """How often a directory is listed again, each time because a file went meanwhile."""
 
@@ -134,6 +137,17 @@ def is_remote(path: str) -> bool:
 def local(path: str) -> str:
     """A path of this machine as its system knows it: without ``file:``."""
     return _FILE_URL.sub("", path, count=1)
+
+
+def same_place(path: str) -> str:
+    """One text for all forms in which engines write a place: ``file:/``, ``file:///``, and plain paths; stores of
+    objects under each of their schemes, with the host of an account or without. To compare, not to open."""
+    if not is_remote(path):
+        return os.path.normpath(local(path))
+    scheme, mark, rest = path.partition("://")
+    return _HOSTS.sub(
+        lambda found: found[1] or found[2], f"{_NAMES_OF_STORES.get(scheme, scheme)}{mark}{rest}", count=1
+    )
 
 
 def full_path(path: str) -> str:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from brokerless.errors import UnreadableError, UnwritableError
 from brokerless.log.storage import paths
+from brokerless.log.storage.files import user_name
+
+NEXT = "run this as a user who may, or name another directory"
+AGAIN = {
+    errno.ENOSPC: "make room on this disk, and do this again",
+    errno.EDQUOT: "remove what counts for this quota, and do this again",
+    errno.EIO: "see the system's log (dmesg), and do this again when the disk works",
+}
+"""What to do about errors that have nothing to do with the path: the same call again ends what this one began."""
 
 
 @contextmanager
@@ -17,18 +27,52 @@ def unwritable(path: object) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise UnwritableError(f"{error.filename or path}: {error.strerror or error}") from error
+        raise UnwritableError(reason_of(error, path)) from error
+
+
+def reason_of(error: OSError, path: object = None) -> str:
+    """Return what the system refused, of which path (the error's own, else ``path``), and what to do. Where this user
+    may not write, the directory that it is about, and whose it is."""
+    own = path if error.filename is None else error.filename
+    text = error.strerror or str(error)
+    if error.errno in AGAIN:
+        text = f"{text}: {AGAIN[error.errno]}"
+    if own is None:
+        return text
+    named = os.fsdecode(own) if isinstance(own, bytes) else str(own)
+    if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS) or paths.is_remote(named):
+        return f"{named}: {text}"
+    refusing = next((each for each in (Path(named), *Path(named).parents) if os.path.lexists(each)), Path(named))
+    if error.errno == errno.EROFS:
+        return f"{named}: {text}: nothing can be written into {refusing}; name another directory"
+    what = f"into {refusing}" if refusing.is_dir() else f"to {refusing}"
+    if refusing.is_file() and not _may_write(refusing.parent):
+        refusing, what = refusing.parent, f"into {refusing.parent}"
+    with suppress(OSError):
+        owner = refusing.stat().st_uid
+        if owner != os.geteuid():
+            what = f"{what}, {'a directory' if refusing.is_dir() else 'a file'} of {user_name(owner)}"
+    return f"{named}: {text}: {user_name(os.geteuid())} may not write {what}; {NEXT}"
+
+
+def _may_write(directory: Path) -> bool:
+    own = os.access in os.supports_effective_ids
+    return os.access(directory, os.W_OK | os.X_OK, effective_ids=own)
 
 
 def refuse_directory(path: str | os.PathLike[str], advice: str) -> None:
-    """Raise :class:`UnwritableError` for a directory where a file is to be written, and for a file in none, before
-    there is anything to write. ``advice``: what to name."""
+    """Raise :class:`UnwritableError` for a directory where a file is to be written, and for a file in none, or in one
+    where this user may not write, before there is anything to write. ``advice``: what to name."""
     if not os.fspath(path):
         raise UnwritableError(f"an empty text names no file; name {advice}")
     if Path(path).is_dir():
         raise UnwritableError(f"{os.fspath(path)}: this is a directory; name {advice}")
     if not Path(path).parent.is_dir():
         raise UnwritableError(f"{os.fspath(path)}: there is no directory {Path(path).parent}; make it, or name another")
+    if not _may_write(Path(path).parent):
+        is_read_only = bool(os.statvfs(Path(path).parent).f_flag & os.ST_RDONLY)
+        number = errno.EROFS if is_read_only else errno.EACCES
+        raise UnwritableError(reason_of(OSError(number, os.strerror(number)), path))
 
 
 @contextmanager
@@ -38,7 +82,11 @@ def storage_errors(path: str) -> Generator[None]:
         yield
     except (UnwritableError, UnreadableError):
         raise
-    except (OSError, ValueError, ImportError) as error:
+    except OSError as error:
+        raise UnwritableError(
+            f"{path}: {_reason(error)}" if paths.is_remote(path) else reason_of(error, path)
+        ) from error
+    except (ValueError, ImportError) as error:
         raise UnwritableError(f"{path}: {_reason(error)}") from error
     except Exception as error:
         if not paths.is_remote(path):

@@ -25,6 +25,7 @@ from brokerless.log.tiered.layout import Layout
 from brokerless.log.tiered.lineage import Epochs, parse_lineage, read_lineage
 from brokerless.log.tiered.manifest import LIMIT, Manifest, parse_manifest
 from brokerless.log.tiered.object_names import ObjectKind, PartitionName
+from brokerless.log.tiered.remote_history import Held, InBucket, Standing, is_read_alone, standing_of, verdict_of
 from brokerless.log.tiered.segment_log import check_ends, read_index
 from brokerless.log.tiered.segments import (
     RemoteLog,
@@ -34,6 +35,7 @@ from brokerless.log.tiered.segments import (
     choose,
     graded_damage,
     have_same_log,
+    manifest_invalid,
     needs_lineage,
     newest,
     place_of,
@@ -185,9 +187,7 @@ class Bucket:
                     text, named, others = wrong
                     kind = Kind.REMOTE_MANIFEST_INVALID
                     findings.append(
-                        Finding(
-                            "error", kind, entry.path, offset=start_offset, message=text, expected=named, found=others
-                        )
+                        kind.at(entry.path, text, severity="error", offset=start_offset, expected=named, found=others)
                     )
                     continue
                 manifest = found
@@ -338,9 +338,9 @@ def _load_manifest(entry: DirectoryEntry) -> Manifest | Finding:
     try:
         return parse_manifest(_read(entry))
     except UnreadableError as error:
-        return Finding("error", Kind.UNREADABLE_FILE, entry.path, message=error.reason_for(entry.path))
+        return error.finding(entry.path)
     except WrongJsonError as error:
-        return Finding("error", Kind.REMOTE_MANIFEST_INVALID, entry.path, message=f"not read: {error}")
+        return manifest_invalid(entry.path, f"not read: {error}")
 
 
 def _read(entry: DirectoryEntry) -> bytes:
@@ -381,11 +381,15 @@ def _by_name(found: Iterable[Folder]) -> dict[str, Folder]:
         other = folders.get(each.directory)
         kept, left = (each, other) if other is None or _time(each) > _time(other) else (other, each)
         if left is not None:
-            text = f"not read: remote segments of another topic of this name, {left.name.topic_id}"
-            finding = Finding("warning", Kind.REMOTE_TOPIC_REPLACED, str(left.location), message=text)
-            kept.findings += [*left.findings, finding]
+            kept.findings += [*left.findings, of_another_topic(left)]
         folders[each.directory] = kept
     return dict(sorted(folders.items()))
+
+
+def of_another_topic(folder: Folder) -> Finding:
+    """Return the finding about remote segments that are not read, as the topic of this name is another one."""
+    text = f"not read: remote segments of another topic of this name, {folder.name.topic_id}"
+    return Kind.REMOTE_TOPIC_REPLACED.at(str(folder.location), text)
 
 
 def _time(folder: Folder) -> tuple[int, str]:
@@ -411,26 +415,19 @@ def _objects(entries: Iterable[DirectoryEntry]) -> Objects:
     return found
 
 
-_UNREAD: Mapping[str, tuple[Kind, str]] = {
-    "COPY_SEGMENT_STARTED": (
-        Kind.REMOTE_SEGMENT_UNFINISHED,
-        "not read: the metadata of brokers does not say that copying this remote segment was finished",
-    ),
-    "COPY_SEGMENT_FINISHED": (
-        Kind.REMOTE_SEGMENT_REPEATED,
-        "not read: by the metadata of brokers, a later copy has taken the place of this remote segment",
-    ),
+_UNREAD: Mapping[Standing, str] = {
+    Standing.STARTED: "the metadata of brokers does not say that copying this remote segment was finished",
+    Standing.REPLACED: "by the metadata of brokers, a later copy has taken the place of this remote segment",
+    Standing.DELETING: "by the metadata of brokers, the deletion of this remote segment began",
+    Standing.DELETED: "by the metadata of brokers, this remote segment is deleted",
 }
-
-
-_COPIES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED")
-"""States of unread segments that are copies of offsets which brokers read elsewhere."""
+"""Why a segment is not read."""
 
 
 def _needed_copies(folder: Folder, unread: Mapping[str, str]) -> set[str]:
     """The IDs of unread copies that are whole, while what brokers read does not have all of their offsets. Without
     manifests, offsets are not known but for the first one."""
-    copies = [key for key in folder.objects if unread.get(key[1]) in _COPIES]
+    copies = [key for key in folder.objects if key[1] in unread and is_read_alone(standing_of(unread[key[1]]))]
     if not copies:
         return set()
     load_manifests(folder, _manifests_of(folder))
@@ -461,7 +458,7 @@ def _with_copies(
     known: dict[int, list[RemoteSegment]] = {}
     counts = Counter(start for start, _ in (*folder.objects, *folder.left_out))
     for key in sorted((*folder.objects, *folder.left_out)):
-        is_copy = counts[key[0]] > 1 and unread.get(key[1], _COPIES[0]) in _COPIES
+        is_copy = counts[key[0]] > 1 and is_read_alone(standing_of(unread.get(key[1])))
         if is_copy and (whole := _whole(folder, key)) is not None:
             known.setdefault(key[0], []).append(whole)
     for each in known.values():
@@ -476,17 +473,18 @@ def _with_copies(
 
 
 def _leave_out(folder: Folder, unread: Mapping[str, str]) -> None:
-    """Take segments that brokers do not read out of a folder, with a finding for each; by :func:`_unfinished` those
-    without a manifest have one anyway. A whole copy stays where the one that brokers read is cut or has no log."""
+    """Take segments that brokers do not read out of a folder, with a finding for each. A whole copy
+    stays where the one that brokers read is cut or has no log."""
     needed = _needed_copies(folder, unread)
     for key in sorted(each for each in folder.objects if each[1] in unread):
-        objects, state = folder.objects[key], unread[key[1]]
-        if key[1] in needed or (not folder.name.is_plain and "rsm-manifest" not in objects):
+        objects, standing = folder.objects[key], standing_of(unread[key[1]])
+        if key[1] in needed:
             continue
-        text = f"not read: by the metadata of brokers, this remote segment is deleted ({state})"
-        kind, text = _UNREAD.get(state, (Kind.REMOTE_SEGMENT_DELETED, text))
+        verdict = verdict_of(standing, InBucket.WHOLE, Held.COPY)
         place = min(each.path for each in objects.values()) if "log" not in objects else objects["log"].path
-        folder.findings.append(Finding("info", kind, place, offset=key[0], message=text))
+        if verdict.kind is not None:
+            text = f"not read: {_UNREAD[standing]}"
+            folder.findings.append(verdict.kind.at(place, text, severity=verdict.severity, offset=key[0]))
         folder.left_out[key] = folder.objects.pop(key)
 
 
@@ -495,4 +493,4 @@ def _unfinished(start_offset: int, objects: Iterable[DirectoryEntry]) -> Finding
     size = sum(each.size or 0 for each in listed)
     there = " and ".join(each.name.rpartition(".")[2] for each in listed)
     text = f"not read: a remote segment without a manifest ({there}, {size} bytes), as an interrupted upload leaves it"
-    return Finding("info", Kind.REMOTE_SEGMENT_UNFINISHED, listed[0].path, offset=start_offset, message=text)
+    return Kind.REMOTE_SEGMENT_UNFINISHED.at(listed[0].path, text, severity="info", offset=start_offset)

@@ -163,9 +163,7 @@ class ChunkFile:
             named = f"chunk {first}" if first == last else f"chunks {first} to {last}"
             text = f"{named} (bytes {start} to {end - 1} of {self._file.path}) cannot be read: {run[0].reason}"
             position = first * self._manifest.chunks.chunk_size
-            self._findings.append(
-                Finding("error", Kind.REMOTE_CHUNK_INVALID, self._path, position=position, message=text)
-            )
+            self._findings.append(Kind.REMOTE_CHUNK_INVALID.at(self._path, text, position=position))
 
 
 def _decompress(stored: memoryview, memory: memoryview) -> str | None:

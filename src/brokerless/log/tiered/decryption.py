@@ -92,7 +92,7 @@ def decryptor(encryption: Encryption, keys: Mapping[str, bytes]) -> Decryptor:
     try:
         key = _unwrap(encryption.data_key, keys[encryption.key_id])
     except DecryptionError as error:
-        raise DecryptionError(f"key pair {encryption.key_id}: {error}") from None
+        raise DecryptionError(f"key pair {encryption.key_id} does not fit, as {error}") from None
     return Decryptor(key, encryption.aad)
 
 

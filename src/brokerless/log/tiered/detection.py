@@ -100,12 +100,12 @@ def unread_objects(location: Location, foreign: Sequence[DirectoryEntry], topics
     for each in directories:
         topic = object_names.topic_of_directory(each.name)
         if topic in known and _has_partitions(each.location):
-            found[topic] = Finding("warning", Kind.REMOTE_OBJECTS_UNREAD, each.path, message=text)
+            found[topic] = Kind.REMOTE_OBJECTS_UNREAD.at(each.path, text)
         elif topic is not None:
             others.append(each)
     if objects or (others and has_objects_below(location, others)):
         place = next((each.path for each in [*others, *foreign]), location.path)
-        found.setdefault(known[0], Finding("warning", Kind.REMOTE_OBJECTS_UNREAD, place, message=text))
+        found.setdefault(known[0], Kind.REMOTE_OBJECTS_UNREAD.at(place, text))
     return found
 
 

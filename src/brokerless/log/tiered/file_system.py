@@ -19,7 +19,7 @@ from brokerless.log import names
 from brokerless.log.names import SegmentFileKind
 from brokerless.log.storage.files import File, RemoteFile
 from brokerless.log.storage.location import DirectoryEntry, Location
-from brokerless.log.tiered.bucket import FRESH_S, Bucket, Folder
+from brokerless.log.tiered.bucket import FRESH_S, Bucket, Folder, of_another_topic
 from brokerless.log.tiered.decryption import KeyPairs
 from brokerless.log.tiered.detection import Place
 from brokerless.log.tiered.layout import parse_layout
@@ -180,9 +180,7 @@ class TieredFileSystem(AbstractFileSystem):
         its end. ``local``: the segments that it has; ``lineage``: the leader epochs of the local log."""
         folder = self._folder(_stripped(path))
         if topic_id is not None and folder.name.topic_id not in ("", topic_id):
-            text = f"not read: these remote segments are of another topic of this name, {folder.name.topic_id}"
-            finding = Finding("warning", Kind.REMOTE_TOPIC_REPLACED, str(folder.location), message=text)
-            return segments_beside(RemoteLog((), frozenset(), (finding,)), local)
+            return segments_beside(RemoteLog((), frozenset(), (of_another_topic(folder),)), local)
         known = self._bucket.log_within(folder, lineage)
         if not local or max((start for start, _ in folder.objects), default=-1) < local[-1].base_offset:
             return segments_beside(known, local)
@@ -201,7 +199,7 @@ class TieredFileSystem(AbstractFileSystem):
         if not after:
             return beside
         text = "not read: the bucket goes on after the end of the local log, which has other records before that"
-        finding = Finding("warning", Kind.REMOTE_AHEAD, after[0].log.path, offset=after[0].start_offset, message=text)
+        finding = Kind.REMOTE_AHEAD.at(after[0].log.path, text, severity="warning", offset=after[0].start_offset)
         return replace(beside, log=replace(beside.log, findings=(*beside.log.findings, finding)))
 
     def _open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> Any:

@@ -17,7 +17,7 @@ from brokerless.log.storage.files import File, RemoteFile
 from brokerless.log.tiered.chunk_file import ChunkFile
 from brokerless.log.tiered.decryption import DecryptionError, KeyPairs, decryptor
 from brokerless.log.tiered.manifest import IndexName
-from brokerless.log.tiered.segments import LocalSegment, RemoteSegment, place_of
+from brokerless.log.tiered.segments import LocalSegment, RemoteSegment, manifest_invalid, place_of
 
 _WINDOW = 16 << 20
 """Bytes of a log that are validated at a time; more only for a batch that is larger."""
@@ -45,7 +45,7 @@ def _open_one(segment: RemoteSegment, path: str, keys: KeyPairs) -> File:
         decrypt = None if manifest.encryption is None else decryptor(manifest.encryption, keys)
     except DecryptionError as error:
         file.close()
-        raise UnreadableError("", str(error)) from error  # the same for all that lack this key
+        raise UnreadableError("", str(error), Kind.REMOTE_KEY_MISSING) from error  # the same for all that lack it
     return RemoteFile(path, ChunkFile(path, file, manifest, decrypt=decrypt, size=segment.size), segment.size, None)
 
 
@@ -116,7 +116,7 @@ class CopiedLog:
     def _report(self, reason: str) -> None:
         text = f"this remote segment is damaged ({reason}); its copy {self._open[0][0].segment_id} is read"
         path, offset = self._segment.log.path, self._segment.start_offset
-        self._findings.append(Finding("warning", Kind.REMOTE_SEGMENT_DAMAGED, path, offset=offset, message=text))
+        self._findings.append(Kind.REMOTE_SEGMENT_DAMAGED.at(path, text, offset=offset))
 
     def take_findings(self) -> list[Finding]:
         """As of a file; what is wrong with copies that are not read is not among them."""
@@ -168,7 +168,7 @@ def read_index(segment: RemoteSegment, name: IndexName, keys: KeyPairs) -> bytes
     try:
         decrypt = decryptor(manifest.encryption, keys)
     except DecryptionError as error:
-        raise UnreadableError("", str(error)) from error
+        raise UnreadableError("", str(error), Kind.REMOTE_KEY_MISSING) from error
     try:
         return decrypt(data)
     except DecryptionError as error:
@@ -187,18 +187,8 @@ def check_ends(segments: list[RemoteSegment], keys: KeyPairs) -> tuple[list[Remo
         if end is not None and end != before.end_offset:
             ends[before.segment_id] = end
             text = "the manifest's endOffset is not the last one of the segment"
-            found = str(before.end_offset)
-            findings.append(
-                Finding(
-                    "error",
-                    Kind.REMOTE_MANIFEST_INVALID,
-                    before.objects["rsm-manifest"].path,
-                    offset=before.start_offset,
-                    message=text,
-                    expected=f"endOffset {end}",
-                    found=found,
-                )
-            )
+            path = before.objects["rsm-manifest"].path
+            findings.append(manifest_invalid(path, text, before.start_offset, (end, before.end_offset)))
     return [_with_end(each, ends.get(each.segment_id)) for each in segments], findings
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, zip_longest
 
+from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind, Severity
 from brokerless.log.storage.location import DirectoryEntry
@@ -15,6 +16,14 @@ from brokerless.log.tiered.chunk_file import readable_size
 from brokerless.log.tiered.lineage import Epochs, is_within_lineage
 from brokerless.log.tiered.manifest import Manifest
 from brokerless.log.tiered.object_names import ObjectKind
+from brokerless.log.tiered.remote_history import (
+    LEFT_OUT,
+    Held,
+    InBucket,
+    Standing,
+    is_deleted_first,
+    verdict_of,
+)
 from brokerless.offset_spans import Span, union, without
 
 _PAUSE_S = 0.2
@@ -251,7 +260,7 @@ def place_of(segment: RemoteSegment) -> tuple[int, int, bool, int, str]:
 
 def _finding(severity: Severity, kind: Kind, path: str, segment: RemoteSegment, text: str) -> Finding:
     place = segment.log.path
-    return Finding(severity, kind, place, offset=segment.start_offset, message=text)
+    return kind.at(place, text, severity=severity, offset=segment.start_offset)
 
 
 def check_segments(segments: Sequence[RemoteSegment]) -> list[Finding]:
@@ -281,7 +290,7 @@ def check_objects(segment: RemoteSegment) -> Iterator[Finding]:
         if "log" not in segment.objects:
             path = min(each.path for each in segment.objects.values()).rpartition(".")[0] + ".log"
             text = "the log of a remote segment is missing; there are other objects of it"
-            yield Finding("error", Kind.REMOTE_OBJECT_MISSING, path, offset=segment.start_offset, message=text)
+            yield object_missing(path, segment, text)
         return
     needed: dict[ObjectKind, int] = {"log": manifest.chunks.stored_size}
     needed["indexes"] = max((position + size for position, size in manifest.indexes.values()), default=0)
@@ -291,18 +300,29 @@ def check_objects(segment: RemoteSegment) -> Iterator[Finding]:
             if size:
                 path = segment.objects["rsm-manifest"].path.removesuffix("rsm-manifest") + kind
                 text = f"this object of a remote segment is missing; its manifest says that it has {size} bytes"
-                yield Finding("error", Kind.REMOTE_OBJECT_MISSING, path, offset=segment.start_offset, message=text)
+                yield object_missing(path, segment, text)
         elif entry.size is not None and entry.size != size:
             text = "an object of a remote segment has another size than its manifest says"
-            yield Finding(
-                "error",
-                Kind.REMOTE_OBJECT_SIZE,
+            yield Kind.REMOTE_OBJECT_SIZE.at(
                 entry.path,
+                text,
+                severity="error",
                 offset=segment.start_offset,
-                message=text,
                 expected=f"{size} bytes",
                 found=f"{entry.size} bytes",
             )
+
+
+def object_missing(path: str, segment: RemoteSegment, text: str) -> Finding:
+    """Return the finding about an object of a remote segment that is not there, or not as it was written."""
+    return Kind.REMOTE_OBJECT_MISSING.at(path, text, severity="error", offset=segment.start_offset)
+
+
+def manifest_invalid(path: str, text: str, offset: int | None = None, ends: tuple[int, int] | None = None) -> Finding:
+    """Return the finding about a manifest that is none, or is not its segment's. ``ends``: the last offset of the
+    segment, and that which the manifest has."""
+    expected, found = (None, None) if ends is None else (f"endOffset {ends[0]}", str(ends[1]))
+    return Kind.REMOTE_MANIFEST_INVALID.at(path, text, severity="error", offset=offset, expected=expected, found=found)
 
 
 def have_same_log(one: RemoteSegment, other: RemoteSegment) -> bool:
@@ -339,16 +359,34 @@ DAMAGED_SEGMENT = (
     Kind.REMOTE_SEGMENT_DAMAGED,
 )
 """What is wrong with a segment, where an intact copy may be read."""
-_LEFT_OUT = (Kind.REMOTE_SEGMENT_UNFINISHED, Kind.REMOTE_SEGMENT_REPEATED, Kind.REMOTE_SEGMENT_DELETED)
-"""Segments that are not read, as others have their offsets."""
 
 
-def graded_left_out(finding: Finding, log_start: int, read: Sequence[Span]) -> Finding:
-    """A segment that is not read is a warning where nothing else has its offsets, from the log start offset on: records
-    are missing then. ``read``: the offsets of what is read, in order. Of deleted segments only if the log begins before
-    them: brokers delete the first ones, and write their checkpoint of log start offsets later."""
+def graded_left_out(
+    finding: Finding, log_start: int, read: Sequence[Span], local: Sequence[Span] = (), own: Collection[str] = ()
+) -> Finding:
+    """Return what listing says of a segment as :mod:`brokerless.log.tiered.remote_history` has it, once it is known
+    what else is read: ``read`` are the spans of all that is, ``local`` those of the local log, ``own`` the paths of the
+    remote logs. Before ``log_start``, nothing is missing."""
     start = finding.offset
-    if finding.kind not in _LEFT_OUT or start is None or start < log_start:
+    if start is None:
         return finding
-    is_first = finding.kind == Kind.REMOTE_SEGMENT_DELETED and not any(first < start for first, _ in read)
-    return finding if is_first or not without([(start, start + 1)], read) else replace(finding, severity="warning")
+    if finding.kind in DAMAGED_SEGMENT:
+        if finding.severity != "error" or finding.file in own or not _is_in(start, local):
+            return finding
+        return replace(finding, severity=verdict_of(Standing.READ, InBucket.CUT, Held.LOCAL).severity)
+    standing = LEFT_OUT.get(finding.kind)
+    if standing is None or start < log_start or _is_in(start, read) or is_deleted_first(standing, start, read):
+        return finding
+    verdict = verdict_of(standing, InBucket.UNREADABLE, Held.NOWHERE)
+    return replace(finding, kind=verdict.kind or finding.kind, severity=verdict.severity)
+
+
+def findings_beside(beside: SegmentsBeside, local: Sequence[LocalSegment], log_start: int) -> list[Finding]:
+    """Return what listing says of remote segments that are read next to ``local`` ones."""
+    on_disk = [(each.base_offset, MAX_INT64) for each in local[:1]]
+    read, logs = union([*spans_of(beside.log.segments), *on_disk]), {each.log.path for each in beside.log.segments}
+    return [graded_left_out(each, log_start, read, local=on_disk, own=logs) for each in beside.log.findings]
+
+
+def _is_in(offset: int, spans: Sequence[Span]) -> bool:
+    return not without([(offset, offset + 1)], spans)

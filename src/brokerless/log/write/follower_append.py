@@ -35,13 +35,11 @@ def whole_batches(buffer: NDArray[np.uint8], *, computed: bool = False) -> Batch
     return batches
 
 
-def check_next(
-    batches: Batches, buffer: NDArray[np.uint8], log_end_offset: int, config: LogConfig, producers: ProducerState
-) -> None:
+def check_next(batches: Batches, buffer: NDArray[np.uint8], log_end_offset: int, producers: ProducerState) -> None:
     """Whether the batches of a buffer can be appended at ``log_end_offset`` unchanged.
 
-    Raises :class:`RefusedError` for the first of the reasons that there is: offsets that do not grow; a batch larger
-    than a segment may be; one that does not fit what its producer wrote before.
+    Raises :class:`RefusedError` for the first of the reasons that there is: offsets that do not grow; a batch that does
+    not fit what its producer wrote before.
     """
     first, last = batches.entry_offset, batches.last_offset
     following = np.append(log_end_offset, last[:-1] + 1)
@@ -53,7 +51,6 @@ def check_next(
             if reason == "OffsetsOutOfOrderException" and wrong[0] and first[0] < log_end_offset:
                 reason = "UnexpectedAppendOffsetException"
             raise _refused(batches, wrong, reason, text)
-    check_sizes(batches, config)
     has_producers = (batches.producer_id > layouts.NO_PRODUCER_ID).any()
     refused = producers.refusal(batches, buffer) if has_producers else None
     if refused is not None:
@@ -61,7 +58,7 @@ def check_next(
 
 
 def check_sizes(batches: Batches, config: LogConfig) -> None:
-    """Raises :class:`RefusedError` for a batch that is larger than a segment may be."""
+    """Raises :class:`RefusedError` for a new batch that is larger than a segment may be."""
     wrong = batches.sizes > config.segment_bytes
     if wrong.any():
         text = f"more bytes than a segment, which has {config.segment_bytes} at most (segment.bytes)"

@@ -7,6 +7,7 @@ it, then what says that both are there. Everything appended counts as replicated
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,11 +34,12 @@ from brokerless.log.config import LogConfig
 from brokerless.log.producer.loading import LoadedProducers, load_producers
 from brokerless.log.producer.state import ProducerState, aborted_entry, snapshots_out_of_range
 from brokerless.log.storage.atomic import sync_directory, write_file
+from brokerless.log.storage.own_files import open_own
 from brokerless.log.storage.segment_files import list_files
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.active_segment import SegmentState, roll_offset
 from brokerless.log.write.copied_boundaries import SegmentBoundaries
-from brokerless.log.write.follower_append import check_next, whole_batches
+from brokerless.log.write.follower_append import check_next, check_sizes, whole_batches
 from brokerless.log.write.retention import ClosedSegment, before_start, expired
 from brokerless.log.write.segment_state import (
     clear_segment,
@@ -150,14 +152,16 @@ class LogWriter:
         need (``UnifiedLog.appendAsFollower``, as if each batch came by itself).
 
         Raises :class:`RefusedError`, and appends nothing, if a batch is not whole or its checksum is wrong, offsets do
-        not grow, a batch is larger than a segment may be, or does not fit what its producer wrote before. ``batches``:
-        what :func:`~brokerless.log.write.follower_append.whole_batches` gives for the buffer, if that was called
-        already.
+        not grow, a batch does not fit what its producer wrote before, or is larger than a segment may be: where a log
+        is written as a whole (``is_bulk``), that one is alone in its segment. ``batches``: what
+        :func:`~brokerless.log.write.follower_append.whole_batches` gives for the buffer, if that was called already.
         """
         batches = whole_batches(buffer) if batches is None else batches
         if not len(batches):
             return Appended(self._log_end_offset, self._log_end_offset - 1, 0, 0)
-        check_next(batches, buffer, self._log_end_offset, config=self._config, producers=self._producers.state)
+        check_next(batches, buffer, self._log_end_offset, producers=self._producers.state)
+        if not self._is_bulk:
+            check_sizes(batches, self._config)
         with self._writing():
             self._set_epochs(assign_batches(self._epochs, batches))
             has_producers = bool((batches.producer_id > layouts.NO_PRODUCER_ID).any())
@@ -348,7 +352,8 @@ class LogWriter:
         for offset, snapshot in self._producers.write.items():
             path = self._directory / names.segment_file(offset, "producer-snapshot")
             if self._is_bulk:
-                path.write_bytes(snapshot)
+                with os.fdopen(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+                    file.write(snapshot)
                 self._unsynced.append(path)
             else:
                 write_file(path, snapshot)

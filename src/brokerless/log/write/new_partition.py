@@ -11,6 +11,7 @@ from brokerless.log.checkpoint.topic_ids import random_id
 from brokerless.log.producer.loading import LoadedProducers
 from brokerless.log.producer.state import ProducerState
 from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.own_files import make_inner_directory
 from brokerless.log.write.active_segment import SegmentState
 from brokerless.log.write.log_writer import LogContents
 
@@ -22,7 +23,7 @@ def create_partition(
     where the log begins. Raises OSError."""
     if start_offset < 0:
         raise UsageError(f"start_offset: {start_offset} is not an offset")
-    path.mkdir()
+    make_inner_directory(path)
     write_file(path / names.PARTITION_METADATA, partition_metadata(topic_id or random_id()))
     known = LoadedProducers(producers or ProducerState(start_offset), start_offset)
     return LogContents(

@@ -2,8 +2,8 @@
 
 One pass over the batches, with nothing but numbers, so that a call can take millions of them. The rules are those of
 ``UnifiedLog.maybeRoll``, ``LogSegment.shouldRoll`` and ``LogSegment.append`` of 4.1.1, as if each batch had been
-appended by itself. (Until 4.0, an append of several batches made one entry at most, with the last one's offset.)
-``LogSegment.recover`` comes to the same entries.
+appended by itself; one that is larger than a segment may be is alone in its own. (Until 4.0, an append of several
+batches made one entry at most, with the last one's offset.) ``LogSegment.recover`` comes to the same entries.
 """
 
 # Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.
@@ -66,7 +66,7 @@ def place_batches(
             waited = timestamp - state[FIRST_TIMESTAMP]
         relative = last_offset - state[BASE_OFFSET]
         if (
-            state[SIZE] > limits[SEGMENT_BYTES] - size
+            (state[SIZE] > 0 and state[SIZE] > limits[SEGMENT_BYTES] - size)
             or (state[SIZE] > 0 and waited > limits[SEGMENT_MS])
             or state[OFFSET_ENTRIES] >= limits[MOST_OFFSET_ENTRIES]
             or state[TIME_ENTRIES] >= limits[MOST_TIME_ENTRIES] - 1

@@ -43,15 +43,21 @@ KINDS: tuple[names.SegmentFileKind, ...] = (
 def remove_segments(directory: Path, base_offsets: Iterable[int]) -> None:
     """Removes segments, in this order: all files are renamed to ``.deleted`` first, those of a segment durably before
     those of the next, so that a crash leaves no half of one, and a power loss no hole between two. Raises OSError."""
+    for path in put_aside(directory, base_offsets):
+        path.unlink()
+
+
+def put_aside(directory: Path, base_offsets: Iterable[int]) -> list[Path]:
+    """Renames the files of segments to ``.deleted``, as a broker does before it removes them, and returns their paths.
+    Raises OSError."""
     doomed: list[Path] = []
     for base_offset in base_offsets:
-        for kind in KINDS:
+        for kind in KINDS[-1:] + KINDS[:-1]:  # a snapshot of producers alone would be nobody's
             path = directory / names.segment_file(base_offset, kind)
             if path.exists():
                 doomed.append(path.rename(directory / names.segment_file(base_offset, kind, "deleted")))
         sync_directory(directory)
-    for path in doomed:
-        path.unlink()
+    return doomed
 
 
 def clear_segment(directory: Path, base_offset: int) -> None:

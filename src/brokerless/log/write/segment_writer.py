@@ -19,10 +19,9 @@ from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log import names
 from brokerless.log.config import LogConfig
-from brokerless.log.storage.own_files import sync
+from brokerless.log.storage.own_files import open_own, sync
 from brokerless.log.write.active_segment import Placement, SegmentState, limits_of
 
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _MOST_AT_ONCE = 1 << 30
 """Bytes in one call; Linux takes no more than 2 GiB."""
 _GIVEN_AT_ONCE, _ON_ITS_WAY = 4 << 20, 32 << 20
@@ -62,7 +61,7 @@ class SegmentWriter:
             self._files = opened.pop_all()
 
     def _open(self, kind: names.SegmentFileKind, size: int | None = None) -> int:
-        descriptor = os.open(self.path(kind), _FLAGS, 0o644)
+        descriptor = open_own(self.path(kind), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._files.callback(os.close, descriptor)
         if size is not None and os.fstat(descriptor).st_size != size:
             os.ftruncate(descriptor, size)

@@ -8,9 +8,10 @@ records it then cannot fetch.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 from brokerless.serving.access import (
     CLUSTER,
@@ -37,6 +38,7 @@ _FAILED = {
 }
 
 Row = dict[str, Any]
+Element = TypeVar("Element")
 Answer = Callable[[Serving, Request], Awaitable[Row | None]]
 
 
@@ -92,6 +94,14 @@ async def answer_allowed(serving: Serving, request: Request, answer: Answer) -> 
         return await answer(serving, request)
     await serving.loaded()
     return await rule(_Gate(serving, request, answer))
+
+
+def _parted(elements: Iterable[Element], holds: Callable[[Element], bool]) -> tuple[list[Element], list[Element]]:
+    """Elements for which something holds, and the others."""
+    parts: tuple[list[Element], list[Element]] = [], []
+    for each in elements:
+        parts[not holds(each)].append(each)
+    return parts
 
 
 def _topics(operation: int, wanted: str, given: str, refused: Callable[[Row], Row], **changed: Any) -> Rule:
@@ -282,8 +292,8 @@ def _allowed_topics(gate: _Gate, rows: list[Row]) -> list[Row]:
 async def _describe_groups(gate: _Gate) -> Row:
     key = "groups" if "groups" in gate.request.body else "groupIds"
     wanted: list[str] = gate.request.body[key]
-    refused = [each for each in wanted if not gate.may(DESCRIBE, GROUP, each)]
-    answer = await gate.answered(**{key: [each for each in wanted if each not in refused]})
+    allowed, refused = _parted(wanted, lambda each: gate.may(DESCRIBE, GROUP, each))
+    answer = await gate.answered(**{key: allowed})
     rows: list[Row] = []
     for row in answer["groups"]:
         gate.operations(row, "authorizedOperations", 1 << READ | 1 << DESCRIBE, (GROUP, row["groupId"]))
@@ -316,8 +326,8 @@ async def _coordinator(gate: _Gate) -> Row:
     nobody = {"nodeId": -1, "host": "", "port": -1, "errorCode": _FAILED[type_]}
     if gate.request.version < _SINCE_KEYS:
         return await gate.answered() if gate.may(DESCRIBE, type_, body["key"]) else nobody
-    refused = [each for each in body["coordinatorKeys"] if not gate.may(DESCRIBE, type_, each)]
-    answer = await gate.answered(coordinatorKeys=[each for each in body["coordinatorKeys"] if each not in refused])
+    allowed, refused = _parted(body["coordinatorKeys"], lambda each: gate.may(DESCRIBE, type_, each))
+    answer = await gate.answered(coordinatorKeys=allowed)
     answer["coordinators"] += [{"key": each, **nobody} for each in refused]
     return answer
 
@@ -335,7 +345,7 @@ async def _configs(gate: _Gate) -> Row:
             row = {key: each[key] for key in ("resourceType", "resourceName")}
             refused.append({**row, "errorCode": _FAILED[place[0]], "errorMessage": None})
     answer = await gate.answered(resources=allowed)
-    answer["results"] += refused
+    answer["results"] = chain(answer["results"], refused)
     return answer
 
 
@@ -350,8 +360,8 @@ async def _list_transactions(gate: _Gate) -> Row:
 
 async def _describe_transactions(gate: _Gate) -> Row:
     wanted: list[str] = gate.request.body["transactionalIds"]
-    refused = [each for each in wanted if not gate.may(DESCRIBE, TRANSACTIONAL_ID, each)]
-    answer = await gate.answered(transactionalIds=[each for each in wanted if each not in refused])
+    allowed, refused = _parted(wanted, lambda each: gate.may(DESCRIBE, TRANSACTIONAL_ID, each))
+    answer = await gate.answered(transactionalIds=allowed)
     for row in answer["transactionStates"]:
         row["topics"] = [each for each in row.get("topics", ()) if gate.may(DESCRIBE, TOPIC, each["topic"])]
     error = _FAILED[TRANSACTIONAL_ID]
@@ -361,10 +371,9 @@ async def _describe_transactions(gate: _Gate) -> Row:
 
 async def _producers(gate: _Gate) -> Row:
     rule = _topics(READ, "topics", "topics", _partitions("partitionIndex"))
-    topics = gate.request.body["topics"]
-    unnameable = [each for each in topics if not is_topic_name(each["name"])]  # which is said first
-    answer = await gate.answered(topics=unnameable)
-    others = {**gate.request.body, "topics": [each for each in topics if each not in unnameable]}
+    nameable, unnameable = _parted(gate.request.body["topics"], lambda each: is_topic_name(each["name"]))
+    answer = await gate.answered(topics=unnameable)  # which is said first
+    others = {**gate.request.body, "topics": nameable}
     answered = await rule(replace(gate, request=replace(gate.request, body=others)))
     return {"topics": [*answer["topics"], *(answered or {"topics": []})["topics"]]}
 

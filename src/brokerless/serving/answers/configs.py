@@ -37,6 +37,8 @@ _ALSO = {
 }
 """What else sets a broker's setting where it is not set itself (``DynamicBrokerConfig.brokerConfigSynonyms``)."""
 _UNKNOWN: Definition = {"type": None}
+_MOST_KNOWN = 100
+"""Resources whose settings are in memory while an answer is made, which may be requested by many names."""
 
 Row = dict[str, Any]
 
@@ -44,11 +46,16 @@ Row = dict[str, Any]
 async def answer_configs(serving: Serving, request: Request) -> Row:
     """Return the settings of each resource, or those of them that are named."""
     await serving.refreshed()
+    return await serving.in_thread(_answer, serving, request)
+
+
+def _answer(serving: Serving, request: Request) -> Row:
     has_synonyms = request.body.get("includeSynonyms", False)
-    return {"results": [_resource(serving, each, has_synonyms=has_synonyms) for each in request.body["resources"]]}
+    known: dict[tuple[int, str], dict[str, Row]] = {}
+    return {"results": (_resource(serving, each, known, has_synonyms) for each in request.body["resources"])}
 
 
-def _resource(serving: Serving, wanted: Row, *, has_synonyms: bool) -> Row:
+def _resource(serving: Serving, wanted: Row, known: dict[tuple[int, str], dict[str, Row]], has_synonyms: bool) -> Row:
     type_, name = wanted["resourceType"], wanted["resourceName"]
     row = {"resourceType": type_, "resourceName": name}
     refused = _refusal(serving, type_, name)
@@ -56,10 +63,13 @@ def _resource(serving: Serving, wanted: Row, *, has_synonyms: bool) -> Row:
         error, text = refused
         return row | {"errorCode": error, "errorMessage": text}
     keys = wanted["configurationKeys"]
-    settings = {each["name"]: each for each in _settings(serving, type_, name) if not keys or each["name"] in keys}
-    if not has_synonyms:
-        settings = {name: each | {"synonyms": []} for name, each in settings.items()}
-    return row | {"configs": [settings[each] for each in sorted(settings)]}
+    settings = known.get((type_, name))
+    if settings is None:
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        no = {} if has_synonyms else {"synonyms": []}
+        settings = known[type_, name] = {each["name"]: each | no for each in _settings(serving, type_, name)}
+    return row | {"configs": [settings[each] for each in sorted(set(keys or settings)) if each in settings]}
 
 
 def _refusal(serving: Serving, type_: int, name: str) -> tuple[Error, str] | None:

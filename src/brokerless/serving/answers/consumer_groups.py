@@ -13,7 +13,7 @@ from typing import Any
 
 from brokerless.internals.messages import ZERO_UUID
 from brokerless.serving.answers.metadata import DESCRIBE, NOT_REQUESTED, READ
-from brokerless.serving.context import Request, Serving
+from brokerless.serving.context import Request, Serving, unhurried
 from brokerless.serving.groups.assignors import ASSIGNORS, Place
 from brokerless.serving.groups.consumer import LEFT_FOR_NOW, ConsumerGroup, ConsumerMember, Heartbeat, by_topic
 from brokerless.serving.groups.errors import GroupError
@@ -83,7 +83,7 @@ async def answer_describe_consumer_groups(serving: Serving, request: Request) ->
     await serving.loaded()
     operations = _OPERATIONS if request.body["includeAuthorizedOperations"] else NOT_REQUESTED
     rows: list[Row] = []
-    for group_id in request.body["groupIds"]:
+    async for group_id in unhurried(request.body["groupIds"]):
         group = serving.groups.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             rows.append(_described(group, serving.topics) | {"authorizedOperations": operations})

@@ -16,19 +16,18 @@ Left out: delegation tokens, features.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from brokerless.errors import UnreadableError
-from brokerless.findings import Finding, Kind
 from brokerless.internals.records import TRANSACTION_STATE
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.names import CLUSTER_METADATA
 from brokerless.serving.access import matching_acls
 from brokerless.serving.answers.metadata import is_topic_name
-from brokerless.serving.context import Request, Serving
+from brokerless.serving.context import NOT_READ, Request, Serving
 from brokerless.serving.protocol.errors import Error
-from brokerless.serving.source.partition import ServedPartition, unreadable
+from brokerless.serving.source.partition import ServedPartition
 from brokerless.serving.source.patterns import matching
 from brokerless.tables.partition_reader import PartitionReader
 
@@ -92,9 +91,8 @@ def _producers_of(serving: Serving, topic: str, number: int) -> Row:
         return {"errorCode": Error.NOT_LEADER_OR_FOLLOWER if is_elsewhere else Error.UNKNOWN_TOPIC_OR_PARTITION}
     try:
         return {"activeProducers": list(_open(partition))}
-    except UnreadableError as reason:
-        serving.report(unreadable(partition, str(reason)))
-        return {"errorCode": Error.KAFKA_STORAGE_ERROR}
+    except NOT_READ as error:
+        return {"errorCode": serving.not_read(partition.paths.path, error)}
 
 
 def _open(partition: ServedPartition) -> Iterable[Row]:
@@ -112,10 +110,14 @@ def _open(partition: ServedPartition) -> Iterable[Row]:
 
 async def answer_list_transactions(serving: Serving, request: Request) -> Row:
     """List transactional ids, all or some."""
+    await serving.loaded()
+    return await serving.in_thread(_listed_transactions, serving, request)
+
+
+def _listed_transactions(serving: Serving, request: Request) -> Row:
     from brokerless.internals.transactional_ids import STATES
 
-    await serving.loaded()
-    body, rows = request.body, await serving.in_thread(_transactions, serving)
+    body, rows = request.body, _transactions(serving)
     states, producers = set(body["stateFilters"]), set(body["producerIdFilters"])
     least = body.get("durationFilter", -1)
     now = time.time_ns() // 1_000_000
@@ -145,8 +147,12 @@ def _duration(row: Row, now: int) -> int:
 async def answer_describe_transactions(serving: Serving, request: Request) -> Row:
     """Describe transactional ids."""
     await serving.loaded()
-    rows = await serving.in_thread(_transactions, serving)
-    return {"transactionStates": [_transaction(each, rows.get(each)) for each in request.body["transactionalIds"]]}
+    return await serving.in_thread(_described_transactions, serving, request.body["transactionalIds"])
+
+
+def _described_transactions(serving: Serving, names: Iterable[str]) -> Row:
+    rows = _transactions(serving)
+    return {"transactionStates": [_transaction(each, rows.get(each)) for each in names]}
 
 
 def _transaction(name: str, row: Row | None) -> Row:
@@ -169,11 +175,13 @@ def _transaction(name: str, row: Row | None) -> Row:
 def _transactions(serving: Serving) -> Mapping[str, Row]:
     """The transactional ids of the cluster, by name; read once."""
     if serving.transactional_ids is None:
+        from brokerless.internals.coordinators import partition_counts
         from brokerless.internals.tables import state_rows
 
         topic = serving.topics.by_name.get(TRANSACTION_STATE)
         readers = [] if topic is None else [PartitionReader(each.paths) for each in topic.partitions.values()]
-        rows = state_rows(readers, ["transactionalIds"], serving.report)["transactionalIds"] if readers else []
+        counts = None if serving.topics.cluster is None else partition_counts(serving.topics.cluster)
+        rows = state_rows(readers, ["transactionalIds"], serving.report, counts=counts)["transactionalIds"]
         serving.transactional_ids = {row["transactionalId"]: row for row in rows}
     return serving.transactional_ids
 
@@ -181,15 +189,19 @@ def _transactions(serving: Serving) -> Mapping[str, Row]:
 async def answer_users(serving: Serving, request: Request) -> Row:
     """List the users who have a password of SCRAM."""
     await serving.loaded()
+    return await serving.in_thread(_users, serving, request)
+
+
+def _users(serving: Serving, request: Request) -> Row:
     cluster, wanted = serving.topics.cluster, request.body["users"]
     known: dict[str, list[Row]] = {}
     for (user, mechanism), row in sorted({} if cluster is None else cluster.users.items()):
         known.setdefault(user, []).append({"mechanism": mechanism, "iterations": row["iterations"]})
     names = [each["name"] for each in wanted] if wanted else list(known)
     rows: list[Row] = []
-    for name in dict.fromkeys(names):
+    for name, count in Counter(names).items():
         row: Row = {"user": name, "credentialInfos": known.get(name, [])}
-        if names.count(name) > 1:
+        if count > 1:
             row = {"user": name, "errorCode": Error.DUPLICATE_RESOURCE}
         elif name not in known:
             row["errorCode"] = Error.RESOURCE_NOT_FOUND
@@ -200,7 +212,13 @@ async def answer_users(serving: Serving, request: Request) -> Row:
 async def answer_quotas(serving: Serving, request: Request) -> Row:
     """List quotas, those of some entities or all."""
     await serving.loaded()
+    return await serving.in_thread(_quotas, serving, request)
+
+
+def _quotas(serving: Serving, request: Request) -> Row:
     cluster, body = serving.topics.cluster, request.body
+    if len({each["entityType"] for each in body["components"]}) < len(body["components"]):
+        return {"errorCode": Error.INVALID_REQUEST, "errorMessage": "a type of entity comes twice", "entries": None}
     values: dict[tuple[tuple[str, str | None], ...], list[Row]] = {}
     for row in [] if cluster is None else cluster.quotas.values():
         entity = tuple((each["entityType"], each["entityName"]) for each in row["entity"])
@@ -233,7 +251,8 @@ async def answer_acls(serving: Serving, request: Request) -> Row:
     cluster = serving.topics.cluster
     if cluster is None or not cluster.acls:
         return {"errorCode": Error.SECURITY_DISABLED, "errorMessage": "No Authorizer is configured."}
-    return {"resources": matching_acls(cluster.acls.values(), request.body)}
+    acls = list(cluster.acls.values())
+    return {"resources": await serving.in_thread(matching_acls, acls, request.body)}
 
 
 async def answer_quorum(serving: Serving, request: Request) -> Row:
@@ -264,9 +283,8 @@ def _quorum(serving: Serving, request: Request) -> Row:
     state = load_quorum_state(found.quorum_state.location)
     try:
         end = PartitionReader(found).end_offset or 0
-    except UnreadableError as reason:
-        serving.report(Finding("error", Kind.UNREADABLE_FILE, found.path, message=str(reason)))
-        return {"errorCode": Error.KAFKA_STORAGE_ERROR}
+    except NOT_READ as error:
+        return {"errorCode": serving.not_read(found.path, error)}
     leader = -1 if state.leader_id is None else state.leader_id
     voters = state.voters or ((leader,) if leader >= 0 else ())
     partition = {
@@ -286,6 +304,10 @@ async def answer_reassignments(serving: Serving, request: Request) -> Row:
 async def answer_config_resources(serving: Serving, request: Request) -> Row:
     """List what has settings."""
     await serving.loaded()
+    return await serving.in_thread(_config_resources, serving, request)
+
+
+def _config_resources(serving: Serving, request: Request) -> Row:
     all_types = (_TOPIC, _BROKER, _BROKER_LOGGER, _METRICS, _GROUP)
     types = set(request.body.get("resourceTypes", (_METRICS,))) or set(all_types)
     if not types <= set(all_types):

@@ -43,6 +43,10 @@ from brokerless.serving.protocol.tables import Api, apis
 Answer = Callable[[Serving, Request], Awaitable[dict[str, Any] | None]]
 
 
+WAITING = frozenset({"Fetch", "JoinGroup", "SyncGroup"})
+"""Requests whose answer waits for something else than its turn."""
+
+
 async def _answer_api_versions(serving: Serving, request: Request) -> dict[str, Any]:
     return answer_api_versions(serving, request, (*answered(), *(logins().values() if serving.users else ())))
 

@@ -1,7 +1,8 @@
 """Fetch (4 to 18): the batches of partitions, as ranges of files.
 
 - Whole batches, unchanged: those of v0 and v1 too. The first of a response comes however large it is (KIP-74).
-- Where there are fewer than ``minBytes``, the answer waits for ``maxWaitMs``, as a broker may be writing.
+- Where there are fewer than ``minBytes``, the answer waits for ``maxWaitMs`` (a minute at most), as a broker may be
+  writing.
 - Sessions (KIP-227) are declined: each answer has session 0 and all partitions.
 - The high watermark is the log's end. read_committed ends at the last stable offset; aborted transactions are those
   that overlap what is returned. Of a log of more than 1 GiB, the last stable offset is -1 until a consumer of
@@ -17,16 +18,22 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from brokerless.errors import UnreadableError
 from brokerless.serving.answers.leader_epochs import epoch_error
-from brokerless.serving.context import Request, Serving
+from brokerless.serving.context import IS_LARGE, NOT_READ, SHARE, Request, Serving
 from brokerless.serving.protocol.errors import Error
+from brokerless.serving.protocol.writer import in_memory
 from brokerless.serving.source.batch_finder import Want
-from brokerless.serving.source.partition import Offsets, ServedPartition, unreadable
+from brokerless.serving.source.partition import Offsets, ServedPartition
 from brokerless.serving.source.topics import ServedTopic
 
 MOST_BYTES = 55 << 20
 """Bytes of batches in one response, as ``fetch.max.bytes`` of a broker."""
+MOST_WAIT_S = 60.0
+"""How long an answer waits at most, of which ``maxWaitMs`` may ask for 24 days; a client asks again."""
+MOST_WAIT_OF_LARGE_S = 1.0
+"""The same of a request with thousands of partitions, which takes memory meanwhile."""
+MOST_INLINE = 1 << 20
+"""Bytes of local batches in one response that are in memory; the rest is sent from the files."""
 WAIT_S = 0.5
 """How often waiting requests see whether a log has grown."""
 _SINCE_TOPIC_IDS, _SINCE_ENDPOINTS = 13, 16
@@ -36,13 +43,15 @@ Row = dict[str, Any]
 
 @dataclass(slots=True)
 class _Fetch:
-    """One try to answer. ``left``: bytes that may still come; ``size``: of those that do. ``is_final``: whether there
+    """One try to answer. ``left``: bytes that may still come; ``size``: of those that do, of which
+    ``in_memory`` are not sent from files. ``is_final``: whether there
     is an error, for which nobody waits."""
 
     serving: Serving
     request: Request
     left: int
     size: int = 0
+    in_memory: int = 0
     is_final: bool = False
     fenced: bool = False
     rows: list[Row] = field(default_factory=list[Row])
@@ -82,9 +91,8 @@ class _Fetch:
             return self._epoch_error(partition, error)
         try:
             return self._batches(partition, wanted)
-        except UnreadableError as reason:
-            self.serving.report(unreadable(partition, str(reason)))
-            return self._error(number, Error.KAFKA_STORAGE_ERROR)
+        except NOT_READ as reason:
+            return self._error(number, self.serving.not_read(partition.paths.path, reason))
 
     def _batches(self, partition: ServedPartition, wanted: Row) -> Row:
         offset, number = wanted["fetchOffset"], wanted["partition"]
@@ -107,12 +115,14 @@ class _Fetch:
         if offset >= limit:
             return row
         most = max(0, min(wanted["partitionMaxBytes"], self.left))
-        found = partition.find(Want(offset, limit, most, at_least_one=not self.size))
+        inline = self.in_memory < MOST_INLINE
+        found = partition.find(Want(offset, limit, most, at_least_one=not self.size, inline=inline))
         if found.is_damaged:
             self.is_final = True
             return row | {"errorCode": Error.CORRUPT_MESSAGE}
         self.size += found.size
         self.left -= found.used
+        self.in_memory += in_memory(found.pieces)
         row["records"] = list(found.pieces)
         if self.is_committed and found.next_offset is not None:
             ended = partition.aborted(offset, found.next_offset)
@@ -152,12 +162,15 @@ async def answer_fetch(serving: Serving, request: Request) -> Row:
     if body.get("sessionEpoch", -1) > 0:
         return {"errorCode": Error.FETCH_SESSION_ID_NOT_FOUND}
     loop = asyncio.get_running_loop()
-    until = loop.time() + body["maxWaitMs"] / 1000
+    until = loop.time() + min(body["maxWaitMs"] / 1000, MOST_WAIT_OF_LARGE_S if IS_LARGE.get() else MOST_WAIT_S)
+    share = SHARE.get()
     while True:
         fetch = _Fetch(serving, request, min(body["maxBytes"], MOST_BYTES))
-        answer = await serving.in_thread(fetch.answer)
+        answer = await serving.built(fetch.answer, size=lambda _, of=fetch: of.in_memory)
         left = until - loop.time()
         if fetch.is_final or fetch.size >= body["minBytes"] or left <= 0 or not body["topics"]:
             return answer
         del answer
+        if share is not None:
+            share.give()
         await asyncio.sleep(min(left, WAIT_S))

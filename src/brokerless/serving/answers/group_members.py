@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from brokerless.serving.answers.metadata import DESCRIBE, NOT_REQUESTED, READ
-from brokerless.serving.context import Request, Serving
+from brokerless.serving.context import Request, Serving, unhurried
 from brokerless.serving.groups.classic import ClassicGroup, Joining, Member, check_session
 from brokerless.serving.groups.coordinator import check_id
 from brokerless.serving.groups.errors import GroupError
@@ -33,7 +33,7 @@ async def answer_coordinator(serving: Serving, request: Request) -> Row:
         text = "there is a coordinator of groups and one of transactions"
         place = {"nodeId": -1, "port": -1, "errorCode": Error.INVALID_REQUEST, "errorMessage": text}
     if request.version >= _SINCE_LIST:
-        return {"coordinators": [{"key": each, **place} for each in body["coordinatorKeys"]]}
+        return {"coordinators": [{"key": each, **place} async for each in unhurried(body["coordinatorKeys"])]}
     return place
 
 
@@ -104,7 +104,7 @@ async def answer_leave(serving: Serving, request: Request) -> Row:
     found = serving.groups.groups.get(body["groupId"])
     group = found if isinstance(found, ClassicGroup) else None
     rows: list[Row] = []
-    for each in leaving:
+    async for each in unhurried(leaving):
         instance_id = each.get("groupInstanceId")
         error = Error.UNKNOWN_MEMBER_ID if group is None else group.leave(each["memberId"], instance_id)
         rows.append({"memberId": each["memberId"], "groupInstanceId": instance_id, "errorCode": error})
@@ -116,7 +116,7 @@ async def answer_describe_groups(serving: Serving, request: Request) -> Row:
     await serving.loaded()
     operations = _OPERATIONS if request.body.get("includeAuthorizedOperations") else NOT_REQUESTED
     rows: list[Row] = []
-    for group_id in request.body["groups"]:
+    async for group_id in unhurried(request.body["groups"]):
         group = serving.groups.groups.get(group_id)
         if isinstance(group, ClassicGroup):
             rows.append(group.describe() | {"authorizedOperations": operations})
@@ -142,7 +142,7 @@ async def answer_list_groups(serving: Serving, request: Request) -> Row:
             "groupState": each.state,
             "groupType": "classic" if isinstance(each, ClassicGroup) else "consumer",
         }
-        for each in serving.groups.groups.values()
+        async for each in unhurried(list(serving.groups.groups.values()))
     ]
     return {
         "groups": [

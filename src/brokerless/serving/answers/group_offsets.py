@@ -11,10 +11,10 @@ from typing import Any
 
 from brokerless.errors import UnwritableError
 from brokerless.internals.messages import ZERO_UUID
-from brokerless.serving.context import Request, Serving
+from brokerless.serving.context import Request, Serving, unhurried
 from brokerless.serving.groups.consumer import ConsumerGroup
 from brokerless.serving.groups.errors import GroupError
-from brokerless.serving.groups.offsets import MOST_METADATA, MOST_OFFSETS, Committed, Place, now_ms
+from brokerless.serving.groups.offsets import MOST_METADATA, Committed, Place, now_ms
 from brokerless.serving.protocol.errors import Error
 from brokerless.serving.source.topics import ServedTopic
 
@@ -29,16 +29,16 @@ async def answer_commit(serving: Serving, request: Request) -> Row:
     error: Error | None = None
     taken: dict[Place, Committed] = {}
     rows: list[Row] = []
-    for topic in request.body["topics"]:
+    async for topic in unhurried(request.body["topics"]):
         served = _topic(serving, topic, request.version)
         names = {key: topic[key] for key in ("name", "topicId") if key in topic}
         partitions: list[Row] = []
-        for each in topic["partitions"]:
+        async for each in unhurried(topic["partitions"]):
             number = each["partitionIndex"]
             code = _error_of(served, each["partitionIndex"], request.version)
             if code == Error.NONE:  # only then the group is asked
                 error = _refusal(serving, request) if error is None else error
-                code = error or _error_of_metadata(serving, each)
+                code = error or _error_of_metadata(serving, request.body["groupId"], each["committedMetadata"] or "")
             if code == Error.NONE and served is not None:
                 taken[served.name, number] = Committed(
                     each["committedOffset"],
@@ -91,10 +91,10 @@ def _error_of(topic: ServedTopic | None, number: int, version: int) -> Error:
     return Error.NONE if 0 <= number < topic.count else Error.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _error_of_metadata(serving: Serving, wanted: Row) -> Error:
-    if len(wanted["committedMetadata"] or "") > MOST_METADATA:
+def _error_of_metadata(serving: Serving, group: str, metadata: str) -> Error:
+    if len(metadata) > MOST_METADATA:
         return Error.OFFSET_METADATA_TOO_LARGE
-    return Error.INVALID_COMMIT_OFFSET_SIZE if serving.groups.offsets.count >= MOST_OFFSETS else Error.NONE
+    return Error.INVALID_COMMIT_OFFSET_SIZE if serving.groups.offsets.is_full(group, metadata) else Error.NONE
 
 
 def _topic(serving: Serving, wanted: Row, version: int) -> ServedTopic | None:
@@ -105,6 +105,10 @@ def _topic(serving: Serving, wanted: Row, version: int) -> ServedTopic | None:
 async def answer_offsets(serving: Serving, request: Request) -> Row:
     """Return what groups have committed, of some partitions or of all."""
     await serving.loaded()
+    return await serving.in_thread(_offsets, serving, request)
+
+
+def _offsets(serving: Serving, request: Request) -> Row:
     body = request.body
     if request.version < _SINCE_GROUPS:
         return {"topics": _committed(serving, body["groupId"], body["topics"], request.version)}

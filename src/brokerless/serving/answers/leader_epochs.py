@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from brokerless.errors import UnreadableError
-from brokerless.serving.context import Request, Serving
+from brokerless.serving.context import NOT_READ, Request, Serving
 from brokerless.serving.protocol.errors import Error
-from brokerless.serving.source.partition import ServedPartition, unreadable
+from brokerless.serving.source.partition import ServedPartition
 
 Row = dict[str, Any]
 
@@ -55,7 +54,6 @@ def _find(serving: Serving, topic: str, wanted: Row) -> Row:
         return {"partition": number, "errorCode": error}
     try:
         epoch, end = partition.end_of_epoch(wanted["leaderEpoch"])
-    except UnreadableError as reason:
-        serving.report(unreadable(partition, str(reason)))
-        return {"partition": number, "errorCode": Error.KAFKA_STORAGE_ERROR}
+    except NOT_READ as reason:
+        return {"partition": number, "errorCode": serving.not_read(partition.paths.path, reason)}
     return {"partition": number, "leaderEpoch": epoch, "endOffset": end}

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from brokerless.errors import UnreadableError
 from brokerless.serving.answers.leader_epochs import epoch_error
-from brokerless.serving.context import Request, Serving
+from brokerless.serving.context import NOT_READ, Request, Serving
 from brokerless.serving.protocol.errors import Error
-from brokerless.serving.source.partition import NO_TIMESTAMP, Located, ServedPartition, unreadable
+from brokerless.serving.source.partition import NO_TIMESTAMP, Located, ServedPartition
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
@@ -62,9 +61,8 @@ def _find(serving: Serving, topic: str, wanted: Row, version: int, *, is_committ
         return {"errorCode": error}
     try:
         found = _located(partition, timestamp, is_committed=is_committed)
-    except UnreadableError as reason:
-        serving.report(unreadable(partition, str(reason)))
-        return {"errorCode": Error.KAFKA_STORAGE_ERROR}
+    except NOT_READ as reason:
+        return {"errorCode": serving.not_read(partition.paths.path, reason)}
     return {"timestamp": found.timestamp, "offset": found.offset, "leaderEpoch": found.epoch}
 
 

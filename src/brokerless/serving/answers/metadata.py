@@ -32,12 +32,16 @@ Row = dict[str, Any]
 async def answer_metadata(serving: Serving, request: Request) -> Row:
     """Describe the requested topics, or all."""
     await serving.loaded()
+    return await serving.in_thread(_answer, serving, request)
+
+
+def _answer(serving: Serving, request: Request) -> Row:
     body, topics = request.body, request.body["topics"]
     everything = topics is None or (request.version == 0 and not topics)
     operations = TOPIC_OPERATIONS if body.get("includeTopicAuthorizedOperations") else NOT_REQUESTED
     ids = [each["topicId"] for each in topics or [] if each.get("topicId", ZERO_UUID) != ZERO_UUID]
     if everything:
-        rows = [_topic(serving, each, operations) for each in serving.topics.by_name.values()]
+        rows = [_topic(serving, each, operations) for each in list(serving.topics.by_name.values())]
     elif ids:
         rows = [_topic_by_id(serving, each, request.version, operations) for each in dict.fromkeys(ids)]
     else:
@@ -56,6 +60,10 @@ async def answer_metadata(serving: Serving, request: Request) -> Row:
 async def answer_topic_partitions(serving: Serving, request: Request) -> Row:
     """Describe topics in the order of their names, as many partitions at once as requested."""
     await serving.loaded()
+    return await serving.in_thread(_topic_partitions, serving, request)
+
+
+def _topic_partitions(serving: Serving, request: Request) -> Row:
     body, by_name = request.body, serving.topics.by_name
     names = sorted({each["name"] for each in body["topics"]}) or sorted(by_name)
     cursor = body["cursor"]

@@ -157,4 +157,4 @@ async def refuse(serving: Serving, request: Request) -> Row | None:
     """Return the refusal of a request; None where a producer waits for no response: then its connection is closed."""
     if request.api.name == "Produce" and request.body["acks"] == 0:
         return None
-    return _REFUSED[request.api.name](request)
+    return await serving.in_thread(_REFUSED[request.api.name], request)

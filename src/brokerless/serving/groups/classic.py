@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from brokerless.serving.groups.errors import GroupError
+from brokerless.serving.groups.room import OF_EACH, Room, size_of
 from brokerless.serving.protocol.errors import Error
 
 State = Literal["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]
@@ -48,6 +49,12 @@ class Joining:
     requires_member_id: bool
     can_skip_assignment: bool
 
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory its member takes."""
+        texts = (self.member_id, self.instance_id, self.client_id, self.protocol_type)
+        return OF_EACH + size_of(texts) + size_of(self.protocols) + size_of(self.protocols.values())
+
 
 @dataclass(slots=True)
 class Member:
@@ -65,6 +72,11 @@ class Member:
     def instance_id(self) -> str | None:
         return self.joining.instance_id
 
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes."""
+        return self.joining.size + size_of((self.member_id, self.assignment))
+
 
 def _fail(waiting: asyncio.Future[Row] | None, error: Error) -> None:
     if waiting is not None and not waiting.done():
@@ -73,9 +85,10 @@ def _fail(waiting: asyncio.Future[Row] | None, error: Error) -> None:
 
 @dataclass(slots=True)
 class ClassicGroup:
-    """``protocol_type`` is None before any member joined."""
+    """``protocol_type`` is None before any member joined. ``room``: what members of all groups may take."""
 
     group_id: str
+    room: Room = field(default_factory=Room)
     state: State = "Empty"
     generation: int = 0
     protocol_type: str | None = None
@@ -94,10 +107,12 @@ class ClassicGroup:
         self._check_protocols(joining)
         if len(self.members) >= MOST_MEMBERS and joining.member_id not in self.members:
             raise GroupError(Error.GROUP_MAX_SIZE_REACHED)
+        known = self.members.get(joining.member_id)
+        self.room.check(joining.size - (0 if known is None else known.joining.size))
         if not joining.member_id:
             return await (self._join_new(joining) if joining.instance_id is None else self._join_static(joining))
         if joining.member_id in self.pending:
-            self.pending.pop(joining.member_id).cancel()
+            self._forget_pending(joining.member_id)
             return await self._add(joining.member_id, joining)
         member = self._member(joining.member_id, joining.instance_id)
         if self.state == "PreparingRebalance":
@@ -130,12 +145,17 @@ class ClassicGroup:
         if len(self.pending) >= MOST_MEMBERS:
             raise GroupError(Error.GROUP_MAX_SIZE_REACHED)
         loop = asyncio.get_running_loop()
-        self.pending[member_id] = loop.call_later(joining.session_ms / 1000, self._forget_pending, member_id)
+        self.pending[member_id] = loop.call_later(joining.session_ms / 1000, self._expire_pending, member_id)
+        self.room.take(OF_EACH + size_of((member_id,)))
         raise GroupError(Error.MEMBER_ID_REQUIRED, member_id)
 
-    def _forget_pending(self, member_id: str) -> None:
-        self.pending.pop(member_id, None)
+    def _expire_pending(self, member_id: str) -> None:
+        self._forget_pending(member_id)
         self._maybe_complete()
+
+    def _forget_pending(self, member_id: str) -> None:
+        self.pending.pop(member_id).cancel()
+        self.room.take(-OF_EACH - size_of((member_id,)))
 
     async def _join_static(self, joining: Joining) -> Row:
         assert joining.instance_id is not None
@@ -150,6 +170,7 @@ class ClassicGroup:
             old.timer.cancel()
         member = Member(member_id, joining, old.assignment, is_new=False)
         self.members[member_id] = member
+        self.room.take(member.size - old.size)
         self.instances[joining.instance_id] = member_id
         if self.leader == old_id:
             self.leader = member_id
@@ -168,6 +189,7 @@ class ClassicGroup:
         if not self.members:
             self.protocol_type = joining.protocol_type
         self.members[member_id] = member
+        self.room.take(member.size)
         if joining.instance_id is not None:
             self.instances[joining.instance_id] = member_id
         if self.leader is None:
@@ -175,6 +197,7 @@ class ClassicGroup:
         return await self._rejoin(member, joining)
 
     async def _rejoin(self, member: Member, joining: Joining) -> Row:
+        self.room.take(joining.size - member.joining.size)
         member.joining = joining
         _fail(member.joined, Error.UNKNOWN_MEMBER_ID)
         waiting: asyncio.Future[Row] = asyncio.get_running_loop().create_future()
@@ -189,7 +212,7 @@ class ClassicGroup:
             return
         if self.state == "CompletingRebalance":
             for member in self.members.values():
-                member.assignment = ""
+                self._assign(member, "")
                 _fail(member.synced, Error.REBALANCE_IN_PROGRESS)
                 member.synced = None
         self.unsynced.clear()
@@ -280,15 +303,18 @@ class ClassicGroup:
             return self._synced(member)
         if self.state != "CompletingRebalance":
             raise GroupError(Error.UNKNOWN_MEMBER_ID)
+        given = {each["memberId"]: each["assignment"] for each in assignments if each["memberId"] in self.members}
+        if member.member_id == self.leader:
+            more = size_of(given.values()) - size_of(each.assignment for each in self.members.values())
+            self.room.check(more, Error.UNKNOWN_SERVER_ERROR)  # as a broker says where its record is too large
         _fail(member.synced, Error.UNKNOWN_MEMBER_ID)
         waiting: asyncio.Future[Row] = asyncio.get_running_loop().create_future()
         member.synced = waiting
         self.unsynced.discard(member.member_id)
         if member.member_id == self.leader:
-            given = {each["memberId"]: each["assignment"] for each in assignments}
             self.state = "Stable"
             for each in self.members.values():
-                each.assignment = given.get(each.member_id, "")
+                self._assign(each, given.get(each.member_id, ""))
                 done, each.synced = each.synced, None
                 self._expect_heartbeat(each)
                 if done is not None and not done.done():
@@ -296,6 +322,10 @@ class ClassicGroup:
         if not self.unsynced:
             self._stop_timer()
         return await waiting
+
+    def _assign(self, member: Member, assignment: str) -> None:
+        self.room.take(size_of((assignment,)) - size_of((member.assignment,)))
+        member.assignment = assignment
 
     def _synced(self, member: Member) -> Row:
         self.unsynced.discard(member.member_id)
@@ -324,7 +354,7 @@ class ClassicGroup:
     def leave(self, member_id: str, instance_id: str | None) -> Error:
         """Take a member out; a static one by its instance alone."""
         if member_id in self.pending and instance_id is None:
-            self.pending.pop(member_id).cancel()
+            self._forget_pending(member_id)
             self._maybe_complete()
             return Error.NONE
         if instance_id is not None and not member_id:
@@ -375,7 +405,8 @@ class ClassicGroup:
             member.timer.cancel()
         _fail(member.joined, Error.UNKNOWN_MEMBER_ID)
         _fail(member.synced, Error.UNKNOWN_MEMBER_ID)
-        self.members.pop(member.member_id, None)
+        if self.members.pop(member.member_id, None) is not None:
+            self.room.take(-member.size)
         self.unsynced.discard(member.member_id)
         if member.instance_id is not None and self.instances.get(member.instance_id) == member.member_id:
             del self.instances[member.instance_id]

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 
 from brokerless.serving.groups.assignors import ASSIGNORS, Assignment, Place
 from brokerless.serving.groups.errors import GroupError
+from brokerless.serving.groups.room import OF_EACH, Room, size_of
 from brokerless.serving.protocol.errors import Error
 
 HEARTBEAT_MS, SESSION_MS = 5_000, 45_000
@@ -55,14 +56,24 @@ class Heartbeat:
     host: str
 
     @property
+    def size(self) -> int:
+        """About how many bytes of memory its member takes, where it says everything."""
+        return _size(self)
+
+    @property
     def is_full(self) -> bool:
         has_subscription = self.names is not None or self.regex is not None
         return self.epoch == 0 or (self.rebalance_ms != -1 and has_subscription and self.owned is not None)
 
 
+def _size(each: Heartbeat | ConsumerMember) -> int:
+    texts = (each.member_id, each.instance_id, each.rack_id, each.regex, each.client_id)
+    return OF_EACH + size_of(texts) + size_of(each.names or ())
+
+
 @dataclass(slots=True)
 class ConsumerMember:
-    """``assigned``: what it may have; ``revoking``: what it is to give up."""
+    """``assigned``: what it may have; ``revoking``: what it is to give up; ``size``: bytes of the room of all."""
 
     member_id: str
     instance_id: str | None = None
@@ -78,13 +89,15 @@ class ConsumerMember:
     state: MemberState = "stable"
     assigned: frozenset[Place] = frozenset()
     revoking: frozenset[Place] = frozenset()
+    size: int = 0
     session: asyncio.TimerHandle | None = None
     rebalance: asyncio.TimerHandle | None = None
 
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """``target``: what members are to have, of the epoch ``target_epoch``."""
+    """``target``: what members are to have, of the epoch ``target_epoch``. ``room``: what members of all groups may
+    take."""
 
     group_id: str
     topics: KnownTopics
@@ -93,6 +106,7 @@ class ConsumerGroup:
     members: dict[str, ConsumerMember] = field(default_factory=dict[str, ConsumerMember])
     instances: dict[str, str] = field(default_factory=dict[str, str])
     target: Assignment = field(default_factory=dict[str, set[Place]])
+    room: Room = field(default_factory=Room)
 
     @property
     def state(self) -> str:
@@ -114,11 +128,14 @@ class ConsumerGroup:
         """Take a member in, hear that it is there, or let it go; return what it is to do."""
         if request.epoch in (LEFT, LEFT_FOR_NOW):
             return self._leave(request)
+        known = self.members.get(request.member_id)
+        self.room.check(request.size - (0 if known is None else known.size))
         member = self._join(request) if request.epoch == 0 else self._known(request)
         if request.epoch:
             self._check_epoch(member, request)
         before = member.assigned
         is_changed = self._update(member, request)
+        self._count(member)
         if is_changed or member.member_id not in self.target:
             self._assign()
         self._reconcile(member, request.owned)
@@ -217,6 +234,11 @@ class ConsumerGroup:
             self.epoch += 1
         return self.epoch > self.target_epoch
 
+    def _count(self, member: ConsumerMember) -> None:
+        size = _size(member)
+        self.room.take(size - member.size)
+        member.size = size
+
     def _assign(self) -> None:
         subscriptions = {each.member_id: self.topics.match(each.names, each.regex) for each in self.members.values()}
         current = {each.member_id: each.assigned for each in self.members.values()}
@@ -260,13 +282,12 @@ class ConsumerGroup:
 
     def _forget(self, member: ConsumerMember) -> None:
         self._stop_timers(member)
-        self.members.pop(member.member_id, None)
+        if self.members.pop(member.member_id, None) is not None:
+            self.room.take(-member.size)
         self.target.pop(member.member_id, None)
         if member.instance_id is not None and self.instances.get(member.instance_id) == member.member_id:
             del self.instances[member.instance_id]
         self.epoch += 1
-        if not self.members:
-            self.target_epoch = self.epoch
 
     def _expect(self, member: ConsumerMember) -> None:
         if member.session is not None:

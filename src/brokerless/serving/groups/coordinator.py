@@ -10,6 +10,7 @@ from brokerless.serving.groups.classic import ClassicGroup
 from brokerless.serving.groups.consumer import ConsumerGroup, KnownTopics
 from brokerless.serving.groups.errors import GroupError
 from brokerless.serving.groups.offsets import CommittedOffsets
+from brokerless.serving.groups.room import OF_EACH, Room, size_of
 from brokerless.serving.protocol.errors import Error
 
 MOST_GROUPS = 20_000
@@ -26,9 +27,11 @@ def check_id(group_id: str) -> None:
 
 @dataclass(slots=True)
 class Coordinator:
-    """``offsets``: what groups have committed, those of the dead cluster as well."""
+    """``offsets``: what groups have committed, those of the dead cluster as well. ``room``: for groups and their
+    members."""
 
     offsets: CommittedOffsets
+    room: Room = field(default_factory=Room)
     groups: dict[str, ClassicGroup | ConsumerGroup] = field(default_factory=dict[str, ClassicGroup | ConsumerGroup])
 
     def take(self, rows: Sequence[Row], topics: KnownTopics) -> None:
@@ -36,12 +39,18 @@ class Coordinator:
         for row in rows:
             group_id, epoch = row["group"], max(0, row["epoch"] or 0)
             if row["type"] == "classic":
-                group = ClassicGroup(group_id, generation=epoch, protocol_type=row["protocolType"])
-                self.groups.setdefault(group_id, group)
+                group = ClassicGroup(group_id, self.room, generation=epoch, protocol_type=row["protocolType"])
+                self._add(group)
             elif row["type"] == "consumer":
-                self.groups.setdefault(group_id, ConsumerGroup(group_id, topics, epoch, epoch))
+                assigned = epoch if row["assignmentEpoch"] is None else row["assignmentEpoch"]
+                self._add(ConsumerGroup(group_id, topics, epoch, assigned, room=self.room))
         for group_id in self.offsets.groups:
-            self.groups.setdefault(group_id, ClassicGroup(group_id))
+            self._add(ClassicGroup(group_id, self.room))
+
+    def _add(self, group: ClassicGroup | ConsumerGroup) -> None:
+        if group.group_id not in self.groups:
+            self.groups[group.group_id] = group
+            self.room.take(_size(group.group_id))
 
     def topics_changed(self) -> None:
         """Hand out new partitions; the members of classic groups see them themselves."""
@@ -65,7 +74,7 @@ class Coordinator:
         if not is_joining or (group is not None and (group.members or group.pending)):
             raise GroupError(Error.GROUP_ID_NOT_FOUND)
         self._make_room(group_id)
-        made = self.groups[group_id] = ConsumerGroup(group_id, topics)
+        made = self.groups[group_id] = ConsumerGroup(group_id, topics, room=self.room)
         return made
 
     def find_or_make(self, group_id: str) -> ClassicGroup:
@@ -77,17 +86,22 @@ class Coordinator:
         if group is not None and group.members:
             raise GroupError(Error.INCONSISTENT_GROUP_PROTOCOL)
         self._make_room(group_id)
-        made = self.groups[group_id] = ClassicGroup(group_id)
+        made = self.groups[group_id] = ClassicGroup(group_id, self.room)
         return made
 
     def _make_room(self, group_id: str) -> None:
-        """Raises :class:`GroupError` where another group would be too many."""
-        for forget in (self._forget_all_unused, None):
-            if group_id in self.groups or len(self.groups) < MOST_GROUPS + len(self.offsets.groups):
-                return
-            if forget is not None:
-                forget()
-        raise GroupError(Error.GROUP_MAX_SIZE_REACHED)
+        """Counts a new group. Raises :class:`GroupError` where another one would be too many."""
+        if group_id in self.groups:
+            return
+        if self._is_full(group_id):
+            self._forget_all_unused()
+        if self._is_full(group_id):
+            raise GroupError(Error.GROUP_MAX_SIZE_REACHED)
+        self.room.take(_size(group_id))
+
+    def _is_full(self, group_id: str) -> bool:
+        has_too_many = len(self.groups) >= MOST_GROUPS + len(self.offsets.groups)
+        return has_too_many or self.room.taken + _size(group_id) > self.room.most
 
     def forget_unused(self, group_id: str) -> None:
         """Forget a group without members and offsets, as if it had never been."""
@@ -95,6 +109,7 @@ class Coordinator:
         is_waited_for = isinstance(group, ClassicGroup) and group.pending
         if group is not None and not group.members and not is_waited_for and group_id not in self.offsets.groups:
             del self.groups[group_id]
+            self.room.take(-_size(group_id))
 
     def _forget_all_unused(self) -> None:
         for group_id in list(self.groups):
@@ -104,3 +119,7 @@ class Coordinator:
         """End all that waits."""
         for group in self.groups.values():
             group.close()
+
+
+def _size(group_id: str) -> int:
+    return OF_EACH + size_of((group_id,))

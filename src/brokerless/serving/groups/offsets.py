@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from brokerless.errors import UnwritableError
-from brokerless.findings import Finding, Kind
+from brokerless.findings import Kind
 from brokerless.internals.groups.offsets_file import read_offsets_file
-from brokerless.log.segment import Report
+from brokerless.log.segment import Report, ignore
 from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.files import out_of_files
+from brokerless.serving.groups.room import Room, size_of
+from brokerless.serving.reports import no_files_left
 from brokerless.serving.source.topics import Topics
 from brokerless.tables.partition_reader import PartitionReader
 
@@ -49,14 +52,17 @@ class CommittedOffsets:
     path: Path | None = None
     groups: dict[str, dict[Place, Committed]] = field(default_factory=dict[str, dict[Place, Committed]])
     count: int = 0
+    room: Room = field(default_factory=Room)
+    """What their metadata and the names of their groups may take; those of the dead cluster are there in any case."""
     _writing: asyncio.Task[None] | None = None
     _next: asyncio.Task[None] | None = None
 
     def load(self, topics: Topics) -> list[Row]:
-        """Read the dead cluster's committed offsets, then those of the file; return the rows of the dead cluster's
-        groups.
+        """Read the dead cluster's committed offsets as its coordinators would load them, then those of the file; return
+        the rows of the dead cluster's groups.
 
         Raises :class:`UsageError` for a file of another form."""
+        from brokerless.internals.coordinators import partition_counts
         from brokerless.internals.groups.positions import read_positions
         from brokerless.internals.tables import state_rows
 
@@ -64,7 +70,8 @@ class CommittedOffsets:
         names = {topic_id: each.name for topic_id, each in topics.by_id.items()}
         if topics.cluster is not None:
             names |= topics.cluster.topics
-        for each in read_positions(readers, names, self.report):
+        counts = None if topics.cluster is None else partition_counts(topics.cluster)
+        for each in read_positions(readers, names, self.report, counts=counts):
             value = each.value
             self._set(
                 each.group,
@@ -73,12 +80,18 @@ class CommittedOffsets:
             )
         for group, place, committed in read_file(self.path) if self.path is not None else ():
             self._set(group, place, committed)
-        return state_rows(readers, ["groups"], self.report)["groups"] if readers else []
+        # Damage, and what no coordinator loads, is reported above.
+        return state_rows(readers, ["groups"], ignore, counts=counts)["groups"] if readers else []
 
     def _set(self, group: str, place: Place, committed: Committed) -> None:
-        of_group = self.groups.setdefault(group, {})
-        self.count += place not in of_group
+        if group not in self.groups:
+            self.groups[group] = {}
+            self.room.take(size_of((group,)))
+        of_group = self.groups[group]
+        before = of_group.get(place)
+        self.count += before is None
         of_group[place] = committed
+        self.room.take(_size(committed) - _size(before))
 
     async def commit(self, group: str, offsets: Mapping[Place, Committed]) -> None:
         """Take offsets that a group commits. Raises :class:`UnwritableError` where they cannot be written to the file,
@@ -95,13 +108,17 @@ class CommittedOffsets:
                 self._restore(group, place, committed, before[place])
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             text = f"commits are refused, as they cannot be written: {reason}"
-            self.report(Finding("error", Kind.OFFSETS_NOT_WRITTEN, str(self.path), message=text))
+            if out_of_files(error) is None:
+                self.report(Kind.OFFSETS_NOT_WRITTEN.at(str(self.path), text))
+            else:
+                self.report(no_files_left(str(self.path), text))
             raise UnwritableError(text) from error
 
     def _restore(self, group: str, place: Place, committed: Committed, before: Committed | None) -> None:
         of_group = self.groups.get(group, {})
         if of_group.get(place) is not committed:
             return  # committed again meanwhile
+        self.room.take(_size(before) - _size(committed))
         if before is not None:
             of_group[place] = before
             return
@@ -109,6 +126,12 @@ class CommittedOffsets:
         self.count -= 1
         if not of_group:
             del self.groups[group]
+            self.room.take(-size_of((group,)))
+
+    def is_full(self, group: str, metadata: str) -> bool:
+        """Return whether another commit would be too many."""
+        more = (0 if group in self.groups else size_of((group,))) + size_of((metadata,))
+        return self.count >= MOST_OFFSETS or self.room.taken + more > self.room.most
 
     async def _written(self) -> None:
         """Wait until the file has what was committed before."""
@@ -128,8 +151,16 @@ class CommittedOffsets:
 
     async def _write(self) -> None:
         assert self.path is not None
-        data = b"".join(_lines(self.groups))
-        await asyncio.get_running_loop().run_in_executor(None, write_file, self.path, data)
+        groups = {group: dict(offsets) for group, offsets in self.groups.items()}  # which go on to change
+        await asyncio.get_running_loop().run_in_executor(None, _write_groups, self.path, groups)
+
+
+def _size(committed: Committed | None) -> int:
+    return 0 if committed is None or not committed.metadata else size_of((committed.metadata,))
+
+
+def _write_groups(path: Path, groups: Mapping[str, Mapping[Place, Committed]]) -> None:
+    write_file(path, b"".join(_lines(groups)))
 
 
 def now_ms() -> int:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from base64 import b64decode, urlsafe_b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from brokerless.internals.message_encoder import unsigned_varint
 from brokerless.internals.messages import Field, Message
@@ -32,6 +32,43 @@ class FileRange:
 
 
 Piece = bytes | FileRange
+LARGEST_ANSWER = 64 << 20
+"""Bytes of a response, without ranges of files."""
+_SHORT = 200
+_NESTED = 4
+"""How many elements, and in how many levels, a response has that takes no time to be encoded."""
+
+
+class TooLargeError(Exception):
+    """A response of more than :data:`LARGEST_ANSWER` bytes."""
+
+
+def in_memory(pieces: Iterable[Piece]) -> int:
+    """Return the bytes of pieces that are not in files."""
+    return sum(len(each) for each in pieces if not isinstance(each, FileRange))
+
+
+def is_short(values: Any) -> bool:
+    """Return whether a response is encoded in no time."""
+    return _count(values, _SHORT, _NESTED) <= _SHORT
+
+
+def _count(value: Any, most: int, nested: int) -> int:
+    """Count the elements of all arrays in a value, up to a few more than ``most``."""
+    if isinstance(value, dict):
+        fields: list[Any] = list(cast("dict[str, Any]", value).values())
+        count = 0
+    elif isinstance(value, list):
+        fields = cast("list[Any]", value)
+        count = len(fields)
+    else:
+        return most + 1 if isinstance(value, Iterator) else 0
+    for each in fields:
+        if count > most or not nested:
+            break
+        if isinstance(each, dict | list | Iterator):
+            count += _count(each, most - count, nested - (not isinstance(value, dict)))
+    return count
 
 
 @dataclass(slots=True)
@@ -47,6 +84,11 @@ class Out:
             self.data.clear()
         else:
             self.data += piece
+
+    def check(self) -> None:
+        """Raise :class:`TooLargeError` where the last piece alone is too large."""
+        if len(self.data) > LARGEST_ANSWER:
+            raise TooLargeError
 
     def all(self) -> list[Piece]:
         return [*self.pieces, bytes(self.data)]
@@ -116,9 +158,20 @@ def _value(field: Field, version: int, flexible: bool) -> Write:
         length = _length(4, flexible)
 
         def write_array(out: Out, value: Any) -> None:
-            out.data += length(None if value is None else len(value))
-            for each in value or ():
-                element(out, each)
+            if isinstance(value, Iterator):  # whose elements are made one after the other
+                inner, count = Out(), 0
+                for each in cast("Iterator[Any]", value):
+                    element(inner, each)
+                    count += 1
+                    inner.check()
+                out.data += length(count)
+                for piece in inner.all():
+                    out.add(piece)
+            else:
+                out.data += length(None if value is None else len(value))
+                for each in value or ():
+                    element(out, each)
+            out.check()
 
         return write_array
     return _plain(field.type, flexible)

@@ -54,12 +54,13 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Want:
     """The batches from ``offset`` on that begin before ``limit`` (an offset), of at most ``max_bytes``; the first one
-    in any case where ``at_least_one``."""
+    in any case where ``at_least_one``. ``inline``: whether few bytes are read at once, and not sent from the file."""
 
     offset: int
     limit: int
     max_bytes: int
     at_least_one: bool
+    inline: bool = True
 
 
 NOTHING = Found()
@@ -108,7 +109,7 @@ class BatchFinder:
                 raise
             except UnreadableError as error:
                 following = None if is_last else segments[at + 1].base_offset
-                found = self.beside(want, [unreadable_segment(segment, error)], following)
+                found = self.beside(want, [error.finding(segment.log.path, segment.base_offset)], following)
                 if found is None and self.skips_damage:
                     self.report_skipped(segment.log.path, None, want.offset, following)
                 elif found is None:
@@ -142,7 +143,7 @@ class BatchFinder:
         """Report that consumers go on after damage."""
         until = "the end of this segment" if next_offset is None else f"offset {max(offset, next_offset)}"
         text = f"damaged batches are not served: consumers go on from offset {offset} at {until}"
-        self.report(Finding("warning", Kind.DAMAGE_SKIPPED, path, position=position, offset=offset, message=text))
+        self.report(Kind.DAMAGE_SKIPPED.at(path, text, position=position, offset=offset))
 
     def position(self, file: File, segment: SegmentPaths, offset: int) -> int:
         """Return where the batch with an offset begins (bytes), or the damage in its place."""
@@ -247,7 +248,7 @@ class _InSegment:
         return readable_batches(self.file, findings.append, start, start + max(most, 1))
 
     def _piece(self, start: int, end: int) -> Piece:
-        if end - start <= INLINE or not self.file.is_local:
+        if (self.want.inline and end - start <= INLINE) or not self.file.is_local:
             return self.file.read(start, end - start).tobytes()
         return FileRange(self.segment, self.is_last, start, end - start)
 
@@ -259,12 +260,6 @@ class _InSegment:
             if len(rows):
                 return int(chunk.positions[rows[0]]), int(chunk.batches.entry_offset[rows[0]])
         return None, None
-
-
-def unreadable_segment(segment: SegmentPaths, error: UnreadableError) -> Finding:
-    """Return the finding for a segment that cannot be read."""
-    path = segment.log.path
-    return Finding("error", Kind.UNREADABLE_FILE, path, offset=segment.base_offset, message=error.reason_for(path))
 
 
 def _count_taken(

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from brokerless.errors import UnreadableError
-from brokerless.findings import Finding, Kind
+from brokerless.findings import Finding
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, end_offset_for, load_epochs
 from brokerless.log.directory import PartitionPath, SegmentPaths
@@ -22,14 +22,14 @@ from brokerless.log.live_segments import ReplacedError, list_again, open_listed,
 from brokerless.log.names import partition_directory
 from brokerless.log.offset_gaps import check_end, check_head
 from brokerless.log.positions import first_position
-from brokerless.log.producer.transactions import Transaction
+from brokerless.log.producer.transactions import Transaction, open_transaction
 from brokerless.log.seek import last_offset, log_start_after_end, offset_for_timestamp
 from brokerless.log.segment import Report, ignore, scan_headers
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.tail import Tail, look, look_committed
 from brokerless.log.tiered.detection import is_tiered
 from brokerless.serving.source.bad_sectors import readable_end
-from brokerless.serving.source.batch_finder import NOTHING, BatchFinder, Found, Spare, Want, unreadable_segment
+from brokerless.serving.source.batch_finder import NOTHING, BatchFinder, Found, Spare, Want
 from brokerless.tables.partition_reader import PartitionReader
 
 REFRESH_S, REMOTE_REFRESH_S = 0.5, 10.0
@@ -261,7 +261,7 @@ class ServedPartition:
         except ReplacedError:
             raise
         except UnreadableError as error:
-            self.report(unreadable_segment(last, error))
+            self.report(error.finding(last.log.path, last.base_offset))
         end = last.base_offset
         with suppress(UnreadableError), open_listed(last, True) as file:
             end = readable_end(file, last)
@@ -296,7 +296,7 @@ class ServedPartition:
                 failed = [each for each in readable if each.log.path == error.path]
                 if not failed:
                     raise
-                self.report(unreadable_segment(failed[0], error))
+                self.report(error.finding(failed[0].log.path, failed[0].base_offset))
                 self._unreadable.add(error.path)
         transactions = None if self._tail is None else self._tail.transactions
         stable = None if transactions is None else transactions.last_stable_offset
@@ -319,7 +319,7 @@ class ServedPartition:
                 self._report_cut_end()
                 self._report_open()
         except UnreadableError as error:
-            self.report(unreadable(self, str(error)))
+            self.report(error.finding(self.paths.path))
 
     def _report_unreadable(self, segments: Sequence[SegmentPaths]) -> None:
         for segment in segments:
@@ -328,7 +328,7 @@ class ServedPartition:
             except ReplacedError:
                 pass
             except UnreadableError as error:
-                self.report(unreadable_segment(segment, error))
+                self.report(error.finding(segment.log.path, segment.base_offset))
 
     def _report_cut_end(self) -> None:
         found: list[Finding] | None = None
@@ -349,9 +349,9 @@ class ServedPartition:
         first = None if transactions is None else transactions.last_stable_offset
         if transactions is None or first is None:
             return
-        text = f"transactions without an end: {len(transactions.open)}, the first from offset {first} on; consumers "
-        text += "with read_committed stop there, those with read_uncommitted go on"
-        self.report(Finding("warning", Kind.TRANSACTION_OPEN, self.paths.path, offset=first, message=text))
+        text = "consumers with read_committed stop there, those with read_uncommitted go on"
+        text += f"; {len(transactions.open)} have no end" if len(transactions.open) > 1 else ""
+        self.report(open_transaction(self.paths.path, first, text))
 
     def _refresh(self) -> None:
         """Lists the partition again where its directory or its last segment has changed."""
@@ -379,8 +379,3 @@ class ServedPartition:
         if again != self.paths:
             self.paths, self._bounds = again, None
         return True
-
-
-def unreadable(partition: ServedPartition, reason: str) -> Finding:
-    """Return the finding for a partition whose files cannot be read."""
-    return Finding("error", Kind.UNREADABLE_FILE, partition.paths.path, message=reason)

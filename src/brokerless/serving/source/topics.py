@@ -24,7 +24,7 @@ from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.live_segments import list_again
 from brokerless.log.segment import Report, ignore
 from brokerless.serving.source.batch_finder import Spare
-from brokerless.serving.source.partition import ServedPartition, unreadable
+from brokerless.serving.source.partition import ServedPartition
 from brokerless.tables.partition_reader import PartitionReader
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 INTERNAL = (CONSUMER_OFFSETS, "__transaction_state", "__share_group_state")
 """Topics that clients are to take for Kafka's own (``Topic.isInternal``, 4.4.0)."""
-_TOPIC = 2
 _TWO_TOPICS = "serve the directories of one of them"
 
 
@@ -131,7 +130,7 @@ class Topics:
                 continue
             rows = cluster.partitions.get(topic_id, {})
             topic.topic_id, topic.count = topic_id, max([topic.count, *(number + 1 for number in rows)])
-            topic.configs = cluster.configs.get((_TOPIC, name), {})
+            topic.configs = cluster.settings_of(name)
             for number, partition in topic.partitions.items():
                 if number in rows:
                     partition.epoch = max(0, rows[number]["leaderEpoch"])
@@ -236,7 +235,7 @@ def _best(replicas: Sequence[PartitionPath], report: Report) -> tuple[PartitionP
             end = PartitionReader(each).end_offset
             found.append(_Replica(each, load_epochs(each.leader_epoch_checkpoint), -1 if end is None else end))
         except UnreadableError as error:
-            report(unreadable(ServedPartition(each, report), str(error)))
+            report(error.finding(each.path))
     if not found:
         return listed[0], []
     best = max(found, key=lambda each: each.rank)  # the first of them

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import (
 
 from brokerless.spark.columns import SelectedColumns
 from brokerless.spark.options import Options, TopicPartition
-from brokerless.spark.stream.positions import AsJson, at_most, count, from_json, to_json, topic_ids_from_json
+from brokerless.spark.stream.positions import AsJson, at_most, count, from_json, identity_from_json, to_json
 from brokerless.spark.stream.reader import StreamReader
 
 
@@ -44,18 +44,17 @@ class LimitedReader(StreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> AsJson:  # noqa: N802
-        position, ids = from_json(start), topic_ids_from_json(start)
-        ends, begins = self.tracker.ends(position, ids=ids)
-        now = {**ids, **self.tracker.topic_ids}
-        self._latest = to_json(ends, now)
+        position, known = from_json(start), identity_from_json(start)
+        ends, begins = self.tracker.ends(position, known=known)
+        self._latest = to_json(ends)
         if self._there_at_start is not None:
             ends = self._available_now(begins, ends, self._there_at_start)
         if not isinstance(limit, ReadAllAvailable):
             if self._there_at_start is None and self._is_too_early(count(begins, ends)):
-                return to_json(position, ids)
+                return to_json(position, known)
             if isinstance(limit, ReadMaxRows):
                 ends = at_most(limit.max_rows, begins, ends)
-        return to_json(ends, now)
+        return to_json(ends, self.tracker.identity(ends, position, known))
 
     def reportLatestOffset(self) -> AsJson | None:  # noqa: N802
         return self._latest

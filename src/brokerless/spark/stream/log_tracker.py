@@ -20,6 +20,7 @@ from pyspark.sql.datasource import InputPartition
 from brokerless.api.partition import Partition
 from brokerless.errors import DamageError, UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
+from brokerless.jobs.named_partitions import topic_id_of_partition
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.live_segments import ReplacedError, open_listed
@@ -33,7 +34,8 @@ from brokerless.spark.discovery import check_named, find_partitions, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Options, TopicPartition
 from brokerless.spark.plan import compact, first_since, reporter, tasks_of, timestamp_of
 from brokerless.spark.split import Split, cut, first_batch, split_bytes
-from brokerless.spark.stream.positions import Positions, TopicIds
+from brokerless.spark.stream.positions import Identity, Positions, TopicIds
+from brokerless.tables.last_record import LastRecord, last_record, other_record
 
 Partitions = dict[TopicPartition, Partition]
 Segments = dict[int, int | None]
@@ -58,6 +60,10 @@ class LogTracker:
         self._logged = set[str]()
         self._metadata: dict[DirectoryEntry, str | None] = {}
         """Topic IDs by the file that has them, as it was listed: it is read once."""
+        self._there: Partitions = {}
+        """Those of the last look."""
+        self._same: dict[TopicPartition, tuple[LastRecord, Segments]] = {}
+        """In which state of its log the last record of a partition was found as it was read."""
         self.topic_ids: dict[str, str] = {}
         """Of the topics that were there at the last look, as far as they have one."""
 
@@ -68,25 +74,37 @@ class LogTracker:
         return {each: self._initial(each, partition) for each, partition in partitions.items()}
 
     def ends(
-        self, start: Positions, committed: bool | None = None, ids: TopicIds | None = None
+        self, start: Positions, committed: bool | None = None, known: Identity | None = None
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         """Return where each partition ends now, and where reading it begins: ``start``, and for a new one its first
         offset.
 
         ``committed``: at the last stable offset; by default as the options say. Partitions of ``start`` that are not
-        there any more end where they were. ``ids``: of the topics of ``start``; one that has another ID now was deleted
-        and made again, which is lost data, and begins at its first offset."""
+        there any more end where they were. ``known``: of the logs of ``start``. A topic that was deleted and made
+        again is lost data, and begins at its first offset, or its log's; one that was cut back begins where it was
+        cut."""
         committed = self.options.committed if committed is None else committed
-        return self._again(lambda is_last: self._ends(start, ids or {}, committed, is_last))
+        return self._again(lambda is_last: self._ends(start, known or Identity(), committed, is_last))
 
     def plan(
-        self, start: Positions, end: Positions, start_ids: TopicIds | None = None, end_ids: TopicIds | None = None
+        self, start: Positions, end: Positions, at_start: Identity | None = None, at_end: Identity | None = None
     ) -> list[InputPartition]:
         """The tasks that read from ``start`` up to and without ``end``; partitions that ``start`` does not have are
-        read from their first offset on, and so are those of a topic that had another ID at ``start``. Of one that had
-        another ID at ``end``, nothing is read."""
-        ids = start_ids or {}, end_ids or {}
-        return tasks_of(self._again(lambda _: self._plan(start, end, *ids)), self.options)
+        read from their first offset on, and so are those of a topic that was another one at ``start``. Of one that was
+        another one at ``end``, nothing is read."""
+        known = at_start or Identity(), at_end or Identity()
+        return tasks_of(self._again(lambda _: self._plan(start, end, *known)), self.options)
+
+    def identity(self, ends: Positions, start: Positions | None = None, known: Identity | None = None) -> Identity:
+        """Return what identifies the logs of the last look at some positions. ``known``: at ``start``; it stays where a
+        position did not change, as Spark would take another text for news."""
+        start, known = start or {}, known or Identity()
+        last = {each: record for each, record in known.last_records.items() if start.get(each) == ends.get(each)}
+        for each, offset in ends.items():
+            if start.get(each) != offset and each in self._there:
+                record = last_record(self._there[each].paths, offset)
+                last |= {} if record is None else {each: record}
+        return Identity({**known.topic_ids, **self.topic_ids}, last)
 
     def forget(self, before: Positions) -> None:
         """Transactions that ended before these offsets matter no more."""
@@ -123,16 +141,24 @@ class LogTracker:
             if attempt or not any(self._has_gaps(each, one) for each, one in found.items()):
                 break
             time.sleep(_PAUSE)
-        for entry in (entry for one in found.values() for entry in one.paths.orphaned_files if _is_swap(entry.path)):
-            self._lose(f"{entry.path}: a compaction did not come to its end, and what it replaces may be missing")
+        for finding in (each for one in found.values() for each in one.paths.findings):
+            if finding.kind == Kind.SEGMENT_REPLACED:
+                self._lose(str(finding))
         self._listed = {each: _segments(one) for each, one in found.items()}
-        self.topic_ids = {topic: known for (topic, _), one in found.items() if (known := self._topic_id(one))}
+        ids = dict[str, str | None]()
+        for (topic, _), one in found.items():
+            if ids.get(topic) is None:
+                ids[topic] = self._topic_id(one, is_first=topic not in ids)
+        self.topic_ids = {topic: known for topic, known in ids.items() if known is not None}
+        self._there = found
         return found
 
-    def _topic_id(self, partition: Partition) -> str | None:
+    def _topic_id(self, partition: Partition, is_first: bool) -> str | None:
+        """Return the ID of a partition's topic. ``is_first``: none was asked of its topic before; the cluster's
+        metadata says the same of all of them."""
         metadata = partition.paths.partition_metadata
         if metadata is None:
-            return None
+            return topic_id_of_partition(partition.paths) if is_first else None
         if metadata not in self._metadata:
             self._metadata[metadata] = topic_id_of(metadata)
         return self._metadata[metadata]
@@ -148,6 +174,26 @@ class LogTracker:
             self._tails.pop(each)
             self._planned.pop(each, None)
         return {each: offset for each, offset in positions.items() if each[0] not in again}
+
+    def _of_same_logs(self, partitions: Partitions, positions: Positions, known: Identity) -> dict[TopicPartition, int]:
+        """The positions; where another record is now at the offset of the last one that was read, where the log was cut
+        back to, or the first offset of another log."""
+        found = dict(positions)
+        for each, last in known.last_records.items():
+            if each not in found or each not in partitions:
+                continue
+            partition, seen = partitions[each], (last, _segments(partitions[each]))
+            if self._same.get(each) == seen:
+                continue
+            other = other_record(partition.paths, last)
+            if other is None:
+                self._same[each] = seen
+                continue
+            found[each] = (partition.start_offset or 0) if other.cut_at is None else other.cut_at
+            self._lose(f"{_text(each)}: {other.reason}; the next offset is {found[each]}")
+            self._tails.pop(each, None)
+            self._planned.pop(each, None)
+        return found
 
     def _named(self, must_be_there: bool) -> Partitions:
         found: Partitions = {}
@@ -210,10 +256,10 @@ class LogTracker:
         return tail
 
     def _ends(
-        self, start: Positions, ids: TopicIds, committed: bool, is_last: bool
+        self, start: Positions, known: Identity, committed: bool, is_last: bool
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         partitions = self._list()
-        start = self._of_same_topics(start, ids)
+        start = self._of_same_logs(partitions, self._of_same_topics(start, known.topic_ids), known)
         ends: dict[TopicPartition, int] = {}
         begins = dict(start)
         for each, partition in partitions.items():
@@ -228,6 +274,7 @@ class LogTracker:
             if tail.end_offset < begin:
                 self._lose(f"{_text(each)}: offset {begin} comes next, but the log was cut back to {tail.end_offset}")
                 self._tails.pop(each)
+                begin = tail.end_offset
             stable = tail.stable_offset if committed else tail.end_offset
             ends[each] = min(tail.end_offset, max(begin, stable))
             begins[each] = begin
@@ -235,12 +282,15 @@ class LogTracker:
             self._lose(f"{_text(each)}: it was read up to offset {start[each]}, and is not there any more")
         return {**start, **ends}, begins
 
-    def _plan(self, start: Positions, end: Positions, start_ids: TopicIds, end_ids: TopicIds) -> list[Split]:
+    def _plan(self, start: Positions, end: Positions, at_start: Identity, at_end: Identity) -> list[Split]:
         partitions = self._list()
-        left = self._of_same_topics(end, end_ids)
+        left = self._of_same_topics(end, at_end.topic_ids)
         gone = {topic for topic, _ in end.keys() - left.keys()}
-        start = {each: offset for each, offset in start.items() if each[0] not in gone}
-        start, end = self._of_same_topics(start, start_ids), left
+        same = self._of_same_logs(partitions, left, at_end)
+        left = {each: offset for each, offset in left.items() if same[each] == offset}
+        others = end.keys() - left.keys()
+        start = {each: offset for each, offset in start.items() if each not in others and each[0] not in gone}
+        start, end = self._of_same_logs(partitions, self._of_same_topics(start, at_start.topic_ids), at_start), left
         reported = list[Split]()
         spans = list[tuple[Partition, Range, list[Split]]]()
         for each in start.keys() - end.keys():
@@ -341,14 +391,13 @@ class LogTracker:
     ) -> Iterator[tuple[SegmentPaths, File]]:
         """Segments with their logs, as they were listed; those that cannot be opened are reported."""
         for segment in segments:
-            path, is_last = segment.log.path, segment is partition.segment_paths[-1]
+            is_last = segment is partition.segment_paths[-1]
             try:
                 file = open_listed(segment, is_last)
             except ReplacedError:
                 raise
             except UnreadableError as error:
-                reason = error.reason_for(path)
-                report(Finding("error", Kind.UNREADABLE_FILE, path, offset=segment.base_offset, message=reason))
+                report(error.finding(segment.log.path, segment.base_offset))
                 continue
             with file:
                 yield segment, file
@@ -394,10 +443,6 @@ def _up_to(listed: Partition, again: Partition) -> Partition:
 
 def _newest(partition: Partition) -> int:
     return partition.segment_paths[-1].base_offset
-
-
-def _is_swap(path: str) -> bool:
-    return path.endswith(".log.swap")
 
 
 def _text(each: TopicPartition) -> str:

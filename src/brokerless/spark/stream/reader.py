@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.spark.columns import SelectedColumns
 from brokerless.spark.options import Options
-from brokerless.spark.stream.positions import AsJson, from_json, to_json, topic_ids_from_json
+from brokerless.spark.stream.positions import AsJson, from_json, identity_from_json, to_json
 
 if TYPE_CHECKING:
     from brokerless.spark.split import ReadTask
@@ -43,11 +43,11 @@ class StreamReader(DataSourceStreamReader):
 
     def initialOffset(self) -> AsJson:  # noqa: N802 - this and others are Spark's names
         initial = self.tracker.initial()
-        return to_json(initial, self.tracker.topic_ids)
+        return to_json(initial, self.tracker.identity(initial))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        ids = topic_ids_from_json(start), topic_ids_from_json(end)
-        return self.tracker.plan(from_json(start), from_json(end), *ids)
+        identities = identity_from_json(start), identity_from_json(end)
+        return self.tracker.plan(from_json(start), from_json(end), *identities)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from brokerless.spark.reader import read_task
@@ -89,9 +89,9 @@ class EverythingReader(StreamReader):
         return self._start
 
     def latestOffset(self) -> AsJson:  # type: ignore[override]  # noqa: N802
-        ids = topic_ids_from_json(self._start)
-        ends, _ = self.tracker.ends(from_json(self._start), ids=ids)
-        return to_json(ends, {**ids, **self.tracker.topic_ids})
+        position, known = from_json(self._start), identity_from_json(self._start)
+        ends, _ = self.tracker.ends(position, known=known)
+        return to_json(ends, self.tracker.identity(ends, position, known))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         self._start = end

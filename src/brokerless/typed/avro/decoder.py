@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from brokerless.arrow import Column, bits, column_of
-from brokerless.typed.avro.schema import AvroType, parse_schema
+from brokerless.arrow import Column, bits, column_of, is_valid
+from brokerless.typed.avro.schema import AvroType, arrow_type, parse_schema, wrong_defaults
 from brokerless.typed.framing import Frame
 from brokerless.typed.merge import UNFIT
 from brokerless.typed.payloads import PayloadDecoder, Reasons, rows_decoder
 from brokerless.typed.registry import Schema
+from brokerless.typed.times import LEFT_OUT, as_written, cut
 
 _MAX_OUTPUT = 256 << 20
 """Bytes of columns that are filled at once; more rows are divided."""
@@ -32,7 +33,20 @@ def avro_decoder(schema: Schema, newest: Schema | None, target: pa.DataType) -> 
     """The decoder of a schema's payloads into ``target``. Raises ValueError for what is no Avro schema."""
     type_ = parse_schema(schema)
     reader = parse_schema(newest) if newest is not None and newest.type == "AVRO" else None
-    return decoder_of_type(type_, reader, target)
+    decoder = decoder_of_type(type_, reader, target)
+    wrong = [] if newest is None else list(wrong_defaults(type_, reader))
+    if newest is None or not wrong:
+        return decoder
+    name, why = wrong[0]
+    reason = f"the default of {name} in the schema {newest.subject} {newest.version} {why}, and {LEFT_OUT}"
+
+    def decode(
+        frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[Column, Reasons]:
+        column, reasons = decoder(frame, data, starts, ends)
+        return column, dict.fromkeys(np.flatnonzero(is_valid(column)).tolist(), reason) | reasons
+
+    return decode
 
 
 def decoder_of_type(type_: AvroType, reader: AvroType | None, target: pa.DataType) -> PayloadDecoder:
@@ -40,8 +54,9 @@ def decoder_of_type(type_: AvroType, reader: AvroType | None, target: pa.DataTyp
     from brokerless.typed.avro.program import NoProgramError, compile_program
     from brokerless.typed.avro.rows import finish, read_row
 
+    written = as_written(target, arrow_type(type_, reader, (), [0]))
     try:
-        program = compile_program(type_, target, reader)
+        program = compile_program(type_, written, reader)
     except NoProgramError:
         return rows_decoder(lambda data: finish(read_row(data, type_, target, reader)), target)
 
@@ -52,7 +67,11 @@ def decoder_of_type(type_: AvroType, reader: AvroType | None, target: pa.DataTyp
         reasons: Reasons = {}
         source, ops, kids = _with_constants(program, data)
         _run(program, (source, ops, kids), starts, ends=ends, first=0, parts=parts, reasons=reasons)
-        return (parts[0] if len(parts) == 1 else pa.concat_arrays(parts)), reasons
+        column: Column = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+        if written == target:
+            return column, reasons
+        column, finer = cut(column)
+        return column, finer | reasons
 
     return decode
 

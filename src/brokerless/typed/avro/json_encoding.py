@@ -45,9 +45,9 @@ def _encode(type_: AvroType, value: Any, out: bytearray, depth: int) -> None:
         case "record", dict():
             members = cast("dict[str, Any]", value)
             for each in type_.fields:
-                if each.name not in members:
-                    raise ValueError(f"field {each.name} is missing in JSON")
-                _encode(each.type, members[each.name], out, depth + 1)
+                if each.written not in members:
+                    raise ValueError(f"field {each.written} is missing in JSON")
+                _encode(each.type, members[each.written], out, depth + 1)
         case _:
             raise ValueError(f"JSON that is no {type_.label}")
 

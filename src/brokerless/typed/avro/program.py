@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 from brokerless.typed.avro import kernels as k
 from brokerless.typed.avro.schema import (
     MAX_NODES,
-    MISSING,
     AvroType,
     arrow_type,
     branch_names,
     default_bytes,
     is_wrapped,
+    missing_fields,
     reader_branch,
     reader_field,
-    renamed,
 )
 
 MAX_DEPTH = 128
@@ -188,21 +187,19 @@ class _Builder:
         if not pa.types.is_struct(output.type):
             raise NoProgramError("a record as text")
         columns = {own.name: column for own, column in zip(output.type, output.children, strict=True)}
-        names = renamed(type_, reader)
         nodes: list[int] = []
         for each in type_.fields:
-            name = names[each.name]
-            if name not in columns:
-                raise NoProgramError(f"the type has no field {name}")
-            nodes.append(self.compile(each.type, columns.pop(name), reader_field(reader, type_, name), above))
-        newest = reader_branch(reader, type_)
-        defaults = {} if newest is None else {each.name: each for each in newest.fields}
+            if each.name not in columns:
+                raise NoProgramError(f"the type has no field {each.name}")
+            other = reader_field(reader, type_, each.name)
+            nodes.append(self.compile(each.type, columns.pop(each.name), other, above))
+        defaults = {each.name: each for each in missing_fields(type_, reader)}
         for name, column in columns.items():
             missing = defaults.get(name)
-            if missing is None or missing.default is MISSING or missing.default is None:
+            default = None if missing is None else default_bytes(missing)
+            if missing is None or default is None:
                 nodes.append(self.fill(column))
                 continue
-            default = default_bytes(missing.type, missing.default)
             nodes.append(self._constant(missing.type, default, column, above))
         return self.sequence(k.RECORD, output.number, nodes)
 

@@ -11,15 +11,14 @@ import pyarrow as pa
 
 from brokerless.typed.avro.kernels import SPARE_ITEMS
 from brokerless.typed.avro.schema import (
-    MISSING,
     AvroType,
     arrow_type,
     branch_names,
     default_bytes,
     is_wrapped,
+    missing_fields,
     reader_branch,
     reader_field,
-    renamed,
 )
 from brokerless.typed.merge import UNFIT, UnfitError, decimal_of, json_text
 from brokerless.typed.times import Moment
@@ -166,10 +165,9 @@ def _record(
 ) -> Any:
     if not is_text and not pa.types.is_struct(target):
         raise UnfitError(f"a record {UNFIT} {target}")
-    names = renamed(type_, reader)
     found: dict[str, Any] = {}
     for each in type_.fields:
-        name = names[each.name]
+        name = each.name
         is_lacking = not is_text and pa.types.is_struct(target) and target.get_field_index(name) < 0
         inner = pa.string() if is_text or is_lacking else _inner(target, name)
         try:
@@ -178,10 +176,9 @@ def _record(
             raise error.within(name) from None
     if is_text:
         return _Text(found)
-    newest = reader_branch(reader, type_)
-    for each in () if newest is None else newest.fields:
-        if each.name not in found and each.default is not MISSING and each.default is not None:
-            data = default_bytes(each.type, each.default)
+    for each in missing_fields(type_, reader):
+        data = default_bytes(each)
+        if data is not None:
             inner = AvroReader(data, 0, len(data) + SPARE_ITEMS)
             found[each.name] = _value(inner, each.type, _inner(target, each.name), reader=each.type, depth=depth + 1)
     return found

@@ -14,12 +14,14 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from brokerless.typed.registry import Schema
+from brokerless.typed.registry import RecordColumns, Schema
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 MAX_NODES = 4096
 """Types in one schema, each record counted where it is named; a larger one is refused."""
 MISSING: Any = object()
+_MAX_DEFAULT = 4096
+_MAX_DEPTH = 60
 
 _UTC = "UTC"
 _LOGICAL = {
@@ -41,16 +43,20 @@ _TYPES = {
 
 @dataclass(eq=False, slots=True)
 class AvroField:
+    """A field of a record. ``name``: of its column; ``written``: in the schema."""
+
     name: str
     type: AvroType
     default: Any = MISSING
     aliases: tuple[str, ...] = ()
+    written: str = ""
 
 
 @dataclass(eq=False, slots=True)
 class AvroType:
     """One type. ``kind``: a primitive's name, ``record``, ``enum``, ``fixed``, ``array``, ``map`` or ``union``;
-    ``items``: of an array, and the values of a map; ``declared``: the logical type that the text names."""
+    ``items``: of an array, and the values of a map; ``declared``: the logical type that the text names. ``aliases``:
+    full names of a record; ``elsewhere``: columns that have a field of it in other versions."""
 
     kind: str
     name: str = ""
@@ -63,6 +69,8 @@ class AvroType:
     items: AvroType | None = None
     branches: tuple[AvroType, ...] = ()
     declared: str = ""
+    aliases: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -76,10 +84,10 @@ class AvroType:
 
 
 def parse_schema(schema: Schema) -> AvroType:
-    """A schema's type. Raises ValueError for what is no Avro schema."""
-    names: dict[str, AvroType] = {}
+    """A schema's type, with its fields named as their columns are. Raises ValueError for what is no Avro schema."""
+    parser = _Parser({each.record: each for each in schema.columns})
     for text in _texts(schema, set()):
-        parsed = _Parser(names).parse(json.loads(text) if text.strip()[:1] in '{["' else text.strip(), "")
+        parsed = parser.parse(json.loads(text) if text.strip()[:1] in '{["' else text.strip(), "")
     return parsed  # pyright: ignore[reportPossiblyUnboundVariable]
 
 
@@ -94,7 +102,8 @@ def _texts(schema: Schema, seen: set[tuple[str, int]]) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Parser:
-    names: dict[str, AvroType]
+    columns: dict[str, RecordColumns]
+    names: dict[str, AvroType] = field(default_factory=dict[str, AvroType])
 
     def parse(self, found: Any, namespace: str) -> AvroType:
         if isinstance(found, str):
@@ -153,13 +162,23 @@ class _Parser:
             fields = own.get("fields")
             if not isinstance(fields, list):
                 raise ValueError(f"the record {full} has no fields")
-            for each in cast("list[dict[str, Any]]", fields):
-                aliases = tuple(map(str, each.get("aliases", ())))
-                parsed = self.parse(each["type"], inner)
-                type_.fields.append(AvroField(str(each["name"]), parsed, each.get("default", MISSING), aliases))
-            if len({each.name for each in type_.fields}) < len(type_.fields):
-                raise ValueError(f"the record {full} has two fields of one name")
+            aliases = [str(each) for each in own.get("aliases", ())]
+            type_.aliases = tuple(each if "." in each or not inner else f"{inner}.{each}" for each in aliases)
+            self._add_fields(type_, cast("list[dict[str, Any]]", fields), inner)
         return type_
+
+    def _add_fields(self, record: AvroType, fields: list[dict[str, Any]], namespace: str) -> None:
+        own = self.columns.get(record.name)
+        columns = {} if own is None else dict(own.fields)
+        record.elsewhere = () if own is None else own.elsewhere
+        for each in fields:
+            name, aliases = str(each["name"]), tuple(map(str, each.get("aliases", ())))
+            type_ = self.parse(each["type"], namespace)
+            record.fields.append(
+                AvroField(columns.get(name, name), type_, each.get("default", MISSING), aliases, written=name)
+            )
+        if len({each.written for each in record.fields}) < len(record.fields):
+            raise ValueError(f"the record {record.name} has two fields of one name")
 
 
 def _logical(type_: AvroType, own: dict[str, Any]) -> AvroType:
@@ -178,7 +197,7 @@ def _logical(type_: AvroType, own: dict[str, Any]) -> AvroType:
 
 
 def avro_arrow_type(schema: Schema, newest: Schema | None) -> pa.DataType:
-    """The Arrow type of what a schema writes, with its fields named as ``newest`` names them by its aliases.
+    """The Arrow type of what a schema writes, in the place of what ``newest`` has.
 
     Raises ValueError for what is no Avro schema, or too large a one."""
     reader = parse_schema(newest) if newest is not None and newest.type == "AVRO" else None
@@ -188,7 +207,7 @@ def avro_arrow_type(schema: Schema, newest: Schema | None) -> pa.DataType:
 def arrow_type(type_: AvroType, reader: AvroType | None, above: tuple[AvroType, ...], nodes: list[int]) -> pa.DataType:
     """The Arrow type of an Avro type; ``reader`` is what the newest schema has in its place."""
     nodes[0] += 1
-    if nodes[0] > MAX_NODES or len(above) > 60:
+    if nodes[0] > MAX_NODES or len(above) > _MAX_DEPTH:
         raise ValueError(f"the schema has more than {MAX_NODES} types, or is too deep")
     if type_ in above:
         return pa.string()
@@ -197,11 +216,10 @@ def arrow_type(type_: AvroType, reader: AvroType | None, above: tuple[AvroType, 
         return pa.struct([pa.field(type_.label, own)])
     if type_.kind == "record":
         inner = (*above, type_)
-        names = renamed(type_, reader)
         fields: list[pa.Field] = []
         for each in type_.fields:
-            other = reader_field(reader, type_, names[each.name])
-            fields.append(pa.field(names[each.name], arrow_type(each.type, other, inner, nodes)))
+            other = reader_field(reader, type_, each.name)
+            fields.append(pa.field(each.name, arrow_type(each.type, other, inner, nodes)))
         return pa.struct(fields)
     if type_.kind in ("array", "map"):
         assert type_.items is not None
@@ -255,35 +273,58 @@ def is_wrapped(type_: AvroType, reader: AvroType | None) -> bool:
     return is_union and type_.kind not in ("union", "null") and reader_branch(reader, type_) is not None
 
 
-def renamed(type_: AvroType, reader: AvroType | None) -> dict[str, str]:
-    """Return what a record's fields are called in the newest schema, by its aliases."""
+def missing_fields(type_: AvroType, reader: AvroType | None) -> Iterator[AvroField]:
+    """Yield the fields of the newest schema's record in place of ``type_`` that this does not have, in any column."""
     record = reader_branch(reader, type_)
-    names = {each.name: each.name for each in type_.fields}
-    if record is None:
-        return names
-    own = {each.name for each in record.fields}
-    taken = set(names)
-    for each in record.fields:
-        for alias in each.aliases:
-            if alias in names and alias not in own and each.name not in taken:
-                names[alias] = each.name
-                taken.add(each.name)
-                break
-    return names
+    own = {*(each.name for each in type_.fields), *type_.elsewhere}
+    yield from () if record is None else (each for each in record.fields if each.name not in own)
 
 
-def default_bytes(type_: AvroType, value: Any) -> bytes:
-    """A field's default, encoded as Avro. Raises ValueError for one that its type does not hold."""
+def default_bytes(field: AvroField) -> bytes | None:
+    """A field's default, encoded as Avro; None for null, where it has none, and for one that its type does not hold."""
+    if field.default is MISSING or field.default is None:
+        return None
+    try:
+        return _encoded(field)
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None
+
+
+def _encoded(field: AvroField) -> bytes:
     out = bytearray()
-    _encode(type_, value, out, 0)
-    if len(out) > 4096:
-        raise ValueError("a default of more than 4,096 bytes")
+    _encode(field.type, field.default, out, 0)
+    if len(out) > _MAX_DEFAULT:
+        raise ValueError(f"is of more than {_MAX_DEFAULT:,} bytes")
     return bytes(out)
 
 
+def wrong_defaults(
+    type_: AvroType, reader: AvroType | None, above: tuple[AvroType, ...] = ()
+) -> Iterator[tuple[str, str]]:
+    """Yield each field, as ``RECORD.FIELD``, that a type lacks and for which the newest schema has a default that the
+    field's type does not hold, and why; Java refuses such a schema, or fails where it reads by it."""
+    if type_ in above or len(above) > _MAX_DEPTH:
+        return
+    inner = (*above, type_)
+    for each in missing_fields(type_, reader) if type_.kind == "record" else ():
+        if each.default is not MISSING:
+            try:
+                _encoded(each)
+            except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+                reason = error if isinstance(error, ValueError) else "is not of its type"
+                yield f"{type_.name}.{each.written}", str(reason)
+    for each in type_.fields:
+        yield from wrong_defaults(each.type, reader_field(reader, type_, each.name), inner)
+    for each in type_.others:
+        yield from wrong_defaults(each, reader_branch(reader, each) if len(type_.others) > 1 else reader, inner)
+    if type_.items is not None:
+        other = reader_branch(reader, type_)
+        yield from wrong_defaults(type_.items, None if other is None else other.items, inner)
+
+
 def _encode(type_: AvroType, value: Any, out: bytearray, depth: int) -> None:
-    if depth > 30 or len(out) > 4096:
-        raise ValueError("a default that is too large")
+    if depth > 30 or len(out) > _MAX_DEFAULT:
+        raise ValueError(f"is of more than {_MAX_DEFAULT:,} bytes, or nested too deeply")
     kind = type_.kind
     if kind == "union":
         for index, branch in enumerate(type_.branches):
@@ -293,13 +334,16 @@ def _encode(type_: AvroType, value: Any, out: bytearray, depth: int) -> None:
                 return _encode(branch, value, out, depth + 1)
             except (ValueError, TypeError, AttributeError):
                 del out[size:]
-        raise ValueError("a default of no branch")
+        raise ValueError("is of no branch of its union")
     if kind == "null":
         if value is not None:
-            raise ValueError("a default that is not null")
+            raise ValueError("is not null")
     elif kind == "boolean" and isinstance(value, bool):
         out.append(value)
     elif kind in ("int", "long") and isinstance(value, int) and not isinstance(value, bool):
+        limit = 1 << (31 if kind == "int" else 63)
+        if not -limit <= value < limit:
+            raise ValueError("is not of its type")
         out += zigzag(value)
     elif kind in ("float", "double") and isinstance(value, (int, float)) and not isinstance(value, bool):
         import struct
@@ -308,7 +352,7 @@ def _encode(type_: AvroType, value: Any, out: bytearray, depth: int) -> None:
     elif kind in ("bytes", "string", "fixed") and isinstance(value, str):
         data = value.encode() if kind == "string" else value.encode("latin-1")
         if kind == "fixed" and len(data) != type_.size:
-            raise ValueError("a default of another size")
+            raise ValueError("is of another size")
         out += data if kind == "fixed" else zigzag(len(data)) + data
     elif kind == "enum" and value in type_.symbols:
         out += zigzag(type_.symbols.index(value))
@@ -323,12 +367,12 @@ def _encode(type_: AvroType, value: Any, out: bytearray, depth: int) -> None:
         out.append(0)
     elif kind == "record" and isinstance(value, dict):
         for each in type_.fields:
-            own = cast("dict[str, Any]", value).get(each.name, each.default)
+            own = cast("dict[str, Any]", value).get(each.written, each.default)
             if own is MISSING:
-                raise ValueError("a default without all fields")
+                raise ValueError("has not all fields")
             _encode(each.type, own, out, depth + 1)
     else:
-        raise ValueError("a default of another type")
+        raise ValueError("is not of its type")
 
 
 def zigzag(number: int) -> bytes:

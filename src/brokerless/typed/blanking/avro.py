@@ -36,18 +36,22 @@ def avro_edits(data: bytes, type_: AvroType, others: Sequence[AvroType], fields:
 @lru_cache(maxsize=1024)
 def names_of_fields(type_: AvroType, others: tuple[AvroType, ...]) -> dict[str, set[str]]:
     """All names of each field of a record: its own, and those that aliases join with it, in this record or in one of
-    the ``others``, be it through a third name. A name that another field of a record has itself is no alias in it."""
+    the ``others``, be it through a third name. A name that another field of a record has itself is no alias in it; what
+    one of the ``others`` calls a field by its aliases, it is, whatever the record's own fields are called, as Java
+    renames a writer's fields by them first."""
     own = {each.name for each in type_.fields}
     groups: list[set[str]] = []
     for record in (type_, *others):
         there = {each.name for each in record.fields}
         groups += [{each.name, *(set(each.aliases) - there)} for each in record.fields if each.aliases]
+    later = [{alias: each.name for each in record.fields for alias in each.aliases} for record in others]
     found: dict[str, set[str]] = {}
     for each in type_.fields:
-        names, rest = {each.name}, groups
+        called = {each.name, *(names[each.name] for names in later if each.name in names)}
+        names, rest = called, groups
         while joined := [group for group in rest if not names.isdisjoint(group)]:
             rest = [group for group in rest if names.isdisjoint(group)]
-            names = {each.name, *(names.union(*joined) - own)}
+            names = called | (names.union(*joined) - own)
         found[each.name] = names
     return found
 

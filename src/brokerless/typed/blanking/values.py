@@ -21,9 +21,9 @@ from brokerless.typed.framing import CONFLUENT, GLUE_ZLIB, UNFRAMED, Frame
 from brokerless.typed.payloads import reason_of
 from brokerless.typed.plain import is_connect, parse_json
 from brokerless.typed.registry import Schema
-from brokerless.typed.topic_type import UNFRAMED_VALUES
+from brokerless.typed.topic_type import DEPRECATED, OF_SCHEMAS, UNFRAMED_VALUES
 
-FORMATS = ("auto", "schema", "avro", "protobuf", "json-schema", "json", "connect-json")
+FORMATS = ("auto", *OF_SCHEMAS, "json", "connect-json")
 """What values may be: ``auto`` goes by each value's bytes and headers; ``avro``, ``protobuf`` and ``json-schema`` are
 values that name no schema and have the only one of their topic."""
 Header = tuple[bytes, bytes | None]
@@ -122,12 +122,12 @@ class ValueBlanker:
             if schema is None:
                 raise NotBlankedError(_unknown(frame))
             relatives = self.schemas.relatives(key)
-            self._edits[key] = _compile(schema, relatives)
+            self._edits[key] = _compile(schema, relatives, is_unsigned=self.format == DEPRECATED)
             self.used[key] = schema, relatives
         return self._edits[key]
 
 
-def _compile(schema: Schema, relatives: Sequence[Schema]) -> _Edits:
+def _compile(schema: Schema, relatives: Sequence[Schema], is_unsigned: bool) -> _Edits:
     try:
         if schema.type == "AVRO":
             from brokerless.typed.avro.schema import parse_schema
@@ -136,7 +136,7 @@ def _compile(schema: Schema, relatives: Sequence[Schema]) -> _Edits:
             own, others = parse_schema(schema), _parsed(relatives, parse_schema)
             return lambda _, data, fields: avro_edits(data, own, others, fields)
         if schema.type == "PROTOBUF":
-            return _of_protobuf(schema, relatives)
+            return _of_protobuf(schema, relatives, is_unsigned)
         from brokerless.typed.blanking.json_schema import json_schema_edits
         from brokerless.typed.json_schema import JsonValidator
 
@@ -155,22 +155,20 @@ def _parsed(schemas: Sequence[Schema], parse: Callable[[Schema], Parsed]) -> lis
     return found
 
 
-def _of_protobuf(schema: Schema, relatives: Sequence[Schema]) -> _Edits:
+def _of_protobuf(schema: Schema, relatives: Sequence[Schema], is_unsigned: bool) -> _Edits:
     from google.protobuf.message import DecodeError
 
     from brokerless.typed.blanking.protobuf import protobuf_edits
-    from brokerless.typed.protobuf.decoder import read_indexes
     from brokerless.typed.protobuf.files import message_types
+    from brokerless.typed.protobuf.indexes import MessageFinder
 
     types, others = message_types(schema), _parsed(relatives, message_types)
+    finder = MessageFinder(types, is_unsigned=is_unsigned)
 
     def edits(frame: Frame, data: bytes, fields: NamedFields) -> list[Edit]:
-        indexes, at = (0,), 0
-        if frame.framing == CONFLUENT or frame.message:
-            indexes, at = read_indexes(frame.message or data)
-        at = 0 if frame.message else at
+        has_indexes = frame.framing == CONFLUENT or bool(frame.message)
         try:
-            types.message_class(indexes)().ParseFromString(data[at:])
+            indexes, at, _ = finder.parse(data, frame.message, has_indexes=has_indexes)
         except DecodeError as error:
             raise ValueError(str(error) or "no message of this type") from error
         descriptor = types.descriptor(indexes)

@@ -9,7 +9,6 @@ value, ``google.protobuf.Timestamp`` is a timestamp in ns. Messages within thems
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -20,13 +19,13 @@ from numpy.typing import NDArray
 from brokerless.arrow import Column
 from brokerless.typed.framing import Frame
 from brokerless.typed.merge import UNFIT, UnfitError, conform
-from brokerless.typed.payloads import PayloadDecoder, Reasons, column_of_rows, reason_of, reason_of_left_out
+from brokerless.typed.payloads import PayloadDecoder, Reasons, column_of_rows, reason_of
 from brokerless.typed.protobuf.files import message_types
-from brokerless.typed.protobuf.values import converter
+from brokerless.typed.protobuf.indexes import MOST, Indexes, MessageFinder
+from brokerless.typed.protobuf.values import Convert, converter
 from brokerless.typed.registry import Schema
 from brokerless.typed.times import Moment
 
-_MAX_DEPTH = 60
 _MAX_FIELDS = 4096
 _WELL_KNOWN = "google.protobuf."
 _WRAPPERS = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
@@ -49,7 +48,7 @@ def _message_type(descriptor: Any, above: tuple[str, ...], count: list[int]) -> 
     known = _well_known(descriptor)
     if known is not None:
         return known
-    if descriptor.full_name in above or len(above) > _MAX_DEPTH:
+    if descriptor.full_name in above or len(above) > MOST:
         return pa.string()
     count[0] += len(descriptor.fields)
     if count[0] > _MAX_FIELDS:
@@ -94,10 +93,7 @@ def _message_value(message: Any, target: Any) -> Any:
     name = descriptor.full_name.removeprefix(_WELL_KNOWN) if descriptor.full_name.startswith(_WELL_KNOWN) else ""
     is_text = pa.types.is_string(target)
     if name == "Timestamp" and not is_text:
-        value = message.seconds * 1_000_000_000 + message.nanos
-        if not -(1 << 63) <= value < 1 << 63:
-            raise UnfitError("a timestamp that 64 bits of nanoseconds do not hold")
-        return Moment(value, _TIMESTAMP)
+        return Moment(message.seconds * 1_000_000_000 + message.nanos, _TIMESTAMP)
     if name and name != "Timestamp" and _well_known(descriptor) is not None and name not in _AS_JSON:
         return message.value
     if name in _AS_JSON or is_text:
@@ -142,62 +138,26 @@ def _one(field: Any, value: Any, target: Any) -> Any:
     return value
 
 
-def used_messages(payloads: Iterable[bytes]) -> tuple[tuple[int, ...], ...]:
-    """The messages that payloads (or their beginnings) name, without those whose indexes are none."""
-    found: set[tuple[int, ...]] = set()
-    for each in payloads:
-        with suppress(ValueError):
-            found.add(read_indexes(each)[0])
-    return tuple(sorted(found))
+def protobuf_decoder(schema: Schema, target: pa.DataType, *, is_unsigned: bool = False) -> PayloadDecoder:
+    """The decoder of a schema's payloads into ``target``. ``is_unsigned``: whether their message indexes are. Raises
+    ValueError for a schema that is none."""
+    from google.protobuf.message import DecodeError
 
-
-def read_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
-    """Confluent's message indexes (which message, through those that it is nested in), and where they end: their
-    count and each of them as a zigzag varint; a single zero for the first message."""
-    count, at = _varint(data, 0)
-    if count == 0:
-        return (0,), at
-    if not 0 < count <= _MAX_DEPTH:
-        raise ValueError("message indexes that are none")
-    found: list[int] = []
-    for _ in range(count):
-        index, at = _varint(data, at)
-        found.append(index)
-    return tuple(found), at
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while at < len(data) and shift < 35:
-        byte = data[at]
-        number |= (byte & 0x7F) << shift
-        at += 1
-        shift += 7
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), at
-    raise ValueError("message indexes that are cut off, or too large")
-
-
-def protobuf_decoder(schema: Schema, target: pa.DataType) -> PayloadDecoder:
-    """The decoder of a schema's payloads into ``target``. Raises ValueError for a schema that is none."""
     types = message_types(schema)
-    classes: dict[tuple[int, ...], tuple[Callable[[], Any], Callable[[Any], Any] | None]] = {}
+    finder = MessageFinder(types, is_unsigned=is_unsigned)
+    converts: dict[Indexes, Convert | None] = {}
 
-    def parse(data: bytes, prefix: bytes, has_indexes: bool, left_out: list[str]) -> Any:
-        indexes, at = ((0,), 0)
-        if has_indexes:
-            indexes, at = read_indexes(prefix or data)
-        if indexes not in classes:
-            classes[indexes] = types.message_class(indexes), compiled(indexes)
-        make, convert = classes[indexes]
-        message = make()
-        message.ParseFromString(data if prefix else data[at:])
-        if convert is not None:
+    def parse(data: bytes, prefix: bytes, has_indexes: bool, left_out: list[UnfitError]) -> Any:
+        indexes, _, message = finder.parse(data, prefix, has_indexes=has_indexes)
+        if indexes not in converts:
+            converts[indexes] = compiled(indexes)
+        if (convert := converts[indexes]) is not None:
             with suppress(UnfitError):  # whose reason says where, below
-                return convert(message)
+                return convert(message, left_out)
+            left_out.clear()
         return conform(_message_value(message, target), target, left_out)
 
-    def compiled(indexes: tuple[int, ...]) -> Callable[[Any], Any] | None:
+    def compiled(indexes: tuple[int, ...]) -> Convert | None:
         try:
             descriptor = types.descriptor(indexes)
             return converter(descriptor, target, _message_type(descriptor, (), [0]), _message_value)
@@ -207,17 +167,15 @@ def protobuf_decoder(schema: Schema, target: pa.DataType) -> PayloadDecoder:
     def decode(
         frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> tuple[Column, Reasons]:
-        from google.protobuf.message import DecodeError
-
         values: list[Any] = []
         reasons: Reasons = {}
         has_indexes = frame.framing == "confluent" or bool(frame.message)
         for row, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-            left_out: list[str] = []
+            left_out: list[UnfitError] = []
             try:
                 values.append(parse(data[start:end].tobytes(), frame.message, has_indexes, left_out))
                 if left_out:
-                    reasons[row] = reason_of_left_out(left_out)
+                    reasons[row] = str(left_out[0])
             except (DecodeError, ValueError, LookupError, TypeError, RecursionError) as error:
                 values.append(None)
                 reasons[row] = reason_of(error)

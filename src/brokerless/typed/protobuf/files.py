@@ -1,7 +1,8 @@
 """Compiles ``.proto`` texts, with what they import, into message types: by protoc, in a directory of its own.
 
 protoc runs as a process: what it makes of a hostile text ends with it. Names of imports come from disks, so those that
-would lead out of the directory are refused.
+would lead out of the directory are refused. ``google/type/*`` and ``confluent/*`` are in no registry, as Confluent's
+clients bring them with them; so do we, in ``builtin/``, where a registry does not have them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -23,6 +25,7 @@ from brokerless.typed.registry import Schema
 _MAIN = "brokerless_schema.proto"
 _TIMEOUT_S = 60
 _OWN = "google/protobuf/"
+_BUILTIN = ("google/type", "confluent", "confluent/type", "confluent/types")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +72,21 @@ def message_types(schema: Schema) -> MessageTypes:
     """The message types of a schema. Raises ValueError for one that cannot be compiled, :class:`UsageError` where the
     libraries are missing."""
     try:
-        from google.protobuf import descriptor_pb2, descriptor_pool
+        from google.protobuf import descriptor_pool
     except ImportError:
         raise missing_libraries("decoding Protobuf needs more", "decode") from None
     serialized = _serialized(schema)
-    files: list[Any] = []
-    if serialized is not None:
-        files = serialized
-    else:
-        found = descriptor_pb2.FileDescriptorSet()
-        found.ParseFromString(_compile(schema))
-        files = list(found.file)
+    needed = _compile(_texts(schema)) if serialized is None else serialized
     pool = descriptor_pool.DescriptorPool()
     try:
         added: Any = None
-        for each in files:
+        for each in needed:
             added = pool.Add(each) or each  # the last one is the schema itself, after what it imports
         file = pool.FindFileByName(added.name)
     except (TypeError, KeyError) as error:
         raise ValueError(f"no Protobuf schema: {error}") from None
     # Not in the order of the text, but in that of the file's messages, which the indexes count.
-    return MessageTypes(tuple(file.message_types_by_name[each.name] for each in files[-1].message_type))
+    return MessageTypes(tuple(file.message_types_by_name[each.name] for each in needed[-1].message_type))
 
 
 def _serialized(schema: Schema) -> list[Any] | None:
@@ -107,19 +104,23 @@ def _serialized(schema: Schema) -> list[Any] | None:
             return None
         file.name = name or file.name or _MAIN
         found[file.name] = file
-    needed = [*_well_known(list(found.values())), *found.values()]
-    return needed
+    return [*_well_known(found), *found.values()]
 
 
-def _well_known(files: list[Any]) -> list[Any]:
-    """Google's own files that others import, in the order in which they need one another."""
+def _well_known(given: dict[str, Any]) -> list[Any]:
+    """Files of Google's and Confluent's that others import, in the order in which they need one another."""
     from google.protobuf import descriptor_pb2, descriptor_pool
 
     pool: Any = descriptor_pool.Default()
     found: dict[str, Any] = {}
 
     def add(name: str) -> None:
-        if name in found or not name.startswith(_OWN):
+        if name in found:
+            return
+        if name in _builtin_texts() and name not in given:
+            for each in _builtin_files(name):
+                found.setdefault(each.name, each)
+        if not name.startswith(_OWN):
             return
         _import_own(name)
         own = descriptor_pb2.FileDescriptorProto()
@@ -128,10 +129,28 @@ def _well_known(files: list[Any]) -> list[Any]:
             add(each)
         found[name] = own
 
-    for file in files:
+    for file in given.values():
         for name in file.dependency:
             add(name)
     return list(found.values())
+
+
+@cache
+def _builtin_texts() -> dict[str, str]:
+    """The files that Confluent's clients bring with them, by their names in imports."""
+    root = files("brokerless.typed.protobuf") / "builtin"
+    found: dict[str, str] = {}
+    for folder in _BUILTIN:
+        for each in root.joinpath(*folder.split("/")).iterdir():
+            if each.name.endswith(".proto"):
+                found[f"{folder}/{each.name}"] = each.read_text()
+    return found
+
+
+@cache
+def _builtin_files(name: str) -> tuple[Any, ...]:
+    """One of these files, after those that it imports."""
+    return tuple(_compile({_MAIN: f'syntax = "proto3"; import "{name}";'})[:-1])
 
 
 def _import_own(name: str) -> None:
@@ -155,18 +174,26 @@ def _imports(schema: Schema, seen: set[str] | None = None) -> Iterator[tuple[str
             yield name, each
 
 
-def _compile(schema: Schema) -> bytes:
-    """protoc's ``FileDescriptorSet`` of a schema's text and of all that it imports."""
+def _texts(schema: Schema) -> dict[str, str]:
+    return {**{name: each.text for name, each in _imports(schema)}, _MAIN: schema.text}
+
+
+def _compile(texts: dict[str, str]) -> list[Any]:
+    """Return what protoc makes of the text :data:`_MAIN`, after all that it imports."""
     try:
         import grpc_tools
+        from google.protobuf import descriptor_pb2
     except ImportError:
         raise missing_libraries("decoding Protobuf needs more", "decode") from None
     with tempfile.TemporaryDirectory(prefix="brokerless-proto-") as directory:
         root = Path(directory) / "in"
-        for name, each in [*_imports(schema), (_MAIN, schema)]:
+        for name, text in {**_builtin_texts(), **texts}.items():
             path = root / _checked(name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(each.text)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            except OSError as error:  # its name is too long, or that of a directory around another one
+                raise ValueError(f"an import of the name {name[:60]!r}: {error.strerror}") from None
         out = Path(directory) / "out"
         own = Path(grpc_tools.__file__).parent / "_proto"
         command = [
@@ -178,9 +205,12 @@ def _compile(schema: Schema) -> bytes:
         except subprocess.TimeoutExpired:
             raise ValueError(f"protoc did not compile the schema in {_TIMEOUT_S} seconds") from None
         if done.returncode or not out.exists():
-            lines = done.stderr.decode(errors="replace").strip().splitlines()
-            raise ValueError(f"no Protobuf schema: {lines[0] if lines else 'protoc failed'}")
-        return out.read_bytes()
+            lines = done.stderr.decode(errors="replace").replace(f"{root}/", "").strip().splitlines()
+            errors = [each for each in lines if ": warning: " not in each] or ["protoc failed"]
+            raise ValueError(f"no Protobuf schema: {errors[0]}")
+        found = descriptor_pb2.FileDescriptorSet()
+        found.ParseFromString(out.read_bytes())
+        return list(found.file)
 
 
 def _checked(name: str) -> str:

@@ -17,10 +17,9 @@ from brokerless.explanation.field import Field
 from brokerless.explanation.files import Explanation
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.write_errors import unwritable
-from brokerless.text import policy_hash, show, show_name
+from brokerless.text import count_of, policy_hash, show, show_name
 from brokerless.views.explain.json_lines import entries_of
 from brokerless.views.explain.terminal import share, shown_parts, shown_value
-from brokerless.views.table import count_of
 
 MOST_BYTES = 512
 """Bytes of one field that the page has; JSON has all."""

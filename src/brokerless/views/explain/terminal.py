@@ -17,9 +17,8 @@ from rich.text import Text
 
 from brokerless.explanation.field import Field, Value
 from brokerless.explanation.files import LOG, Explanation
-from brokerless.text import show, show_name
+from brokerless.text import count_of, show, show_name
 from brokerless.views.explain.json_lines import entries_of
-from brokerless.views.table import count_of
 from brokerless.views.text import escape
 
 WIDE = 110

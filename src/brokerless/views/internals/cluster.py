@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from brokerless.clusters.description import ClusterDescription
+from brokerless.clusters.metadata_replicas import describe_end
 from brokerless.internals.metadata.versions import describe_level
-from brokerless.jobs.cluster.job import ClusterDescription
-from brokerless.text import format_bytes, show
+from brokerless.text import count_of, format_bytes, show
+from brokerless.views.findings import finding_line, root_of
 from brokerless.views.internals.state import state_lines
-from brokerless.views.table import NOTHING, count_of, format_number, table
+from brokerless.views.table import NOTHING, format_number, table
 from brokerless.views.text import format_times
 
 Row = dict[str, Any]
@@ -25,10 +27,9 @@ def cluster_lines(description: ClusterDescription) -> Iterator[str]:
         yield "metadata: none"
     else:
         when = format_times([cluster["lastTimestamp"]])[0]
-        yield (
-            f"metadata: {show(cluster['metadataReplica'])}, up to offset {cluster['endOffset'] - 1:,} "
-            f"in epoch {cluster['leaderEpoch']}, {when}; voters {', '.join(map(str, cluster['voters'])) or NOTHING}"
-        )
+        end = describe_end(cluster["endOffset"], cluster["leaderEpoch"])
+        voters = ", ".join(map(str, cluster["voters"])) or NOTHING
+        yield f"metadata: {show(cluster['metadataReplica'])}, {end}, {when}; voters {voters}"
     yield from _section("disks", _disk_lines(description.rows["disks"]))
     yield from _section("nodes", _node_lines(description.rows["nodes"]))
     yield from _section("topics", _topic_lines(description.rows["topics"]))
@@ -36,7 +37,8 @@ def cluster_lines(description: ClusterDescription) -> Iterator[str]:
         if description.rows[name]:
             yield from _section(name, state_lines(name, description.rows[name]))
     yield from _section("groups", _group_lines(description))
-    yield from _section("findings", [str(each) for each in description.findings])
+    root = root_of(each.path for each in description.disks)
+    yield from _section("findings", [finding_line(each, root) for each in description.findings])
 
 
 def _section(name: str, lines: Iterator[str] | Sequence[str]) -> Iterator[str]:
@@ -64,7 +66,8 @@ def _metadata_end(row: Row) -> str:
     if row["metadataEndOffset"] is None:
         return NOTHING
     damaged = "" if row["isMetadataIntact"] else ", damaged"
-    return f"{row['metadataEndOffset'] - 1:,} in epoch {row['metadataEpoch']}{damaged}"
+    end = row["metadataEndOffset"]
+    return f"{end - 1:,} in epoch {row['metadataEpoch']}{damaged}" if end else f"log empty{damaged}"
 
 
 def _node_lines(rows: Sequence[Row]) -> Iterator[str]:

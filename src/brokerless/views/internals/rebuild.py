@@ -11,8 +11,9 @@ from brokerless.internals.metadata.versions import describe_level
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket
 from brokerless.jobs.rebuild.node_directories import held_in
 from brokerless.jobs.rebuild.plan import Rebuild
-from brokerless.text import format_bytes, show
-from brokerless.views.table import NOTHING, count_of, format_number, table
+from brokerless.text import count_of, format_bytes, show
+from brokerless.views.findings import finding_line, root_of
+from brokerless.views.table import NOTHING, format_number, table
 
 Row = dict[str, Any]
 _MOST_FINDINGS = 20
@@ -65,10 +66,11 @@ def _what_next(rebuild: Rebuild) -> str:
 def _finding_lines(rebuild: Rebuild) -> Iterator[str]:
     counts = Counter(each.kind for each in rebuild.findings)
     shown: Counter[str] = Counter()
+    root = root_of(each.disk.path for each in rebuild.directories if each.disk is not None)
     for each in rebuild.findings:
         shown[each.kind] += 1
         if shown[each.kind] <= _MOST_FINDINGS:
-            yield str(each)
+            yield finding_line(each, root)
         elif shown[each.kind] == _MOST_FINDINGS + 1:
             yield f"... and {format_number(counts[each.kind] - _MOST_FINDINGS)} more of {each.kind} (--json has all)"
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from brokerless import clock
 from brokerless.interchange.jsonl_writer import dumps
-from brokerless.text import show, show_name
+from brokerless.internals.groups.lag import totals
+from brokerless.text import count_of, show, show_name
 from brokerless.views.table import NOTHING, table
 from brokerless.views.text import escape, format_times
 
@@ -61,6 +62,27 @@ def state_lines(name: str, rows: Iterable[Row]) -> Iterator[str]:
     columns = _COLUMNS[name]
     cells = [[_cell(column, row.get(f"{column}Name") or row[column]) for column in columns] for row in rows]
     return table(columns, cells, tuple(_NUMBERS), margin=2)
+
+
+def lag_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """A table of committed offsets with their lags, and a line for each group with the sum."""
+    names = ("group", "topic", "partition", "offset", "end offset", "lag", "committed")
+    cells = [
+        [
+            show(row["group"]),
+            show(row["topic"]),
+            str(row["partition"]),
+            str(row["offset"]),
+            NOTHING if row["endOffset"] is None else str(row["endOffset"]),
+            NOTHING if row["lag"] is None else str(row["lag"]),
+            format_times([row["commitTimestamp"]], "s")[0],
+        ]
+        for row in rows
+    ]
+    yield from table(names, cells, ("partition", "offset", "end offset", "lag"), margin=2)
+    for group, lag, count, absent in totals(rows):
+        rest = f"; {count_of(absent, 'partition')} not here" if absent else ""
+        yield f"{show(group)}: {lag:,} offsets behind in {count_of(count, 'partition')}{rest}"
 
 
 def open_transaction_lines(rows: Sequence[Row]) -> Iterator[str]:

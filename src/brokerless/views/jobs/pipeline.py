@@ -9,15 +9,16 @@ from typing import Any
 from brokerless.jobs.export.job import ExportedPartition
 from brokerless.jobs.pipeline.job import PipelineRun
 from brokerless.log.names import partition_directory
-from brokerless.text import format_bytes, show_name
+from brokerless.text import count_of, format_bytes, show_name
 from brokerless.views.findings import FindingGroups
-from brokerless.views.table import count_of, format_number, table
+from brokerless.views.table import format_number, table
 
 _NAMES = ("partition", "offsets", "records", "files", "size")
 
 
-def run_lines(run: PipelineRun, to: str) -> Iterator[str]:
-    """Yield what is new, by partition; what was verified; what was found for the first time; where the tables are."""
+def run_lines(run: PipelineRun, to: str, root: str = "") -> Iterator[str]:
+    """Yield what is new, by partition; what was verified; what was found for the first time; where the tables are.
+    ``root``: what paths are shown without."""
     if run.interrupted:
         yield f"continued after {run.interrupted}, which did not come to its end"
     directories = "1 log directory" if run.log_directories == 1 else f"{run.log_directories:,} log directories"
@@ -40,7 +41,7 @@ def run_lines(run: PipelineRun, to: str) -> Iterator[str]:
     for finding in run.findings:
         if finding.severity != "info":
             groups.add(finding)
-    yield from groups.lines()
+    yield from groups.lines(root)
     yield f"{groups.verdict()}, {count_of(len(run.ranges), 'damaged range')}"
     yield from (f"the page is {show_name(page)}" for page in run.pages)
 

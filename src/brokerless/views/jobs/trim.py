@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from brokerless.jobs.trim.job import Trim, TrimmedPartition
-from brokerless.text import format_bytes, show_name
-from brokerless.views.table import NOTHING, count_of, format_number, table
+from brokerless.text import count_of, format_bytes, show_name
+from brokerless.views.table import NOTHING, format_number, table
 from brokerless.views.text import format_times
 
 _COLUMNS = ("partition", "segments", "size", "because", "offsets before", "from", "to", "hours", "records", "unread")
@@ -51,6 +51,7 @@ def rows(trim: Trim) -> Iterator[dict[str, Any]]:
             {"topic": topic, "sizeInBytes": size, "reason": why} for topic, (size, why) in trim.retained.items()
         ],
         "isApplied": trim.is_applied,
+        "isResumed": trim.is_resumed,
     }
 
 
@@ -77,6 +78,8 @@ def lines(trim: Trim) -> Iterator[str]:
 
 
 def _verdict(trim: Trim) -> Iterator[str]:
+    if trim.is_resumed:
+        yield "an earlier run was cut short: what goes is what is left of its plan; to free more, give it again"
     segments = sum(len(each.segments) for each in trim.partitions)
     parts = [f"{count_of(segments, 'segment')} of {count_of(len(trim.partitions), 'partition')}"]
     if trim.waiting:

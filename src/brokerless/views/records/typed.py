@@ -12,7 +12,6 @@ from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.interchange.jsonl_writer import COLUMNS, dumps
 from brokerless.schemas import TIMESTAMP_TYPES
-from brokerless.typed.times import time_text
 from brokerless.typed.topic_type import COLUMNS as ADDED
 
 
@@ -83,7 +82,7 @@ def json_values(column: Column) -> list[Any]:
     """Each value of a column as JSON has it: structs and maps are objects, times ISO 8601, decimals text."""
     type_ = column.type
     if pa.types.is_temporal(type_):
-        return [None if value is None else time_text(value, type_) for value in arrow.values(column)]
+        return [None if value is None else arrow.time_text(value, type_) for value in arrow.values(column)]
     return [json_value(value, type_) for value in arrow.values(column)]
 
 
@@ -99,7 +98,7 @@ def json_value(value: Any, type_: Any) -> Any:
     if t.is_map(type_):
         return {_name(json_value(key, type_.key_type)): json_value(each, type_.item_type) for key, each in value}
     if t.is_temporal(type_):
-        return time_text(value, type_)
+        return arrow.time_text(value, type_)
     if isinstance(value, bytes):
         return json_bytes(value)
     if isinstance(value, float):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from brokerless.jobs.restore.disks.job import DiskRestore
-from brokerless.text import format_bytes, show_name
-from brokerless.views.table import NOTHING, count_of, format_number, table
+from brokerless.text import count_of, format_bytes, show_name
+from brokerless.views.table import NOTHING, format_number, table
 from brokerless.views.text import format_times
 
 _COLUMNS = ("partition", "records", "size", "from", "to", "offsets", "nodes", "there now")

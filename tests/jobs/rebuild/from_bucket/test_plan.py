@@ -96,7 +96,7 @@ def test_a_log_start_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_what_is_of_a_bucket_needs_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="from_bucket"):
         brokerless.rebuild(broker_directory("plain", tmp_path / "old"), tmp_path / "to", abort_open_transactions=True)
-    with pytest.raises(UsageError, match="data copy"):
+    with pytest.raises(UsageError, match="data=copy"):
         brokerless.rebuild(tmp_path / "old", tmp_path / "to", from_bucket=BUCKET, data="in-place")
     with pytest.raises(UsageError, match="which is read"):
         brokerless.rebuild([], BUCKET / "to", from_bucket=BUCKET)
@@ -165,7 +165,7 @@ def test_of_two_topics_of_one_name_one_is_chosen_or_none(tmp_path: Path, set_: s
     for file in directory.with_name(directory.name.replace(own, OTHER)).rglob("*.rsm-manifest"):
         file.write_bytes(file.read_bytes().replace(own.encode(), OTHER.encode()))
     for topics in ((), (topic,), ("*",)):
-        with pytest.raises(UsageError, match=f"IDs {min(OTHER, own)} and {max(OTHER, own)}, .*--topic {topic}:ID"):
+        with pytest.raises(UsageError, match=f"IDs {min(OTHER, own)} and {max(OTHER, own)}, .*topic={topic}:ID"):
             brokerless.rebuild([], tmp_path / "to", from_bucket=bucket, topics=topics)
     with pytest.raises(UsageError, match="no topic of this name with ID nothing"):
         brokerless.rebuild([], tmp_path / "to", from_bucket=bucket, topics=f"{topic}:nothing")

@@ -145,7 +145,7 @@ def test_damage_is_reported_and_all_else_restored(tmp_path: Path, target: Path) 
 
 def test_partitions_with_records_are_refused_without_replace_and_empty_ones_are_not(target: Path) -> None:
     source = broker_data("clean")
-    with pytest.raises(brokerless.UsageError, match="give --replace"):
+    with pytest.raises(brokerless.UsageError, match="give replace="):
         restored(source, target, "txn")
     for log in (target / "segments-0").glob("*.log"):
         log.write_bytes(b"")

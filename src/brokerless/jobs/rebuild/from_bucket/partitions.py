@@ -19,13 +19,13 @@ from brokerless.internals.remote.segment_metadata import SegmentMetadata
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end, truncate_from_start
 from brokerless.log.checkpoint.producer_snapshot import ProducerSnapshot, parse_producer_snapshot
 from brokerless.log.segment import scan_headers
-from brokerless.log.tiered.bucket import Bucket, Folder
+from brokerless.log.tiered.bucket import Bucket, Folder, of_another_topic
 from brokerless.log.tiered.decryption import KeyPairs
 from brokerless.log.tiered.lineage import is_within_lineage, parse_lineage
 from brokerless.log.tiered.manifest import IndexName, Manifest
 from brokerless.log.tiered.object_names import ObjectKind, PartitionName
 from brokerless.log.tiered.segment_log import read_index
-from brokerless.log.tiered.segments import RemoteSegment
+from brokerless.log.tiered.segments import RemoteSegment, object_missing
 from brokerless.offset_spans import union, without
 
 _SNAPSHOT_LIMIT = 256 << 20
@@ -61,7 +61,7 @@ class ReplacedTopic:
     segments: int
     first: int
     last: int
-    path: str
+    finding: Finding
 
     @property
     def text(self) -> str:
@@ -168,7 +168,7 @@ def _replaced(folder: Folder) -> ReplacedTopic:
         segments=len(starts),
         first=starts[0],
         last=starts[-1],
-        path=str(folder.location),
+        finding=of_another_topic(folder),
     )
 
 
@@ -359,7 +359,7 @@ def _lineage(
         for epoch, offset in each.epochs:
             epochs = assign(epochs, epoch, offset)
     text = f"the leader epochs of this partition are those that its segments name: its own cannot be read ({reason})"
-    findings.append(Finding("error", Kind.REMOTE_OBJECT_MISSING, last.log.path, offset=last.start_offset, message=text))
+    findings.append(object_missing(last.log.path, last, text))
     return epochs
 
 

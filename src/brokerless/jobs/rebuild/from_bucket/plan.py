@@ -7,11 +7,14 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from brokerless.clusters.disk import Disk
+from brokerless.clusters.missing_partitions import partition_missing
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.metadata.cluster import Cluster
+from brokerless.internals.metadata.cluster import Cluster, ResourceType
 from brokerless.internals.records import REMOTE_LOG_METADATA
-from brokerless.jobs.cluster.disks import Disk
+from brokerless.internals.remote.storage import remote_offsets_missing
+from brokerless.jobs.rebuild.adopted_topics import settings_lost
 from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition, ReplacedTopic, read_partitions
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket, OpenTransaction, StandIn
 from brokerless.log import names
@@ -22,7 +25,6 @@ from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import without_credentials
 from brokerless.log.tiered.detection import is_tiered
 
-_TOPIC = 2
 _METADATA_PARTITIONS = 50
 """``TopicBasedRemoteLogMetadataManagerConfig``: the default."""
 _METADATA_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "remote.storage.enable": "false"}
@@ -116,23 +118,23 @@ def take_out(
         return None, disks
     partitions, replaced = of_bucket
     topics = {each.topic_id: each.topic for each in partitions}
-    ids = {name: topic_id for topic_id, name in cluster.topics.items()}
     for topic_id, topic in topics.items():
-        if ids.get(topic, topic_id) != topic_id and not options.topics:
-            text = f"the bucket has it with ID {topic_id}, and the metadata with {ids[topic]}"
+        known_id = cluster.id_of(topic)
+        if known_id not in (None, topic_id) and not options.topics:
+            text = f"the bucket has it with ID {topic_id}, and the metadata with {known_id}"
             raise UsageError(
                 f"{topic}: {text}; with --topic, that of the bucket takes its place; else give another directory, or "
                 "--without-metadata"
             )
     if options.topics and topics.keys() & cluster.topics.keys():
         _refuse_present(topics, disks)
-    has_metadata = bool(options.topics) and REMOTE_LOG_METADATA in ids
+    has_metadata = bool(options.topics) and cluster.id_of(REMOTE_LOG_METADATA) is not None
     taken = {*topics.values(), *(() if has_metadata else (REMOTE_LOG_METADATA,))}
     rows: dict[tuple[str, int], Mapping[str, Any]] = {}
     for topic_id in [each for each, name in cluster.topics.items() if name in taken]:
         rows |= {(topic_id, number): row for number, row in cluster.partitions.pop(topic_id, {}).items()}
         if topic_id not in topics and cluster.topics[topic_id] != REMOTE_LOG_METADATA:
-            name = cluster.topics.pop(topic_id)
+            name = cluster.remove_topic(topic_id)
             lost.append(f"topic {name} with ID {topic_id}: the one in the bucket takes its place")
     ends = {(each.topic, each.partition): each for each in partitions}
     starts: dict[tuple[str, int], int] = {}
@@ -183,16 +185,16 @@ def put_in(
     url = without_credentials(bucket.options.location.path)[0]
     text = "copy the bucket, or switch on versions of its objects, before a first start on what is rebuilt of it; the "
     text += f"records in it are not read here: brokerless verify {url} says first whether they are intact"
-    report(Finding("warning", Kind.REMOTE_FIRST_START, url, message=text))
+    report(Kind.REMOTE_FIRST_START.at(url, text))
     for each in bucket.replaced:
-        report(Finding("warning", Kind.REMOTE_TOPIC_REPLACED, each.path, message=f"not taken: {each.text}"))
+        report(replace(each.finding, message=f"not taken: {each.text}"))
         lost.append(each.text)
     brokers = sorted(directory_ids)
     stand_ins: list[StandIn] = []
     there = {(each.topic_id, each.partition): each for each in bucket.partitions}
     for topic_id, topic in sorted(bucket.topics.items(), key=lambda each: each[1]):
         numbers = [number for of_topic, number in (*there, *bucket.rows) if of_topic == topic_id]
-        cluster.topics[topic_id] = topic
+        cluster.add_topic(topic_id, topic)
         own = cluster.partitions.setdefault(topic_id, {})
         for number in range(max(numbers) + 1):
             node = brokers[number % len(brokers)]
@@ -200,8 +202,7 @@ def put_in(
             epoch = max(-1 if each is None else each.newest_epoch, row.get("leaderEpoch", -1)) + 1
             own[number] = _row(topic_id, number, node, directory_id=directory_ids[node], leader_epoch=epoch)
             if each is None:
-                text = f"the bucket has nothing of {topic}-{number}: it begins again, empty"
-                report(Finding("warning", Kind.PARTITION_MISSING, url, message=text))
+                report(partition_missing(url, f"{topic}-{number}", "bucket"))
             else:
                 stand_ins.append(_stand_in(bucket, each, node, url=url, report=report))
                 lost += _report_missing(each, stand_ins[-1], report)
@@ -217,19 +218,16 @@ def _report_missing(each: BucketPartition, stand_in: StandIn, report: Report) ->
         if stand_in.is_log_start_known and missing.end is not None and missing.end <= stand_in.log_start:
             continue
         text = missing.text(each.name)
-        report(Finding("error", Kind.REMOTE_OFFSETS_MISSING, missing.file, offset=missing.first, message=text))
+        report(remote_offsets_missing(missing.file, missing.first, text))
         yield text
 
 
 def _set_settings(cluster: Cluster, topic: str, url: str, report: Report) -> None:
-    settings = cluster.configs.setdefault((_TOPIC, topic), {})
+    settings = cluster.configs.setdefault((ResourceType.TOPIC, topic), {})
     before = {name: settings[name] for name in _KEPT if name in settings}
     settings.update(_KEPT)
     settings.pop("cleanup.policy", None)
-    written = ", ".join(f"{name}={value}" for name, value in _KEPT.items())
-    was = ", ".join(f"{name}={value}" for name, value in before.items()) or None
-    text = f"{written} is set for {topic}, so that no record is deleted; set others when it runs"
-    report(Finding("warning", Kind.TOPIC_SETTINGS_LOST, url, message=text, expected=was, found=written))
+    report(settings_lost(url, topic, _KEPT, before))
 
 
 def _stand_in(bucket: Bucketed, each: BucketPartition, node: int, url: str, report: Report) -> StandIn:
@@ -241,7 +239,7 @@ def _stand_in(bucket: Bucketed, each: BucketPartition, node: int, url: str, repo
     if known is None:
         text = f"the log start of {each.name} is in no bucket: it is the first offset there, {start}; records that "
         text += "were deleted up to a later one come back, unless --log-start says where it was"
-        report(Finding("warning", Kind.REMOTE_LOG_START_UNKNOWN, url, offset=start, message=text))
+        report(Kind.REMOTE_LOG_START_UNKNOWN.at(url, text, offset=start))
     else:
         _report_expired(each, start, url, report)
     transactions = tuple(_open_transactions(each))
@@ -250,13 +248,11 @@ def _stand_in(bucket: Bucketed, each: BucketPartition, node: int, url: str, repo
         text = f"the transaction of producer {one.producer_id} in {each.name} is open where the bucket ends"
         if is_ended:
             report(
-                Finding(
-                    "info", Kind.REMOTE_TRANSACTION_OPEN, url, offset=one.first_offset, message=f"{text}; it is aborted"
-                )
+                Kind.REMOTE_TRANSACTION_OPEN.at(url, f"{text}; it is aborted", severity="info", offset=one.first_offset)
             )
         else:
             text += ": consumers with read_committed stop at it, unless --abort-open-transactions ends it"
-            report(Finding("warning", Kind.REMOTE_TRANSACTION_OPEN, url, offset=one.first_offset, message=text))
+            report(Kind.REMOTE_TRANSACTION_OPEN.at(url, text, severity="warning", offset=one.first_offset))
     return StandIn(
         each, node, start, is_log_start_known=known is not None, transactions=transactions, is_ended=is_ended
     )
@@ -269,7 +265,7 @@ def _report_expired(each: BucketPartition, start: int, url: str, report: Report)
         segments = "1 remote segment" if len(counts) == 1 else f"{len(counts)} remote segments"
         text = f"the first start deletes {segments} ({sum(counts)} objects) of {each.name}, which end before its log "
         text += f"start, {start}"
-        report(Finding("warning", Kind.REMOTE_SEGMENT_EXPIRED, url, offset=each.start_offset, message=text))
+        report(Kind.REMOTE_SEGMENT_EXPIRED.at(url, text, severity="warning", offset=each.start_offset))
 
 
 def _open_transactions(each: BucketPartition) -> list[OpenTransaction]:
@@ -285,14 +281,14 @@ def _open_transactions(each: BucketPartition) -> list[OpenTransaction]:
 
 def _put_metadata(bucket: Bucketed, cluster: Cluster, directory_ids: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
     """Puts the topic of remote segments' metadata into a state; returns its ID, and each partition's node."""
-    metadata_id = next((each for each, name in cluster.topics.items() if name == REMOTE_LOG_METADATA), random_id())
+    metadata_id = cluster.id_of(REMOTE_LOG_METADATA) or random_id()
     if bucket.has_metadata:
         own = sorted(cluster.partitions[metadata_id].items())
         return metadata_id, tuple(row["isr"][0] for _, row in own)
     rows = {number: row for (topic_id, number), row in bucket.rows.items() if topic_id == metadata_id}
     count, brokers = len(rows) or _METADATA_PARTITIONS, sorted(directory_ids)
     nodes = tuple(brokers[number % len(brokers)] for number in range(count))
-    cluster.topics[metadata_id] = REMOTE_LOG_METADATA
+    cluster.add_topic(metadata_id, REMOTE_LOG_METADATA)
     cluster.partitions[metadata_id] = {
         number: _row(
             metadata_id,
@@ -303,7 +299,7 @@ def _put_metadata(bucket: Bucketed, cluster: Cluster, directory_ids: Mapping[int
         )
         for number, node in enumerate(nodes)
     }
-    cluster.configs.setdefault((_TOPIC, REMOTE_LOG_METADATA), {}).update(_METADATA_SETTINGS)
+    cluster.configs.setdefault((ResourceType.TOPIC, REMOTE_LOG_METADATA), {}).update(_METADATA_SETTINGS)
     return metadata_id, nodes
 
 

@@ -41,21 +41,20 @@ def changed_topic_ids(offsets: Iterable[Mapping[str, Any]], source: Cluster | No
             latest[row["topic"]] = max(latest.get(row["topic"], commit), commit)
     old = {topic: topic_id for topic, (_, topic_id) in latest.items()}
     if source is not None:
-        old |= {topic: topic_id for topic_id, topic in source.topics.items() if topic in old}
-    new = {topic: topic_id for topic_id, topic in target.topics.items()}
-    found = {_raw(old[topic]): _raw(new[topic]) for topic in old.keys() & new.keys()}
+        old = {topic: source.id_of(topic) or topic_id for topic, topic_id in old.items()}
+    new = {topic: topic_id for topic in old if (topic_id := target.id_of(topic)) is not None}
+    found = {_raw(old[topic]): _raw(topic_id) for topic, topic_id in new.items()}
     return {before: after for before, after in found.items() if before not in (after, _NONE)}
 
 
 def check_share_groups(source: Cluster, target: Cluster, path: str) -> Iterator[Finding]:
     """Yield what of ``__share_group_state`` is of no use: its keys have topics' ids, and these decide the partition
     that a record is in (``SharePartitionKey``, 4.4.0), so that they are not translated."""
-    new = {topic: topic_id for topic_id, topic in target.topics.items()}
-    changed = sorted(topic for topic_id, topic in source.topics.items() if new.get(topic, topic_id) != topic_id)
+    changed = sorted(topic for topic_id, topic in source.topics.items() if target.id_of(topic) not in (None, topic_id))
     if changed:
         text = f"share groups' positions are kept by topics' ids, of {len(changed)} topics this cluster has others, "
         text += f"{changed[0]} among them: share groups begin again there"
-        yield Finding("warning", Kind.SHARE_GROUP_TOPIC_IDS, path, message=text)
+        yield Kind.SHARE_GROUP_TOPIC_IDS.at(path, text)
 
 
 def _raw(topic_id: str) -> bytes:
@@ -81,7 +80,7 @@ def translate(directory: Path, ids: TopicIds, report: Report) -> None:
         if compressed:
             text = f"{len(compressed)} batches from here on are compressed, and topic ids in them are not translated: "
             text += "groups of the consumer protocol begin again where these have their offsets"
-            report(Finding("warning", Kind.TOPIC_IDS_COMPRESSED, directory.name, offset=compressed[0], message=text))
+            report(Kind.TOPIC_IDS_COMPRESSED.at(directory.name, text, offset=compressed[0]))
 
 
 def _changed(buffer: NDArray[np.uint8], batches: Batches, ids: TopicIds) -> Iterator[tuple[int, bytes]]:

@@ -29,6 +29,7 @@ from brokerless.log.commit.commit import aside_of
 from brokerless.log.commit.job_commit import remove_staged_of
 from brokerless.log.commit.joint_commit import commit_together, recover_together
 from brokerless.log.commit.partition_writer import output_directory
+from brokerless.log.producer.transactions import open_transaction
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import DirectoryLock
 from brokerless.log.storage.location import Location
@@ -128,7 +129,7 @@ def plan_disks(
         for path, has_records in each.existing.items():
             if has_records:
                 text = f"{each.name} has records here: give --replace to move it to {aside_of(path)}"
-                findings.append(Finding("error", Kind.PARTITION_EXISTS, str(path / each.name), message=text))
+                findings.append(Kind.PARTITION_EXISTS.at(str(path / each.name), text))
     topic_ids: TopicIds = {}
     if CONSUMER_OFFSETS in readers:
         rows = state_rows(readers[CONSUMER_OFFSETS], ("offsets",), lambda _: None, settings.max_batch_bytes)
@@ -144,10 +145,10 @@ def _check_open(partition: PartitionReader, measured: SourcePartition) -> Iterat
     start = source.open_transaction(partition, measured.end_offset)
     if start is not None:
         name = names.partition_directory(measured.topic, measured.partition)
-        text = f"{name}: a transaction is open from offset {start} on, and nobody on the target will end it: consumers "
-        text += "with read_committed stop there until you do: kafka-transactions.sh --bootstrap-server ... abort "
-        text += f"--topic {measured.topic} --partition {measured.partition} --start-offset {start}"
-        yield Finding("warning", Kind.TRANSACTION_OPEN, partition.path, offset=start, message=text)
+        text = "nobody on the target will end it, and consumers with read_committed stop there until you do: "
+        text += f"kafka-transactions.sh --bootstrap-server ... abort --topic {measured.topic} "
+        text += f"--partition {measured.partition} --start-offset {start}"
+        yield open_transaction(partition.path, start, text, of=name)
 
 
 def apply_disks(plan: DiskRestore, settings: DiskSettings, on_damage: OnDamage, done: Done) -> DiskRestore:

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.clusters.directory_state import load_directory_state
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
 from brokerless.jobs.recovered.open_files import OpenFiles, with_open_files
@@ -41,7 +41,7 @@ from brokerless.log.directory import resolve
 from brokerless.log.segment import Report
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.own_files import open_own
+from brokerless.log.storage.own_files import make_inner_directory, open_own
 from brokerless.tables.partition_reader import PartitionReader
 
 OWNER = "b0ce1e57"
@@ -154,15 +154,15 @@ def with_epochs_up_to(batches: NDArray[np.void], leader_epoch: int) -> NDArray[n
 def _copy(source: Path, target: Path) -> None:
     """A directory with its files, durably; nothing is left of it if that fails."""
     try:
-        target.mkdir()
+        make_inner_directory(target)
         for each in sorted(source.iterdir()):
-            shutil.copyfile(each, target / each.name)
-            shutil.copystat(each, target / each.name)
-            descriptor = open_own(target / each.name, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            created = open_own(target / each.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            with os.fdopen(created, "wb") as copy, os.fdopen(open_own(each, os.O_RDONLY), "rb") as file:
+                shutil.copyfileobj(file, copy)
+                copy.flush()
+                found = each.stat()
+                os.utime(created, ns=(found.st_atime_ns, found.st_mtime_ns))
+                os.fsync(created)
         sync_directory(target)
         sync_directory(target.parent)
     except BaseException:

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from brokerless.clusters.directory_state import load_directory_state, running_broker
+from brokerless.clusters.metadata_replicas import best_of, load_replica
+from brokerless.clusters.start.directory_files import load_properties
+from brokerless.clusters.start.retention_forecast import settings_by_topic
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster, read_cluster
-from brokerless.jobs.cluster.metadata_replicas import best_of, load_replica
-from brokerless.jobs.directory_state import load_directory_state, running_broker
-from brokerless.jobs.restart.directory_files import load_properties
-from brokerless.jobs.restart.retention_forecast import settings_by_topic
 from brokerless.jobs.restore.results import Settings
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, resolve
@@ -117,7 +117,7 @@ def place(
 ) -> tuple[list[Placement], list[Finding]]:
     """Return where the partitions of a topic go, and why some cannot. ``configs``, ``count``: its settings and
     partitions in the source, for the command that creates it."""
-    topic_id = next((known for known, name in target.cluster.topics.items() if name == topic), None)
+    topic_id = target.cluster.id_of(topic)
     if topic_id is None:
         own = "".join(f" --config {name}={value}" for name, value in sorted((configs or {}).items()))
         text = (
@@ -126,18 +126,18 @@ def place(
         text += (
             f"--partitions {count}{own}; it gets an ID of its own, which is written here. Stop it, and run this again"
         )
-        return [], [Finding("error", Kind.TOPIC_UNKNOWN, target.metadata_path, message=text)]
+        return [], [Kind.TARGET_TOPIC_MISSING.at(target.metadata_path, text)]
     found: list[Placement] = []
     findings: list[Finding] = []
     for reader in readers:
         number = reader.partition or 0
-        row = target.cluster.partitions.get(topic_id, {}).get(number)
+        row = target.cluster.row(topic, number)
         if row is None:
             text = (
                 f"the cluster has no partition {number} of {topic}. Start it, and add it: kafka-topics --alter --topic "
             )
             text += f"{topic} --partitions {count}; then stop it, and run this again"
-            findings.append(Finding("error", Kind.PARTITION_UNKNOWN, target.metadata_path, message=text))
+            findings.append(Kind.TARGET_PARTITION_MISSING.at(target.metadata_path, text))
             continue
         name = names.partition_directory(topic, number)
         missing = sorted(set(row["replicas"]) - {disk.node_id for disk in target.disks})
@@ -146,7 +146,7 @@ def place(
                 f"{name} has replicas on the nodes {', '.join(map(str, missing))}, too, whose log directories are not "
             )
             text += "given: one of them may lead, and all others would truncate what is restored. Give them with --to"
-            findings.append(Finding("error", Kind.REPLICA_MISSING, target.metadata_path, message=text))
+            findings.append(Kind.REPLICAS_NOT_GIVEN.at(target.metadata_path, text))
             continue
         directories = row.get("directories") or []
         chosen = [

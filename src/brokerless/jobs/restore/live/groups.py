@@ -7,13 +7,40 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from brokerless.errors import UsageError
+from brokerless.internals.coordinators import partition_counts
+from brokerless.internals.groups.offsets_file import read_offsets_file
+from brokerless.internals.metadata.cluster import Cluster
+from brokerless.internals.records import CONSUMER_OFFSETS
+from brokerless.internals.tables import state_rows
 from brokerless.jobs.restore.live.connection import TIMEOUT_S, Connection, describe, load_library
 from brokerless.jobs.restore.live.offset_map import Place, Run
 from brokerless.jobs.restore.results import GroupRestore
+from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 Row = Mapping[str, Any]
 _FREE = ("EMPTY", "DEAD", "UNKNOWN")
 """States of groups without members; a group that is not there is dead."""
+
+
+def source_offsets(
+    partitions: Iterable[PartitionReader],
+    cluster: Cluster | None,
+    file: str | None,
+    on_damage: OnDamage,
+    max_batch_bytes: int | None = None,
+) -> list[Row]:
+    """Return what groups have committed in the source, as its coordinators load it, and later in a ``file`` of offsets,
+    as rows of ``internals``. Raises :class:`UsageError` where there is neither, and for a file of another form."""
+    own = [each for each in partitions if each.topic == CONSUMER_OFFSETS and each.paths.state == "live"]
+    if not own and file is None:
+        text = "--groups: the source has no __consumer_offsets, where groups' offsets are"
+        raise UsageError(f"{text}; --offsets takes a file of them")
+    counts = None if cluster is None else partition_counts(cluster)
+    rows = state_rows(own, ("offsets",), on_damage, max_batch_bytes, counts=counts)["offsets"]
+    rows += [] if file is None else read_offsets_file(file)
+    last = {(each["group"], each["topic"], each["partition"]): each for each in rows}  # the file is newer
+    return list(last.values())
 
 
 def source_groups(rows: Iterable[Row], places: Iterable[Place]) -> list[GroupRestore]:

@@ -15,18 +15,18 @@ from typing import Any
 from brokerless import clock
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.groups.offsets_file import read_offsets_file
 from brokerless.internals.metadata.cluster import Cluster
-from brokerless.internals.tables import state_rows
 from brokerless.jobs.restore import source
-from brokerless.jobs.restore.checks import check_groups, check_topic, limits_of, refuse_errors
+from brokerless.jobs.restore.checks import check_groups, check_topic, codec_on, limits_of, refuse_errors
 from brokerless.jobs.restore.live.connection import Connection
-from brokerless.jobs.restore.live.groups import commit_groups, source_groups, translate
+from brokerless.jobs.restore.live.groups import commit_groups, source_groups, source_offsets, translate
 from brokerless.jobs.restore.live.offset_map import OffsetMap, Place, is_map, open_map
 from brokerless.jobs.restore.live.production import Pace, Production, Row, rows_of
 from brokerless.jobs.restore.live.resumption import Resumed, Target, resume
 from brokerless.jobs.restore.live.topics import (
+    REPLICATION,
     TargetTopic,
+    check_new_topics,
     create_topics,
     default_settings,
     describe_topics,
@@ -106,11 +106,17 @@ def plan_restore(
         topics.append(topic)
         findings += check_topic(topic, connection.bootstrap)
         findings += _check_partitions(topic, connection.bootstrap, len(of_topic), cluster is not None)
+    new = {each.topic: (each.partition_count, each.configs or {}) for each in topics if not each.exists}
+    findings += check_new_topics(connection, new)
     if not is_resumed and not settings.append and targets:
         findings += _check_empty(connection, targets, readers)
     others = [PartitionReader(each) for each in selected.everything]
     places = [(each.topic, each.partition) for topic in topics for each in topic.partitions]
-    groups = _source_groups(others, places, settings, on_damage) if settings.groups else []
+    groups: list[GroupRestore] = []
+    if settings.groups:
+        groups = source_groups(
+            source_offsets(others, cluster, settings.offsets, on_damage, max_batch_bytes=limit), places
+        )
     findings += check_groups(groups, topics, connection.bootstrap)
     plan = Restore(
         connection.bootstrap, tuple(topics), tuple(findings), tuple(groups), is_resumed=is_resumed,
@@ -140,7 +146,10 @@ def _plan_topic(
     limits = limits_of(effective, clock.now())
     found = tuple(measure(each, limits) for each in readers)
     count = source.partition_count(cluster, name, readers) if target is None else target.partition_count
-    return TopicRestore(name, found, count, configs=configs, target=effective, exists=target is not None)
+    replicas = int(defaults.get(REPLICATION, 1)) if target is None else target.replicas
+    return TopicRestore(
+        name, found, count, configs=configs, target=effective, exists=target is not None, replicas=replicas
+    )
 
 
 def _check_partitions(topic: TopicRestore, path: str, count: int, is_known: bool) -> Iterator[Finding]:
@@ -148,10 +157,10 @@ def _check_partitions(topic: TopicRestore, path: str, count: int, is_known: bool
     if topic.partition_count <= last:
         text = f"{topic.topic} has too few partitions on the target: kafka-topics --alter --topic {topic.topic} "
         text, found = f"{text}--partitions {last + 1}", str(topic.partition_count)
-        yield Finding("error", Kind.TOO_FEW_PARTITIONS, path, message=text, expected=str(last + 1), found=found)
+        yield Kind.TOO_FEW_PARTITIONS.at(path, text, expected=str(last + 1), found=found)
     elif topic.partition_count > count:
         text = f"{topic.topic} has {topic.partition_count} partitions, of which {count} are in the source"
-        yield Finding("info" if is_known else "warning", Kind.PARTITIONS_MISSING, path, message=text)
+        yield Kind.PARTITIONS_MISSING.at(path, text, severity="info" if is_known else "warning")
 
 
 def _check_empty(
@@ -165,21 +174,7 @@ def _check_empty(
             if records:
                 text = f"{name} has records on the target ({records} offsets): give --append to restore after them, or "
                 text += "the --offset-map of the restore that wrote them to go on with it"
-                yield Finding("error", Kind.TARGET_NOT_EMPTY, connection.bootstrap, message=text)
-
-
-def _source_groups(
-    everything: Sequence[PartitionReader], places: Sequence[Place], settings: LiveSettings, on_damage: OnDamage
-) -> list[GroupRestore]:
-    offsets = [each for each in everything if each.topic == "__consumer_offsets" and each.paths.state == "live"]
-    if not offsets and settings.offsets is None:
-        text = "--groups: the source has no __consumer_offsets, where groups' offsets are"
-        raise UsageError(f"{text}; --offsets takes a file of them")
-    limit = settings.reading.max_batch_bytes
-    rows = state_rows(offsets, ("offsets",), on_damage, limit)["offsets"] if offsets else []
-    rows += [] if settings.offsets is None else read_offsets_file(settings.offsets)
-    last = {(each["group"], each["topic"], each["partition"]): each for each in rows}
-    return source_groups(last.values(), places)
+                yield Kind.TARGET_NOT_EMPTY.at(connection.bootstrap, text)
 
 
 def apply(restore: LiveRestore, on_damage: OnDamage, done: Done) -> Restore:
@@ -250,10 +245,10 @@ def _send_all(
     with Production(restore.connection, map_, Pace(restore.settings.rate)) as production:
         for topic in restore.plan.topics:
             settings = targets[topic.topic].settings
-            largest = settings.get("max.message.bytes")
+            largest = limits_of(settings, clock.now()).largest
             for found, reader in zip(topic.partitions, restore.readers[topic.topic], strict=True):
                 place = found.topic, found.partition
-                start = map_.positions[place].source
+                start, codec = map_.positions[place].source, codec_on(settings, found.codec)
                 with closing(
                     _rows(reader, restore.settings.reading, start, end=found.end_offset, on_damage=on_damage, done=done)
                 ) as rows:
@@ -266,9 +261,9 @@ def _send_all(
                         if matched[place].foreign:
                             interrupted.append(place)
                     for row in (*([] if pending is None else [pending]),):
-                        production.send(place, row, found.codec, None if largest is None else int(largest))
+                        production.send(place, row, codec, largest)
                     for row in rows:
-                        production.send(place, row, found.codec, None if largest is None else int(largest))
+                        production.send(place, row, codec, largest)
         production.finish()
     interrupted += [each for each in production.interrupted if each not in interrupted]
     results = [_result(map_, place, before[place], matched.get(place)) for place in map_.positions]
@@ -295,4 +290,4 @@ def _result(map_: OffsetMap, place: Place, before: int, resumed: Resumed | None)
 def _interruption(connection: Connection, place: Place) -> Finding:
     name = names.partition_directory(*place)
     text = f"{name}: somebody else wrote to it while it was restored; the offset map says which records are restored"
-    return Finding("warning", Kind.WRITTEN_BY_OTHERS, connection.bootstrap, message=text)
+    return Kind.WRITTEN_BY_OTHERS.at(connection.bootstrap, text)

@@ -110,7 +110,7 @@ class Production:
         self.map.write()
 
     def send(self, place: Place, row: Row, codec: str, largest: int | None) -> None:
-        """Sends a record that can be sent. ``largest``: of a batch, by the topic's ``max.message.bytes``. Raises
+        """Sends a record that can be sent. ``largest``: of a batch, by the topic's settings. Raises
         :class:`ClusterError` if this or an earlier one was refused, or the cluster takes none any more."""
         library, producer = load_library(), self._producer(codec, largest)
         wait = self.pace.wait_s(row.size)
@@ -191,8 +191,17 @@ class Production:
 
     def _refused(self, place: Place, offset: int, size: int, error: Any) -> ClusterError:
         codes = load_library().KafkaError
-        text = str(error.str())
-        if error.code() == codes.MSG_SIZE_TOO_LARGE:
-            text += f" ({format_bytes(size)}); raise max.message.bytes of the topic with kafka-configs"
+        remedies = {
+            codes.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of the topic with kafka-configs",
+            codes.RECORD_LIST_TOO_LARGE: "raise segment.bytes of the topic with kafka-configs",
+            codes.INVALID_TIMESTAMP: "raise message.timestamp.before.max.ms and message.timestamp.after.max.ms of the "
+            "topic with kafka-configs",
+            codes.INVALID_RECORD: "a compacted topic takes no record without a key, and the topic's settings say which "
+            "timestamps it takes",
+            codes.TOPIC_AUTHORIZATION_FAILED: "let this user write to the topic with kafka-acls",
+        }
+        remedy = remedies.get(error.code())
+        text = str(error.str()) if remedy is None else f"{error.str()} ({format_bytes(size)}); {remedy}"
         name = f"{place[0]}-{place[1]}"
-        return ClusterError(f"{self.connection.bootstrap}: {name}, offset {offset}: {text}. Run this again to go on")
+        again = "Run this again to go on" if remedy is None else "Then run this again to go on"
+        return ClusterError(f"{self.connection.bootstrap}: {name}, offset {offset}: {text}. {again}")

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from brokerless.errors import ClusterError
+from brokerless.findings import Finding, Kind
 from brokerless.jobs.restore.live.connection import TIMEOUT_S, Connection, describe, load_library
 from brokerless.jobs.restore.results import Settings
 
+REPLICATION = "default.replication.factor"
 _OF_BROKER = {
     "cleanup.policy": "log.cleanup.policy",
     "max.message.bytes": "message.max.bytes",
     "message.timestamp.type": "log.message.timestamp.type",
     "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
     "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.difference.max.ms": "log.message.timestamp.difference.max.ms",
+    "segment.bytes": "log.segment.bytes",
+    "compression.type": "compression.type",
+    "min.insync.replicas": "min.insync.replicas",
+    REPLICATION: REPLICATION,
     "retention.bytes": "log.retention.bytes",
 }
 """What a topic's settings are by default, among a broker's (``ServerTopicConfigSynonyms``, 4.4.0)."""
@@ -28,26 +35,29 @@ _NOT_OF_TOPIC = ("leader.replication.throttled.replicas", "follower.replication.
 
 @dataclass(frozen=True, slots=True)
 class TargetTopic:
-    """A topic of the cluster: its ID, how many partitions it has, and all its settings, defaults among them."""
+    """A topic of the cluster: its ID, how many partitions it has, and all its settings, defaults among them.
+    ``replicas``: those in sync, of the partition that has the fewest."""
 
     topic: str
     topic_id: str
     partition_count: int
+    replicas: int
     settings: Settings
 
 
 def describe_topics(connection: Connection, topics: Sequence[str]) -> dict[str, TargetTopic]:
     """Those of some topics that are there. Raises :class:`ClusterError`."""
     library = load_library()
-    admin, found = connection.admin, dict[str, tuple[str, int]]()
+    admin, found = connection.admin, dict[str, tuple[str, int, int]]()
     missing = library.KafkaError.UNKNOWN_TOPIC_OR_PART
 
-    def ask(left: float) -> dict[str, tuple[str, int]]:
+    def ask(left: float) -> dict[str, tuple[str, int, int]]:
         answers = admin.describe_topics(library.TopicCollection(list(topics)), request_timeout=left)
         for name, future in answers.items():
             try:
                 described = future.result(left + 1)
-                found[name] = str(described.topic_id), len(described.partitions)
+                replicas = min((len(each.isr) for each in described.partitions), default=0)
+                found[name] = str(described.topic_id), len(described.partitions), replicas
             except library.KafkaException as error:
                 if error.args[0].code() != missing:
                     raise
@@ -74,9 +84,26 @@ def default_settings(connection: Connection) -> Settings:
     return found
 
 
+def check_new_topics(connection: Connection, topics: Mapping[str, tuple[int, Settings]]) -> Iterator[Finding]:
+    """Yield why the cluster would not create topics, as it says itself; none is created."""
+    for name, reason in _create(connection, topics, validate_only=True):
+        text = f"{name} cannot be created: {reason}; create it with kafka-topics, with settings that this cluster takes"
+        yield Kind.TARGET_TOPIC_REFUSED.at(connection.bootstrap, f"{text}, and run this again")
+
+
 def create_topics(connection: Connection, topics: Mapping[str, tuple[int, Settings]]) -> None:
     """Creates topics, by name with their number of partitions and own settings, and waits until all have leaders. The
     number of replicas is the cluster's default. Raises :class:`ClusterError`; those before it are there then."""
+    for name, reason in _create(connection, topics, validate_only=False):
+        text = f"{name} was not created: {reason}; create it with kafka-topics, with settings that "
+        raise ClusterError(f"{connection.bootstrap}: {text}this cluster takes, and run this again")
+    wait_for_leaders(connection, topics)
+
+
+def _create(
+    connection: Connection, topics: Mapping[str, tuple[int, Settings]], *, validate_only: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield the topics that were not created, and why."""
     library = load_library()
     new = [
         library.admin.NewTopic(name, num_partitions=count, replication_factor=-1, config=own_settings(settings))
@@ -85,15 +112,13 @@ def create_topics(connection: Connection, topics: Mapping[str, tuple[int, Settin
     if not new:
         return
     existing = library.KafkaError.TOPIC_ALREADY_EXISTS
-    for name, future in connection.admin.create_topics(new, operation_timeout=TIMEOUT_S).items():
+    how: dict[str, Any] = {"operation_timeout": TIMEOUT_S, "validate_only": validate_only}
+    for name, future in connection.admin.create_topics(new, **how).items():
         try:
             future.result(2 * TIMEOUT_S)
         except library.KafkaException as error:
             if error.args[0].code() != existing:  # our own request, tried twice
-                text = f"{name} was not created: {describe(error)}; create it with kafka-topics, with settings that "
-                text += "this cluster takes, and run this again"
-                raise ClusterError(f"{connection.bootstrap}: {text}") from error
-    wait_for_leaders(connection, topics)
+                yield name, describe(error)
 
 
 def own_settings(settings: Settings) -> dict[str, str]:

@@ -1,0 +1,88 @@
+"""Predicts what a start does to what a node's tiered partitions have in remote storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from brokerless.clusters.start.remote_deletions import Objects, Place, RemoteDeletion, remote_deletions
+from brokerless.clusters.start.remote_log_starts import LoadedLog, RemoteLogStart, remote_log_starts
+from brokerless.clusters.start.results import Restart
+from brokerless.internals.metadata.cluster import Cluster
+from brokerless.internals.remote.storage import read_remote_storage, topic_settings
+from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.segment import ignore
+from brokerless.log.storage.location import Location
+from brokerless.log.tiered.detection import remote_of
+from brokerless.log.tiered.options import Remote, with_tiered_options
+from brokerless.tables.partition_reader import PartitionReader
+
+_COPY_DISABLED = "remote.log.copy.disable"
+"""Where it is true, no leader looks for the log start (4.4.0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteEffects:
+    """``deletions``: of remote segments; ``log_starts`` that are moved, of other partitions."""
+
+    deletions: tuple[RemoteDeletion, ...] = ()
+    log_starts: tuple[RemoteLogStart, ...] = ()
+
+
+def stored_objects(directories: Sequence[LogDirectory], bucket: Remote | None) -> Objects | None:
+    """The objects in a bucket, or in several; None without one. Raises :class:`UnreadableError`."""
+    if bucket is None or not directories:
+        return None
+    remote = remote_of(with_tiered_options(Location(directories[0].path), None, None, bucket))
+    if remote is None:
+        return None
+    file_system, _ = remote.file_system()
+    return file_system.objects()
+
+
+def remote_effects(
+    cluster: Cluster | None,
+    node_id: int | None,
+    served: Mapping[Place, PartitionPath],
+    unserved: Collection[Place],
+    restart_of: Callable[[PartitionPath], Restart | None],
+    objects: Objects | None,
+) -> RemoteEffects:
+    """Return what the start of a node does; nothing is known without ``cluster``. ``served``: partitions that are
+    loaded and served; ``unserved``: led by nobody; ``restart_of``: the dry run of each; ``objects``: of the bucket, if
+    that was given."""
+    if cluster is None:
+        return RemoteEffects()
+    readers = map(PartitionReader, served.values())
+    storage = read_remote_storage(cluster.topics, topic_settings(cluster), readers, ignore)
+    loaded: dict[Place, LoadedLog] = {}
+    refused: set[Place] = set()
+    for at, each in served.items():
+        if at[0] not in storage.topics.values():
+            continue
+        if (restart := restart_of(each)) is None:
+            refused.add(at)
+        else:
+            local_start = each.segments[0].base_offset if each.segments else 0
+            loaded[at] = LoadedLog(each.log_start_offset, max(each.log_start_offset, local_start), restart.epochs)
+    rows = cluster.rows_by_id()
+    epochs = {at: each.epochs for at, each in loaded.items()}
+    deletions = tuple(
+        remote_deletions(storage, rows, node_id, epochs=epochs, unserved={*unserved, *refused}, objects=objects)
+    )
+    deleted = {(each.topic, each.partition) for each in deletions}
+    looked_for = {
+        at: each
+        for at, each in loaded.items()
+        if at not in deleted and cluster.settings_of(at[0]).get(_COPY_DISABLED, "").lower() != "true"
+    }
+    moved = remote_log_starts(storage, cluster.topics, rows, node_id=node_id, loaded=looked_for)
+    return RemoteEffects(
+        deletions,
+        tuple(
+            each
+            if objects is None
+            else replace(each, objects=sum(objects.get((cluster.id_of(each.topic) or "", each.partition), {}).values()))
+            for each in moved
+        ),
+    )

@@ -1,0 +1,182 @@
+"""What the dry run of a broker's next start expects: of a partition, and of a log directory as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from brokerless.clusters.placement import Absent, Placement
+from brokerless.clusters.start.remote_deletions import RemoteDeletion
+from brokerless.clusters.start.remote_log_starts import RemoteLogStart
+from brokerless.clusters.start.retention_forecast import Retention, Settings
+from brokerless.clusters.start.transactions import Completion
+from brokerless.findings import Finding, Kind
+from brokerless.internals.groups.positions import LostPosition
+from brokerless.log.checkpoint.leader_epochs import Epochs
+from brokerless.log.recovery.misleading_indexes import IndexEffect
+from brokerless.offset_spans import Span
+from brokerless.text import short_html, short_repr
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """A log file of ``size`` bytes, of which the first ``kept`` stay, and why."""
+
+    file: str
+    size: int
+    kept: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LostRecords:
+    """What is readable now, and would not be: intact batches at or after the end of what stays, and those of files that
+    are removed although no other one has their offsets. Offsets are None if there are none."""
+
+    batches: int = 0
+    records: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """What a broker's next start makes of one partition; paths of files, offsets, and bytes.
+
+    ``stray``: why its directory is renamed to ``-stray``; if it is one of the cluster's, it is created again, empty.
+    ``unserved``: why it is not served, though its directory stays. ``markers``: of transactions that the coordinator
+    ends, each of which is appended at ``log_end_offset``. ``refused``: why the broker would not load the log at all,
+    and so end, or take its whole log directory offline where it has another one. ``split``: logs of segments whose
+    offsets are too far apart for one, and the base offsets of those that it makes of each. ``recovered``: base
+    offsets of segments that it would read batch by batch, and why. ``cut`` and ``deleted`` log files; ``rebuilt``
+    index files; ``removed`` and ``renamed`` orphaned files. The log then has ``log_start_offset <= offset <
+    log_end_offset``.
+    """
+
+    topic: str | None
+    partition: int | None
+    path: str
+    refused: str | None = None
+    refused_by: str | None = None
+    """The kind of that, by which findings.toml has what to do."""
+    refusal: Finding | None = None
+    """The finding, where it has a place of its own."""
+    split: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    recovered: tuple[tuple[int, str], ...] = ()
+    cut: tuple[Truncation, ...] = ()
+    deleted: tuple[tuple[str, int], ...] = ()
+    """Log files, and their sizes."""
+    rebuilt: tuple[str, ...] = ()
+    emptied: tuple[str, ...] = ()
+    """Time indexes that are not there, and that it makes without entries: flushed segments are not read for that."""
+    removed: tuple[str, ...] = ()
+    replaced: tuple[tuple[str, int, tuple[Span, ...]], ...] = ()
+    """Of ``removed``, the log files and their sizes that have offsets which no file that stays has, and these."""
+    replaced_findings: tuple[Finding, ...] = ()
+    """The finding of each of these."""
+    renamed: tuple[tuple[str, str], ...] = ()
+    beyond_end: Finding | None = None
+    """Of a log that ends before its log start offset, all of which it deletes."""
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    unclosed: tuple[str, ...] = ()
+    """What is unexpected about the end of the last segment, which it accepts unchanged as the stop was clean, and
+    appends after it."""
+    misled: tuple[IndexEffect, ...] = ()
+    """What it gets wrong by indexes of segments that it does not recover, apart from their age (``retention``)."""
+    lost: LostRecords = LostRecords()
+    stray: Finding | None = None
+    unserved: Finding | None = None
+    markers: int = 0
+    epochs: Epochs = ()
+    """The leader epochs of the log then, each with its first offset."""
+    retention: Retention | None = None
+    """What retention deletes soon afterwards, which is no harm that the start does unless it is by a damaged index."""
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether all that can be read now is served afterwards."""
+        is_misread = self.retention is not None and bool(self.retention.misread)
+        is_lossy = bool(self.lost_bytes or self.lost.batches)
+        return not (is_lossy or self.refused or self.stray or self.unserved or is_misread or self.misled)
+
+    @property
+    def is_fatal(self) -> bool:
+        """Whether a broker ends at it, with other log directories too: only for an IOException does one go offline
+        (``LogManager.loadLogs``, 4.4.0), and Kafka throws CorruptRecordException for a damaged end."""
+        return self.refused_by in (Kind.LOG_REFUSED, Kind.LOG_END_DAMAGED)
+
+    @property
+    def lost_bytes(self) -> int:
+        """Bytes of log that would be gone, whatever they hold."""
+        gone = (*(size for _, size in self.deleted), *(size for _, size, _ in self.replaced))
+        return sum(each.size - each.kept for each in self.cut) + sum(gone)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryRestart:
+    """What a broker's next start makes of a log directory, apart from what is in its partitions' segments.
+
+    ``refused``: why no broker starts on it. By the paths of partitions' directories: ``stray`` and ``unserved``, as in
+    :class:`Restart`. ``created``: partitions of the cluster that should be here and are not; they are begun empty.
+    ``deleted``: directories that wait for their deletion, and bytes of their logs. ``completed``: transactions that the
+    coordinator ends. ``is_state_known``: whether the cluster's metadata is there; without it, of strays only those are
+    known that have no ``partition.metadata``.
+    """
+
+    path: str
+    refused: tuple[Finding, ...] = ()
+    stray: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
+    unserved: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
+    created: tuple[Place, ...] = ()
+    deleted: tuple[tuple[str, int], ...] = ()
+    completed: tuple[Completion, ...] = ()
+    is_state_known: bool = False
+    placements: tuple[Placement, ...] = ()
+    """Where its replicas are by the cluster's metadata."""
+    absent: tuple[Absent, ...] = ()
+    """The replicas of the cluster that should be here and are not: those of ``created``."""
+    promoted: tuple[tuple[str, str | None], ...] = ()
+    """Directories of replicas that were being moved here and take their name, and of those that they replace."""
+    overwritten: tuple[str, ...] = ()
+    """Directories of replicas that were being moved here from one that is gone: they are emptied."""
+    settings: Mapping[str, Settings] = field(default_factory=dict[str, Settings])
+    """Of each topic, by the cluster's metadata."""
+    warnings: tuple[Finding, ...] = ()
+    """What a broker starts with, and still does not work then."""
+    unknown: str | None = None
+    """Why it is not known which partitions become stray; None where it is, or where there are no partitions."""
+    restarts_cluster: bool = False
+    """Whether the node has lost the cluster's metadata, and begins a new cluster as its only voter."""
+    remote_deletions: tuple[RemoteDeletion, ...] = ()
+    """Segments of tiered topics in remote storage that the start deletes; reported of the node's first directory."""
+    remote_log_starts: tuple[RemoteLogStart, ...] = ()
+    """Log starts of tiered topics that it moves, as it knows no remote segments before; reported as these are."""
+    version: str = ""
+    """Of the Kafka that starts."""
+    offline: Finding | None = None
+    """Why a broker with other directories starts without this one."""
+    lost_positions: tuple[LostPosition, ...] = ()
+    """Positions of groups past the end of a partition after the start; reported of the node's first directory."""
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
+
+    @property
+    def places(self) -> Mapping[str, Place]:
+        """The topic and partition of each directory that a broker loads, by its path."""
+        return {each.replica.path: each.place for each in self.placements}
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether all that can be read now is served afterwards."""
+        is_replaced = any(replaced is not None for _, replaced in self.promoted)
+        positions = [each for each in self.lost_positions if not each.was_past_end]
+        lost = self.refused, self.stray, self.unserved, self.created, self.deleted, self.remote_deletions
+        lost = *lost, self.remote_log_starts
+        return self.unknown is None and not is_replaced and not any((*lost, positions, self.offline))

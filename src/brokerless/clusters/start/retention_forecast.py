@@ -1,0 +1,122 @@
+"""Predicts the segments that retention deletes soon after a broker's start: by size, and by the age of their records.
+
+A restored or salvaged log has old timestamps, and its topic's ``retention.ms`` counts from them. Nothing of this is
+lost by the start itself: a broker looks for such segments every ``log.retention.check.interval.ms`` (5 minutes), first
+after ``log.initial.task.delay.ms`` (30 seconds).
+
+Sources: ``LogManager.cleanupLogs``, ``UnifiedLog.deleteOldSegments``, ``ServerLogConfigs`` (4.4.0). It was tried with a
+broker (``tests/kafka/test_retention.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from brokerless.errors import UsageError
+from brokerless.findings import Finding
+from brokerless.internals.metadata.cluster import Cluster
+from brokerless.log import names
+from brokerless.log.config import DEFAULTS, CleanupPolicy, LogConfig
+from brokerless.log.recovery.misleading_indexes import last_time_entry, misread_age
+from brokerless.log.recovery.plan import RecoveryPlan
+from brokerless.log.write.active_segment import SegmentState
+from brokerless.log.write.retention import ClosedSegment, expired
+from brokerless.log.write.segment_state import describe_for_retention
+
+_TOPIC, _BROKER = 2, 4
+"""``ConfigResource.Type``."""
+_POLICIES: Mapping[str, CleanupPolicy] = {
+    "": "", "delete": "delete", "compact": "compact",
+    "compact,delete": "compact,delete", "delete,compact": "compact,delete",
+}  # fmt: skip
+Settings = Mapping[str, str]
+RETENTION_SETTINGS = ("cleanup.policy", "retention.bytes", "retention.ms")
+"""Settings of topics that retention goes by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What goes of one partition. ``segments``: log files and their sizes, from the first one on; the log then begins
+    at ``log_start_offset``. ``settings``: those that decide, by name; ``defaults``: which of them are Kafka's defaults,
+    as neither the topic nor the cluster sets them, and a broker's ``server.properties`` may have others."""
+
+    segments: tuple[tuple[str, int], ...]
+    log_start_offset: int
+    settings: Settings
+    defaults: tuple[str, ...]
+    misread: tuple[Finding, ...] = ()
+    """Of time indexes whose last entry a broker takes for the age of the segment, although its records are younger."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of logs."""
+        return sum(size for _, size in self.segments)
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """The settings that let segments go."""
+        return tuple(name for name in ("retention.ms", "retention.bytes") if self.settings[name] != "-1")
+
+
+def settings_by_topic(cluster: Cluster) -> dict[str, Settings]:
+    """Return what the cluster's metadata sets for each topic, and for all of them by its brokers' defaults."""
+    defaults = cluster.configs.get((_BROKER, ""), {})
+    common = {name.removeprefix("log."): value for name, value in defaults.items() if name.startswith("log.")}
+    return {topic: {**common, **cluster.configs.get((_TOPIC, topic), {})} for topic in cluster.topics.values()}
+
+
+def expiring(plan: RecoveryPlan, topic: str | None, own: Settings | None, now_ms: int) -> Retention | None:
+    """Return what retention deletes of a log that is loaded as planned. ``own``: the topic's settings, if they are
+    known. None if nothing goes; of Kafka's own topics nothing does by default."""
+    if topic == names.CLUSTER_METADATA or (own is None and names.is_internal(topic)) or not plan.segments:
+        return None
+    found = {name: (own or {})[name] for name in RETENTION_SETTINGS if name in (own or {})}
+    config = config_of(found)
+    if config is None:
+        return None
+    recovered = {each.base_offset: each.result.state for each in plan.recovered}
+    segments = [_describe(plan, each, recovered.get(each)) for each in plan.segments]
+    count = expired(segments, plan.log_start_offset, config, now_ms)
+    if not count:
+        return None
+    gone = tuple((str(plan.files.path(each.base_offset, "log")), each.size) for each in segments[:count])
+    start = plan.log_end_offset if count == len(segments) else segments[count].base_offset
+    values = {
+        "cleanup.policy": config.cleanup_policy,
+        "retention.ms": str(config.retention_ms),
+        "retention.bytes": str(config.retention_bytes),
+    }
+    expiring_bases = {each.base_offset for each in segments[:count]} if config.retention_ms >= 0 else set[int]()
+    ages = (misread_age(plan.files, each) for each in plan.trusted if each in expiring_bases)
+    return Retention(
+        gone,
+        max(start, plan.log_start_offset),
+        values,
+        defaults=tuple(name for name in values if name not in found),
+        misread=tuple(each.finding for each in ages if each is not None),
+    )
+
+
+def _describe(plan: RecoveryPlan, base_offset: int, state: SegmentState | None) -> ClosedSegment:
+    """A segment as retention sees it after the start. ``state``: what its recovery made of it, if it is recovered."""
+    if state is not None and state.max_timestamp >= 0:
+        return ClosedSegment(base_offset, state.size, state.max_timestamp)
+    read = last_time_entry(plan.files, base_offset) if state is None else None
+    if read is not None and read >= 0:
+        return ClosedSegment(base_offset, plan.files.path(base_offset, "log").stat().st_size, read)
+    (found,) = describe_for_retention(plan.files, [base_offset])
+    return found if state is None else replace(found, size=state.size)
+
+
+def config_of(found: Settings) -> LogConfig | None:
+    """Return the configuration that settings make; None for settings that Kafka would not take."""
+    policy = ",".join(part.strip() for part in found.get("cleanup.policy", DEFAULTS.cleanup_policy).split(","))
+    try:
+        return LogConfig(
+            retention_ms=int(found.get("retention.ms", DEFAULTS.retention_ms)),
+            retention_bytes=int(found.get("retention.bytes", DEFAULTS.retention_bytes)),
+            cleanup_policy=_POLICIES[policy],
+        )
+    except (ValueError, KeyError, UsageError):
+        return None

@@ -1,1 +1,0 @@
-"""Describes the cluster that some disks were of: nodes, metadata, topics, and where the disks disagree."""

@@ -1,0 +1,1 @@
+"""A partition's files as the next start of a broker completes them."""

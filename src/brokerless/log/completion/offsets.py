@@ -1,0 +1,70 @@
+"""Reads which offsets a log file has, by the headers of its batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
+from brokerless.log.index.readers import load_offset_index
+from brokerless.log.segment import ignore, scan_headers
+from brokerless.log.storage.location import DirectoryEntry
+from brokerless.offset_spans import Span, union
+
+_UNHARMFUL = (Kind.TRAILING_ZEROS,)
+
+
+@dataclass(frozen=True, slots=True)
+class LogOffsets:
+    """The offsets of a log file. ``spans``: those of its batches. ``end``: the one after the last batch that a broker
+    comes to. ``is_cut``: the chain of batches ends before the file does. ``is_compacted``: offsets are missing before
+    the first batch, between two or within one, so that a compaction may have taken others, too."""
+
+    spans: tuple[Span, ...]
+    end: int
+    is_cut: bool
+    is_compacted: bool
+
+
+def end_of_log(log: DirectoryEntry, base_offset: int, index: DirectoryEntry | None = None) -> int:
+    """Return the offset after the last batch of a log file as a broker finds it, from the last entry of its offset
+    index on (``LogSegment.readNextOffset``, 4.4.0): the base offset where nothing is there.
+
+    Raises :class:`UnreadableError`.
+    """
+    position, last, is_found, end = 0, base_offset, True, base_offset
+    if index is not None:
+        entries = load_offset_index(index.location, base_offset)
+        if len(entries.offsets):
+            last, position, is_found = int(entries.offsets[-1]), int(entries.positions[-1]), False
+    with log.location.open() as file:
+        for chunk in scan_headers(file, ignore, min(max(position, 0), file.size), chain_only=True):
+            is_found = is_found or bool((chunk.batches.last_offset >= last).any())
+            end = int(chunk.batches.last_offset[-1]) + 1
+    return end if is_found else base_offset
+
+
+def offsets_of(log: DirectoryEntry, base_offset: int) -> LogOffsets:
+    """Return the offsets of a log file, also those of batches after a place where a broker's reader ends. A file that
+    cannot be read has none."""
+    found: list[Finding] = []
+    spans, end, is_compacted, before = list[Span](), base_offset, False, base_offset
+    try:
+        with log.location.open() as file:
+            for chunk in scan_headers(file, found.append):
+                batches = chunk.batches
+                firsts = np.where(batches.is_wrapper, before, batches.entry_offset)
+                ends = batches.last_offset + 1
+                spans = union([*spans, *zip(firsts.tolist(), ends.tolist(), strict=True)])
+                data = ~batches.is_legacy & ~batches.is_control
+                is_thinned = bool((data & (batches.count < ends - batches.entry_offset)).any())
+                is_compacted = is_compacted or is_thinned or bool(batches.has_delete_horizon.any())
+                before = int(ends[-1])
+                end = before if not found else end
+    except UnreadableError:
+        return LogOffsets((), base_offset, is_cut=True, is_compacted=False)
+    is_cut = any(each.kind not in _UNHARMFUL for each in found)
+    has_gaps = len(spans) > 1 or bool(spans and spans[0][0] > base_offset)
+    return LogOffsets(tuple(spans), end, is_cut, is_compacted or has_gaps)

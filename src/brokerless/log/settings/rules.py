@@ -1,0 +1,41 @@
+"""Tells versions of Kafka apart that start on a log directory in different ways: one table, by the first that does it.
+
+Of 480 states of partitions and 50 of directories, brokers of 3.9.1, 4.0.2, 4.1.2, 4.2.2, 4.3.1 and 4.4.0 differed in
+these rules only (``tests/states``), but for values of settings (``definitions``) and levels of the cluster's features
+(``internals.metadata.versions``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from brokerless.log.settings.definitions import is_since
+
+Name = Literal["transaction-index-version", "repeated-cleaner-checkpoint"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``since``: the first version that does ``what``. ``source``: the change to Kafka."""
+
+    since: str
+    what: str
+    source: str
+
+
+RULES: dict[Name, Rule] = {
+    "transaction-index-version": Rule(
+        "4.4.0", "ends at an entry of a transaction index with an unknown version", "AbortedTxn, KAFKA-19562"
+    ),
+    "repeated-cleaner-checkpoint": Rule(
+        "4.1.2",
+        "ends the cleaner at a partition in the cleaner's checkpoints of two directories; before, the last line counts",
+        "LogCleanerManager.allCleanerCheckpoints, KAFKA-14485",
+    ),
+}
+
+
+def has_rule(version: str, name: Name) -> bool:
+    """Return whether a version of Kafka (as in ``definitions``) goes by a rule."""
+    return is_since(version, RULES[name].since)

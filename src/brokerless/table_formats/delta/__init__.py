@@ -1,0 +1,1 @@
+"""Delta's tables, by deltalake."""

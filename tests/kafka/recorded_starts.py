@@ -1,0 +1,148 @@
+"""What brokers made of directories at their start, recorded for each version: no broker starts where nothing is new.
+
+A start is known by all that the broker is given: names and bytes of its log directories, and its settings. Where any of
+it is other than what was recorded, a broker is asked; with ``BROKERLESS_ASK_KAFKA=1`` (``make recorded``, nightly)
+always, and of directories that a broker writes then. ``python -m tests.kafka.recorded_starts`` records all anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tarfile
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import zstandard
+
+from tests.kafka.broker import KafkaBroker, make_archive_of_broker
+from tests.kafka.jars import check, run
+from tests.once import unpacked_once
+
+HERE = Path(__file__).parent / "starts"
+CACHE = HERE.parents[2] / ".cache" / "starts"
+OF_THIS_RUN = ("listeners=", "advertised.listeners=", "controller.quorum.voters=", "log.dirs=")
+"""Settings that have ports and paths."""
+SPARSE = 1 << 22
+"""Files of this size have nothing but zeros after their first part."""
+
+ASK_ALWAYS = os.environ.get("BROKERLESS_ASK_KAFKA") == "1"
+
+
+@dataclass(frozen=True)
+class Start:
+    """A broker that is to be started, and its log directories: those that there are."""
+
+    broker: KafkaBroker
+    log_dirs: tuple[Path, ...]
+
+    def digest(self) -> str:
+        found = hashlib.sha256(self.broker.version.encode())
+        lines = self.broker.properties.read_text().splitlines()
+        found.update("\n".join(line for line in lines if not line.startswith(OF_THIS_RUN)).encode())
+        for directory in self.log_dirs:
+            for path in sorted(directory.rglob("*")):
+                found.update(f"\0{directory.name}/{path.relative_to(directory)}\0{path.is_dir()}\0".encode())
+                if path.is_file():
+                    found.update(f"{path.stat().st_size}\0".encode())
+                    with path.open("rb") as file:
+                        found.update(file.read(SPARSE))
+        return found.hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Word:
+    """What ``StartBrokers`` answered of a start, and the names that are in its directories afterwards."""
+
+    answer: str
+    after: frozenset[str]
+
+
+def base(name: str, make: Callable[[Path], object], directory: Path) -> Path:
+    """A directory with the log directories from which those of the starts are made: the recorded one, not to be written
+    to, or ``directory``, which ``make`` fills."""
+    if ASK_ALWAYS:
+        make(directory)
+        return directory
+    return unpacked_once(_archive(name), CACHE, f"{name}-")
+
+
+def words(name: str, starts: Mapping[str, Start]) -> dict[str, Word]:
+    """What brokers said of each start, or say now; all are of one version."""
+    digests = {each: start.digest() for each, start in starts.items()}
+    known = {} if ASK_ALWAYS else _load(name)
+    left = {each: start for each, start in starts.items() if digests[each] not in known}
+    if left and not ASK_ALWAYS:
+        warnings.warn(
+            f"brokers start as not recorded: {sorted(left)}; python -m tests.kafka.recorded_starts", stacklevel=2
+        )
+    asked = _ask(left)
+    return {each: asked.get(each) or known[digests[each]] for each in starts}
+
+
+def record(name: str, make: Callable[[Path], object], prepare: Callable[[Path, Path], Mapping[str, Start]]) -> None:
+    """Asks brokers anew. ``make``: see :func:`base`; ``prepare``: makes the starts of a base in a directory."""
+    with tempfile.TemporaryDirectory() as directory:
+        made, root = Path(directory) / "base", Path(directory) / "starts"
+        make(made)
+        starts = prepare(made, root)
+        digests = {each: start.digest() for each, start in starts.items()}
+        asked = _ask(starts)
+        lines = [
+            json.dumps({"name": each, "digest": digests[each], "answer": word.answer, "after": sorted(word.after)})
+            for each, word in asked.items()
+        ]
+        HERE.mkdir(exist_ok=True)
+        _lines(name).write_text("".join(f"{line}\n" for line in lines))
+        with (
+            _archive(name).open("wb") as file,
+            zstandard.ZstdCompressor(19).stream_writer(file) as stream,
+            tarfile.open(fileobj=stream, mode="w|") as tar,
+        ):
+            for path in sorted(made.iterdir()):
+                tar.add(path, path.name)
+
+
+def _ask(starts: Mapping[str, Start]) -> dict[str, Word]:
+    """One after the other in one JVM."""
+    if not starts:
+        return {}
+    (version,) = {each.broker.version for each in starts.values()}
+    make_archive_of_broker(version)
+    files = [str(each.broker.properties) for each in starts.values()]
+    answers = check(run("StartBrokers", *files, version=version, helper=True, alone=True)).decode().splitlines()
+    return {
+        name: Word(
+            answer.replace(f"{each.broker.directory}/", ""),
+            frozenset(entry.name for path in each.log_dirs for entry in path.iterdir()),
+        )
+        for (name, each), answer in zip(starts.items(), answers, strict=True)
+    }
+
+
+def _load(name: str) -> dict[str, Word]:
+    lines = map(json.loads, _lines(name).read_text().splitlines())
+    return {line["digest"]: Word(line["answer"], frozenset(line["after"])) for line in lines}
+
+
+def _lines(name: str) -> Path:
+    return HERE / f"{name}.jsonl"
+
+
+def _archive(name: str) -> Path:
+    return HERE / f"{name}.tar.zst"
+
+
+def main() -> None:
+    from tests.kafka import test_directory_restart, test_metadata_start
+
+    for module in (test_directory_restart, test_metadata_start):
+        module.record_starts()
+
+
+if __name__ == "__main__":
+    main()

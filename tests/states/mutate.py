@@ -1,0 +1,93 @@
+"""Changes what the tables say, one row after the other, and checks that the parity test sees it.
+
+``python -m tests.states.mutate [--only TEXT]``. A row is an entry of a module's dict, replaced by that of another key.
+It is seen if a state is not as it is written down then. Prints each row, and ends with 1 if nothing notices one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import tempfile
+from collections.abc import Generator, MutableMapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from brokerless.clusters.placement import Verdict
+from brokerless.log.tiered.remote_history import Standing
+from tests.states import remote_cells, verdicts
+from tests.states.parity import Disagreement
+
+TABLES: tuple[tuple[str, str], ...] = (
+    ("brokerless.clusters.placement", "KINDS"),
+    ("brokerless.log.tiered.remote_history", "TABLE"),
+)
+"""Modules and the names of their tables."""
+
+
+@contextmanager
+def changed(table: MutableMapping[Any, Any], key: Any) -> Generator[None]:
+    """The row has the content of another one that differs."""
+    kept = table[key]
+    others: Sequence[Any] = [each for each in table.values() if each != kept]
+    table[key] = others[0] if others else None
+    try:
+        yield
+    finally:
+        table[key] = kept
+
+
+def found(key: tuple[Standing, object] | Verdict) -> set[Disagreement]:
+    """Return the states that are not as they are written down, of those that a row is about."""
+    return _remote(key[0]) if isinstance(key, tuple) else _placed(key)
+
+
+def _placed(verdict: Verdict) -> set[Disagreement]:
+    """The verdict of placement, if it is not as it is written down."""
+    _, path, kind = verdicts.EXPECTED[verdict]
+    with tempfile.TemporaryDirectory() as scratch:
+        kinds = {each for _, _, each in verdicts.EXPECTED.values()}
+        is_said = verdicts.said(verdict, Path(scratch)) & kinds == {kind}
+    return set() if is_said else {Disagreement("audit", f"does not say {kind}", path)}
+
+
+def _remote(standing: Standing) -> set[Disagreement]:
+    """The states of remote segments of one standing that are not as they are written down."""
+    wrong: set[Disagreement] = set()
+    own = [each for each in remote_cells.cells() if _STANDINGS[each.state] == standing]
+    for each in own:
+        with tempfile.TemporaryDirectory() as scratch:
+            if remote_cells.said(each, Path(scratch)) != remote_cells.recorded()[str(each)]:
+                wrong.add(Disagreement("audit", "says something else of a remote segment", str(each)))
+    return wrong
+
+
+_STANDINGS = {
+    "R": Standing.READ,
+    "N": Standing.REPLACED,
+    "STARTED": Standing.STARTED,
+    "DELETING": Standing.DELETING,
+    "DELETED": Standing.DELETED,
+    "none": Standing.UNKNOWN,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="")
+    only = parser.parse_args().only
+    unseen = 0
+    for module, name in TABLES:
+        table = getattr(importlib.import_module(module), name)
+        for key in [each for each in table if only in f"{module}.{name}[{each}]"]:
+            with changed(table, key):
+                is_seen = found(key) != set()
+            unseen += not is_seen
+            print(f"{'seen' if is_seen else 'NOT SEEN'}  {module}.{name}[{key}]", flush=True)
+    return int(unseen > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,6 +7,7 @@ import pytest
 from tests.format.twin import write_batch, write_record
 
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.log.checkpoint.topic_ids import is_topic_id
 from brokerless.log.directory import LogDirectory, resolve
 from brokerless.log.storage.location import Location
@@ -58,6 +59,21 @@ def test_of_replicas_the_latest_epoch_leads_then_the_longest(tmp_path: Path) -> 
     topics = load_topics([directory(tmp_path / each) for each in "012"], pytest.fail)
     paths = [each.paths.path for each in topics.partitions]
     assert paths == [str(tmp_path / "1" / each) for each in ("orders-0", "orders-1")]
+
+
+def test_of_two_topics_of_one_name_the_clusters_is_served(tmp_path: Path) -> None:
+    for name in ("orders-1", "__cluster_metadata-0"):
+        shutil.copytree(DEMO / name, tmp_path / name)
+    shutil.copytree(DEMO / "orders-2", tmp_path / "orders-7")
+    metadata = tmp_path / "orders-7" / "partition.metadata"
+    metadata.write_text(f"version: 0\ntopic_id: {made_topic_id('orders')}\n")
+    found: list[Finding] = []
+    topics = load_topics([directory(tmp_path)], found.append)
+    assert {name: set(each.partitions) for name, each in topics.by_name.items()} == {"orders": {1}}
+    assert [(each.kind, each.file, each.severity) for each in found] == [(Kind.TOPIC_UNKNOWN, str(metadata), "info")]
+    shutil.rmtree(tmp_path / "__cluster_metadata-0")
+    with pytest.raises(UsageError, match="they are of two topics"):
+        load_topics([directory(tmp_path)], pytest.fail)
 
 
 def test_a_topic_without_an_id_gets_one_of_its_name() -> None:

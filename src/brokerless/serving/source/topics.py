@@ -2,8 +2,8 @@
 
 The number of partitions and the leader epochs are those of the cluster's metadata, where that is on the disks too. A
 topic without an ID (before Kafka 2.8, and without metadata) gets one that is made from its name, so that clients can
-fetch by ID. Of several replicas of a partition, the one whose last leader epoch is greatest is served, or of these the
-longest: ``merge`` would lead with it.
+fetch by ID. Of two topics of one name, that of the cluster is served. Of several replicas of a partition, the one whose
+last leader epoch is greatest is served, or of these the longest: ``merge`` would lead with it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from brokerless.jobs.named_partitions import topic_id_of_partition, topic_ids_of
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs, truncation_offset
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
+from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.live_segments import list_again
 from brokerless.log.segment import Report, ignore
@@ -156,8 +157,10 @@ def load_topics(
     """Return what some log directories hold; of their partitions, only names and sizes are read. ``hidden``: paths of
     partitions that are read and not served.
 
-    Raises :class:`UsageError` for a path that does not say which partition it is, and where partitions of one name are
-    of several topics; :class:`UnreadableError` where there is nothing to serve.
+    Where partitions of one name are of several topics, the one that the cluster's metadata has is served.
+
+    Raises :class:`UsageError` for a path that does not say which partition it is, and where there is no metadata that
+    says which of several topics it is; :class:`UnreadableError` where there is nothing to serve.
     """
     replicas: dict[tuple[str, int], list[PartitionPath]] = {}
     for each in (partition for directory in directories for partition in directory.partitions):
@@ -168,6 +171,11 @@ def load_topics(
             replicas.setdefault((each.topic, each.partition), []).append(each)
     everything = [each for found in replicas.values() for each in found]
     metadata = [each for each in everything if each.topic == names.CLUSTER_METADATA]
+    earlier = _of_earlier_topics(directories, everything, metadata, report)
+    everything = [each for each in everything if each.path not in earlier]
+    replicas = {
+        at: kept for at, found in replicas.items() if (kept := [each for each in found if each.path not in earlier])
+    }
     chosen: dict[str, dict[int, ServedPartition]] = {}
     offsets: list[PartitionPath] = []
     counts: dict[str, int] = {}
@@ -201,6 +209,35 @@ def made_topic_id(name: str) -> str:
         data[8] & 0x3F | 0x80,
     )  # a UUID of version 8, as is made by a rule of one's own
     return urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _of_earlier_topics(
+    directories: Sequence[LogDirectory],
+    everything: Iterable[PartitionPath],
+    metadata: Sequence[PartitionPath],
+    report: Report,
+) -> set[str]:
+    """The paths of directories whose topic has the name of another one that the cluster's metadata has in its place,
+    which are reported. Nothing but their IDs is read where all directories of a name are of one topic."""
+    ids: dict[str, set[str]] = {}
+    for each in everything if metadata else ():
+        topic_id = topic_id_of(each.partition_metadata)
+        if topic_id is not None:
+            ids.setdefault(each.topic or "", set()).add(topic_id)
+    repeated = {topic for topic, known in ids.items() if len(known) > 1}
+    if not repeated:
+        return set()
+    from brokerless.clusters.placement import BrokerNode, Verdict  # they import kernels
+    from brokerless.clusters.start.metadata_log import place_by
+
+    earlier: set[str] = set()
+    for directory in directories:
+        for each in place_by(metadata[0], directory, BrokerNode()):
+            is_earlier = each.verdict in (Verdict.TOPIC_UNKNOWN, Verdict.OTHER_TOPIC)
+            if is_earlier and each.replica.topic in repeated and each.finding is not None:
+                report(each.finding.in_scope("log"))
+                earlier.add(each.replica.path)
+    return earlier
 
 
 def _topic_ids(chosen: Collection[str], everything: Iterable[PartitionPath]) -> dict[str, tuple[str, str]]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from brokerless.clusters.start.start import StartOutcome, describe_harms, describe_retention, start_findings
+from brokerless.clusters.start.start import StartOutcome, describe_harms, describe_retention, has_start_errors
 from brokerless.findings import Finding
 from brokerless.jobs.audit.advice import advice_for
 from brokerless.jobs.audit.job import PartitionAudit
@@ -144,7 +144,7 @@ def _start(start: StartOutcome | None, path: str, groups: FindingGroups) -> str:
         return f"{_refusal(start, who)} ({more})"
     if describe_harms(start):
         return f"{_outcome(start, who)} ({more})"
-    if any(each.severity == "error" for each in start_findings(start)):
+    if has_start_errors(start):
         return f"{who} starts, with the errors that are listed below ({more})"
     return _outcome(start, who)
 

@@ -158,6 +158,12 @@ def test_what_matters_most_is_a_tile(browser: Browser, tmp_path: Path):
     assert tile("start")[1] == "no"
     assert "lost+found" in tile("start")[2]
     shutil.rmtree(tmp_path / "disk" / "lost+found")
+    shutil.rmtree(tmp_path / "disk")
+    shutil.copytree(DEMO, tmp_path / "disk")
+    (tmp_path / "disk" / "payments-0" / "00000000000000000000.txnindex").unlink()
+    brokerless.open(tmp_path / "disk").report(tmp_path / "report.html")
+    show(browser, tmp_path / "report.html")
+    assert tile("start")[1:] == ["yes", "with the errors that are listed below"]
     brokerless.open(tmp_path / "disk" / "orders-0").report(tmp_path / "report.html")
     show(browser, tmp_path / "report.html")
     assert tile("start")[1] == "not known"

@@ -201,6 +201,11 @@ def start_findings(outcome: StartOutcome) -> Iterator[Finding]:
                 yield each if each.severity != "error" else replace(each, severity="warning", by_scope=None)
 
 
+def has_start_errors(outcome: StartOutcome) -> bool:
+    """Return whether a start has errors, be it that it takes nothing away."""
+    return any(each.severity == "error" for each in start_findings(outcome))
+
+
 def is_started_on(directory: LogDirectory) -> bool:
     """Return whether a directory is a broker's own, by its ``meta.properties``, and local."""
     is_local = directory.kind == "log-directory" and not is_remote(directory.path)

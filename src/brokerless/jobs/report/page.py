@@ -19,7 +19,7 @@ from string import Template
 from typing import Any
 
 from brokerless import clock
-from brokerless.clusters.start.start import StartOutcome, describe_harms, describe_retention
+from brokerless.clusters.start.start import StartOutcome, describe_harms, describe_retention, has_start_errors
 from brokerless.errors import UsageError, missing_libraries
 from brokerless.findings import SEVERITIES
 from brokerless.jobs.report.chart_rows import rows_of
@@ -235,6 +235,8 @@ def _start(start: StartOutcome | None) -> tuple[str, str]:
     if start.newest is not None and start.newest.refused:
         harms.append(f"with Kafka {start.version}; the newest refuses it: {escape(start.newest.first_refusal or '')}")
     text = ", ".join(filter(None, harms))
+    if not text and has_start_errors(start):
+        text = "with the errors that are listed below"
     retention = describe_retention(start)
     later = f"; retention {escape(retention)}" if retention else ""
     return f'<span class="{"warning" if text else "ok"}">yes</span>', (text or "and cuts nothing off") + later

@@ -152,6 +152,7 @@ def directory_lines(restart: DirectoryRestart, shown: Collection[str] = ()) -> I
         *map(_overwriting, restart.overwritten),
         *map(_completion, restart.completed),
         *_positions(restart),
+        *(f"retention: {finding_line(each.finding, root)}" for each in restart.remote_expired),
         *(line for each in restart.warnings for line in (f"warning: {finding_line(each, root)}", _remedy(each))),
     ]
     if restart.unknown is not None and not any(each.kind == Kind.METADATA_MISSING for each in restart.warnings):

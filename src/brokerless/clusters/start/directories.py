@@ -68,7 +68,7 @@ def plan_directories(
     objects = stored_objects(own, bucket)
     cluster, broker = node.known.state, node.broker
     remote = remote_effects(
-        cluster, broker.node_id, served, unserved=of_nobody, restart_of=recovered.of, objects=objects
+        cluster, broker.node_id, served, of_nobody, restart_of=recovered.of, objects=objects, now_ms=now_ms
     )
     completed = tuple(completions(map(PartitionReader, served.values()), set(served), now_ms, max_batch_bytes))
     emptied = {(each.topic, each.partition) for each in node.loaded if each.path in placed.stray}
@@ -96,6 +96,7 @@ def plan_directories(
             restarts_cluster=node.known.restarts_cluster,
             remote_deletions=remote.deletions if each is own[0] else (),
             remote_log_starts=remote.log_starts if each is own[0] else (),
+            remote_expired=tuple(at for at in remote.expired if _is_in(at.partition.path, path)),
             version=kafka,
             offline=node.offline.get(path),
             lost_positions=positions if each is own[0] else (),

@@ -18,7 +18,7 @@ from brokerless.findings import Finding, Kind
 
 EffectKind = Literal[
     "refused", "offline", "stray", "not-served", "begun-empty", "directory-deleted", "promoted", "emptied", "moving",
-    "warned", "transaction-ended", "remote-deleted", "remote-log-start-moved", "position-lost", "cut",
+    "warned", "transaction-ended", "remote-deleted", "remote-expired", "remote-log-start-moved", "position-lost", "cut",
     "segment-deleted", "split", "index-rebuilt", "index-begun", "aborted-shown", "end-hidden", "file-removed",
     "file-renamed", "expired",
 ]  # fmt: skip
@@ -93,6 +93,9 @@ def directory_effects(restart: DirectoryRestart) -> Iterator[Effect]:
     for moved in restart.remote_log_starts:
         at = moved.topic, moved.partition
         yield Effect("remote-log-start-moved", restart.path, at, offsets=(moved.before, moved.after - 1))
+    for old in restart.remote_expired:
+        path, at = old.partition.path, (old.partition.topic or "", old.partition.partition or 0)
+        yield Effect("remote-expired", path, at, old.finding, size=old.size, offsets=old.offsets)
     for lost in restart.lost_positions:
         at = lost.position.topic, lost.position.partition
         finding = None if lost.was_past_end else lost.finding(restart.path)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from brokerless.clusters.start.remote_deletions import Objects, Place, RemoteDeletion, remote_deletions
+from brokerless.clusters.remote_retention import Expired, expired_segments
+from brokerless.clusters.start.remote_deletions import Objects, Place, RemoteDeletion, leads, remote_deletions
 from brokerless.clusters.start.remote_log_starts import LoadedLog, RemoteLogStart, remote_log_starts
 from brokerless.clusters.start.results import Restart
 from brokerless.internals.metadata.cluster import Cluster
@@ -19,14 +20,17 @@ from brokerless.tables.partition_reader import PartitionReader
 
 _COPY_DISABLED = "remote.log.copy.disable"
 """Where it is true, no leader looks for the log start (4.4.0)."""
+_NOBODY: Mapping[str, Sequence[int]] = {"replicas": (), "isr": ()}
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteEffects:
-    """``deletions``: of remote segments; ``log_starts`` that are moved, of other partitions."""
+    """``deletions``: of remote segments; ``log_starts`` that are moved, of other partitions; ``expired``: what goes by
+    the retention of its topic, which is no loss."""
 
     deletions: tuple[RemoteDeletion, ...] = ()
     log_starts: tuple[RemoteLogStart, ...] = ()
+    expired: tuple[Expired, ...] = ()
 
 
 def stored_objects(directories: Sequence[LogDirectory], bucket: Remote | None) -> Objects | None:
@@ -45,12 +49,14 @@ def remote_effects(
     node_id: int | None,
     served: Mapping[Place, PartitionPath],
     unserved: Collection[Place],
+    *,
     restart_of: Callable[[PartitionPath], Restart | None],
     objects: Objects | None,
+    now_ms: int,
 ) -> RemoteEffects:
     """Return what the start of a node does; nothing is known without ``cluster``. ``served``: partitions that are
     loaded and served; ``unserved``: led by nobody; ``restart_of``: the dry run of each; ``objects``: of the bucket, if
-    that was given."""
+    that was given; ``now_ms``: when it starts."""
     if cluster is None:
         return RemoteEffects()
     readers = map(PartitionReader, served.values())
@@ -84,5 +90,11 @@ def remote_effects(
             if objects is None
             else replace(each, objects=sum(objects.get((cluster.id_of(each.topic) or "", each.partition), {}).values()))
             for each in moved
+        ),
+        tuple(
+            expired
+            for at in loaded
+            if at not in deleted and leads(rows.get((cluster.id_of(at[0]) or "", at[1]), _NOBODY), node_id)
+            for expired in expired_segments(served[at], storage.of(*at), now_ms)
         ),
     )

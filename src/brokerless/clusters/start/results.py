@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from brokerless.clusters.placement import Absent, Placement
+from brokerless.clusters.remote_retention import Expired
 from brokerless.clusters.start.remote_deletions import RemoteDeletion
 from brokerless.clusters.start.remote_log_starts import RemoteLogStart
 from brokerless.clusters.start.retention_forecast import Retention, Settings
@@ -157,6 +158,8 @@ class DirectoryRestart:
     """Segments of tiered topics in remote storage that the start deletes; reported of the node's first directory."""
     remote_log_starts: tuple[RemoteLogStart, ...] = ()
     """Log starts of tiered topics that it moves, as it knows no remote segments before; reported as these are."""
+    remote_expired: tuple[Expired, ...] = ()
+    """Remote segments of its partitions that retention deletes soon after the start."""
     version: str = ""
     """Of the Kafka that starts."""
     offline: Finding | None = None

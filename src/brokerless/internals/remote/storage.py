@@ -35,13 +35,14 @@ _DELETED = "DELETE_SEGMENT_FINISHED"
 @dataclass(frozen=True, slots=True)
 class RemoteSegment:
     """A segment in remote storage, with ``start_offset <= offset <= end_offset``. ``epochs``: the leader epochs of its
-    batches. ``size`` in bytes."""
+    batches. ``size`` in bytes; ``max_timestamp`` in ms, -1 where none is known."""
 
     segment_id: str
     start_offset: int
     end_offset: int
     size: int
     epochs: tuple[int, ...]
+    max_timestamp: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,8 @@ def _segments(
 
 def _segment(found: SegmentMetadata) -> RemoteSegment:
     epochs = tuple(epoch for epoch, _ in found.epochs)
-    return RemoteSegment(found.segment_id, found.start_offset, found.end_offset, size=found.size, epochs=epochs)
+    ends = found.start_offset, found.end_offset
+    return RemoteSegment(found.segment_id, *ends, size=found.size, epochs=epochs, max_timestamp=found.max_timestamp)
 
 
 def _start_offset(segment: RemoteSegment) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from brokerless import clock
+from brokerless.clusters.remote_retention import expired_segments
 from brokerless.findings import Finding, Kind, Severity
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_events import metadata_partition
@@ -21,7 +22,6 @@ from brokerless.internals.remote.unread_segments import (
     without_remote,
 )
 from brokerless.internals.topic_settings import cluster_in
-from brokerless.jobs.audit.remote_retention import expired_segments
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.tiered.detection import is_joined, is_tiered, remote_of
 from brokerless.log.tiered.remote_history import (
@@ -435,14 +435,10 @@ class _Comparison:
                 kind, offset = Kind.REMOTE_OFFSETS_MISSING, missing.start
                 finding = kind.at(partition.path, text, severity="error", offset=offset)
                 self.found.append(RemoteFinding(finding, place[0], topic_id, place[1]))
-        for reason, expired in expired_segments(partition, segments, self.now):
-            size = sum(each.size for each in expired)
-            text = f"{len(expired)} remote segment{'s' * (len(expired) != 1)} ({format_bytes(size)}) {reason}"
-            first = expired[0]
-            kind, offset = Kind.REMOTE_SEGMENT_EXPIRED, first.start_offset
-            finding = kind.at(partition.path, text, severity="info", offset=offset)
-            facts = len(expired), size, first.started_at, self._cost(size)
-            self.found.append(RemoteFinding(finding, place[0], topic_id, place[1], None, *facts))
+        for each in expired_segments(partition, segments, self.now):
+            since = next(known.started_at for known in segments if known is each.segments[0])
+            facts = len(each.segments), each.size, since, self._cost(each.size)
+            self.found.append(RemoteFinding(each.finding, place[0], topic_id, place[1], None, *facts))
 
     def _missing(self, partition: PartitionPath, present: Sequence[tuple[int, int]]) -> Iterator[range]:
         """Before the first segment, and before a local log without batches; what is missing between others is found as

@@ -1,16 +1,18 @@
 """Changes what the tables say, one row after the other, and checks that the parity test sees it.
 
-``python -m tests.states.mutate [--only TEXT]``. A row is an entry of a module's dict, replaced by that of another key.
-It is seen if a state is not as it is written down then. Prints each row, and ends with 1 if nothing notices one.
+``python -m tests.states.mutate [--only TEXT]``. A row is an entry of a module's dict, replaced by that of another key;
+entries of remote segments that are written as one are one row. It is seen if a state is not as it is written down then.
+Prints each row, and ends with 1 if nothing notices one.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import sys
 import tempfile
-from collections.abc import Generator, MutableMapping, Sequence
+from collections.abc import Generator, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,15 +30,25 @@ TABLES: tuple[tuple[str, str], ...] = (
 
 
 @contextmanager
-def changed(table: MutableMapping[Any, Any], key: Any) -> Generator[None]:
-    """The row has the content of another one that differs."""
-    kept = table[key]
+def changed(table: MutableMapping[Any, Any], row: Sequence[Any]) -> Generator[None]:
+    """The row, which has these keys, has the content of another one that differs."""
+    kept = table[row[0]]
     others: Sequence[Any] = [each for each in table.values() if each != kept]
-    table[key] = others[0] if others else None
+    table.update(dict.fromkeys(row, others[0] if others else None))
     try:
         yield
     finally:
-        table[key] = kept
+        table.update(dict.fromkeys(row, kept))
+
+
+def rows(table: MutableMapping[Any, Any]) -> Iterator[list[Any]]:
+    """The keys of each row."""
+
+    def is_of(key: Any) -> tuple[Any, Any]:
+        return (key[0], table[key]) if isinstance(key, tuple) else (key, table[key])
+
+    for _, keys in itertools.groupby(table, key=is_of):
+        yield list(keys)
 
 
 def found(key: tuple[Standing, object] | Verdict) -> set[Disagreement]:
@@ -81,11 +93,14 @@ def main() -> int:
     unseen = 0
     for module, name in TABLES:
         table = getattr(importlib.import_module(module), name)
-        for key in [each for each in table if only in f"{module}.{name}[{each}]"]:
-            with changed(table, key):
-                is_seen = found(key) != set()
+        for row in list(rows(table)):
+            label = f"{module}.{name}[{', '.join(map(str, row))}]"
+            if only not in label:
+                continue
+            with changed(table, row):
+                is_seen = found(row[0]) != set()
             unseen += not is_seen
-            print(f"{'seen' if is_seen else 'NOT SEEN'}  {module}.{name}[{key}]", flush=True)
+            print(f"{'seen' if is_seen else 'NOT SEEN'}  {label}", flush=True)
     return int(unseen > 0)
 
 

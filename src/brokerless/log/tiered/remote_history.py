@@ -75,8 +75,7 @@ TABLE: Mapping[tuple[Standing, InBucket], Verdicts] = {
     **{(Standing.STARTED, found): _UNFINISHED for found in InBucket},
     **{(standing, found): _DELETED for standing in (Standing.DELETING, Standing.DELETED) for found in InBucket},
     (Standing.UNKNOWN, InBucket.WHOLE): (_REPLACED[0], _NOTHING, _REPLACED[2]),
-    (Standing.UNKNOWN, InBucket.CUT): _missing(Kind.REMOTE_OBJECT_SIZE),
-    (Standing.UNKNOWN, InBucket.UNREADABLE): _UNFINISHED,
+    **{(Standing.UNKNOWN, found): _UNFINISHED for found in (InBucket.CUT, InBucket.UNREADABLE)},
 }
 
 

@@ -2,7 +2,7 @@
 
 ``python -m tests.states.mutate [--only TEXT]``. A row is an entry of a module's dict, replaced by that of another key;
 entries of remote segments that are written as one are one row. It is seen if a state is not as it is written down then.
-Prints each row, and ends with 1 if nothing notices one.
+So is a reason why a start removes files, which stay then. Prints each row, and ends with 1 if nothing notices one.
 """
 
 from __future__ import annotations
@@ -12,21 +12,48 @@ import importlib
 import itertools
 import sys
 import tempfile
-from collections.abc import Generator, Iterator, MutableMapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from brokerless.clusters.placement import Verdict
+from brokerless.log import directory
+from brokerless.log.completion import files
+from brokerless.log.completion.files import RemovalReason
+from brokerless.log.recovery import plan
 from brokerless.log.tiered.remote_history import Standing
 from tests.states import remote_cells, verdicts
-from tests.states.parity import Disagreement
+from tests.states.outcomes import NEWEST
+from tests.states.parity import Disagreement, disagreements
 
 TABLES: tuple[tuple[str, str], ...] = (
     ("brokerless.clusters.placement", "KINDS"),
     ("brokerless.log.tiered.remote_history", "TABLE"),
 )
 """Modules and the names of their tables."""
+
+
+REMOVED: Mapping[RemovalReason, str] = {
+    "cleaned": "cleaned-middle", "deleted": "deleted-first", "swap-unfinished": "swap-with-cleaned-at",
+    "replaced": "swap-first-and-third", "index-orphaned": "index-orphaned",
+}  # fmt: skip
+"""A state in which a start removes files, by the reason."""
+
+
+@contextmanager
+def kept(reason: RemovalReason) -> Generator[None]:
+    """What a start removes for a reason is not removed."""
+
+    def complete(*arguments: Any) -> files.Completion:
+        found = original(*arguments)
+        return replace(found, remove=tuple(each for each in found.remove if each.reason != reason))
+
+    original = files.complete
+    with mock.patch.object(directory, "complete", complete), mock.patch.object(plan, "complete", complete):
+        yield
 
 
 @contextmanager
@@ -99,6 +126,13 @@ def main() -> int:
                 continue
             with changed(table, row):
                 is_seen = found(row[0]) != set()
+            unseen += not is_seen
+            print(f"{'seen' if is_seen else 'NOT SEEN'}  {label}", flush=True)
+    for reason, name in REMOVED.items():
+        label = f"brokerless.log.completion.files: {reason}"
+        if only in label:
+            with kept(reason), tempfile.TemporaryDirectory() as scratch:
+                is_seen = any(True for _ in disagreements(NEWEST, [f"{name}.clean"], Path(scratch)))
             unseen += not is_seen
             print(f"{'seen' if is_seen else 'NOT SEEN'}  {label}", flush=True)
     return int(unseen > 0)

@@ -326,7 +326,7 @@ class Kind(StrEnum):
         message
             What was found; by default the sentence of the kind, without its full stop.
         severity
-            In the scope ``log``, or in each one. It has to be passed where circumstances decide between several.
+            In the scope ``log``, or in each one; by default that of the kind, of several the worst.
         position
             In bytes from the start of ``file``.
         offset
@@ -338,7 +338,7 @@ class Kind(StrEnum):
         if message is None:
             message = kind.sentence[0].lower() + kind.sentence[1:].removesuffix(".")
         if severity is None:
-            severity = kind.by_scope or kind.only_severity
+            severity = kind.by_scope or kind.severities[0]
         known = severity if isinstance(severity, Severities) else None
         return Finding(
             severity.log if isinstance(severity, Severities) else severity,
@@ -380,12 +380,6 @@ class KindDescription:
     """The severities at which something requested is not in the output of a command that reads."""
     is_unread: bool = False
     """Whether whole files or objects are left out: what was not read was not verified either."""
-
-    @property
-    def only_severity(self) -> Severity:
-        """The severity of all findings of this kind. Raises ValueError where it depends on circumstances."""
-        (severity,) = self.severities
-        return severity
 
 
 @functools.cache

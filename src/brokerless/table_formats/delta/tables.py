@@ -117,7 +117,12 @@ class DeltaTables:
         path = self._path(name)
         if not DeltaTable.is_deltatable(path, self._options):
             return None
-        return DeltaTable(path, storage_options=self._options)
+        try:
+            return DeltaTable(path, storage_options=self._options)
+        except Exception as error:
+            if "columnMapping" in str(error):  # which old versions of deltalake do not open where a struct has them
+                raise self._has_mapping(name) from error
+            raise
 
     def open_own_table(self, name: str) -> Any:
         """The same for a table of a pipeline's own, of which a commit that was not durable as the power failed is
@@ -307,12 +312,8 @@ class DeltaTables:
         """Refuses a table with rules for its rows, which every writer has to keep and this one does not check, and one
         whose columns have other names in its files."""
         names = [each for each in table.metadata().configuration if each.startswith(_CONSTRAINT)]
-        if (mode := table.metadata().configuration.get(_MAPPING, "none")) != "none":
-            text = (
-                f"{self.describe(topic)}: the table has column mapping (mode {mode}), so that its files have names of"
-            )
-            advice = "drop it (ALTER TABLE ... DROP FEATURE columnMapping), or export to another directory"
-            raise RefusedTopicError(topic, f"{text} their own for columns, which an export does not write; {advice}")
+        if table.metadata().configuration.get(_MAPPING, "none") != "none":
+            raise self._has_mapping(topic)
         rules = [f"the constraint {each.removeprefix(_CONSTRAINT)}" for each in names]
         for each in table.schema().fields:
             kinds = sorted(_RULES[name] for name in each.metadata if name in _RULES)
@@ -321,6 +322,11 @@ class DeltaTables:
             text = f"{self.describe(topic)}: the table has rules for its rows that an export does not check"
             advice = "drop them, or export to another directory"
             raise RefusedTopicError(topic, f"{text} ({', '.join(rules)}); {advice}")
+
+    def _has_mapping(self, topic: str) -> RefusedTopicError:
+        text = f"{self.describe(topic)}: the table has column mapping, so that its files have names of their own for"
+        advice = "drop it (ALTER TABLE ... DROP FEATURE columnMapping), or export to another directory"
+        return RefusedTopicError(topic, f"{text} columns, which an export does not write; {advice}")
 
     def _state(self, table: Any, topic: str) -> ExportState:
         """Return the state that the newest commit with one has. After a restore, that is one of the restored version or

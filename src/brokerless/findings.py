@@ -85,6 +85,7 @@ class Kind(StrEnum):
     PRODUCER_EPOCH_ORDER = "producer-epoch-order"
     OUTSIDE_OF_TRANSACTION = "outside-of-transaction"
     MARKER_BROKEN = "marker-broken"
+    ABORT_MARKER_MISSING = "abort-marker-missing"
     TRANSACTION_OPEN = "transaction-open"
     TRANSACTION_HANGING = "transaction-hanging"
     TRANSACTION_ONGOING = "transaction-ongoing"

@@ -33,6 +33,7 @@ from brokerless.log.offset_checks import (
 )
 from brokerless.log.offset_gaps import check_end, check_following, check_head
 from brokerless.log.positions import highest_before, position_of_offset
+from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions, find_transactions
 from brokerless.log.ranges import EVERYTHING, Range, Span, is_past, reaches_end
 from brokerless.log.seek import position_of_timestamp
@@ -398,7 +399,7 @@ def transactions_of(partition: PartitionPath, report: Report = ignore, is_all_re
     """The transactions of a partition's whole log. Damaged data and markers of transactions are reported: without its
     marker, a transaction looks open, and what is after it unstable; so does a file that became shorter meanwhile.
     ``is_all_read``: what else cannot be read is reported as well, for callers that read nothing but this."""
-    end_offset = 0
+    end_offset, recorded = 0, RecordedAborts()
 
     def chunks() -> Iterator[tuple[str, Chunk]]:
         nonlocal end_offset
@@ -406,10 +407,11 @@ def transactions_of(partition: PartitionPath, report: Report = ignore, is_all_re
         shrunk: Report = lambda finding: report(finding) if finding.kind == Kind.FILE_SHRUNK else None  # noqa: E731
         for each in open_segments(partition, on_unreadable):
             graded = report if each.is_last else within_log(report)
+            recorded.expect(each.segment)
             for chunk in scan(each.file, graded if is_all_read else shrunk, each.start):
                 end_offset = max(end_offset, int(chunk.batches.end_of_records.max()) + 1)
                 yield each.file.path, chunk
 
-    transactions = find_transactions(chunks(), report)
+    transactions = find_transactions(chunks(), report, recorded)
     transactions.end_offset = end_offset
     return transactions

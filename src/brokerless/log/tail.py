@@ -21,6 +21,7 @@ from brokerless.format.read.batch_headers import checksums_match
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import open_listed
 from brokerless.log.positions import first_position, last_indexed
+from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions, follow
 from brokerless.log.ranges import Range
 from brokerless.log.segment import Chunk, Report, ignore, scan_headers
@@ -85,9 +86,11 @@ def look_committed(
     else:
         transactions, earlier = Transactions(), None
         first = paths.segments[0].base_offset if start_offset is None else start_offset
+    recorded = RecordedAborts(None if earlier is None else earlier.end_offset)
 
     def chunks() -> Iterator[tuple[str, Chunk]]:
         for segment in Range(start_offset=first).segments(paths.segments):
+            recorded.expect(segment)
             with open_listed(segment, segment is paths.segments[-1]) as file:
                 start, end = 0, now.position if segment.base_offset == now.base_offset else None
                 if earlier is not None and segment.base_offset == earlier.base_offset:
@@ -97,7 +100,7 @@ def look_committed(
                 for chunk in scan_headers(file, ignore, start, end):
                     yield file.path, chunk
 
-    follow(transactions, chunks(), report)
+    follow(transactions, chunks(), report, recorded)
     return replace(now, transactions=transactions)
 
 

@@ -21,6 +21,7 @@ from brokerless.log.offset_checks import misplaced, not_above
 from brokerless.log.offset_gaps import missing_offsets, missing_segment
 from brokerless.log.partition import DecodedRows, Reading, read_partition
 from brokerless.log.positions import position_of_offset
+from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions, follow
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import Chunk, ignore, scan, scan_headers
@@ -314,13 +315,14 @@ class ExportReader:
         What is open where a segment is missing is not decided, as the marker may be missing, and a later one may be of
         another transaction: reading ends before it, until the segment is there."""
         limits = Range(self.start, self.end) if self.whole is None else EVERYTHING
-        source, transactions = self.whole or self.source, Transactions()
+        source, transactions, recorded = self.whole or self.source, Transactions(), RecordedAborts()
 
         def record_last(finding: Finding) -> None:
             pending[finding.file, finding.position] = finding
 
         for each in open_segments(source, ignore, limits):
-            follow(transactions, self._chunks(each, limits), record_last)
+            recorded.expect(each.segment)
+            follow(transactions, self._chunks(each, limits), record_last, recorded)
             missing = missing_segment(each.partition, each.segment, each.file)
             if missing is not None and (undecided := transactions.last_stable_offset) is not None:
                 self._stable = self._decided = min(self.end, undecided)

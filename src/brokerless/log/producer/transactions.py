@@ -1,7 +1,8 @@
 """Finds the transactions in a partition's log, by batch headers and markers alone.
 
 A producer's transactional batches belong to the transaction that its next marker ends; without one, the transaction is
-open, and read_committed ends before its first offset (the last stable offset). The transaction index is not needed.
+open, and read_committed ends before its first offset (the last stable offset). The transaction index is only needed
+where the marker is not in the log any more.
 Sources: KIP-98; ``ProducerStateManager`` and the consumer's ``CompletedFetch`` (3.9.1).
 """
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from brokerless.findings import Finding, Kind, Severity
 from brokerless.format.control import ABORT, COMMIT, decode_controls
 from brokerless.format.read.batch_headers import Batches
+from brokerless.log.producer.recorded_aborts import PendingAborts, RecordedAbort, RecordedAborts, marker_missing
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ class Transaction:
     first_timestamp: int | None = None
     last_timestamp: int | None = None
     coordinator_epoch: int | None = None
+    has_marker: bool = True
+    """False where only the transaction index says that it was aborted."""
 
 
 @dataclass
@@ -110,29 +114,65 @@ def open_transaction(path: str, first: int, consequence: str, severity: Severity
     return Kind.TRANSACTION_OPEN.at(path, text, severity=severity, offset=first)
 
 
-def find_transactions(chunks: Iterable[tuple[str, Chunk]], report: Report = ignore) -> Transactions:
+def find_transactions(
+    chunks: Iterable[tuple[str, Chunk]], report: Report = ignore, recorded: RecordedAborts | None = None
+) -> Transactions:
     """Follows a whole log's chunks, in order, each with its file's path. Batches whose checksums are wrong say nothing
-    here; they are reported."""
+    here; they are reported. ``recorded``: the transaction indexes of the segments, for markers that are missing."""
     transactions = Transactions()
-    follow(transactions, chunks, report)
+    follow(transactions, chunks, report, recorded)
     return transactions
 
 
-def follow(transactions: Transactions, chunks: Iterable[tuple[str, Chunk]], report: Report = ignore) -> None:
+def follow(
+    transactions: Transactions,
+    chunks: Iterable[tuple[str, Chunk]],
+    report: Report = ignore,
+    recorded: RecordedAborts | None = None,
+) -> None:
     """The same for a log that grows: chunks that come after those that were followed before."""
     from brokerless.format.read.decoder import Decoder
 
     decoder = Decoder(headers=False, rows=1 << 10, data=1 << 16)
+    recorded = RecordedAborts() if recorded is None else recorded
+    by_index: list[RecordedAbort] = []
     for path, chunk in chunks:
         selected = chunk.batches.is_transactional | chunk.batches.is_control
-        if not selected.any():
-            continue
-        for part in chunk.take(selected).load(report):
-            intact = part.batches.take(check_checksums(part, path, report))
-            _follow(transactions, part, intact, decoder)
+        pending = recorded.follow(chunk.batches, transactions.open)
+        for part in chunk.take(selected).load(report) if selected.any() else ():
+            valid = check_checksums(part, path, report)
+            if not valid.all():
+                invalid = part.batches.take(~valid)
+                pending.add_missing(invalid.entry_offset, invalid.end_of_records)
+            by_index += _follow(transactions, part, part.batches.take(valid), decoder, pending)
+        for producer_id in list(pending.producers):
+            by_index += _end_by_index(transactions, producer_id, pending)
+    for finding in marker_missing(by_index):
+        report(finding)
 
 
-def _follow(transactions: Transactions, chunk: Chunk, batches: Batches, decoder: Decoder) -> None:
+def _end_by_index(
+    transactions: Transactions, producer_id: int, pending: PendingAborts, before: int | None = None
+) -> list[RecordedAbort]:
+    """End what a producer has open where only the transaction index says so. What is before the entry's first offset
+    was not aborted: its marker is missing as well."""
+    each = transactions.open.get(producer_id)
+    first = None if each is None else each.first_offset
+    data = None if each is None or first is None else (first, each.last_offset)
+    abort = pending.take(producer_id, data, before)
+    if abort is None or each is None or first is None:
+        return []
+    del transactions.open[producer_id]
+    each.first_offset, each.last_offset = max(first, abort.first_offset), abort.last_offset
+    each.state, each.has_marker = "aborted", False
+    transactions.ended.append(each)
+    return [abort]
+
+
+def _follow(
+    transactions: Transactions, chunk: Chunk, batches: Batches, decoder: Decoder, pending: PendingAborts
+) -> list[RecordedAbort]:
+    by_index: list[RecordedAbort] = []
     markers = _markers(chunk, batches.take(batches.is_control & batches.is_transactional), decoder)
     columns = zip(
         batches.positions.tolist(), batches.producer_id.tolist(), batches.producer_epoch.tolist(),
@@ -141,6 +181,8 @@ def _follow(transactions: Transactions, chunk: Chunk, batches: Batches, decoder:
         batches.has_delete_horizon.tolist(), strict=True,
     )  # fmt: skip
     for position, producer_id, epoch, base, last, is_control, count, first_ms, last_ms, has_horizon in columns:
+        if producer_id in pending.producers:
+            by_index += _end_by_index(transactions, producer_id, pending, base)
         if not is_control:
             each = transactions.open.get(producer_id)
             if each is None:
@@ -158,6 +200,7 @@ def _follow(transactions: Transactions, chunk: Chunk, batches: Batches, decoder:
             each.state = "committed" if type_id == COMMIT else "aborted"
             each.coordinator_epoch = coordinator_epoch
             transactions.ended.append(each)
+    return by_index
 
 
 def _markers(chunk: Chunk, batches: Batches, decoder: Decoder) -> dict[int, tuple[int, int | None]]:

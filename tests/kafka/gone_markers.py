@@ -1,4 +1,4 @@
-"""Logs of a real broker in which the marker of an aborted transaction is gone, while the transaction index has its entry.
+"""Logs of a real broker without the marker of an aborted transaction, which the transaction index still has.
 
 ``python -m tests.kafka.gone_markers`` records them anew, with what a broker's consumers get of them, in
 ``tests/log/producer/gone_markers``.

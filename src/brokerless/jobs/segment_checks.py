@@ -25,9 +25,15 @@ from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.index.checks import SegmentBatches, check_offset_index, check_time_index
+from brokerless.log.index.checks import (
+    SegmentBatches,
+    check_offset_index,
+    check_time_index,
+    has_unmarked,
+    keeping_indexes,
+)
 from brokerless.log.index.header_times import HeaderTimes
-from brokerless.log.index.readers import load_offset_index, load_time_index
+from brokerless.log.index.readers import load_offset_index, load_time_index, load_transaction_index
 from brokerless.log.live_segments import PAUSE_S, TRIES, OpenSegment, has_changed, is_unchanged, segment_now
 from brokerless.log.offset_checks import FileOverlaps, not_above, report_past_last
 from brokerless.log.partition import damage_finding
@@ -131,10 +137,23 @@ def check_indexes(opened: OpenSegment, seen: SegmentScan) -> list[Finding]:
                 again = SegmentScan(segment.base_offset)
                 for _ in verify_file(file, again):
                     pass  # these findings are of another log than the one that was read
-                return list(_compare_indexes(segment, again, file, is_last))
-        return list(_compare_indexes(segment, seen, opened.file, is_last))
+                return keep(segment, again, _compare_indexes(segment, again, file, is_last))
+        return keep(segment, seen, _compare_indexes(segment, seen, opened.file, is_last))
+
+    def keep(segment: SegmentPaths, seen: SegmentScan, findings: Iterable[Finding]) -> list[Finding]:
+        found = list(findings)
+        return keeping_indexes(found) if found and are_indexes_needed(segment, seen.last_offsets) else found
 
     return persisting(listed, judge)
+
+
+def are_indexes_needed(segment: SegmentPaths, last_offsets: NDArray[np.int64]) -> bool:
+    """Return whether the transaction index of a segment has what its log does not say any more, so that its indexes are
+    not to be rebuilt. ``last_offsets``: of the segment's intact batches."""
+    entry = segment.transaction_index
+    if entry is None or not entry.size:
+        return False
+    return has_unmarked(load_transaction_index(entry.location, segment.base_offset), last_offsets)
 
 
 def check_transaction_index(listed: SegmentPaths, aborted: Sequence[Aborted], is_partition: bool) -> list[Finding]:
@@ -251,6 +270,12 @@ class SegmentScan:
         self.last_offset = int(max(before[-1], lasts[-1]))
         lowest = int(firsts.min())
         self.first_offset = lowest if self.first_offset is None else min(self.first_offset, lowest)
+
+    @property
+    def last_offsets(self) -> NDArray[np.int64]:
+        """Those of the intact batches."""
+        found = [lasts[valid] for _, lasts, _, _, valid in self._chunks]
+        return np.concatenate(found) if found else np.empty(0, np.int64)
 
     def batches(self, file: File) -> SegmentBatches:
         nothing = (*([np.empty(0, np.int64)] * 3), *([np.empty(0, np.bool_)] * 2))

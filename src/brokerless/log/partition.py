@@ -395,11 +395,17 @@ def _chosen(batches: Batches, reading: Reading, requested: Range) -> NDArray[np.
     return chosen
 
 
-def transactions_of(partition: PartitionPath, report: Report = ignore, is_all_read: bool = False) -> Transactions:
+def transactions_of(
+    partition: PartitionPath,
+    report: Report = ignore,
+    is_all_read: bool = False,
+    recorded: RecordedAborts | None = None,
+) -> Transactions:
     """The transactions of a partition's whole log. Damaged data and markers of transactions are reported: without its
     marker, a transaction looks open, and what is after it unstable; so does a file that became shorter meanwhile.
-    ``is_all_read``: what else cannot be read is reported as well, for callers that read nothing but this."""
-    end_offset, recorded = 0, RecordedAborts()
+    ``is_all_read``: what else cannot be read is reported as well, for callers that read nothing but this. ``recorded``:
+    other transaction indexes than those of its segments."""
+    end_offset = 0
 
     def chunks() -> Iterator[tuple[str, Chunk]]:
         nonlocal end_offset
@@ -407,11 +413,11 @@ def transactions_of(partition: PartitionPath, report: Report = ignore, is_all_re
         shrunk: Report = lambda finding: report(finding) if finding.kind == Kind.FILE_SHRUNK else None  # noqa: E731
         for each in open_segments(partition, on_unreadable):
             graded = report if each.is_last else within_log(report)
-            recorded.expect(each.segment)
             for chunk in scan(each.file, graded if is_all_read else shrunk, each.start):
                 end_offset = max(end_offset, int(chunk.batches.end_of_records.max()) + 1)
                 yield each.file.path, chunk
 
-    transactions = find_transactions(chunks(), report, recorded)
+    indexes = RecordedAborts(partition.segments) if recorded is None else recorded
+    transactions = find_transactions(chunks(), report, indexes)
     transactions.end_offset = end_offset
     return transactions

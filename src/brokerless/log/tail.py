@@ -86,11 +86,11 @@ def look_committed(
     else:
         transactions, earlier = Transactions(), None
         first = paths.segments[0].base_offset if start_offset is None else start_offset
-    recorded = RecordedAborts(None if earlier is None else earlier.end_offset)
+    segments = Range(start_offset=first).segments(paths.segments)
+    recorded = RecordedAborts(segments, None if earlier is None else earlier.end_offset)
 
     def chunks() -> Iterator[tuple[str, Chunk]]:
-        for segment in Range(start_offset=first).segments(paths.segments):
-            recorded.expect(segment)
+        for segment in segments:
             with open_listed(segment, segment is paths.segments[-1]) as file:
                 start, end = 0, now.position if segment.base_offset == now.base_offset else None
                 if earlier is not None and segment.base_offset == earlier.base_offset:

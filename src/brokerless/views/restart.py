@@ -11,6 +11,7 @@ from brokerless.clusters.start.results import DirectoryRestart, Restart
 from brokerless.clusters.start.retention_forecast import Retention
 from brokerless.clusters.start.transactions import Completion
 from brokerless.findings import Finding, Kind, remedy_of
+from brokerless.log.index.checks import KEEP_INDEXES
 from brokerless.log.names import parse_partition_directory
 from brokerless.text import count_of, format_bytes, show_name
 from brokerless.views.findings import finding_line, root_of
@@ -280,6 +281,10 @@ def detail_lines(restart: Restart) -> Iterator[str]:
     for misled in restart.misled:
         if misled.effect == "aborted-shown":
             yield f"  gives aborted records to read_committed: {finding_line(misled.finding, root)}"
+            is_kept = KEEP_INDEXES in misled.finding.message
+            yield f"    {_remedy(Kind.ABORT_MARKER_MISSING if is_kept else misled.finding.kind)}"
+        if misled.effect == "aborted-exposed":
+            yield f"  forgets which records were aborted: {finding_line(misled.finding, root)}"
             yield f"    {_remedy(misled.finding.kind)}"
     for file in restart.emptied:
         effect = "retention then goes by the time of the log file"
@@ -309,11 +314,13 @@ def _retention(retention: Retention) -> str:
     if retention.misread:
         names = ", ".join(_name(each.file) for each in retention.misread[:2])
         names += f" and {len(retention.misread) - 2} more" if len(retention.misread) > 2 else ""
+        remedy = "delete the .timeindex and .index files before the start, and both are rebuilt"
+        if any(KEEP_INDEXES in each.message for each in retention.misread):
+            remedy = f"its indexes are {KEEP_INDEXES}: set retention.ms of the topic to -1 before the start"
         return (
             f"lost: retention deletes {segments} of {format_bytes(retention.size)} some minutes later, up to offset "
             f"{retention.log_start_offset}, whose records are not that old: after a clean stop a broker takes the last "
-            f"entry of {names} for the age of the segment; delete the .timeindex and .index files before the start, "
-            "and both are rebuilt"
+            f"entry of {names} for the age of the segment; {remedy}"
         )
     caution = ", or as server.properties says" if set(deciding) & set(retention.defaults) else ""
     return (

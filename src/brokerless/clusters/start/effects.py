@@ -19,8 +19,8 @@ from brokerless.findings import Finding, Kind
 EffectKind = Literal[
     "refused", "offline", "stray", "not-served", "begun-empty", "directory-deleted", "promoted", "emptied", "moving",
     "warned", "transaction-ended", "remote-deleted", "remote-expired", "remote-log-start-moved", "position-lost", "cut",
-    "segment-deleted", "split", "index-rebuilt", "index-begun", "aborted-shown", "end-hidden", "file-removed",
-    "file-renamed", "expired",
+    "segment-deleted", "split", "index-rebuilt", "index-begun", "aborted-shown", "aborted-exposed", "end-hidden",
+    "file-removed", "file-renamed", "expired",
 ]  # fmt: skip
 _OF_FUTURE: Mapping[Kind, EffectKind] = {
     Kind.FUTURE_PROMOTED: "promoted", Kind.FUTURE_EMPTIED: "emptied", Kind.FUTURE_DIRECTORY: "moving",
@@ -124,8 +124,8 @@ def partition_effects(restart: Restart) -> Iterator[Effect]:
     for file in restart.emptied:
         yield Effect("index-begun", file, at)
     for each in restart.misled:
-        effect = "end-hidden" if each.effect == "end-hidden" else "aborted-shown"
-        yield Effect(effect, each.finding.file, at, each.finding)
+        if each.effect in ("aborted-shown", "aborted-exposed", "end-hidden"):
+            yield Effect(each.effect, each.finding.file, at, each.finding)
     replaced = {each.file: each for each in restart.replaced_findings}
     for path in (f"{restart.path}/{name}" for name in restart.removed):
         yield Effect("file-removed", path, at, replaced.get(path))

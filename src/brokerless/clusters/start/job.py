@@ -172,7 +172,7 @@ def plan_restart(
         log_start_offset=plan.log_start_offset,
         log_end_offset=found.offset,
         unclosed=tuple(map(str, (*found.findings, *found.of_index))),
-        misled=(*shown_aborted(partition, plan.trusted), *found.hidden),
+        misled=(*shown_aborted(partition, plan.trusted, files.recovered()), *found.hidden),
         lost=_lost([*cut_off, *unseen], found.offset, replaced),
         stray=_without_id(partition) if directory is None else directory.stray.get(partition.path),
         unserved=None if directory is None else directory.unserved.get(partition.path),
@@ -283,6 +283,11 @@ class _PlannedFiles:
         if not clean or not plan.segments or plan.segments[-1] <= last_recovered:
             return TrustedEnd(plan.log_end_offset)
         return trusted_end(plan.files, plan.segments[-1])
+
+    def recovered(self) -> list[int]:
+        """The base offsets of the segments that stay, and whose indexes are rebuilt."""
+        plan = self._plan
+        return [each.base_offset for each in plan.recovered if each.base_offset not in plan.deleted]
 
     def rebuilt(self) -> Iterator[str]:
         """The indexes that are rebuilt, whether they exist or not."""

@@ -6,6 +6,7 @@ import shlex
 
 from brokerless.findings import Finding, Kind, advice_of, describe_kinds
 from brokerless.log import names
+from brokerless.log.index.checks import KEEP_INDEXES
 from brokerless.log.storage.paths import TIERED
 from brokerless.log.tiered.object_names import partition_directory_of
 
@@ -38,6 +39,8 @@ def advice_at(finding: Finding) -> str | None:
 
 def _advice_in_case(finding: Finding) -> str | None:
     """Return what to do in this case, for kinds whose advice depends on it; None for all others."""
+    if KEEP_INDEXES in finding.message:
+        return advice_of(Kind.ABORT_MARKER_MISSING)
     if finding.kind == Kind.INDEX_MISSING and "time index" in finding.message:
         return "delete the offset index as well, and a broker rebuilds both"
     if finding.kind == Kind.INDEX_MISSING and "offset index" in finding.message:

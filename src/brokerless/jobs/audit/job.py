@@ -43,6 +43,7 @@ from brokerless.jobs.run.job import in_order, run
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.segment_checks import (
     SegmentScan,
+    are_indexes_needed,
     check_indexes,
     check_metadata_files,
     graded_by_place,
@@ -52,9 +53,12 @@ from brokerless.jobs.segment_checks import (
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths
+from brokerless.log.index.checks import keeping_indexes
 from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_gaps import check_listing, missing_head, missing_offsets, missing_segment, replaced_offsets
+from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.ranges import from_log_start
+from brokerless.log.recovery.misleading_indexes import orphaned_aborts
 from brokerless.log.seek import log_start_after_end
 from brokerless.log.segment import Chunk
 from brokerless.log.storage.paths import is_remote
@@ -305,7 +309,7 @@ class _PartitionFollower:
             partition,
             GapCheck(names.CLEANER_CHECKPOINT in lines, partition.log_start_offset, by_brokers),
             TimestampCheck(now_ms),
-            TransactionCheck(partition.producer_snapshots, by_brokers),
+            TransactionCheck(partition.producer_snapshots, by_brokers, RecordedAborts(partition.segments)),
             SegmentSummary(partition.size),
             max_batch_bytes,
         )
@@ -388,11 +392,13 @@ def _findings(
         if each.is_merged:  # what is beside it is about all of those whose place it has taken
             continue
         if is_partition:
-            yield from persisting(segment, _missing_indexes)
+            is_needed = are_indexes_needed(segment, seen.last_offsets)
+            missing_indexes = persisting(segment, _missing_indexes)
+            yield from keeping_indexes(missing_indexes) if is_needed else missing_indexes
         for finding in check_indexes(each, seen):
             if finding.kind != Kind.INDEX_NOT_TRIMMED or finding.severity != "info":  # which is as it should be
                 yield finding
-        yield from follower.transactions.at_segment_end(segment, is_partition, missing_ranges)
+        yield from follower.transactions.at_segment_end(segment, is_partition, missing_ranges, each.next_base_offset)
         if (missing := missing_segment(each.partition, segment, each.file)) is not None:
             missing_ranges.append(missing_offsets(missing))
             follower.gaps.pass_over(missing_ranges[-1])
@@ -408,6 +414,7 @@ def _findings(
         except UnreadableError as error:
             yield error.finding(snapshot.path)
     yield from check_metadata_files(partition)
+    yield from orphaned_aborts(partition)
     yield from follower.gaps.findings(partition.segments[-1] if partition.segments else None)
     yield from follower.timestamps.findings()
     at_end = [

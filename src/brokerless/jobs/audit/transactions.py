@@ -5,7 +5,7 @@ Sources: KIP-98; ``ProducerStateManager``, ``TransactionIndex`` (4.1.1).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,7 +18,9 @@ from brokerless.jobs.segment_checks import check_transaction_index
 from brokerless.log import names
 from brokerless.log.checkpoint.producer_snapshot import ProducerSnapshot, load_producer_snapshot
 from brokerless.log.directory import SegmentPaths
+from brokerless.log.index.checks import keeping_indexes
 from brokerless.log.producer.markers import Marker
+from brokerless.log.producer.recorded_aborts import PendingAborts, RecordedAbort, RecordedAborts, marker_missing
 from brokerless.log.producer.state import CompletedTransaction, ProducerState, control_markers
 from brokerless.log.producer.transactions import open_transaction
 from brokerless.log.recovery.misleading_indexes import known_beginnings
@@ -42,15 +44,18 @@ class OpenTransaction:
 @dataclass(slots=True)
 class TransactionCheck:
     """Follows a partition's intact batches. ``snapshots``: its producer snapshots, which are compared on the way.
-    ``is_by_brokers``: brokers write all of its batches, and so stamp them."""
+    ``is_by_brokers``: brokers write all of its batches, and so stamp them. ``recorded``: its transaction indexes, for
+    markers that are not in the log any more."""
 
     snapshots: Sequence[DirectoryEntry] = ()
     is_by_brokers: bool = False
+    recorded: RecordedAborts = field(default_factory=RecordedAborts)
     committed: int = 0
     aborted: int = 0
     without_data: int = 0
     """Markers that end nothing that is in the log."""
     state: ProducerState = field(default_factory=ProducerState)
+    _unmarked: list[RecordedAbort] = field(default_factory=list[RecordedAbort])
     _aborted_here: list[CompletedTransaction] = field(default_factory=list[CompletedTransaction])
     _first_offset: int | None = None
     _next_snapshot: int = 0
@@ -67,16 +72,23 @@ class TransactionCheck:
         by_broker = batches.is_control | (batches.timestamp_type == layouts.LOG_APPEND_TIME) | self.is_by_brokers
         if by_broker.any():
             self._clock.append((batches.entry_offset[by_broker], batches.max_timestamp[by_broker]))
+        pending = self.recorded.follow(batches, self.state.open_producers)
         start = 0
         while (snapshot := self._snapshot()) is not None:
             # Batches before the snapshot's offset; what is in one chunk with it is in two parts then.
             end = int(np.searchsorted(np.maximum.accumulate(batches.last_offset), snapshot[0]))
             if end == len(batches):
                 break
-            yield from self._take(batches.take(slice(start, end)), chunk, path)
+            yield from self._take(batches.take(slice(start, end)), chunk, path, pending)
             yield from self._compare(snapshot[1], is_whole)
             start = end
-        yield from self._take(batches.take(slice(start, len(batches))), chunk, path)
+        yield from self._take(batches.take(slice(start, len(batches))), chunk, path, pending)
+        self._end_recorded(pending)
+
+    def _end_recorded(self, pending: PendingAborts) -> None:
+        """End what only the transaction index says to have ended before the batches that come next."""
+        self._add_aborted(self.state.end_recorded(pending))
+        self._unmarked += pending.taken
 
     def _snapshot(self) -> tuple[int, DirectoryEntry] | None:
         if self._next_snapshot == len(self.snapshots):
@@ -84,10 +96,10 @@ class TransactionCheck:
         entry = self.snapshots[self._next_snapshot]
         return _offset(entry), entry
 
-    def _take(self, batches: Batches, chunk: Chunk, path: str) -> Iterator[Finding]:
+    def _take(self, batches: Batches, chunk: Chunk, path: str, pending: PendingAborts) -> Iterator[Finding]:
         followed = batches.take(_affecting_producers(batches))
         while len(followed):
-            update = self.state.update(followed, chunk.buffer)
+            update = self.state.update(followed, chunk.buffer, pending)
             refused = update.refused
             done = followed if refused is None else followed.take(slice(0, refused.row))
             self._count(done, update.completed, chunk.buffer)
@@ -109,6 +121,9 @@ class TransactionCheck:
             followed = followed.take(slice(refused.row + 1, len(followed)))
 
     def _count(self, batches: Batches, completed: list[CompletedTransaction], buffer: NDArray[np.uint8]) -> None:
+        marked = batches.entry_offset[batches.is_control]
+        self._add_aborted(each for each in completed if each.last_offset not in marked)
+        completed = [each for each in completed if each.last_offset in marked]
         aborted = [each for each in completed if each.is_aborted]
         self.aborted += len(aborted)
         self.committed += len(completed) - len(aborted)
@@ -124,6 +139,11 @@ class TransactionCheck:
                         CompletedTransaction(producer_id, -1, offset, is_aborted=True, last_stable_offset=-1)
                     )
         self._aborted_here += sorted(aborted, key=lambda each: each.last_offset)
+
+    def _add_aborted(self, unmarked: Iterable[CompletedTransaction]) -> None:
+        before = len(self._aborted_here)
+        self._aborted_here += unmarked
+        self.aborted += len(self._aborted_here) - before
 
     def _compare(self, snapshot: DirectoryEntry, is_whole: bool) -> Iterator[Finding]:
         """Yield what a broker recorded at a snapshot's offset, against what the batches before it say."""
@@ -171,14 +191,23 @@ class TransactionCheck:
             max(transaction, -1),
         )
 
-    def at_segment_end(self, segment: SegmentPaths, is_partition: bool, missing: Sequence[range]) -> list[Finding]:
-        """The transaction index of a segment whose batches were followed. ``missing``: offsets that are not there."""
+    def at_segment_end(
+        self, segment: SegmentPaths, is_partition: bool, missing: Sequence[range], next_base_offset: int | None
+    ) -> list[Finding]:
+        """The transaction index of a segment whose batches were followed. ``missing``: offsets that are not there;
+        ``next_base_offset``: where the log goes on; None after the last segment."""
+        if next_base_offset is not None:
+            self._end_recorded(self.recorded.skip(next_base_offset, self.state.open_producers))
         aborted = [(each.producer_id, each.first_offset, each.last_offset) for each in self._aborted_here]
         self._aborted_here.clear()
-        return check_transaction_index(segment, known_beginnings(aborted, missing), is_partition)
+        found = check_transaction_index(segment, known_beginnings(aborted, missing), is_partition)
+        index = segment.transaction_index
+        is_kept = index is not None and any(each.file == index.path for each in self._unmarked)
+        return keeping_indexes(found) if is_kept else found
 
     def findings(self, segments: Sequence[SegmentPaths], end_offset: int, is_whole: bool) -> Iterator[Finding]:
         """Yield what is left when all was followed."""
+        yield from marker_missing(self._unmarked)
         while (snapshot := self._snapshot()) is not None:
             if snapshot[0] <= end_offset:
                 yield from self._compare(snapshot[1], is_whole and snapshot[0] == end_offset)

@@ -5,7 +5,7 @@ Sources: ``CleanedTransactionMetadata``, ``UnifiedLog.lastRecordsOfActiveProduce
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -158,13 +158,14 @@ def recorded_aborted(source: PartitionPath) -> dict[tuple[int, int], CompletedTr
 def _follow(state: ProducerState, chunk: Chunk, path: str, report: Report) -> list[CompletedTransaction]:
     has_producer = chunk.batches.producer_id > layouts.NO_PRODUCER_ID
     completed: list[CompletedTransaction] = []
+    pending = state.recorded.follow(chunk.batches, state.open_producers)
     for part in chunk.take(has_producer).load(report) if has_producer.any() else ():
-        update = state.update(part.batches.take(check_checksums(part, path, report)), part.buffer)
+        update = state.update(part.batches.take(check_checksums(part, path, report)), part.buffer, pending)
         completed += update.completed
         if update.refused is not None:
             text = f"{update.refused.message}; Kafka refuses to load this log"
             report(refused_batch(path, text, place=(None, update.refused.offset)))
-    return completed
+    return [*completed, *state.end_recorded(pending)]
 
 
 class SourceProducers(ProducerState):
@@ -174,16 +175,21 @@ class SourceProducers(ProducerState):
 
     def __init__(self, source: PartitionPath) -> None:
         state = load_first_state(source)
-        super().__init__(state.end_offset, state.producers)
+        super().__init__(state.end_offset, state.producers, state.recorded)
         self._recorded = recorded_aborted(source)
+        self._unmarked: list[CompletedTransaction] = []
+        self._is_copied = False
         self._aborted: dict[int, CompletedTransaction] = {}
 
     def follow(self, batches: Batches, buffer: NDArray[np.uint8], *, is_copied: bool = False) -> None:
         """Follows batches of the source. ``is_copied``: their segment stays unchanged, with its transaction index: then
         entries stay as well whose data is gone, as segments before it were cleaned while this one was not."""
         update = super().update(batches, buffer)
+        self._is_copied = is_copied
+        ended = set(batches.last_offset[batches.is_control].tolist())
+        self._keep_unmarked(each for each in update.completed if each.last_offset not in ended)
         for each in update.completed:
-            if each.is_aborted:
+            if each.is_aborted and each.last_offset in ended:
                 recorded = self._recorded.get((each.producer_id, each.last_offset))
                 self._aborted[each.last_offset] = recorded or each
         if is_copied and self._recorded:
@@ -193,7 +199,28 @@ class SourceProducers(ProducerState):
     def update(self, batches: Batches, buffer: NDArray[np.uint8]) -> Update:
         """The transactions whose markers are among batches that are written; the state is that of the source."""
         offsets: Collection[int] = batches.last_offset[batches.is_control].tolist()
-        return Update([self._aborted.pop(each) for each in offsets if each in self._aborted])
+        ended = [self._aborted.pop(each) for each in offsets if each in self._aborted]
+        unmarked = self._take_unmarked(int(batches.last_offset[-1])) if len(batches) else []
+        return Update(sorted([*ended, *unmarked], key=lambda each: each.last_offset))
+
+    @property
+    def has_recorded(self) -> bool:
+        return bool(self._unmarked) or super().has_recorded
+
+    def skip(self, offset: int) -> list[CompletedTransaction]:
+        """Return the entries without a marker before an offset at which the log goes on, as the source does."""
+        self._keep_unmarked(super().skip(offset))
+        return self._take_unmarked(offset)
+
+    def _keep_unmarked(self, ended: Iterable[CompletedTransaction]) -> None:
+        """Keep those of a segment that stays unchanged: of one that is cleaned, all records of aborted transactions
+        go."""
+        self._unmarked += ended if self._is_copied else ()
+
+    def _take_unmarked(self, end: int) -> list[CompletedTransaction]:
+        taken = [each for each in self._unmarked if each.last_offset < end]
+        self._unmarked = [each for each in self._unmarked if each.last_offset >= end]
+        return taken
 
     def refusal(self, batches: Batches, buffer: NDArray[np.uint8]) -> ProducerRefusal | None:
         """None, as the source had these batches."""

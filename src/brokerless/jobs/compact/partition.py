@@ -358,7 +358,7 @@ class PartitionCleaner:
         return self._earlier[base_offset]
 
     def _follow(self, producers: SourceProducers, chunk: Chunk, *, is_copied: bool = False) -> None:
-        if (chunk.batches.producer_id >= 0).any():
+        if producers.has_recorded or (chunk.batches.producer_id >= 0).any():
             producers.follow(chunk.batches, chunk.buffer, is_copied=is_copied)
         else:
             producers.end_offset = int(chunk.batches.last_offset[-1]) + 1

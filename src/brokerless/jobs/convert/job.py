@@ -44,6 +44,8 @@ from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED, LogConfig
 from brokerless.log.directory import PartitionPath
+from brokerless.log.producer.recorded_aborts import RecordedAborts
+from brokerless.log.producer.state import ProducerState
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Report
 from brokerless.log.storage.location import Location
@@ -291,9 +293,11 @@ def run_task(task: ConvertTask, done: Done) -> Rewritten:
 
 
 def _begin(task: ConvertTask) -> PartitionOutput:
+    start_offset = _first_offset(task.source)
     return PartitionOutput(
         task.place(task.conversion.log_config),
-        start_offset=_first_offset(task.source),
+        start_offset=start_offset,
+        producers=ProducerState(start_offset, recorded=RecordedAborts(task.source.segments)),
         base_offsets=() if task.conversion.config is not None else task.base_offsets[1:],
     )
 

@@ -315,13 +315,13 @@ class ExportReader:
         What is open where a segment is missing is not decided, as the marker may be missing, and a later one may be of
         another transaction: reading ends before it, until the segment is there."""
         limits = Range(self.start, self.end) if self.whole is None else EVERYTHING
-        source, transactions, recorded = self.whole or self.source, Transactions(), RecordedAborts()
+        source, transactions = self.whole or self.source, Transactions()
+        recorded = RecordedAborts(limits.segments(source.segments))
 
         def record_last(finding: Finding) -> None:
             pending[finding.file, finding.position] = finding
 
         for each in open_segments(source, ignore, limits):
-            recorded.expect(each.segment)
             follow(transactions, self._chunks(each, limits), record_last, recorded)
             missing = missing_segment(each.partition, each.segment, each.file)
             if missing is not None and (undecided := transactions.last_stable_offset) is not None:

@@ -330,7 +330,13 @@ def _write(
     begin, start, end = limits
     place = task.place(task.merge.config)
     contents = PartitionContents(
-        filled.batches, opened, begin, start=start, end=end, cleaned_until=_cleaned_until(task)
+        filled.batches,
+        opened,
+        begin,
+        start=start,
+        end=end,
+        cleaned_until=_cleaned_until(task),
+        indexed=[one for replica in task.replicas for each in replica.paths for one in each.segments],
     )
     epochs = truncate_from_end(recorded, end)
     max_batch_bytes = task.merge.max_batch_bytes

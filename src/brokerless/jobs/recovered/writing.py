@@ -16,6 +16,9 @@ from brokerless.jobs.recovered.partial_batches import part_of_batch
 from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
 from brokerless.log.commit.types import StagedPartition
+from brokerless.log.directory import SegmentPaths
+from brokerless.log.producer.recorded_aborts import RecordedAborts
+from brokerless.log.producer.state import ProducerState
 from brokerless.log.segment import Report
 from brokerless.log.segment_end import shrunk
 from brokerless.log.storage.destination import Destination
@@ -29,7 +32,7 @@ class PartitionContents:
     """What a new partition is to have: batches (:data:`INTACT_BATCH`) by offset, whose ``file`` counts in ``files``.
     The first segment begins at ``begin``, and the log has ``start <= offset < end``. ``base_offsets``: where
     segments begin beside those that a config makes necessary. ``cleaned_until``: up to which offset it was
-    compacted, if it was."""
+    compacted, if it was. ``indexed``: segments with the transaction indexes of the log."""
 
     batches: NDArray[np.void]
     files: OpenFiles
@@ -38,6 +41,11 @@ class PartitionContents:
     end: int
     base_offsets: Sequence[int] = ()
     cleaned_until: int | None = None
+    indexed: Sequence[SegmentPaths] = ()
+
+    def producers(self) -> ProducerState:
+        """Return what is known of producers where the log begins."""
+        return ProducerState(self.begin, recorded=RecordedAborts(self.indexed))
 
 
 def write_unfinished(
@@ -53,7 +61,9 @@ def write_unfinished(
     result. ``epochs``: the first offset of each leader epoch; those of the batches if there are none. ``beside``: files
     that are put beside the segments. Raises what :class:`PartitionOutput` does."""
     Destination.of(place.directory).make()
-    with PartitionOutput(place, start_offset=contents.begin, base_offsets=contents.base_offsets) as output:
+    with PartitionOutput(
+        place, start_offset=contents.begin, base_offsets=contents.base_offsets, producers=contents.producers()
+    ) as output:
         taken = write_batches(
             output, contents.batches, contents.files, report=report, done=done, max_batch_bytes=max_batch_bytes
         )

@@ -266,6 +266,7 @@ def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
             end=found.end,
             base_offsets=base_offsets,
             cleaned_until=task.source.cleaned_until,
+            indexed=[one for each in task.source.paths for one in each.segments],
         )
         shrunk: set[tuple[str, int | None]] = set()
 

@@ -19,7 +19,6 @@ from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.log import names
 from brokerless.log.offset_checks import is_first_at_offset
 from brokerless.log.partition import DecodedRows
-from brokerless.log.producer.state import ProducerState
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
@@ -108,7 +107,7 @@ class _TableOutput:
         self._table, self._report = table, report
         self._start, self._end = contents.start, contents.begin
         self._highest = MIN_INT64
-        self._producers = ProducerState(contents.begin)
+        self._producers = contents.producers()
         self._decoder = Decoder(max_batch_bytes=max_batch_bytes)
         self._files = ParquetFiles(table.layout)
 

@@ -26,7 +26,7 @@ from brokerless.log.live_segments import is_gone, open_segments
 from brokerless.log.offset_gaps import check_listing, missing_head, missing_segment
 from brokerless.log.partition import transactions_of
 from brokerless.log.ranges import Range
-from brokerless.log.recovery.misleading_indexes import check_transaction_indexes
+from brokerless.log.recovery.misleading_indexes import check_transaction_indexes, orphaned_aborts
 from brokerless.log.seek import log_start_after_end
 
 
@@ -108,5 +108,7 @@ def _check_transaction_indexes(partition: PartitionPath) -> Iterator[Finding]:
     transactions = transactions_of(partition, findings.append)
     if any(each.kind == Kind.FILE_SHRUNK for each in findings):
         return  # a log that is being cut ends no transaction
+    yield from (each for each in findings if each.kind == Kind.ABORT_MARKER_MISSING)
+    yield from orphaned_aborts(partition)
     check = partial(check_transaction_index, is_partition=partition.topic is not None)
     yield from (finding for _, finding in check_transaction_indexes(partition, transactions, check))

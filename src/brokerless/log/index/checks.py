@@ -11,8 +11,8 @@ appended, and several batches that are appended at once have one entry with the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,29 @@ class SegmentBatches:
     def max_timestamps_so_far(self) -> Int64s:
         """The largest timestamp of the batches up to each one."""
         return np.maximum.accumulate(np.where(self.valid, self.max_timestamps, layouts.NO_TIMESTAMP))
+
+
+KEEP_INDEXES = "to be kept, as only the .txnindex of this segment knows of an aborted transaction"
+"""Part of findings of indexes that a broker would rebuild, and lose what the log does not say any more."""
+_REBUILT = (
+    Kind.INDEX_MISSING, Kind.INDEX_CORRUPT, Kind.INDEX_NOT_SORTED, Kind.INDEX_NOT_TRIMMED, Kind.OFFSET_INDEX_MISMATCH,
+    Kind.TIME_INDEX_MISMATCH, Kind.TRANSACTION_INDEX_MISMATCH, Kind.RETENTION_MISREAD,
+)  # fmt: skip
+"""Kinds whose advice is to let a broker rebuild the indexes of the segment."""
+
+
+def keeping_indexes(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings of the indexes of a segment with aborted transactions whose marker is not in its log: they say
+    that the indexes are to be kept, and their advice is another one."""
+    return [
+        replace(each, message=f"{each.message}; {KEEP_INDEXES}") if each.kind in _REBUILT else each for each in findings
+    ]
+
+
+def has_unmarked(index: TransactionIndex, last_offsets: Int64s) -> bool:
+    """Return whether a transaction index has entries whose marker is in no batch of its segment, of which these are the
+    last offsets."""
+    return index.is_valid and not bool(np.isin(index.last_offsets, last_offsets).all())
 
 
 def check_offset_index(index: OffsetIndex, batches: SegmentBatches, is_last: bool = True) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.directory import PartitionPath
 from brokerless.log.index.readers import load_offset_index
+from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.state import ProducerState, load_state
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import scan
@@ -59,14 +60,18 @@ def load_producers(
 
 
 def load_first_state(source: PartitionPath) -> ProducerState:
-    """Return what is known of producers where a log begins: by the snapshot there, if it is intact. Batches before it
-    may be gone. ``end_offset`` is the base offset of the first segment that has the log start offset."""
+    """Return what is known of producers where a log begins: by the snapshot there, if it is intact. What comes next is
+    followed by the log's transaction indexes as well. Batches before it may be gone.
+    ``end_offset`` is the base offset of the first segment that has the log start offset."""
     segments = from_log_start(source).segments(source.segments)
     first = segments[0] if segments else None
     if first is None or first.producer_snapshot is None:
-        return ProducerState(0 if first is None else first.base_offset)
-    snapshot = load_producer_snapshot(first.producer_snapshot.location)
-    return ProducerState(first.base_offset) if snapshot.findings else load_state(snapshot, first.base_offset)
+        state = ProducerState(0 if first is None else first.base_offset)
+    else:
+        snapshot = load_producer_snapshot(first.producer_snapshot.location)
+        state = ProducerState(first.base_offset) if snapshot.findings else load_state(snapshot, first.base_offset)
+    state.recorded = RecordedAborts(segments)
+    return state
 
 
 def no_producers(base_offsets: Sequence[int], end_offset: int) -> LoadedProducers:

@@ -8,7 +8,6 @@ while a transaction has no end. An index that cannot be read, or has impossible 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,11 +17,15 @@ from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.index.readers import TransactionIndex, load_transaction_index
+from brokerless.log.names import parse_segment_file
+from brokerless.log.storage.location import Location
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from brokerless.log.directory import SegmentPaths
+    from brokerless.log.storage.location import DirectoryEntry
+    from brokerless.log.storage.segment_files import SegmentFiles
 
 Int64s = NDArray[np.int64]
 
@@ -42,44 +45,74 @@ IndexRows = tuple[TransactionIndex, Int64s]
 """A transaction index, and the rows of some of its entries, sorted."""
 
 
-@dataclass(slots=True)
 class RecordedAborts:
-    """The transaction indexes of a log that is followed. ``end_offset``: the one after its highest batch so far; None
-    before the first."""
+    """The transaction indexes of a log that is followed. ``segments``: those of the log, in order; of several
+    replicas, all of them. ``end_offset``: the
+    one after its highest batch so far; None before the first."""
 
-    end_offset: int | None = None
-    _unread: list[SegmentPaths] = field(default_factory=list["SegmentPaths"])
-    _indexes: list[TransactionIndex] = field(default_factory=list[TransactionIndex])
+    def __init__(self, segments: Iterable[SegmentPaths] = (), end_offset: int | None = None) -> None:
+        self.end_offset = end_offset
+        self._unread = [
+            (each.base_offset, each.transaction_index.location)
+            for each in sorted(segments, key=lambda each: each.base_offset)
+            if each.transaction_index is not None and each.transaction_index.size != 0
+        ]
+        self._indexes: list[TransactionIndex] = []
 
-    def expect(self, segment: SegmentPaths) -> None:
-        """Record a segment whose batches come next."""
-        if segment.transaction_index is not None and segment.transaction_index.size != 0:
-            self._unread.append(segment)
+    @classmethod
+    def of_entries(cls, entries: Iterable[DirectoryEntry]) -> RecordedAborts:
+        """Return those of transaction indexes by themselves, by their names."""
+        found = cls()
+        for each in sorted(entries, key=lambda each: each.name):
+            file = parse_segment_file(each.name)
+            if file is not None and (file.kind, file.state) == ("transaction-index", "live") and each.size:
+                found._unread.append((file.offset, each.location))
+        return found
+
+    @classmethod
+    def of_files(cls, files: SegmentFiles, end_offset: int | None = None) -> RecordedAborts:
+        """Return those of the segments in a directory."""
+        found = cls((), end_offset)
+        paths = {each: files.path(each, "transaction-index") for each in files.offsets("transaction-index")}
+        found._unread = [(each, Location(str(path))) for each, path in paths.items() if path.stat().st_size]
+        return found
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no index with entries."""
+        return not self._unread and not self._indexes
 
     def follow(self, batches: Batches, open_producers: Iterable[int]) -> PendingAborts:
         """Follow the batches that come next in the log, and return the aborted transactions whose marker would be where
         offsets are missing before or between them. ``open_producers``: whose transactions have no end so far."""
-        begin = self.end_offset
-        self._indexes = [each for each in self._indexes if int(each.last_offsets[-1]) >= (begin or 0)]
+        if not len(batches):
+            return PendingAborts(self, ())
         firsts, lasts = batches.entry_offset, np.maximum.accumulate(batches.end_of_records)
-        begin = int(firsts[0]) if begin is None else begin
+        begin = self._begin(int(firsts[0]))
         before = np.maximum(np.append(begin, lasts[:-1] + 1), begin)
-        self.end_offset = max(begin, int(lasts[-1]) + 1)
         is_after = firsts > before
         pending = PendingAborts(self, {*open_producers, *_transactional(batches)})
         pending.add_missing(before[is_after], firsts[is_after] - 1)
-        del self._unread[:-1]  # what an index may be needed for is known with the first batch of the next segment
+        self._advance(int(lasts[-1]) + 1)
+        return pending
+
+    def skip(self, offset: int, open_producers: Iterable[int]) -> PendingAborts:
+        """The same where the log goes on at an offset, with no batch before it."""
+        begin, pending = self._begin(offset), PendingAborts(self, {*open_producers})
+        if offset > begin:
+            pending.add_missing(np.array([begin], np.int64), np.array([offset - 1], np.int64))
+        self._advance(offset)
         return pending
 
     def within(self, starts: Int64s, ends: Int64s, producers: Int64s) -> Iterator[IndexRows]:
         """Yield the entries of these producers whose marker would be between one of ``starts`` and the offset of
         ``ends`` that belongs to it."""
-        for segment in self._unread:
-            assert segment.transaction_index is not None
-            index = load_transaction_index(segment.transaction_index.location, segment.base_offset)
+        until = int(ends[-1])
+        while self._unread and self._unread[0][0] <= until:
+            base_offset, location = self._unread.pop(0)
+            index = load_transaction_index(location, base_offset)
             if index.is_valid and len(index.last_offsets):
                 self._indexes.append(index)
-        self._unread.clear()
         for index in self._indexes:
             # Each end is after its start, and before the next start.
             at = np.searchsorted(starts, index.last_offsets, side="right") - 1
@@ -88,13 +121,27 @@ class RecordedAborts:
             if len(rows):
                 yield index, rows
 
+    def _begin(self, first: int) -> int:
+        """Forget what is before the batches that come next, of which ``first`` is the first offset, and return where
+        the log went to before them."""
+        begin = first if self.end_offset is None else self.end_offset
+        self._indexes = [each for each in self._indexes if int(each.last_offsets[-1]) >= begin]
+        while len(self._unread) > 1 and self._unread[0][0] < self._unread[1][0] <= begin:
+            del self._unread[0]
+        return begin
+
+    def _advance(self, offset: int) -> None:
+        self.end_offset = offset if self.end_offset is None else max(self.end_offset, offset)
+
 
 class PendingAborts:
-    """Aborted transactions whose marker is missing among the batches that are followed."""
+    """Aborted transactions whose marker is missing among the batches that are followed. ``taken``: those of them that
+    have records in the log."""
 
     def __init__(self, recorded: RecordedAborts, producers: Collection[int]) -> None:
         self._recorded, self._producers = recorded, np.array(sorted(producers), np.int64)
         self._rows: dict[int, list[IndexRows]] = {}
+        self.taken: list[RecordedAbort] = []
 
     def add_missing(self, starts: Int64s, ends: Int64s) -> None:
         """Add those whose marker would be in these ranges of offsets, which are sorted."""
@@ -127,6 +174,8 @@ class PendingAborts:
                 left.append((index, rows[end:]))
         if left:
             self._rows[producer_id] = left
+        if found is not None:
+            self.taken.append(found)
         return found
 
 

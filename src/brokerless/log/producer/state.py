@@ -24,6 +24,7 @@ from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.checkpoint.producer_snapshot import ProducerSnapshot, producer_snapshot
 from brokerless.log.producer.markers import Marker, NoMarker, read_markers
+from brokerless.log.producer.recorded_aborts import PendingAborts, RecordedAborts
 
 KEPT_BATCHES = 5
 """How many of its last batches are known of a producer, for as many it may have in flight."""
@@ -118,11 +119,19 @@ class Update:
 
 
 class ProducerState:
-    """The producers of a log up to ``end_offset``, the one after the last batch that was followed."""
+    """The producers of a log up to ``end_offset``, the one after the last batch that was followed. ``recorded``: the
+    transaction indexes of the log that is followed, for markers that are not in it any more; none, as for Kafka, which
+    follows markers alone, unless somebody sets them."""
 
-    def __init__(self, end_offset: int = 0, producers: dict[int, Producer] | None = None) -> None:
+    def __init__(
+        self,
+        end_offset: int = 0,
+        producers: dict[int, Producer] | None = None,
+        recorded: RecordedAborts | None = None,
+    ) -> None:
         self.end_offset = end_offset
         self.producers = producers or {}
+        self.recorded = recorded or RecordedAborts()
         ongoing = {each.txn_first_offset: producer_id for producer_id, each in self.producers.items()}
         # First offset -> producer ID, in the order of offsets, in which transactions begin, too.
         self._ongoing = {offset: ongoing[offset] for offset in sorted(ongoing) if offset >= 0}
@@ -133,17 +142,66 @@ class ProducerState:
         return next(iter(self._ongoing), None)
 
     @property
+    def has_recorded(self) -> bool:
+        """Whether transaction indexes may have what the batches that come next do not say, so that all of these are to
+        be followed."""
+        return not self.recorded.is_empty
+
+    @property
+    def open_producers(self) -> Collection[int]:
+        """The IDs of producers with an undecided transaction."""
+        return self._ongoing.values()
+
+    @property
     def first_open_transaction(self) -> tuple[int, int] | None:
         """The producer ID and first offset of the first undecided transaction; None without one."""
         return next(((producer_id, offset) for offset, producer_id in self._ongoing.items()), None)
 
-    def update(self, batches: Batches, buffer: NDArray[np.uint8]) -> Update:
+    def end_recorded(
+        self, pending: PendingAborts, producer_id: int | None = None, before: int | None = None
+    ) -> list[CompletedTransaction]:
+        """End what only the transaction index says to have ended, of all producers or of one, and up to an offset or
+        all; return it as the index has it."""
+        completed: list[CompletedTransaction] = []
+        for each in list(pending.producers) if producer_id is None else [producer_id]:
+            producer = self.producers.get(each)
+            data = None
+            if producer is not None and (first := producer.txn_first_offset) >= 0:
+                data = first, max(first, producer.batches[-1].last_offset if producer.batches else first)
+            abort = pending.take(each, data, before)
+            if abort is not None and producer is not None:
+                self._ongoing.pop(producer.txn_first_offset, None)
+                producer.txn_first_offset = -1
+                completed.append(
+                    CompletedTransaction(
+                        each,
+                        abort.first_offset,
+                        abort.last_offset,
+                        is_aborted=True,
+                        last_stable_offset=abort.last_stable_offset,
+                    )
+                )
+        return completed
+
+    def skip(self, offset: int) -> list[CompletedTransaction]:
+        """Return what only the transaction index says to have ended before an offset at which the log goes on."""
+        if not self.has_recorded:
+            return []
+        return self.end_recorded(self.recorded.skip(offset, self.open_producers))
+
+    def update(self, batches: Batches, buffer: NDArray[np.uint8], pending: PendingAborts | None = None) -> Update:
         """Follows batches that come next in the log (``buffer`` is what their headers were read from).
+        ``pending``: what only the transaction index says to have ended among these and others, which the caller ends.
 
         Batches without a producer ID, and so those of v0 and v1, cost only one check of all IDs. What
         recovery in Kafka stops at, this stops at: a control batch that holds no marker, and data outside of the
         transaction that its producer has open (InvalidTxnStateException).
         """
+        if pending is None and self.has_recorded:
+            pending = self.recorded.follow(batches, self.open_producers)
+            update = self.update(batches, buffer, pending)
+            completed = [*update.completed, *self.end_recorded(pending)]
+            return replace(update, completed=sorted(completed, key=lambda each: each.last_offset))
         completed: list[CompletedTransaction] = []
         if not len(batches):
             return Update(completed)
@@ -159,6 +217,8 @@ class ProducerState:
         )  # fmt: skip
         producers = self.producers
         for row, producer_id, epoch, offset, is_transactional, is_control, batch in columns:
+            if pending is not None and producer_id in pending.producers:
+                completed += self.end_recorded(pending, producer_id, offset)
             producer = producers.get(producer_id)
             if producer is None:
                 producer = Producer()

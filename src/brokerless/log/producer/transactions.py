@@ -144,16 +144,17 @@ def follow(
             if not valid.all():
                 invalid = part.batches.take(~valid)
                 pending.add_missing(invalid.entry_offset, invalid.end_of_records)
-            by_index += _follow(transactions, part, part.batches.take(valid), decoder, pending)
+            _follow(transactions, part, part.batches.take(valid), decoder, pending)
         for producer_id in list(pending.producers):
-            by_index += _end_by_index(transactions, producer_id, pending)
+            _end_by_index(transactions, producer_id, pending)
+        by_index += pending.taken
     for finding in marker_missing(by_index):
         report(finding)
 
 
 def _end_by_index(
     transactions: Transactions, producer_id: int, pending: PendingAborts, before: int | None = None
-) -> list[RecordedAbort]:
+) -> None:
     """End what a producer has open where only the transaction index says so. What is before the entry's first offset
     was not aborted: its marker is missing as well."""
     each = transactions.open.get(producer_id)
@@ -161,18 +162,16 @@ def _end_by_index(
     data = None if each is None or first is None else (first, each.last_offset)
     abort = pending.take(producer_id, data, before)
     if abort is None or each is None or first is None:
-        return []
+        return
     del transactions.open[producer_id]
     each.first_offset, each.last_offset = max(first, abort.first_offset), abort.last_offset
     each.state, each.has_marker = "aborted", False
     transactions.ended.append(each)
-    return [abort]
 
 
 def _follow(
     transactions: Transactions, chunk: Chunk, batches: Batches, decoder: Decoder, pending: PendingAborts
-) -> list[RecordedAbort]:
-    by_index: list[RecordedAbort] = []
+) -> None:
     markers = _markers(chunk, batches.take(batches.is_control & batches.is_transactional), decoder)
     columns = zip(
         batches.positions.tolist(), batches.producer_id.tolist(), batches.producer_epoch.tolist(),
@@ -182,7 +181,7 @@ def _follow(
     )  # fmt: skip
     for position, producer_id, epoch, base, last, is_control, count, first_ms, last_ms, has_horizon in columns:
         if producer_id in pending.producers:
-            by_index += _end_by_index(transactions, producer_id, pending, base)
+            _end_by_index(transactions, producer_id, pending, base)
         if not is_control:
             each = transactions.open.get(producer_id)
             if each is None:
@@ -200,7 +199,6 @@ def _follow(
             each.state = "committed" if type_id == COMMIT else "aborted"
             each.coordinator_epoch = coordinator_epoch
             transactions.ended.append(each)
-    return by_index
 
 
 def _markers(chunk: Chunk, batches: Batches, decoder: Decoder) -> dict[int, tuple[int, int | None]]:

@@ -11,23 +11,32 @@ a broker (``tests/states``).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.findings import Finding, Kind
+from brokerless.findings import Finding, Kind, Severities
 from brokerless.format import layouts
 from brokerless.log import names
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.index.checks import SegmentBatches, check_offset_index, check_time_index, check_transaction_index
+from brokerless.log.index.checks import (
+    KEEP_INDEXES,
+    SegmentBatches,
+    check_offset_index,
+    check_time_index,
+    check_transaction_index,
+    has_unmarked,
+    keeping_indexes,
+)
 from brokerless.log.index.readers import load_offset_index, load_time_index, load_transaction_index
 from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_gaps import missing_offsets, missing_segment
 from brokerless.log.partition import transactions_of
+from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions
 from brokerless.log.recovery.trust import TrustedSegment
 from brokerless.log.segment import ignore, scan, scan_headers
@@ -38,9 +47,9 @@ Aborted = tuple[int, int, int]
 """An aborted transaction: its producer's id, the offset of its first record that is left (-1 where there is none, or it
 is not known), and that of its marker."""
 CheckSegment = Callable[[SegmentPaths, Sequence[Aborted]], list[Finding]]
-Misleading = Literal["retention", "aborted-shown", "end-hidden", "lookup"]
-"""What a broker gets wrong by an index: how old a segment is, which records were aborted, where the log ends, or where
-an offset or a time is."""
+Misleading = Literal["retention", "aborted-shown", "aborted-exposed", "end-hidden", "lookup"]
+"""What a broker gets wrong by an index: how old a segment is, which records were aborted (as the index does not have
+them, or as only the index had them and is rebuilt), where the log ends, or where an offset or a time is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +83,20 @@ def misread_age(files: SegmentFiles, base_offset: int) -> IndexEffect | None:
     path = str(files.path(base_offset, "time-index"))
     text = "after a clean stop a broker takes the last entry of this for the age of its segment"
     finding = Kind.RETENTION_MISREAD.at(path, text, offset=base_offset)
+    if _are_indexes_needed(files, base_offset):
+        (finding,) = keeping_indexes([finding])
     return IndexEffect("retention", base_offset, finding.in_scope("start"))
+
+
+def _are_indexes_needed(files: SegmentFiles, base_offset: int) -> bool:
+    """Return whether the transaction index of a segment has an entry whose marker is not in its log."""
+    path = files.path(base_offset, "transaction-index")
+    if not files.has(base_offset, "transaction-index") or not path.stat().st_size:
+        return False
+    with Location(str(files.path(base_offset, "log"))).open() as file:
+        lasts = [chunk.batches.last_offset for chunk in scan_headers(file, ignore)]
+    index = load_transaction_index(Location(str(path)), base_offset)
+    return has_unmarked(index, np.concatenate([np.empty(0, np.int64), *lasts]))
 
 
 def _first_timestamp(files: SegmentFiles, base_offset: int) -> int:
@@ -120,10 +142,11 @@ def trusted_end(files: SegmentFiles, base_offset: int) -> TrustedEnd:
             end = int(chunk.batches.last_offset[-1]) + 1
     if is_found:
         return TrustedEnd(end, tuple(findings), tuple(of_index), is_trusted=True)
-    text = (
-        "the last entry points after the end of the log: a broker takes the segment for empty; delete its "
-        ".index and .timeindex files before the start, and it reads the segment and rebuilds both"
-    )
+    text = "the last entry points after the end of the log: a broker takes the segment for empty; "
+    if _are_indexes_needed(files, base_offset):
+        text += f"its indexes are {KEEP_INDEXES}"
+    else:
+        text += "delete its .index and .timeindex files before the start, and it reads the segment and rebuilds both"
     finding = Kind.OFFSET_INDEX_MISMATCH.at(path, text, severity="error", offset=last).in_scope("start")
     hidden = (IndexEffect("end-hidden", base_offset, finding),)
     return TrustedEnd(base_offset, tuple(findings), (*of_index, finding), hidden, is_trusted=True)
@@ -151,6 +174,8 @@ def check_transaction_indexes(
             missing = _missing_ranges(partition)
         if found and missing:
             found = check(segment, known_beginnings(own, missing))
+        if any(not each.has_marker and segment.base_offset <= each.last_offset < end for each in transactions.ended):
+            found = keeping_indexes(found)
         yield from ((segment, each) for each in found)
 
 
@@ -178,15 +203,48 @@ def check_segment(segment: SegmentPaths, aborted: Iterable[Aborted]) -> list[Fin
     return [*findings, *check_transaction_index(index, path, *columns)]
 
 
-def shown_aborted(partition: PartitionPath, base_offsets: Collection[int]) -> Iterator[IndexEffect]:
+def shown_aborted(
+    partition: PartitionPath, base_offsets: Collection[int], rebuilt: Collection[int] = ()
+) -> Iterator[IndexEffect]:
     """Yield which of these segments have aborted transactions that are not in their transaction index: a broker gives
     their records to ``read_committed``. The headers of all batches are read where a file says that there are
-    transactions: a transaction index, or a snapshot of producers."""
-    if not base_offsets or not _has_transactions(partition):
+    transactions: a transaction index, or a snapshot of producers. ``rebuilt``: segments whose indexes a broker rebuilds
+    by the markers in the log, so that it forgets those transactions whose marker is gone."""
+    if not (base_offsets or rebuilt) or not _has_transactions(partition):
         return
-    for segment, finding in check_transaction_indexes(partition, transactions_of(partition), check_segment):
+    unmarked: list[Finding] = []
+    transactions = transactions_of(partition, unmarked.append)
+    for segment, finding in check_transaction_indexes(partition, transactions, check_segment):
         if segment.base_offset in base_offsets and finding.kind == Kind.TRANSACTION_INDEX_MISMATCH:
             yield IndexEffect("aborted-shown", segment.base_offset, finding.in_scope("start"))
+    paths = {one.transaction_index.path: one.base_offset for one in partition.segments if one.transaction_index}
+    for finding in unmarked:
+        base_offset = paths.get(finding.file)
+        if finding.kind == Kind.ABORT_MARKER_MISSING and base_offset in rebuilt:
+            text = (
+                f"{finding.message}; this start rebuilds it without, so that the records count as committed with the "
+            )
+            text += "producer's next commit, and read_committed ends before them until then"
+            finding = replace(finding, message=text).with_severities(Severities("warning", "error", "warning"))
+            yield IndexEffect("aborted-exposed", base_offset or 0, finding.in_scope("start"))
+    for finding in orphaned_aborts(partition):
+        yield IndexEffect("aborted-exposed", finding.offset or 0, finding.in_scope("start"))
+
+
+def orphaned_aborts(partition: PartitionPath) -> list[Finding]:
+    """Return what transaction indexes without a log know of aborted transactions whose marker is not in any log; a
+    broker deletes these files at its start (``LogLoader.loadSegmentFiles``, 4.4.0)."""
+    recorded = RecordedAborts.of_entries(partition.orphaned_files)
+    if recorded.is_empty:
+        return []
+    found: list[Finding] = []
+    transactions_of(partition, found.append, recorded=recorded)
+    text = "the log of this index is missing, and a start deletes it: "
+    return [
+        replace(each, message=text + each.message).with_severities(Severities("warning", "error", "warning"))
+        for each in found
+        if each.kind == Kind.ABORT_MARKER_MISSING
+    ]
 
 
 def _has_transactions(partition: PartitionPath) -> bool:

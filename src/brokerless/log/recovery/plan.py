@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from brokerless.findings import Finding
@@ -28,7 +29,8 @@ from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
 from brokerless.log.completion.files import Completion, complete
 from brokerless.log.config import LogConfig
 from brokerless.log.producer.loading import LoadedProducers, advance, load_producers
-from brokerless.log.producer.state import ProducerState
+from brokerless.log.producer.recorded_aborts import RecordedAborts
+from brokerless.log.producer.state import ProducerState, aborted_entry
 from brokerless.log.recovery.segment import (
     OffsetOverflowError,
     SegmentRecovery,
@@ -219,18 +221,22 @@ def _recover(
     split: Collection[int] | None,
 ) -> tuple[tuple[RecoveredSegment, ...], LoadedProducers | None, Epochs]:
     """Recover segments in order. ``split``: those that are split, None where none may be; at each, a broker begins
-    again (``LogLoader.retryOnOffsetOverflow``)."""
+    again (``LogLoader.retryOnOffsetOverflow``). A broker rebuilds transaction indexes by markers alone; where none is
+    foreseen, entries stay whose marker is not in the log any more."""
     recovered: list[RecoveredSegment] = []
     producers: LoadedProducers | None = None
     segments = files.offsets("log")
+    following = dict(pairwise(segments))
+    recorded = RecordedAborts.of_files(files) if split is None else RecordedAborts()
     epochs_before = epochs
     for base, reason in reasons.items():
         if producers is None:
             producers = load_producers(files, segments, log_start, end_offset=base, now_ms=now_ms)
+            producers.state.recorded = recorded
         else:
             if producers.state.end_offset <= log_start:
                 # Up to the log start offset no snapshot is taken, so Kafka knows nothing when it comes to the next one.
-                producers.state = ProducerState(log_start)
+                producers.state = ProducerState(log_start, recorded=recorded)
             producers.state.expire(now_ms)
             advance(producers, files, segments, log_start_offset=log_start, end_offset=base)
         with Location(str(files.path(base, "log"))).open() as file:
@@ -254,6 +260,9 @@ def _recover(
                 )
         if result.parts and reason != "not-flushed":  # what comes of it has indexes, and is not recovered
             result = replace(result, state=replace(result.state, size=result.size), stop=None)
+        if base in following and not result.is_cut:
+            ended = b"".join(map(aborted_entry, producers.state.skip(following[base])))
+            result = replace(result, transaction_index=result.transaction_index + ended)
         recovered.append(RecoveredSegment(base, reason, result))
         if not result.is_dropped:
             producers.take_snapshot()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ from brokerless.log.checkpoint.leader_epochs import (
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
 from brokerless.log.config import LogConfig
 from brokerless.log.producer.loading import LoadedProducers, load_producers
-from brokerless.log.producer.state import ProducerState, aborted_entry, snapshots_out_of_range
+from brokerless.log.producer.state import CompletedTransaction, ProducerState, aborted_entry, snapshots_out_of_range
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.own_files import open_own
 from brokerless.log.storage.segment_files import list_files
@@ -173,10 +173,9 @@ class LogWriter:
                     self._roll(self._boundaries.take() if until == row else roll_offset(batches, row))
                     continue
                 self._log_end_offset = int(batches.last_offset[end - 1]) + 1
-                if has_producers:
+                if has_producers or self._producers.state.has_recorded:
                     update = self._producers.state.update(batches.take(slice(row, end)), buffer)
-                    aborted = (aborted_entry(each) for each in update.completed if each.is_aborted)
-                    self._active.append_aborted(b"".join(aborted))
+                    self._append_aborted(update.completed)
                 self._producers.state.end_offset = self._log_end_offset
                 row = end
         return Appended(int(batches.entry_offset[0]), int(batches.last_offset[-1]), len(batches), len(buffer))
@@ -283,6 +282,7 @@ class LogWriter:
 
     def _roll(self, next_offset: int) -> None:
         base_offset = max(next_offset, self._log_end_offset)
+        self._append_aborted(self._producers.state.skip(base_offset))
         old = self._active
         old.finish()
         # The snapshot is as of the new segment's first offset, so that its recovery can begin with it.
@@ -300,6 +300,11 @@ class LogWriter:
         if not self._is_bulk:
             sync_directory(self._directory)
             self._recovery_point = max(self._recovery_point, base_offset)
+
+    def _append_aborted(self, completed: Sequence[CompletedTransaction]) -> None:
+        aborted = [aborted_entry(each) for each in completed if each.is_aborted]
+        if aborted:
+            self._active.append_aborted(b"".join(aborted))
 
     def _flush(self) -> None:
         for path in self._unsynced:

@@ -127,6 +127,7 @@ def _contents(
         end=until,
         base_offsets=bases,
         cleaned_until=None if cleaned is None else min(cleaned, until),
+        indexed=[one for each in found.files.paths for one in each.segments],
     )
     return contents, epochs
 

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 import brokerless
 from tests.golden import broker_data
 from tests.kafka.jars import check, run
+from tests.log.producer.gone_marker_logs import INDEXED, consumed, log_directory
 from tests.serving.differential import Pair
 
 pytestmark = pytest.mark.xdist_group("serving")
@@ -225,3 +226,13 @@ def test_clients_see_settings(both: Pair) -> None:
         found.append({name: each.value for name, each in future.result(30).items() if each.source == dynamic})
     assert found[0] == found[1]
     assert found[1]["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize("topic", INDEXED)
+def test_aborted_records_without_a_marker_stay_hidden(tmp_path: Path, topic: str) -> None:
+    """What is committed after them is not, whatever one answer holds; a broker's consumer passes over it as well."""
+    with brokerless.serve(log_directory(tmp_path / "data")) as server:
+        found = by_librdkafka(server.bootstrap_servers, [(topic, 0)], "read_committed")
+        assert [each[0] for each in found[topic, 0]] == consumed(topic)
+        found = by_librdkafka(server.bootstrap_servers, [(topic, 0)])
+        assert {0, 1, 2} < {each[0] for each in found[topic, 0]}

@@ -392,9 +392,8 @@ def _findings(
         if each.is_merged:  # what is beside it is about all of those whose place it has taken
             continue
         if is_partition:
-            is_needed = are_indexes_needed(segment, seen.last_offsets)
-            missing_indexes = persisting(segment, _missing_indexes)
-            yield from keeping_indexes(missing_indexes) if is_needed else missing_indexes
+            absent = persisting(segment, _missing_indexes)
+            yield from keeping_indexes(absent) if are_indexes_needed(segment, seen.last_offsets) else absent
         for finding in check_indexes(each, seen):
             if finding.kind != Kind.INDEX_NOT_TRIMMED or finding.severity != "info":  # which is as it should be
                 yield finding

@@ -19,6 +19,7 @@ from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.readers import load_offset_index, load_transaction_index
 from brokerless.log.live_segments import open_segments
 from brokerless.log.producer.loading import load_first_state
+from brokerless.log.producer.recorded_aborts import PendingAborts
 from brokerless.log.producer.state import (
     CompletedTransaction,
     Producer,
@@ -196,7 +197,7 @@ class SourceProducers(ProducerState):
             markers = zip(batches.producer_id.tolist(), batches.last_offset.tolist(), strict=True)
             self._aborted |= {each[1]: self._recorded[each] for each in markers if each in self._recorded}
 
-    def update(self, batches: Batches, buffer: NDArray[np.uint8]) -> Update:
+    def update(self, batches: Batches, buffer: NDArray[np.uint8], pending: PendingAborts | None = None) -> Update:
         """The transactions whose markers are among batches that are written; the state is that of the source."""
         offsets: Collection[int] = batches.last_offset[batches.is_control].tolist()
         ended = [self._aborted.pop(each) for each in offsets if each in self._aborted]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.findings import Finding, Kind
+from brokerless.findings import Finding, Kind, Severities
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.index.readers import TransactionIndex, load_transaction_index
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from brokerless.log.storage.segment_files import SegmentFiles
 
 Int64s = NDArray[np.int64]
+
+BELIEVED = Severities("warning", "info", "info")
+"""Of an index that the next start takes as it is."""
 
 
 class RecordedAbort(NamedTuple):
@@ -46,9 +49,8 @@ IndexRows = tuple[TransactionIndex, Int64s]
 
 
 class RecordedAborts:
-    """The transaction indexes of a log that is followed. ``segments``: those of the log, in order; of several
-    replicas, all of them. ``end_offset``: the
-    one after its highest batch so far; None before the first."""
+    """The transaction indexes of a log that is followed. ``segments``: those of the log; of several replicas, all of
+    them. ``end_offset``: the one after its highest batch so far; None before the first."""
 
     def __init__(self, segments: Iterable[SegmentPaths] = (), end_offset: int | None = None) -> None:
         self.end_offset = end_offset
@@ -73,8 +75,8 @@ class RecordedAborts:
     def of_files(cls, files: SegmentFiles, end_offset: int | None = None) -> RecordedAborts:
         """Return those of the segments in a directory."""
         found = cls((), end_offset)
-        paths = {each: files.path(each, "transaction-index") for each in files.offsets("transaction-index")}
-        found._unread = [(each, Location(str(path))) for each, path in paths.items() if path.stat().st_size]
+        bases = files.offsets("transaction-index")
+        found._unread = [(each, Location(str(files.path(each, "transaction-index")))) for each in bases]
         return found
 
     @property
@@ -85,20 +87,20 @@ class RecordedAborts:
     def follow(self, batches: Batches, open_producers: Iterable[int]) -> PendingAborts:
         """Follow the batches that come next in the log, and return the aborted transactions whose marker would be where
         offsets are missing before or between them. ``open_producers``: whose transactions have no end so far."""
-        if not len(batches):
+        if self.is_empty or not len(batches):
             return PendingAborts(self, ())
         firsts, lasts = batches.entry_offset, np.maximum.accumulate(batches.end_of_records)
         begin = self._begin(int(firsts[0]))
         before = np.maximum(np.append(begin, lasts[:-1] + 1), begin)
         is_after = firsts > before
-        pending = PendingAborts(self, {*open_producers, *_transactional(batches)})
+        pending = PendingAborts(self, open_producers, batches)
         pending.add_missing(before[is_after], firsts[is_after] - 1)
         self._advance(int(lasts[-1]) + 1)
         return pending
 
     def skip(self, offset: int, open_producers: Iterable[int]) -> PendingAborts:
         """The same where the log goes on at an offset, with no batch before it."""
-        begin, pending = self._begin(offset), PendingAborts(self, {*open_producers})
+        begin, pending = self._begin(offset), PendingAborts(self, open_producers)
         if offset > begin:
             pending.add_missing(np.array([begin], np.int64), np.array([offset - 1], np.int64))
         self._advance(offset)
@@ -135,19 +137,21 @@ class RecordedAborts:
 
 
 class PendingAborts:
-    """Aborted transactions whose marker is missing among the batches that are followed. ``taken``: those of them that
-    have records in the log."""
+    """Aborted transactions whose marker is missing among the batches that are followed. ``open_producers``: those with
+    a transaction before ``batches``. ``taken``: those aborted transactions that have records in the log."""
 
-    def __init__(self, recorded: RecordedAborts, producers: Collection[int]) -> None:
-        self._recorded, self._producers = recorded, np.array(sorted(producers), np.int64)
+    def __init__(self, recorded: RecordedAborts, open_producers: Iterable[int], batches: Batches | None = None) -> None:
+        self._recorded, self._open, self._batches = recorded, open_producers, batches
         self._rows: dict[int, list[IndexRows]] = {}
         self.taken: list[RecordedAbort] = []
 
     def add_missing(self, starts: Int64s, ends: Int64s) -> None:
         """Add those whose marker would be in these ranges of offsets, which are sorted."""
-        if not len(starts) or not len(self._producers):
+        if not len(starts) or self._recorded.is_empty:
             return
-        for index, rows in self._recorded.within(starts, ends, self._producers):
+        transactional = [] if self._batches is None else _transactional(self._batches)
+        producers = np.array([*self._open, *transactional], np.int64)
+        for index, rows in self._recorded.within(starts, ends, producers):
             for producer_id in np.unique(index.producer_ids[rows]).tolist():
                 own = rows[index.producer_ids[rows] == producer_id]
                 self._rows.setdefault(producer_id, []).append((index, own))
@@ -160,7 +164,7 @@ class PendingAborts:
     def take(self, producer_id: int, data: tuple[int, int] | None, before: int | None = None) -> RecordedAbort | None:
         """Return the entry that ends a producer's open transaction, whose marker would be before an offset (None for
         the end of the batches); None without one. ``data``: the first and last offset of its records; None where the
-        producer has none open. No entry is looked at twice."""
+        producer has none open. No entry is returned twice."""
         found: RecordedAbort | None = None
         left: list[IndexRows] = []
         for index, rows in self._rows.pop(producer_id, []):
@@ -185,9 +189,14 @@ def _transactional(batches: Batches) -> list[int]:
 
 
 def _entry(index: TransactionIndex, row: int) -> RecordedAbort:
-    columns = (index.producer_ids, index.first_offsets, index.last_offsets, index.last_stable_offsets)
-    position = row * layouts.TRANSACTION_INDEX_ENTRY.itemsize
-    return RecordedAbort(*(int(each[row]) for each in columns), index.file, position)
+    return RecordedAbort(
+        int(index.producer_ids[row]),
+        int(index.first_offsets[row]),
+        int(index.last_offsets[row]),
+        last_stable_offset=int(index.last_stable_offsets[row]),
+        file=index.file,
+        position=row * layouts.TRANSACTION_INDEX_ENTRY.itemsize,
+    )
 
 
 def marker_missing(aborts: Iterable[RecordedAbort]) -> list[Finding]:
@@ -205,7 +214,13 @@ def marker_missing(aborts: Iterable[RecordedAbort]) -> list[Finding]:
         expected += f", for its records from offset {first.first_offset} on"
         found.append(
             Kind.ABORT_MARKER_MISSING.at(
-                file, text, position=first.position, offset=first.last_offset, expected=expected, found="none"
+                file,
+                text,
+                severity=BELIEVED,
+                position=first.position,
+                offset=first.last_offset,
+                expected=expected,
+                found="none",
             )
         )
     return found

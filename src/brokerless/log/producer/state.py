@@ -199,9 +199,12 @@ class ProducerState:
         """
         if pending is None and self.has_recorded:
             pending = self.recorded.follow(batches, self.open_producers)
-            update = self.update(batches, buffer, pending)
+            update = self._update(batches, buffer, pending)
             completed = [*update.completed, *self.end_recorded(pending)]
             return replace(update, completed=sorted(completed, key=lambda each: each.last_offset))
+        return self._update(batches, buffer, pending)
+
+    def _update(self, batches: Batches, buffer: NDArray[np.uint8], pending: PendingAborts | None) -> Update:
         completed: list[CompletedTransaction] = []
         if not len(batches):
             return Update(completed)

@@ -144,7 +144,7 @@ def follow(
             if not valid.all():
                 invalid = part.batches.take(~valid)
                 pending.add_missing(invalid.entry_offset, invalid.end_of_records)
-            _follow(transactions, part, part.batches.take(valid), decoder, pending)
+            _follow(transactions, part, part.batches.take(valid), decoder=decoder, pending=pending)
         for producer_id in list(pending.producers):
             _end_by_index(transactions, producer_id, pending)
         by_index += pending.taken

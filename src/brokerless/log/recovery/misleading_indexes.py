@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.findings import Finding, Kind, Severities
+from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.log import names
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
@@ -225,7 +225,7 @@ def shown_aborted(
                 f"{finding.message}; this start rebuilds it without, so that the records count as committed with the "
             )
             text += "producer's next commit, and read_committed ends before them until then"
-            finding = replace(finding, message=text).with_severities(Severities("warning", "error", "warning"))
+            finding = replace(finding, message=text, by_scope=None)
             yield IndexEffect("aborted-exposed", base_offset or 0, finding.in_scope("start"))
     for finding in orphaned_aborts(partition):
         yield IndexEffect("aborted-exposed", finding.offset or 0, finding.in_scope("start"))
@@ -241,7 +241,7 @@ def orphaned_aborts(partition: PartitionPath) -> list[Finding]:
     transactions_of(partition, found.append, recorded=recorded)
     text = "the log of this index is missing, and a start deletes it: "
     return [
-        replace(each, message=text + each.message).with_severities(Severities("warning", "error", "warning"))
+        replace(each, message=text + each.message, by_scope=None)
         for each in found
         if each.kind == Kind.ABORT_MARKER_MISSING
     ]

@@ -221,13 +221,14 @@ def _recover(
     split: Collection[int] | None,
 ) -> tuple[tuple[RecoveredSegment, ...], LoadedProducers | None, Epochs]:
     """Recover segments in order. ``split``: those that are split, None where none may be; at each, a broker begins
-    again (``LogLoader.retryOnOffsetOverflow``). A broker rebuilds transaction indexes by markers alone; where none is
-    foreseen, entries stay whose marker is not in the log any more."""
+    again (``LogLoader.retryOnOffsetOverflow``). A broker rebuilds transaction indexes by markers alone; where this
+    is not what one does, entries stay whose marker is not in the log any more."""
     recovered: list[RecoveredSegment] = []
     producers: LoadedProducers | None = None
     segments = files.offsets("log")
     following = dict(pairwise(segments))
-    recorded = RecordedAborts.of_files(files) if split is None else RecordedAborts()
+    is_foreseen = split is not None and "index-mismatch" not in reasons.values()
+    recorded = RecordedAborts() if is_foreseen else RecordedAborts.of_files(files)
     epochs_before = epochs
     for base, reason in reasons.items():
         if producers is None:

@@ -116,7 +116,14 @@ class _Fetch:
             return row
         most = max(0, min(wanted["partitionMaxBytes"], self.left))
         inline = self.in_memory < MOST_INLINE
-        found = partition.find(Want(offset, limit, most, at_least_one=not self.size, inline=inline))
+        want = Want(offset, limit, most, at_least_one=not self.size, inline=inline)
+        start, end = offset, partition.unmarked_end(offset) if self.is_committed else None
+        if end is None or end >= limit:
+            found = partition.find(want)
+        else:  # in one answer with what follows, a consumer would pass over that as well
+            found = partition.find(replace(want, limit=end))
+            if not found.size and not found.is_damaged:
+                found, start = partition.find(want), end
         if found.is_damaged:
             self.is_final = True
             return row | {"errorCode": Error.CORRUPT_MESSAGE}
@@ -125,7 +132,7 @@ class _Fetch:
         self.in_memory += in_memory(found.pieces)
         row["records"] = list(found.pieces)
         if self.is_committed and found.next_offset is not None:
-            ended = partition.aborted(offset, found.next_offset)
+            ended = partition.aborted(start, found.next_offset)
             row["abortedTransactions"] = [{"producerId": each, "firstOffset": first} for each, first in ended]
         return row
 

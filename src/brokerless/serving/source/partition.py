@@ -143,6 +143,17 @@ class ServedPartition:
                 if each.last_offset >= start and each.first_offset < end
             ]
 
+    def unmarked_end(self, start: int) -> int | None:
+        """Return the offset after the first aborted transaction that ends at ``start`` or later and has no marker:
+        there, nothing tells a consumer that it is over. None without one."""
+        with self._lock:
+            transactions = None if self._tail is None else self._tail.transactions
+            ended = [] if transactions is None else transactions.ended
+            return min(
+                (each.last_offset + 1 for each in ended if not each.has_marker and each.last_offset >= start),
+                default=None,
+            )
+
     def open_transactions(self) -> list[OpenTransaction]:
         """Return the transactions that have not ended.
 

@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyiceberg.catalog import load_catalog
+from pyiceberg.types import LongType
 from tests.jobs.pipeline.works import pipeline, segments, table_offsets
 from tests.jobs.tables import own_catalog
 
@@ -48,6 +50,37 @@ def test_only_small_files_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyP
         maintain_iceberg(iceberg(tmp_path / "to"), file_bytes, 86_400)
         files = iceberg(tmp_path / "to").scan().plan_files()
         assert sorted(each.file.record_count for each in files) == expected
+
+
+def test_fields_that_got_other_names_are_merged_by_their_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name may be another field's by now, also within lists and maps."""
+    catalog = load_catalog("own", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("n")
+    pair = pa.struct([("a", pa.int32()), ("b", pa.string())])
+    types = pa.schema([("s", pair), ("l", pa.list_(pair)), ("m", pa.map_(pa.string(), pair)), ("x", pa.int32())])
+    one, other = {"a": 1, "b": "one"}, {"a": 2, "b": None}
+    rows = [{"s": one, "l": [one, other], "m": [("k", other)], "x": 3}, {"s": None, "l": [], "m": None, "x": None}]
+    table = catalog.create_table("n.t", types)
+    table.append(pa.Table.from_pylist(rows, types))
+    structs = ("s", "l.element", "m.value")
+    with table.update_schema() as schema:
+        for above in structs:
+            schema.rename_column(f"{above}.b", "c")
+        schema.update_column("x", field_type=LongType())
+    with table.update_schema() as schema:
+        for above in structs:
+            schema.move_first(f"{above}.c")
+        schema.add_column(("l", "b"), LongType())
+        schema.add_column(("s", "b"), LongType())
+        schema.delete_column("m.value.a")
+    table.append(table.scan().to_arrow())
+    before = table.scan().to_arrow().to_pylist()
+    assert before[0]["l"][0] == {"c": "one", "a": 1, "b": None}
+    monkeypatch.setattr(maintenance, "_FEW", 2)
+    maintain_iceberg(table, 1 << 20, 86_400)
+    assert table.scan().to_arrow().to_pylist() == before
+    assert len(list(table.scan().plan_files())) == 1
+    catalog.close()
 
 
 def test_of_deltas_days_those_with_many_files_are_merged(tmp_path: Path) -> None:

@@ -89,9 +89,11 @@ def _merge(table: Any, groups: list[list[Any]]) -> None:
 
 def _merged(table: Any, files: list[Any]) -> Any:
     """Writes several files of a day as one, row group after row group."""
-    from pyiceberg.io.pyarrow import schema_to_pyarrow
+    from pyiceberg.io.pyarrow import pyarrow_to_schema, schema_to_pyarrow
 
+    now = table.schema().as_struct()
     schema = schema_to_pyarrow(table.schema())
+    names = table.name_mapping()  # of files without IDs
     path = f"{files[0].file_path.rpartition('/')[0]}/merged-{uuid4().hex}.parquet"
     output = table.io.new_output(path)
     with_nan: set[str] = set()
@@ -106,24 +108,54 @@ def _merged(table: Any, files: list[Any]) -> Any:
         for each in files:
             with table.io.new_input(each.file_path).open() as source:
                 file = pq.ParquetFile(source)
+                own = pyarrow_to_schema(file.schema_arrow, name_mapping=names).as_struct()
                 for group in range(file.num_row_groups):
-                    writer.write_table(_as(file.read_row_group(group), schema))
+                    rows = file.read_row_group(group)
+                    columns = _columns(rows.columns, own, now, types=schema, rows=len(rows))
+                    writer.write_table(pa.Table.from_arrays(columns, schema=schema))
     with output.to_input_file().open() as source:
         footer = pq.read_metadata(source)
     return data_file(table, path, footer, size=len(output), partition=files[0].partition)
 
 
-def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows of a file that was written before the table's schema evolved, in the columns that it has now."""
-    columns: list[Any] = []
-    for each in schema:
-        at = rows.schema.get_field_index(each.name)
-        columns.append(pa.nulls(rows.num_rows, each.type) if at < 0 else _cast(rows.column(at), each.type))
-    return pa.Table.from_arrays(columns, schema=schema)
+def _columns(columns: Any, own: Any, now: Any, *, types: Any, rows: int) -> list[Any]:
+    """The columns, or the fields of a struct, that a table has now, of a file that was written before its schema
+    evolved: by their IDs, as names may have been given to others since. ``own``, ``now``: Iceberg's types. ``types``:
+    Arrow's fields, with the names of ``now``."""
+    known = {each.field_id: (column, each.field_type) for column, each in zip(columns, own.fields, strict=True)}
+    found: list[Any] = []
+    for each, field in zip(now.fields, types, strict=True):
+        if each.field_id in known:
+            column, type_ = known[each.field_id]
+            found.append(_column(_one_array(column), type_, each.field_type, into=field.type))
+        else:
+            found.append(pa.nulls(rows, field.type))
+    return found
 
 
-def _cast(column: Any, type_: pa.DataType) -> Any:
-    return column if column.type.equals(type_) else column.cast(type_)
+def _one_array(column: Any) -> Any:
+    return pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+
+
+def _column(column: Any, own: Any, now: Any, *, into: Any) -> Any:
+    """One of :func:`_columns`."""
+    t = pa.types
+    if own == now or not t.is_nested(into):
+        return column if column.type.equals(into) else column.cast(into)
+    rows, nulls = len(column), column.null_count
+    if t.is_struct(into):
+        fields = [column.field(number) for number in range(column.type.num_fields)]
+        children = _columns(fields, own, now, types=into, rows=rows)
+        return pa.Array.from_buffers(into, rows, column.buffers()[:1], nulls, children=children)
+    if t.is_map(into):
+        keys = _column(column.keys, own.key_type, now.key_type, into=into.key_type)
+        items = _column(column.items, own.value_type, now.value_type, into=into.item_type)
+        entries = pa.StructArray.from_arrays([keys, items], fields=[into.key_field, into.item_field])
+        return pa.Array.from_buffers(into, rows, column.buffers()[:2], nulls, children=[entries])
+    list_of = pa.large_list if t.is_large_list(into) else pa.list_
+    known = column.cast(list_of(column.type.value_field))  # with offsets of that size
+    values = _column(known.values, own.element_type, now.element_type, into=into.value_type)
+    return pa.Array.from_buffers(into, rows, known.buffers()[:2], nulls, children=[values])
 
 
 def _remove_orphans(table: Any, listed: set[str], before_s: float) -> None:
@@ -176,9 +208,14 @@ def maintain_delta(table: Any, file_bytes: int, keep_s: int) -> None:
 
 
 def _delta_properties(table: Any) -> Any:
-    """Without bounds in merged files where any file has none for a column, as it has a NaN. deltalake takes no paths
-    of columns within structs, so that it is all of them or none."""
+    """Without bounds in merged files where any file has none for a column, as it has a NaN, or where nobody can say, as
+    Arrow reads no table with deletion vectors. deltalake takes no paths of columns within structs, so that it is all of
+    them or none."""
     from deltalake import ColumnProperties, WriterProperties
+    from deltalake.exceptions import DeltaProtocolError
 
-    with_nan = any(floats_without_bounds(each.metadata) for each in table.to_pyarrow_dataset().get_fragments())
+    try:
+        with_nan = any(floats_without_bounds(each.metadata) for each in table.to_pyarrow_dataset().get_fragments())
+    except DeltaProtocolError:
+        with_nan = True
     return WriterProperties(default_column_properties=ColumnProperties(statistics_enabled="NONE")) if with_nan else None

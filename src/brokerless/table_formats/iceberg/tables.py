@@ -196,6 +196,8 @@ class IcebergTables:
         catalog.create_namespace_if_not_exists(self._catalog.namespace)
         identifier = (*self._catalog.namespace.split("."), name)
         location = None if self._to is None else paths.join(_url(self._to), "/".join(identifier))
+        staged = catalog.create_table_transaction(identifier, schema=schema, location=location)
+        location = _free(staged.table_metadata.location)
         with catalog.create_table_transaction(
             identifier, schema=schema, location=location, properties=properties
         ) as transaction:
@@ -336,6 +338,15 @@ def _missing_file(error: FileNotFoundError) -> str:
 
 def _data_directory(table: Any) -> str:
     return table.properties.get("write.data.path") or paths.join(table.location(), "data")
+
+
+def _free(location: str) -> str:
+    """Return the location of a new table, or one beside it where another table has files: one that was renamed, or
+    dropped without its files. Two tables of one directory take each other's files for orphaned ones."""
+    metadata = Path(paths.local(location), "metadata")
+    if paths.is_remote(location) or not (metadata.is_dir() and any(metadata.iterdir())):
+        return location
+    return f"{location}-{uuid4().hex[:8]}"
 
 
 def _url(path: str) -> str:

@@ -18,6 +18,8 @@ from brokerless.text import show_name
 TOPIC, EXPORT, COMMIT = "brokerless.topic", "brokerless.export", "brokerless.commit"
 """Names of properties: a table's topic; what was exported (of a snapshot, and of the table); which commit it was."""
 
+_ANY_COLUMN = pa.field("brokerless", pa.string())
+"""Which every table could have."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _CALLS = re.compile(r"\s+0: \S.*", re.DOTALL)
 """The functions of deltalake that an error came through."""
@@ -58,11 +60,18 @@ def check_schema(
     library: str, schema: pa.Schema, topic: str, where: str, attempt: Callable[[pa.Schema], object]
 ) -> None:
     """Refuse a schema of decoded values with which ``library`` could not read a table, with the first field that it has
-    no way to read. ``attempt`` raises for such a schema, and changes nothing."""
+    no way to read, or because it can add no column to the table at all. ``attempt`` raises for such a schema, and
+    changes nothing."""
     try:
         attempt(schema)
     except Exception as error:
         own = pa.schema([each for each in schema if each.name not in ("key", "value")])
+        try:
+            attempt(own.append(_ANY_COLUMN))
+        except Exception as reason:
+            text = f"{where}: {library} can add no column to the table: {reason_of_library(reason)}"
+            advice = "drop from the table what it names, or export to another directory"
+            raise RefusedTopicError(topic, f"{text}; {advice}") from error
         for path, type_, single in _singles(schema):
             try:
                 attempt(pa.schema([*own, single]))

@@ -22,6 +22,10 @@ _IN_USE = {"delta.appendOnly": "AppendOnly", "delta.enableChangeDataFeed": "Chan
 """The properties of tables that an older protocol's features keep, which the newer one has to name; tables with other
 rules for their rows are refused."""
 
+_OF_FILES = {"deletionVectors", "v2Checkpoint", "delta.enableDeletionVectors", "delta.checkpointPolicy"}
+"""Features of a table's data files and log, which no schema needs, and the properties that name them: deltalake's
+reader for Arrow refuses tables that have them, and its others read them."""
+
 
 def columns(table: Any) -> pa.Schema:
     """The columns of a table, without ``date``."""
@@ -79,16 +83,15 @@ def _first_actions(table: Any) -> list[dict[str, Any]]:
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
     }
-    if protocol.reader_features is not None:
-        versions["readerFeatures"] = protocol.reader_features
-    if protocol.writer_features is not None:
-        versions["writerFeatures"] = protocol.writer_features
+    for name, features in (("readerFeatures", protocol.reader_features), ("writerFeatures", protocol.writer_features)):
+        if features is not None:
+            versions[name] = [each for each in features if each not in _OF_FILES]
     own = {
         "id": str(metadata.id),
         "format": {"provider": "parquet", "options": {}},
         "schemaString": table.schema().to_json(),
         "partitionColumns": metadata.partition_columns,
-        "configuration": metadata.configuration,
+        "configuration": {name: each for name, each in metadata.configuration.items() if name not in _OF_FILES},
     }
     return [{"protocol": versions}, {"metaData": own}]
 

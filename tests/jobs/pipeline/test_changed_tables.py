@@ -9,14 +9,15 @@ import json
 import os
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, TableFeatures
 from tests.cli.conftest import Run, run  # noqa: F401  # pyright: ignore[reportUnusedImport]
+from tests.jobs.pipeline.altered_tables import trial
 from tests.jobs.pipeline.works import own_table, table_offsets
 from tests.jobs.tables import FORMATS, delta, exported, iceberg, log_of, table
 
@@ -83,35 +84,26 @@ class Pipeline:
 
 
 NUMBERS = itertools.count(1)
-
-
-def rename(to: Path, form: TableFormat, old: str, new: str | None) -> None:
-    """Renames a column of t, or drops it."""
-    if form == "iceberg":
-        with iceberg(to, "t").update_schema() as schema:
-            if new is None:
-                schema.delete_column(old)
-            else:
-                schema.rename_column(old, new)
-        return
-    own = delta(to, "t")
-    data = pa.table(own.to_pyarrow_table())
-    kept = data.drop_columns(old) if new is None else data.rename_columns({old: new})
-    configuration = own.metadata().configuration
-    write_deltalake(
-        own, kept, mode="overwrite", schema_mode="overwrite", partition_by=["date"], configuration=configuration
-    )
+MADE: dict[TableFormat, tuple[str, ...]] = {
+    "delta": ("rows deleted by vectors", "column renamed", "constraint", "feature", "partitioned otherwise"),
+    "iceberg": ("field renamed", "table renamed", "partition added", "column renamed"),
+}
 
 
 @each_format
-@pytest.mark.parametrize("new", ["other", None])
-def test_a_column_that_is_gone(form: TableFormat, new: str | None, tmp_path: Path) -> None:
-    own = Pipeline(tmp_path, form)
-    rename(own.to, form, "value", new)
-    own.check_refused("the table has no column value any more; rename it back or add it again")
-    if new is not None:
-        rename(own.to, form, new, "value")
-        own.check_goes_on()
+def test_nights_go_on_over_tables_that_others_altered(form: TableFormat, tmp_path: Path) -> None:
+    """Any number, of all alterations: ``python -m tests.jobs.pipeline.altered_tables DIRECTORY 50``."""
+    counts = Counter[str]()
+    assert list(trial(tmp_path, form, 3, counts, MADE[form])) == []
+    assert {name for name in counts if name.startswith(form)} == {f"{form}: {name}" for name in MADE[form]}
+
+
+def test_a_table_with_a_feature_that_deltalake_does_not_write(tmp_path: Path) -> None:
+    own = Pipeline(tmp_path, "delta")
+    delta(own.to, "t").alter.add_feature(TableFeatures.DomainMetadata, allow_protocol_versions_increase=True)
+    log_of(own.logs / "t-0", [b'{"n":1,"m":2}'], first=1)
+    reason = own.run_again().refused["t"]
+    assert re.search("t: deltalake can add no column to the table: .*DomainMetadata.*; drop from the table", reason)
 
 
 @each_format
@@ -171,14 +163,6 @@ def test_a_table_of_iceberg_without_the_property(tmp_path: Path) -> None:
     older = [each.snapshot_id for each in changed.metadata.snapshots][:-1]
     changed.maintenance.expire_snapshots().by_ids(older).commit()
     own.check_refused("does not say any more what was exported; put its property brokerless.export back")
-
-
-def test_a_table_of_delta_with_rules_that_nobody_would_check(tmp_path: Path) -> None:
-    own = Pipeline(tmp_path, "delta")
-    delta(own.to, "t").alter.add_constraint({"small": "kafka.offset < 1"})
-    own.check_refused(r"rules for its rows that an export does not check \(the constraint small\); drop them")
-    delta(own.to, "t").alter.drop_constraint("small")
-    own.check_goes_on()
 
 
 @each_format

@@ -59,34 +59,6 @@ def test_topics_that_would_share_a_table_are_refused(tmp_path: Path) -> None:
     assert sorted(table_offsets(tmp_path / "to", "a.b", 0, "iceberg")) == list(range(20))
 
 
-def partition_otherwise(to: Path, form: str) -> None:
-    """The table of the topic ``t``, by the format's own library."""
-    if form == "iceberg":
-        with own_catalog(to).load_table(("kafka", "t")).update_spec() as spec:
-            spec.remove_field("date")
-        return
-    own = DeltaTable(str(to / "t"))
-    write_deltalake(
-        own, own.to_pyarrow_table(), mode="overwrite", schema_mode="overwrite", partition_by=[],
-        configuration=own.metadata().configuration,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("form", ["iceberg", "delta"])
-def test_a_table_that_is_partitioned_otherwise_stops_no_other_topic(tmp_path: Path, form: str) -> None:
-    logs, to = tmp_path / "logs", tmp_path / "to"
-    for topic in ("t", "u"):
-        segments(logs / f"{topic}-0", range(0, 20))
-    pipeline(logs, to, form=form)
-    partition_otherwise(to, form)
-    for topic in ("t", "u"):
-        segments(logs / f"{topic}-0", range(0, 40))
-    run = pipeline(logs, to, form=form)
-    assert "partitioned in another way than by day" in run.refused["t"]
-    assert [each.kind for each in run.findings] == ["topic-refused"]
-    assert sorted(table_offsets(to, "u", 0, form)) == list(range(40))
-
-
 @pytest.mark.parametrize("form", ["iceberg", "delta"])
 def test_damaged_of_an_older_version_gets_the_columns_of_this_one(tmp_path: Path, form: str) -> None:
     logs, to = tmp_path / "logs", tmp_path / "to"

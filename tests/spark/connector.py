@@ -1,11 +1,13 @@
 """A Spark job that reads the same topics with spark-sql-kafka and with brokerless: changing the format and the servers
-to a path is all the difference. Run as a program: one JSON object on standard input, one on standard output.
+to a path is all the difference. Run as a program: one JSON object on standard input, one on standard output. Before it
+is a line when queries with checkpoints have read their topics; they go on when a second line comes.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -64,9 +66,39 @@ def stream(frames: list[DataFrame]) -> list[Any]:
     return [[[batches[number] for number in sorted(batches)], end] for batches, end in zip(found, ends, strict=True)]
 
 
+def continued(frames: list[DataFrame], checkpoints: str) -> list[Any]:
+    """What queries read that go on from their checkpoints, or the errors with which they end."""
+    found: list[list[Any]] = [[] for _ in frames]
+    queries: list[StreamingQuery] = []
+    for number, (frame, own) in enumerate(zip(frames, found, strict=True)):
+        note = lambda batch, _, own=own: own.extend([row.topic, row.offset, row.text] for row in batch.collect())  # noqa: E731
+        rows = frame.selectExpr("topic", "offset", "cast(value as string) as text")
+        writer = rows.writeStream.foreachBatch(note).option("checkpointLocation", f"{checkpoints}/{number}")
+        queries.append(writer.trigger(availableNow=True).start())
+    answers: list[Any] = []
+    for query, own in zip(queries, found, strict=True):
+        try:
+            query.awaitTermination()
+            answers.append(sorted(own))
+        except Exception as error:
+            answers.append(str(error))
+    return answers
+
+
 def main() -> None:
-    asked = json.load(sys.stdin)
+    asked = json.loads(sys.stdin.readline())
     spark = session(asked["ivy"], asked["connector"])
+    places = (("kafka", {"kafka.bootstrap.servers": asked["servers"]}), ("brokerless", {"path": asked["path"]}))
+    strict, lenient = (
+        [
+            spark.readStream.format(name).options(**asked["continued"], **place, failOnDataLoss=fails).load()
+            for name, place in places
+        ]
+        for fails in ("true", "false")
+    )
+    began = continued(strict, asked["checkpoints"])
+    shutil.copytree(asked["checkpoints"], asked["copies"])
+    print("BEGAN", flush=True)
     streams = []
     for options in asked["streams"]:
         reader = lambda name: spark.readStream.format(name).options(**options)  # noqa: B023, E731
@@ -80,7 +112,9 @@ def main() -> None:
 
     with ThreadPoolExecutor(4) as pool:  # a query waits more than it works
         answers = list(pool.map(both, asked["cases"]))
-    json.dump({"streams": streams, "answers": answers}, sys.stdout)
+    sys.stdin.readline()
+    ended = [*continued(strict, asked["checkpoints"]), *continued(lenient, asked["copies"])]
+    json.dump({"streams": streams, "answers": answers, "began": began, "ended": ended}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,11 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,38 @@ def delete_records(broker: KafkaBroker, topic: str) -> None:
         time.sleep(0.1)
 
 
+def produce_values(broker: KafkaBroker, topic: str, name: str, count: int) -> None:
+    made = [Record(b"", f"{name}{number}".encode(), timestamp=TIME) for number in range(count)]
+    produce_confluent(broker, topic, made, "none")
+
+
+def make_again(broker: KafkaBroker, counts: Mapping[str, int]) -> None:
+    """Deletes topics, and makes them with so many other records: all that a client can do to shorten a log."""
+    admin = broker.admin()
+    for done in admin.delete_topics([*counts], operation_timeout=20).values():
+        done.result(30)
+    for topic, count in counts.items():
+        broker.create_topic(topic, 1)
+        produce_values(broker, topic, "new", count)
+
+
+def values(topic: str, name: str, offsets: range) -> list[list[Any]]:
+    return [[topic, offset, f"{name}{offset}"] for offset in offsets]
+
+
+def check_continued(began: list[Any], ended: list[Any]) -> None:
+    """What both do with topics that were made again, of which 10 records were read, with failOnDataLoss and without:
+    spark-sql-kafka knows one by fewer offsets alone; ours by the topic's ID, so that it misses no record of the new one
+    (docs/cookbook.md)."""
+    both = values("again-longer", "old", range(10)) + values("again-shorter", "old", range(10))
+    assert began == [both, both]
+    theirs, ours, their_rest, our_rest = ended
+    assert re.search("again-shorter-0.* from 10 to 4", theirs), theirs
+    assert "made again" in ours, ours
+    assert their_rest == values("again-longer", "new", range(10, 20)), "no error says that the first ten are missing"
+    assert our_rest == values("again-longer", "new", range(20)) + values("again-shorter", "new", range(4))
+
+
 def connector() -> Path:
     """The jar of spark-sql-kafka, fetched if it is not there yet."""
 
@@ -81,7 +115,7 @@ def connector() -> Path:
     return made_once(CACHE / f"{artifact}-{version}", fetch) / f"{artifact}-{version}.jar"
 
 
-def test_the_same_options_give_the_same_rows(kafka: KafkaBroker, quick_spark: str) -> None:
+def test_the_same_options_give_the_same_rows(kafka: KafkaBroker, quick_spark: str, tmp_path: Path) -> None:
     topic = "spark-connector"
     kafka.create_topic(topic, partitions=2)
     produce(kafka, topic)
@@ -153,8 +187,15 @@ def test_the_same_options_give_the_same_rows(kafka: KafkaBroker, quick_spark: st
     cases = [*read, *refused]
     streams = [{"subscribe": topic, **options} for options in streams]
     streams += [{"subscribe": deleted, "startingOffsets": "earliest", **level} for level in ({}, committed)]
+    counts = {"again-longer": 20, "again-shorter": 4}
+    for name in counts:
+        kafka.create_topic(name, 1)
+        produce_values(kafka, name, "old", 10)
     asked = {
         "cases": cases,
+        "continued": {"subscribe": ",".join(counts), "startingOffsets": "earliest"},
+        "checkpoints": str(tmp_path / "checkpoints"),
+        "copies": str(tmp_path / "copies"),
         "streams": streams,
         "servers": kafka.bootstrap,
         "path": str(kafka.log_dir),
@@ -162,11 +203,22 @@ def test_the_same_options_give_the_same_rows(kafka: KafkaBroker, quick_spark: st
         "connector": str(connector()),
     }
     program = [sys.executable, str(Path(__file__).with_name("connector.py"))]
-    done = subprocess.run(program, input=json.dumps(asked), capture_output=True, text=True, timeout=280, check=False)
-    resolved = "unresolved dependenc" not in done.stderr and "UNRESOLVED" not in done.stderr
-    require(resolved, f"spark-sql-kafka's jars cannot be fetched: {done.stderr[-500:]}")
-    assert done.returncode == 0, done.stderr[-3000:]
-    answered = json.loads(done.stdout)
+    with (tmp_path / "stderr").open("w+") as errors, subprocess.Popen(
+        program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{json.dumps(asked)}\n")
+        process.stdin.flush()
+        if process.stdout.readline() == "BEGAN\n":
+            make_again(kafka, counts)
+        output, _ = process.communicate("\n", timeout=280)
+    printed = (tmp_path / "stderr").read_text()
+    resolved = "unresolved dependenc" not in printed and "UNRESOLVED" not in printed
+    require(resolved, f"spark-sql-kafka's jars cannot be fetched: {printed[-500:]}")
+    assert process.returncode == 0, printed[-3000:]
+    answered = json.loads(output)
+    check_continued(answered["began"], answered["ended"])
     for options, (theirs, ours) in zip(streams, answered["streams"], strict=True):
         for position in ours[1]:  # spark-sql-kafka knows neither IDs of topics nor what it read last
             position.pop("@lastRecords", None)

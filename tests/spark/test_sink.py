@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -10,12 +11,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException, PythonException
+from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from tests.golden import broker_data
 from tests.kafka.oracle import read_logs
@@ -376,6 +378,40 @@ def test_arranged_rows_are_of_one_partition_in_one_task(spark: SparkSession) -> 
         arrange(rows.drop("partition"))
     with pytest.raises(UsageError, match="partitions: 0 is not from 1"):
         arrange(rows, 0)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 8 MiB. Where none can be mounted, ``tests.spark.failed_sink`` has the same by another means."""
+    directory = tmp_path / "disk"
+    directory.mkdir()
+    line = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(directory)]
+    if shutil.which("mount") is None or subprocess.run(line, capture_output=True, check=False).returncode:
+        pytest.skip("no right to mount a file system")
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", "-l", str(directory)], check=True)
+
+
+def test_a_disk_that_is_full_is_the_reason_that_spark_reports(
+    spark: SparkSession, small_disk: Path, tmp_path: Path
+) -> None:
+    to, options = small_disk / "logs", {"topic": "t", "partitions": "2"}
+    few, many = (spark.range(count).selectExpr(f"rpad(id, {SIZE}, 'x') as value") for count in (100, 2500))
+    save(few, to, **options)
+    before = values(to)
+    with pytest.raises(PySparkException, match=os.strerror(errno.ENOSPC)):
+        save(many, to, **options)
+    (tmp_path / "in").mkdir()
+    many.write.parquet(str(tmp_path / "in" / "many"))
+    stream = spark.readStream.schema(many.schema).parquet(str(tmp_path / "in" / "*")).writeStream.format("brokerless")
+    query = stream.options(**options, checkpointLocation=str(tmp_path / "checkpoint")).trigger(availableNow=True)
+    with pytest.raises(PySparkException, match=os.strerror(errno.ENOSPC)):
+        query.start(str(to)).awaitTermination()
+    assert (values(to), leftovers(to), errors(to)) == (before, [], [])
+    save(few, to, **options)
+    assert values(to) == before + before
 
 
 def run_job(what: str, directory: Path) -> subprocess.Popen[bytes]:

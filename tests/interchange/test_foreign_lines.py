@@ -10,6 +10,7 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.cli.conftest import Run, run  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from tests.require import require
 
@@ -34,8 +35,8 @@ def lines(found: list[dict[str, Any]]) -> str:
 def by_jq(message: str, data: str) -> str:
     """What the command of a message makes of the lines."""
     require(shutil.which("jq"), "jq")
-    (program,) = re.findall(r"jq -c '(.*?)'", message)
-    return subprocess.run(["jq", "-c", program], input=data, capture_output=True, text=True, check=True).stdout
+    ((option, program),) = re.findall(r"jq (-\w+) '(.*?)'", message)
+    return subprocess.run(["jq", option, program], input=data, capture_output=True, text=True, check=True).stdout
 
 
 def test_kcat(run: Run, tmp_path: Path) -> None:  # noqa: F811
@@ -67,6 +68,37 @@ def test_guardian(run: Run, tmp_path: Path) -> None:  # noqa: F811
     assert run("load", tmp_path / "own.jsonl", "--to", tmp_path / "log", "--bytes", "base64").exit_code == 0
     found = brokerless.open(tmp_path / "log").partition("orders", 0).records(["key", "value"]).read_all().to_pylist()
     assert found == [{"key": b"k", "value": b"\xff%d" % number} for number in range(3)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        'CreateTime:1700000000000\tPartition:0\tOffset:0\tk0\t{"a":0}\tb\n'
+        "CreateTime:1700000000002\tPartition:0\tOffset:1\tnull\tnull\n",
+        'CreateTime:1700000000000\tPartition:0\tOffset:0\tEpoch:NOT_PRESENT\tNO_HEADERS\tk0\t{"a":0}\tb\n'
+        "CreateTime:1700000000002\tPartition:0\tOffset:1\tEpoch:NOT_PRESENT\tNO_HEADERS\tnull\tnull\n",
+        'NO_TIMESTAMP\tk0\t{"a":0}\tb\nNO_TIMESTAMP\tnull\tnull\n',
+    ],
+)
+def test_the_console_consumer(data: str, run: Run, tmp_path: Path) -> None:  # noqa: F811
+    """As that of Kafka 4.4 prints them; the second record has neither key nor value."""
+    (tmp_path / "console.txt").write_text(data)
+    done = run("load", tmp_path / "console.txt", "--to", tmp_path / "no", "--topic", "t")
+    assert done.exit_code == 2
+    assert "line 1: this is what kafka-console-consumer prints, not JSON" in done.err
+    (tmp_path / "own.jsonl").write_text(by_jq(done.err, data))
+    assert run("load", tmp_path / "own.jsonl", "--to", tmp_path / "log", "--topic", "t").exit_code == 0
+    columns = ["offset", "key", "value"]
+    found = brokerless.open(tmp_path / "log").partition("t", 0).records(columns).read_all().to_pylist()
+    assert found == [
+        {"offset": 0, "key": b"k0", "value": b'{"a":0}\tb'}, {"offset": 1, "key": None, "value": None}
+    ]  # fmt: skip
+
+
+def test_text_with_colons_is_no_console_consumers(run: Run, tmp_path: Path) -> None:  # noqa: F811
+    (tmp_path / "x.txt").write_text("a\tOffset:0\n")
+    done = run("load", tmp_path / "x.txt", "--to", tmp_path / "no", "--topic", "t")
+    assert "this is not JSON, of which each line is an object" in done.err
 
 
 def test_others(run: Run, tmp_path: Path) -> None:  # noqa: F811

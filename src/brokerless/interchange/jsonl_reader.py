@@ -208,6 +208,40 @@ _KCAT = (
 )
 _GUARDIAN = "jq -c '{topic, partition, offset, timestamp, key, value}', and --bytes base64"
 
+_LABELS = {
+    "timestamp": re.compile(rb"(?:CreateTime|LogAppendTime):-?[0-9]+|NO_TIMESTAMP"),
+    "partition": re.compile(rb"Partition:[0-9]+"),
+    "offset": re.compile(rb"Offset:[0-9]+"),
+    "delivery": re.compile(rb"Delivery:\w+"),
+    "epoch": re.compile(rb"Epoch:\w+"),
+}
+"""What Kafka's console consumer prints before headers, key and value, in this order (DefaultMessageFormatter, Kafka
+4.4)."""
+
+
+def _of_console(line: bytes) -> str | None:
+    """Return what is wrong with a line of Kafka's console consumer, and how lines become records; None for another."""
+    fields, found = line.rstrip(b"\r\n").split(b"\t"), list[str]()
+    for name, label in _LABELS.items():
+        if label.fullmatch(fields[len(found)] if len(found) < len(fields) else b""):
+            found.append(name)
+    if not found:
+        return None
+    members = [
+        f'{name}: (.[{at}] | split(":")[1] | tonumber)'
+        for at, name in enumerate(found)
+        if name in ("timestamp", "partition", "offset") and fields[at] != b"NO_TIMESTAMP"
+    ]
+    at = len(found) + (fields[len(found) : len(found) + 1] == [b"NO_HEADERS"])
+    if len(fields) > at + 1:
+        members.append(f"key: (.[{at}] | own)")
+        at += 1
+    members.append(f'value: (.[{at}:] | join("\\t") | own)')
+    null = 'def own: if . == "null" then null else . end;'
+    program = f"jq -cR '{null} split(\"\\t\") | {{{', '.join(members)}}}'"
+    text = "this is what kafka-console-consumer prints, not JSON: headers, line ends and bytes that are no text are not"
+    return f"{text} whole in it, which kcat -J has. Where there are none, lines become records by {program}"
+
 
 def _of_others(row: dict[str, Any]) -> str:
     """Return which columns there are, and how the lines of other tools get them."""
@@ -226,6 +260,8 @@ def _row(line: bytes, mode: BytesMode) -> dict[str, Any]:
     except _LineError:
         raise
     except (ValueError, RecursionError) as error:
+        if (text := _of_console(line)) is not None:
+            raise _LineError(text) from None
         text = f"this is not JSON, of which each line is an object, and no Parquet file: {error}"
         raise _LineError(text if line.strip() else "this line is empty") from None
     if not isinstance(members, dict):

@@ -10,8 +10,10 @@ import pytest
 from tests.cli.conftest import Run
 from tests.golden import broker_data
 
+import brokerless
 from brokerless.cli import COMMANDS
 from brokerless.cli.parser import Parser
+from brokerless.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -77,3 +79,16 @@ def test_paths_may_begin_with_a_dash_after_two(run: Run, tmp_path: Path, monkeyp
         result = run("ls", *arguments)
         assert (result.exit_code, [line["topic"] for line in result.json]) == (0, ["edges"])
     assert run("ls", "-lead").exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["ls", "cat", "audit", "explain", "cluster"])
+def test_an_empty_path_is_not_the_working_directory(run: Run, command: str) -> None:
+    done = run(command, "")
+    assert (done.exit_code, done.out) == (2, b"")
+    assert "a path is empty; give one" in done.err
+
+
+def test_an_empty_path_is_refused_in_python_as_well() -> None:
+    for read in (brokerless.open, brokerless.cluster):
+        with pytest.raises(UsageError, match="a path is empty"):
+            read("")

@@ -19,6 +19,7 @@ from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.names import Include
 from brokerless.log.read_progress import ignore
 from brokerless.log.storage.location import Location
+from brokerless.log.storage.paths import named
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_records
 from brokerless.text import ShownList, html_table, name_options, parse_bytes, short_html, short_repr
 
@@ -185,7 +186,7 @@ def list_paths(paths: Paths, if_none: str) -> list[str]:
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not listed:
         raise UsageError(if_none)
-    return [os.fspath(each) for each in listed]
+    return [named(os.fspath(each)) for each in listed]
 
 
 def bound(max_batch_bytes: int | None) -> int:

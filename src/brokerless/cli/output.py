@@ -50,12 +50,12 @@ class Output:
         if path is None:
             yield
             return
-        from brokerless.log.storage.atomic import replacing
+        from brokerless.log.storage.atomic import open_output
         from brokerless.log.storage.write_errors import unwritable
 
         before, is_terminal = self._stdout, self.is_terminal
         try:
-            with unwritable(path), replacing(path) as file:
+            with unwritable(path), open_output(path) as file:
                 self._stdout, self.is_terminal = file, False
                 yield
         finally:

@@ -14,6 +14,8 @@ from brokerless.cli.help_pages import print_help
 from brokerless.cli.options import add_paths
 from brokerless.cli.output import UNUSABLE, complain
 from brokerless.cli.suggestions import did_you_mean, meant, old_names
+from brokerless.errors import UsageError
+from brokerless.log.storage.paths import named
 
 _MAY_BEGIN_WITH_DASH = ("--from", "--until", "--before")
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
@@ -176,7 +178,13 @@ def parse(name: str, command: Command, arguments: Sequence[str]) -> Namespace:
     options, paths = _split(arguments)
     options = list(_join(options))
     parser.check_options(options)
-    return parser.parse_intermixed_args([*options, *paths])
+    parsed = parser.parse_intermixed_args([*options, *paths])
+    try:
+        for each in getattr(parsed, "paths", ()):
+            named(each)
+    except UsageError as error:
+        parser.error(str(error))
+    return parsed
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

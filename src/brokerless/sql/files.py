@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from brokerless.errors import UsageError
 from brokerless.interchange.result_text import csv_lines, json_lines, rows_of
-from brokerless.log.storage.atomic import replacing
+from brokerless.log.storage.atomic import open_output
 from brokerless.log.storage.write_errors import unwritable
 
 Format = Literal["parquet", "arrow", "csv", "json"]
@@ -41,7 +41,7 @@ def write_result(reader: pa.RecordBatchReader, to: str | os.PathLike[str], forma
 
     Raises :class:`UsageError` for an ending without a format, and :class:`UnwritableError`."""
     chosen = format or format_of(to)
-    with unwritable(to), replacing(os.fspath(to)) as file:
+    with unwritable(to), open_output(os.fspath(to)) as file:
         return _write(reader, file, chosen)
 
 

@@ -15,7 +15,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.erase.signed_manifest import LIMIT, load_manifest
 from brokerless.jobs.prove.claims import parse_claims
 from brokerless.jobs.prove.job import Proof
-from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.atomic import write_output
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
 from brokerless.log.storage.paths import is_local_within, local, parent_directory
@@ -72,7 +72,7 @@ def check_page_path(path: str, manifest: str, directories: Iterable[str | None] 
 def write_proof_page(proof: Proof, path: str | os.PathLike[str]) -> None:
     """Writes the page to a file, in place of another one. Raises UnwritableError."""
     with unwritable(Path(path)):
-        write_file(Path(path), proof_page(proof).encode())
+        write_output(Path(path), proof_page(proof).encode())
 
 
 def proof_page(proof: Proof) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from brokerless.log.storage import own_files
-from brokerless.log.storage.atomic import rename, write_file
+from brokerless.log.storage.atomic import open_output, rename, write_file, write_output
 from brokerless.log.storage.own_files import sync_file_system
 
 
@@ -71,6 +71,41 @@ def test_until_the_rename_the_old_file_is_there(tmp_path: Path, monkeypatch: pyt
         write_file(path, b"new")
     assert path.read_bytes() == b"old"
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+def test_an_output_that_is_a_link_is_the_file_that_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    target, link = tmp_path / "own" / "page.html", tmp_path / "link.html"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    write_output(link, b"new")
+    assert (link.is_symlink(), target.read_bytes()) == (True, b"new")
+    assert [each.name for each in target.parent.iterdir()] == [target.name]
+    target.unlink()
+    write_output(link, b"new")
+    assert (link.is_symlink(), link.read_bytes()) == (False, b"new")  # it led nowhere
+
+
+def test_an_output_that_is_no_file_is_written_to_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with open_output(pipe) as file:
+        file.write(b"rows")
+    assert os.read(reader, 9) == b"rows"
+    os.close(reader)
+    assert pipe.is_fifo()
+    before = Path("/dev/null").stat()
+    write_output("/dev/null", b"rows")
+    assert Path("/dev/null").stat().st_ino == before.st_ino
+    with pytest.raises(IsADirectoryError):
+        write_output(tmp_path, b"rows")
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no /dev/full, which Linux has")
+def test_a_device_that_takes_nothing_is_an_error() -> None:
+    with pytest.raises(OSError, match="No space left"):
+        write_output("/dev/full", b"rows")
 
 
 def test_a_directory_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.values import amount
 from brokerless.errors import UnreadableError
-from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.atomic import write_output
 from brokerless.log.storage.write_errors import refuse_directory, unwritable
 
 if TYPE_CHECKING:
@@ -132,4 +132,4 @@ def _write(form: str, path: str, checked: CheckedRun) -> None:
         "sarif": lambda: sarif(checked, brokerless.__version__).encode(),
     }
     with unwritable(path):
-        write_file(path, texts[form]())
+        write_output(path, texts[form]())

@@ -31,7 +31,7 @@ from brokerless.jobs.report.sections import SECTIONS, Section, TableView
 from brokerless.jobs.report.sums import Row
 from brokerless.jobs.run.types import Done, Say, ignore
 from brokerless.log.directory import LogDirectory
-from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.atomic import write_output
 from brokerless.log.storage.write_errors import refuse_directory, unwritable
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import format_bytes, policy_hash, show_name
@@ -62,7 +62,7 @@ def write_report(
         figures, directory.path, clock.now(), made_by=made_by, outcome=sum_up(directory, audits, start), say=say
     )
     with unwritable(to):
-        write_file(os.fspath(to), page.encode())
+        write_output(os.fspath(to), page.encode())
     return figures
 
 

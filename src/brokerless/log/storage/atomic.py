@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Generator
 from pathlib import Path
 from typing import BinaryIO
 
+from brokerless.errors import UnwritableError
 from brokerless.log.storage.own_files import create, give_as, open_directory, sync, sync_path
 
 SUFFIX = ".tmp"
@@ -45,6 +47,37 @@ def replacing(path: str | Path) -> Generator[BinaryIO]:
     path = Path(path)
     with open_directory(path.parent) as directory, _replacing_in(directory, path) as file:
         yield file
+
+
+@contextlib.contextmanager
+def open_output(path: str | Path) -> Generator[BinaryIO]:
+    """Yields the file to write of an output that somebody named: as :func:`replacing`, and where a link is there, in
+    place of the file that it leads to, if the system lets it be opened. A pipe or a terminal is written to as it is.
+
+    Raises :class:`UnwritableError` for a disk's device; as :func:`write_file`."""
+    path = Path(path)
+    try:
+        is_there = not stat.S_ISREG(path.lstat().st_mode)
+        descriptor = os.open(path, os.O_WRONLY) if is_there else None
+    except FileNotFoundError:  # or a link that leads nowhere, which is replaced
+        descriptor = None
+    if descriptor is not None:
+        with os.fdopen(descriptor, "wb") as opened:
+            mode = os.fstat(descriptor).st_mode
+            if stat.S_ISBLK(mode):
+                raise UnwritableError(f"{path}: this is the device of a disk; give a file")
+            if not stat.S_ISREG(mode):
+                yield opened
+                return
+        path = path.resolve()
+    with replacing(path) as file:
+        yield file
+
+
+def write_output(path: str | Path, data: bytes) -> None:
+    """Writes ``data`` to an output that somebody named, as :func:`open_output`."""
+    with open_output(path) as file:
+        file.write(data)
 
 
 @contextlib.contextmanager

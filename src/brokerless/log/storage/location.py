@@ -75,8 +75,9 @@ class Location:
 
     @classmethod
     def of(cls, path: str | os.PathLike[str] | Location, options: StorageOptions | None = None) -> Location:
-        """The location of a path as a user names it; one that is a location already has its options."""
-        return path if isinstance(path, Location) else cls(os.fspath(path), options)
+        """The location of a path as a user names it; one that is a location already has its options. Raises
+        :class:`UsageError` for an empty path."""
+        return path if isinstance(path, Location) else cls(paths.named(os.fspath(path)), options)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a location cannot be changed: {name}")

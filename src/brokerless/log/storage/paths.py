@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from brokerless.errors import UsageError
+
 StorageOptions = Mapping[str, Any]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
@@ -98,6 +100,14 @@ def directory_name(path: str) -> str:
         part = next((part for part in path.split("::") if "://" in part), path)
         return part.rstrip("/").rpartition("/")[2]
     return os.path.basename(os.path.abspath(local(path)))  # noqa: PTH100, PTH119 - links keep their own name
+
+
+def named(path: str) -> str:
+    """Return a path that a user gave. Raises :class:`UsageError` for an empty one, as a variable of a script is that
+    was not set: it is not the working directory."""
+    if not path:
+        raise UsageError("a path is empty; give one, or . for the working directory")
+    return path
 
 
 def parent_directory(path: str) -> str | None:

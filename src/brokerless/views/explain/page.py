@@ -15,7 +15,7 @@ from string import Template
 
 from brokerless.explanation.field import Field
 from brokerless.explanation.files import Explanation
-from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.atomic import write_output
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.text import count_of, policy_hash, show, show_name
 from brokerless.views.explain.json_lines import entries_of
@@ -34,7 +34,7 @@ def write_page(explanation: Explanation, to: str) -> None:
     """Writes the page to a file. Raises :class:`UnwritableError`, with ``to`` unchanged."""
     page = render(explanation, f"Made by brokerless {version('brokerless')}")
     with unwritable(to):
-        write_file(to, page.encode())
+        write_output(to, page.encode())
 
 
 def render(explanation: Explanation, made: str) -> str:

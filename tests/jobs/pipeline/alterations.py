@@ -124,7 +124,7 @@ def delta_property(place: Place) -> None:
         ("delta.enableChangeDataFeed", "true"), ("delta.logRetentionDuration", "interval 1 days"),
         ("delta.deletedFileRetentionDuration", "interval 1 hours"), ("delta.checkpointInterval", "1"),
         ("delta.dataSkippingNumIndexedCols", "1"), ("delta.autoOptimize.autoCompact", "true"), ("owner", "somebody"),
-        ("delta.dataSkippingStatsColumns", "key"), ("delta.appendOnly", "true"), ("delta.columnMapping.mode", "none"),
+        ("delta.dataSkippingStatsColumns", "key"), ("delta.appendOnly", "true"),
         ("delta.targetFileSize", "1000"), ("delta.checkpoint.writeStatsAsStruct", "true"),
     ])  # fmt: skip
     place.delta.alter.set_table_properties({name: value}, raise_if_not_exists=False)

@@ -218,6 +218,7 @@ def test_each_kind_that_a_dry_run_reports_has_a_remedy() -> None:
         Kind.PERMISSION_DENIED,
         Kind.TRANSACTION_INDEX_MISMATCH,
         Kind.ABORT_MARKER_MISSING,
+        Kind.LOG_START_BEYOND_END,
         *(KINDS[each] for each in (*MADE_STRAY, *UNSERVED, Verdict.TWICE, Verdict.BLOCKED, Verdict.ID_CORRUPT)),
     }
     assert len(found) > 30

@@ -74,6 +74,7 @@ def _retention_row(retention: Retention) -> dict[str, Any]:
         "settings": dict(retention.settings),
         "defaults": list(retention.defaults),
         "misread": [each.file for each in retention.misread],
+        "segmentsBeforeLogStart": retention.before_start,
     }
 
 
@@ -274,6 +275,9 @@ def detail_lines(restart: Restart) -> Iterator[str]:
     for each in restart.cut:
         kept, size = format_number(each.kept), format_number(each.size)
         yield f"  cuts {_name(each.file)} from {size} bytes to {kept}: {show_name(each.reason)}"
+    if restart.beyond_end is not None:
+        yield f"  lost: {finding_line(restart.beyond_end, root)}"
+        yield f"  {_remedy(restart.beyond_end)}"
     for file, size in restart.deleted:
         yield f"  deletes {_name(file)} of {format_number(size)} bytes, and its indexes"
     for text in restart.unclosed:
@@ -302,11 +306,22 @@ def detail_lines(restart: Restart) -> Iterator[str]:
     for source, target in restart.renamed:
         yield f"  renames {show_name(source)} to {show_name(target)}"
     if restart.retention is not None:
-        yield f"  {_retention(restart.retention)}"
+        yield from (f"  {line}" for line in _retention(restart.retention, restart.log_start_offset))
 
 
-def _retention(retention: Retention) -> str:
-    segments = count_of(len(retention.segments), "segment")
+def _retention(retention: Retention, log_start_offset: int) -> Iterator[str]:
+    if retention.superseded:
+        segments = count_of(len(retention.superseded), "segment")
+        size = format_bytes(sum(size for _, size in retention.superseded))
+        text = "is" if len(retention.superseded) == 1 else "are"
+        text = f"deletes {segments} of {size} some minutes later, which {text} before the log start offset "
+        yield f"{text}{log_start_offset}, as usual: nothing of this is served now either"
+    if retention.expired:
+        yield _expiry(retention)
+
+
+def _expiry(retention: Retention) -> str:
+    segments, size = count_of(len(retention.expired), "segment"), format_bytes(retention.expired_size)
     deciding = retention.deciding
     values = " and ".join(
         f"{name}={retention.settings[name]}{_DEFAULT if name in retention.defaults else ''}" for name in deciding
@@ -318,13 +333,13 @@ def _retention(retention: Retention) -> str:
         if any(KEEP_INDEXES in each.message for each in retention.misread):
             remedy = f"its indexes are {KEEP_INDEXES}: set retention.ms of the topic to -1 before the start"
         return (
-            f"lost: retention deletes {segments} of {format_bytes(retention.size)} some minutes later, up to offset "
+            f"lost: retention deletes {segments} of {size} some minutes later, up to offset "
             f"{retention.log_start_offset}, whose records are not that old: after a clean stop a broker takes the last "
             f"entry of {names} for the age of the segment; {remedy}"
         )
     caution = ", or as server.properties says" if set(deciding) & set(retention.defaults) else ""
     return (
-        f"retention deletes {segments} of {format_bytes(retention.size)} some minutes later, up to offset "
+        f"retention deletes {segments} of {size} some minutes later, up to offset "
         f"{retention.log_start_offset}, by {values}{caution}; to keep them, set retention.ms of the topic to -1"
     )
 

@@ -13,12 +13,16 @@ import pytest
 from tests.examples import some_quick
 from tests.golden import Case, broker_data, broker_expected, cases
 
+import brokerless
 from brokerless.clusters.directory_state import load_directory_state
 from brokerless.clusters.start.job import StartAt, plan_restart
 from brokerless.clusters.start.results import LostRecords, Restart
+from brokerless.findings import remedy_of
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
+from brokerless.views.restart import detail_lines
 
+DEMO = Path(__file__).parents[3] / "demo" / "data"
 NOW = 1_795_300_000_000
 RECOVERED = json.loads((broker_expected("unclean") / "recovered.json").read_bytes())
 DAMAGED = [
@@ -103,3 +107,21 @@ def test_what_consumers_would_lose_is_what_is_intact_after_the_end(tmp_path: Pat
     assert restart.lost == LostRecords(
         len(behind), sum(line["count"] for line in behind), behind[0]["baseOffset"], behind[-1]["lastOffset"]
     )
+
+
+def test_a_log_that_ends_before_its_start_offset_loses_all_that_is_intact(tmp_path: Path) -> None:
+    disk = Path(shutil.copytree(DEMO, tmp_path / "disk"))
+    (whole,) = (each for each in brokerless.open(disk).restart().partitions if each.path.endswith("orders-0"))
+    (disk / "log-start-offset-checkpoint").write_text(f"0\n1\norders 0 {whole.log_end_offset + 1}\n")
+    (found,) = (each for each in brokerless.open(disk).restart().partitions if each.path.endswith("orders-0"))
+    assert found.beyond_end is not None
+    assert found.beyond_end.kind == "log-start-beyond-end"
+    records = sum(batch.num_rows for batch in brokerless.open(DEMO / "orders-0").records(["offset"]))
+    assert (found.lost.first_offset, found.lost.last_offset) == (0, whole.log_end_offset - 1)
+    assert found.lost.records >= records > 0
+    text = " ".join(line.strip() for line in detail_lines(found))
+    assert ".log: the log ends before its start offset" in text
+    assert f"remedy: {remedy_of(found.beyond_end)}" in text
+    (disk / "log-start-offset-checkpoint").write_text("0\n1\norders 0 0\n")
+    (mended,) = (each for each in brokerless.open(disk).restart().partitions if each.path.endswith("orders-0"))
+    assert (mended.log_start_offset, mended.log_end_offset, mended.lost) == (0, whole.log_end_offset, LostRecords())

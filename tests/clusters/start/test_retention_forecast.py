@@ -11,8 +11,10 @@ from tests.golden import broker_data
 
 from brokerless.clusters.start.job import StartAt, plan_restart
 from brokerless.clusters.start.retention_forecast import Retention, config_of
+from brokerless.log import names
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
+from brokerless.text import format_bytes
 
 # ruff: noqa: F811 - a fixture of another directory
 NAME = "segments-0"
@@ -101,3 +103,73 @@ def test_it_is_said_and_does_no_harm(run: Run, path: Path) -> None:
     assert row["retention"]["logStartOffset"] == 700
     assert len(row["retention"]["segments"]) == 4
     assert row["lostBytes"] == 0
+
+
+def disk(tmp_path: Path, log_start_offset: int) -> Path:
+    """A log directory with the four segments, and a line of their partition in its checkpoint of log starts."""
+    found = Path(shutil.copytree(broker_data("clean"), tmp_path / "disk", ignore=_all_but_the_partition))
+    note = f"segments 0 {log_start_offset}"
+    (found / names.LOG_START_OFFSET_CHECKPOINT).write_text(f"0\n1\n{note}\n")
+    return found
+
+
+def _all_but_the_partition(directory: str, found: list[str]) -> set[str]:
+    keep = (NAME, f"{names.CLUSTER_METADATA}-0")
+    return {each for each in found if (Path(directory) / each).is_dir() and each not in keep}
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "settings", "before", "expired", "starts_at"),
+    [
+        (NEVER, {"retention.ms": "-1"}, 2, 0, 400),
+        (NEVER, {"cleanup.policy": "compact"}, 2, 0, 400),
+        (0, {}, 2, 0, 400),
+        (NEVER, {}, 2, 2, 700),
+        (0, {"retention.ms": "-1", "retention.bytes": "0"}, 2, 2, 700),
+    ],
+    ids=str,
+)
+def test_segments_before_the_log_start_go_by_no_setting(
+    path: Path, now_ms: int, settings: dict[str, str], before: int, expired: int, starts_at: int
+) -> None:
+    """A broker says "due to log start offset breach" of these."""
+    (partition,) = resolve(Location(str(path))).partitions
+    lines = {names.LOG_START_OFFSET_CHECKPOINT: (0, 400)}
+    found = plan_restart(partition, lines, StartAt(now_ms=now_ms), clean=True, settings=settings).retention
+    assert found is not None
+    assert (len(found.superseded), len(found.expired), found.log_start_offset) == (before, expired, starts_at)
+    assert found.segments == (*found.superseded, *found.expired)
+    assert bool(found.deciding) == bool(expired)
+
+
+def test_they_are_said_apart_from_those_that_go_by_age(run: Run, tmp_path: Path) -> None:
+    path = disk(tmp_path, 400)
+    sizes = [each.stat().st_size for each in sorted((path / NAME).glob("*.log"))]
+    lines = [each.strip() for each in run("restart", path).lines]
+    said = f"deletes 2 segments of {format_bytes(sum(sizes[:2]))} some minutes later, which are before the log start "
+    assert f"{said}offset 400, as usual: nothing of this is served now either" in lines
+    (by_age,) = [each for each in lines if each.startswith("retention deletes")]
+    assert by_age.startswith(f"retention deletes 2 segments of {format_bytes(sum(sizes[2:]))} some minutes later")
+    (row,) = [each for each in run("restart", "--json", path).json if each["topic"] == "segments"]
+    assert len(row["retention"]["segments"]) == 4
+    assert row["retention"]["segmentsBeforeLogStart"] == 2
+    assert [each["kind"] for each in row["effects"]][-4:] == [*["before-log-start"] * 2, *["expired"] * 2]
+    (line,) = [each for each in run("audit", path).lines if each.startswith("retention")]
+    assert f"deletes 2 segments of {format_bytes(sum(sizes[2:]))} in 1 partition" in line
+
+
+@pytest.mark.parametrize("metadata", ["lost", "of another topic"])
+def test_nothing_is_foreseen_of_a_directory_that_becomes_stray(run: Run, tmp_path: Path, metadata: str) -> None:
+    """A broker deletes nothing of it for its age."""
+    path = disk(tmp_path, 0)
+    before, *_ = (each for each in run("restart", "--json", path).json if each["topic"] == "segments")
+    assert before["retention"] is not None
+    file = path / NAME / names.PARTITION_METADATA
+    if metadata == "lost":
+        file.unlink()
+    else:
+        file.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAfw\n")
+    after, *_ = (each for each in run("restart", "--json", path).json if each["topic"] == "segments")
+    assert after["stray"] is not None
+    assert after["retention"] is None
+    assert not any(each.startswith("retention") for each in run("audit", path).lines)

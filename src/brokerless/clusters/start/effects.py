@@ -20,7 +20,7 @@ EffectKind = Literal[
     "refused", "offline", "stray", "not-served", "begun-empty", "directory-deleted", "promoted", "emptied", "moving",
     "warned", "transaction-ended", "remote-deleted", "remote-expired", "remote-log-start-moved", "position-lost", "cut",
     "segment-deleted", "split", "index-rebuilt", "index-begun", "aborted-shown", "aborted-exposed", "end-hidden",
-    "file-removed", "file-renamed", "expired",
+    "file-removed", "file-renamed", "before-log-start", "expired",
 ]  # fmt: skip
 _OF_FUTURE: Mapping[Kind, EffectKind] = {
     Kind.FUTURE_PROMOTED: "promoted", Kind.FUTURE_EMPTIED: "emptied", Kind.FUTURE_DIRECTORY: "moving",
@@ -133,7 +133,9 @@ def partition_effects(restart: Restart) -> Iterator[Effect]:
         yield Effect("file-renamed", f"{restart.path}/{source}", at)
     if restart.retention is not None:
         misread = misread_finding(restart.retention)
-        for file, size in restart.retention.segments:
+        for file, size in restart.retention.superseded:
+            yield Effect("before-log-start", file, at, size=size)
+        for file, size in restart.retention.expired:
             yield Effect("expired", file, at, misread, size=size)
 
 
@@ -150,8 +152,8 @@ def misread_finding(retention: Retention) -> Finding | None:
     if not retention.misread:
         return None
     first = retention.misread[0]
-    text = f"{first.message}: retention deletes {len(retention.segments)} segments of {retention.size:,} bytes soon "
-    text += f"after the start, up to offset {retention.log_start_offset}, whose records are not that old"
+    text = f"{first.message}: retention deletes {len(retention.expired)} segments of {retention.expired_size:,} bytes "
+    text += f"soon after the start, up to offset {retention.log_start_offset}, whose records are not that old"
     return replace(first, message=text, offset=retention.log_start_offset)
 
 

@@ -156,6 +156,9 @@ def plan_restart(
     deleted = tuple((path, Path(path).stat().st_size) for path in map(files.log, plan.deleted))
     beyond_end = log_start_after_end(partition)
     cut_off = [*((each.file, each.kept) for each in cut), *((path, 0) for path, _ in deleted)]
+    stray = _without_id(partition) if directory is None else directory.stray.get(partition.path)
+    unserved = None if directory is None else directory.unserved.get(partition.path)
+    is_cleaned = stray is None and unserved is None
     return Restart(
         *at,
         split=tuple((files.log(each.base_offset), each.result.parts) for each in plan.recovered if each.result.parts),
@@ -173,12 +176,12 @@ def plan_restart(
         log_end_offset=found.offset,
         unclosed=tuple(map(str, (*found.findings, *found.of_index))),
         misled=(*shown_aborted(partition, plan.trusted, files.recovered()), *found.hidden),
-        lost=_lost([*cut_off, *unseen], found.offset, replaced),
-        stray=_without_id(partition) if directory is None else directory.stray.get(partition.path),
-        unserved=None if directory is None else directory.unserved.get(partition.path),
+        lost=_lost([*cut_off, *unseen], found.offset if beyond_end is None else 0, replaced),
+        stray=stray,
+        unserved=unserved,
         markers=0 if directory is None else _markers(directory, partition),
         epochs=plan.epochs,
-        retention=expiring(plan, partition.topic, settings, when.now_ms),
+        retention=expiring(plan, partition.topic, settings, when.now_ms) if is_cleaned else None,
     )
 
 

@@ -94,7 +94,8 @@ class Restart:
     epochs: Epochs = ()
     """The leader epochs of the log then, each with its first offset."""
     retention: Retention | None = None
-    """What retention deletes soon afterwards, which is no harm that the start does unless it is by a damaged index."""
+    """What retention deletes soon afterwards, which is no harm that the start does unless it is by a damaged index.
+    None of a directory that becomes stray or is not served: a broker deletes nothing of it for its age."""
 
     __repr__ = short_repr
     _repr_html_ = short_html

@@ -1,4 +1,5 @@
-"""Predicts the segments that retention deletes soon after a broker's start: by size, and by the age of their records.
+"""Predicts the segments that a broker deletes soon after its start: by size, by the age of their records, and those
+before the log start offset, of which nothing is served.
 
 A restored or salvaged log has old timestamps, and its topic's ``retention.ms`` counts from them. Nothing of this is
 lost by the start itself: a broker looks for such segments every ``log.retention.check.interval.ms`` (5 minutes), first
@@ -21,7 +22,7 @@ from brokerless.log.config import DEFAULTS, CleanupPolicy, LogConfig
 from brokerless.log.recovery.misleading_indexes import last_time_entry, misread_age
 from brokerless.log.recovery.plan import RecoveryPlan
 from brokerless.log.write.active_segment import SegmentState
-from brokerless.log.write.retention import ClosedSegment, expired
+from brokerless.log.write.retention import ClosedSegment, before_start, expired
 from brokerless.log.write.segment_state import describe_for_retention
 
 _TOPIC, _BROKER = 2, 4
@@ -47,6 +48,9 @@ class Retention:
     defaults: tuple[str, ...]
     misread: tuple[Finding, ...] = ()
     """Of time indexes whose last entry a broker takes for the age of the segment, although its records are younger."""
+    before_start: int = 0
+    """How many of ``segments`` are wholly before the log start offset: they go whatever the settings are, and nothing
+    of them is served."""
 
     @property
     def size(self) -> int:
@@ -54,9 +58,25 @@ class Retention:
         return sum(size for _, size in self.segments)
 
     @property
+    def superseded(self) -> tuple[tuple[str, int], ...]:
+        """Those of ``segments`` that are wholly before the log start offset."""
+        return self.segments[: self.before_start]
+
+    @property
+    def expired(self) -> tuple[tuple[str, int], ...]:
+        """Those of ``segments`` that go by the settings."""
+        return self.segments[self.before_start :]
+
+    @property
+    def expired_size(self) -> int:
+        """Bytes of logs that go by the settings."""
+        return sum(size for _, size in self.expired)
+
+    @property
     def deciding(self) -> tuple[str, ...]:
-        """The settings that let segments go."""
-        return tuple(name for name in ("retention.ms", "retention.bytes") if self.settings[name] != "-1")
+        """The settings that let segments go; none where only those before the log start offset do."""
+        names = ("retention.ms", "retention.bytes") if self.expired else ()
+        return tuple(name for name in names if self.settings[name] != "-1")
 
 
 def settings_by_topic(cluster: Cluster) -> dict[str, Settings]:
@@ -87,7 +107,8 @@ def expiring(plan: RecoveryPlan, topic: str | None, own: Settings | None, now_ms
         "retention.ms": str(config.retention_ms),
         "retention.bytes": str(config.retention_bytes),
     }
-    expiring_bases = {each.base_offset for each in segments[:count]} if config.retention_ms >= 0 else set[int]()
+    before = before_start(segments, plan.log_start_offset)
+    expiring_bases = {each.base_offset for each in segments[before:count]} if config.retention_ms >= 0 else set[int]()
     ages = (misread_age(plan.files, each) for each in plan.trusted if each in expiring_bases)
     return Retention(
         gone,
@@ -95,6 +116,7 @@ def expiring(plan: RecoveryPlan, topic: str | None, own: Settings | None, now_ms
         values,
         defaults=tuple(name for name in values if name not in found),
         misread=tuple(each.finding for each in ages if each is not None),
+        before_start=before,
     )
 
 

@@ -124,7 +124,9 @@ def _outcomes(
             unknown=len(partitions) - len(restarts) + (planned.unknown is not None),
             uncommitted=sum(each.is_unfinished and is_deleted(each) for each in directory.others),
             remote_deletions=planned.remote_deletions,
-            misread_bytes=sum(each.retention.size for each in restarts if each.retention and each.retention.misread),
+            misread_bytes=sum(
+                each.retention.expired_size for each in restarts if each.retention and each.retention.misread
+            ),
             **_expired([each.retention for each in restarts if each.retention and not each.retention.misread]),
             effects=(
                 *directory_effects(planned),
@@ -158,7 +160,8 @@ def describe_harms(outcome: StartOutcome) -> str:
 
 
 def describe_retention(outcome: StartOutcome) -> str:
-    """Return in one line what retention deletes after a start by the topics' settings; empty where that is nothing."""
+    """Return in one line what retention deletes after a start by the topics' settings; empty where that is nothing.
+    Segments before log start offsets, of which nothing is served, are none of it."""
     if not outcome.expired_segments or outcome.refused:
         return ""
     counts = f"{outcome.expired_segments:,} segment{'s' * (outcome.expired_segments != 1)}"
@@ -178,9 +181,9 @@ class _Expired(TypedDict):
 
 def _expired(found: Sequence[Retention]) -> _Expired:
     return {
-        "expired_bytes": sum(each.size for each in found),
-        "expired_segments": sum(len(each.segments) for each in found),
-        "expired_partitions": len(found),
+        "expired_bytes": sum(each.expired_size for each in found),
+        "expired_segments": sum(len(each.expired) for each in found),
+        "expired_partitions": sum(bool(each.expired) for each in found),
         "expired_settings": tuple(sorted({name for each in found for name in each.deciding})),
         "expired_by_default": any(set(each.deciding) & set(each.defaults) for each in found),
     }

@@ -163,3 +163,26 @@ def test_only_log_directories_are_disks(name: str) -> None:
 def test_no_disk_is_refused() -> None:
     with pytest.raises(UsageError, match="log directories"):
         brokerless.cluster([])
+
+
+@pytest.mark.parametrize("is_beside_shorter", [False, True])
+def test_a_replica_that_a_start_promotes_is_one_of_its_partition(tmp_path: Path, *, is_beside_shorter: bool) -> None:
+    """A group is at offset 500 of it, where it ends."""
+    path, other = tmp_path / "disk", tmp_path / "other"
+    shutil.copytree(DEMO, path)
+    future = (path / "orders-2").rename(path / f"orders-2.{'a' * 32}-future")
+    if is_beside_shorter:  # the one that was being moved takes its place
+        shutil.copytree(future, other / "orders-2")
+        shutil.copy(path / "meta.properties", other)
+        without_id(other)
+        for each in (other / "orders-2").glob("0*"):
+            if int(each.name[:20]) > 0:
+                each.unlink()
+    found = brokerless.cluster([path, other] if is_beside_shorter else [path])
+    assert not [each for each in found.findings if each.kind == "position-past-end"]
+    (row,) = [each for each in found.rows["partitions"] if (each["topic"], each["partition"]) == ("orders", 2)]
+    whole = brokerless.open(DEMO).partition("orders", 2)
+    assert (row["disks"], row["endOffset"]) == ([str(path)], whole.end_offset)
+    shutil.rmtree(future)
+    empty = brokerless.cluster([path]).findings
+    assert [each for each in empty if each.kind == "position-past-end"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -152,22 +152,44 @@ def describe_cluster(
         findings += compare_replicas(best, others)
     findings += _compare_identities(disks)
     findings += check_placements(disks, cluster if best is not None else None)
+    started = _with_promoted(disks, cluster if best is not None else None)
     if best is not None:
-        remote += _remote_deletions(disks, cluster, max_batch_bytes)
+        remote += _remote_deletions(started, cluster, max_batch_bytes)
     state = cluster_rows(cluster)
     rows: dict[str, list[Row]] = {
         "cluster": [_cluster_row(disks, best, cluster)],
         "disks": [_disk_row(each) for each in disks],
         "nodes": list(_node_rows(disks, best, cluster)),
-        "topics": list(_topic_rows(disks, cluster)),
-        "partitions": list(_partition_rows(disks, cluster)),
+        "topics": list(_topic_rows(started, cluster)),
+        "partitions": list(_partition_rows(started, cluster)),
         **{name: state[name] for name in ("configs", "acls", "users", "quotas", "features")},
         **state_rows(
-            _longest_replicas(disks, CONSUMER_OFFSETS), ("groups", "offsets"), lambda _: None, max_batch_bytes
+            _longest_replicas(started, CONSUMER_OFFSETS), ("groups", "offsets"), lambda _: None, max_batch_bytes
         ),
     }
-    findings += _lost_positions(disks, cluster, max_batch_bytes)
+    findings += _lost_positions(started, cluster, max_batch_bytes)
     return ClusterDescription(rows, tuple(disks), (*remote, *findings))
+
+
+def _with_promoted(disks: Sequence[Disk], cluster: Cluster | None) -> list[Disk]:
+    """Return the disks as a start leaves them: a replica that was being moved, and that the cluster's metadata has in
+    its new directory, takes its partition's name there, and the one that it replaces goes."""
+    if cluster is None or not any(each.state == "future" for disk in disks for each in disk.replicas):
+        return [*disks]
+    promoted = [each for each in place_replicas(disks, cluster) if each.verdict == Verdict.PROMOTED]
+    renamed = {each.replica.path for each in promoted}
+    gone = {each.other.path for each in promoted if each.other is not None}
+    return [
+        replace(
+            disk,
+            replicas=tuple(
+                replace(each, state="live") if each.path in renamed else each
+                for each in disk.replicas
+                if each.path not in gone
+            ),
+        )
+        for disk in disks
+    ]
 
 
 def _live(disks: Iterable[Disk]) -> Iterator[tuple[Disk, DiskReplica]]:

@@ -45,7 +45,9 @@ class Start:
         lines = self.broker.properties.read_text().splitlines()
         found.update("\n".join(line for line in lines if not line.startswith(OF_THIS_RUN)).encode())
         for directory in self.log_dirs:
-            for path in sorted(directory.rglob("*")):
+            paths = sorted(directory.rglob("*"))
+            found.update(b"" if paths else f"\0{directory.name}\0empty\0".encode())
+            for path in paths:
                 found.update(f"\0{directory.name}/{path.relative_to(directory)}\0{path.is_dir()}\0".encode())
                 if path.is_file():
                     found.update(f"{path.stat().st_size}\0".encode())

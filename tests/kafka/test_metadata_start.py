@@ -21,7 +21,7 @@ from brokerless.clusters.start.results import DirectoryRestart
 from brokerless.findings import remedy_of
 from brokerless.internals.metadata.records import Record, encode_record
 from brokerless.log import names
-from brokerless.log.directory import resolve
+from brokerless.log.directory import LogDirectory, resolve
 from brokerless.log.storage.location import Location
 from tests.internals.written import append_values
 from tests.kafka import recorded_starts
@@ -130,6 +130,16 @@ def make_properties_a_directory(_: Path, second: Path) -> None:
     (second / names.META_PROPERTIES).mkdir()
 
 
+def write_within(name: str, data: bytes) -> Change:
+    """Writes a file of a partition of the second directory."""
+    return lambda _, second: (min(second.glob("plain-*")) / name).write_bytes(data)
+
+
+def empty_second(_: Path, second: Path) -> None:
+    shutil.rmtree(second)
+    second.mkdir()
+
+
 def large_segment(first: Path, _: Path) -> None:
     os.truncate(next((first / "plain-1").glob("*.log")), 1 << 31)
     (first / names.CLEAN_SHUTDOWN).unlink()
@@ -199,6 +209,15 @@ CASES: dict[str, Change] = {
     "second-without-cluster-id": substitute("^cluster.id=.*\n", "", both=False),
     "second-of-version-2": substitute("^version=.*", "version=2", both=False),
     "second-with-directory": make_properties_a_directory,
+    "second-of-malformed-escapes": write(names.META_PROPERTIES, b"garbage=\\u12", at=1),
+    "second-emptied": empty_second,
+    **{f"second-with-garbage-for-{name}": write(name, b"garbage", at=1) for name in names.OFFSET_CHECKPOINTS},
+    "second-with-garbage-for-leader-epochs": write_within("leader-epoch-checkpoint", b"garbage"),
+    "second-with-garbage-for-partition-metadata": write_within("partition.metadata", b"garbage"),
+    "second-with-file-name": write_within("copy.log", b""),
+    "first-with-garbage-for-recovery-points": write(names.RECOVERY_POINT_CHECKPOINT, b"garbage"),
+    "first-with-garbage-for-leader-epochs": write("plain-1/leader-epoch-checkpoint", b"garbage"),
+    "first-with-garbage-for-partition-metadata": write("plain-1/partition.metadata", b"garbage"),
     "first-without-cluster-id": lambda first, second: substitute("^cluster.id=.*\n", "", both=False)(second, first),
     "second-taken-out": lambda _, second: shutil.rmtree(second),
     "empty-quorum-state": write(f"{KRAFT}/quorum-state", b""),
@@ -211,7 +230,10 @@ CASES: dict[str, Change] = {
     "topics-swapped": swap_topics,
     "id-of-other": give_id_of_other,
 }
-OFFLINE = "second-without-cluster-id", "second-of-version-2", "second-with-directory"
+OFFLINE = (
+    *("second-without-cluster-id", "second-of-version-2", "second-with-directory", "second-of-malformed-escapes"),
+    *(f"second-with-garbage-for-{name}" for name in (*names.OFFSET_CHECKPOINTS, "leader-epochs", "partition-metadata")),
+)
 """Directories that the broker leaves out, as it has another one."""
 NEWEST_ONLY = (
     *("first-snapshot-emptied", "first-snapshot-cut", "first-snapshot-of-junk"),
@@ -268,7 +290,7 @@ def prepare(base: Path, directory: Path, version: str, change: Change) -> tuple[
     paths = [path for path in paths if path.exists()]
     text = re.sub("log.dirs=.*", f"log.dirs={','.join(map(str, paths))}", broker.properties.read_text())
     broker.properties.write_text(text + "test.offsets.after.ms=100\n")
-    logs = [resolve(Location(str(path))) for path in paths]
+    logs = [_listed(path) for path in paths]
     planned = plan_directories(logs, version=version)
     refused = [str(finding) for each in planned for finding in each.refused]
     kinds: list[str] = []
@@ -276,10 +298,15 @@ def prepare(base: Path, directory: Path, version: str, change: Change) -> tuple[
         state = load_directory_state(log)
         for each in log.partitions:
             restart = plan_restart(each, state.of(each), clean=state.was_clean, directory=of_directory)
-            refused += [restart.refused] if restart.refused else []
+            refused += [restart.refused] if restart.refused and restart.ends is not False else []
             kinds += [restart.refused_by] if restart.refused_by else []
     before = {each.name for path in paths for each in path.iterdir()}
     return Start(broker, tuple(paths)), Started(planned, refused, "", before, set(), kinds)
+
+
+def _listed(path: Path) -> LogDirectory:
+    location = Location(str(path))
+    return resolve(location) if any(path.iterdir()) else LogDirectory(location, "log-directory", ())
 
 
 def cases_of(version: str) -> dict[str, Change]:
@@ -344,7 +371,7 @@ def test_one_wrong_topic_id_stops_other_partitions_too(started: dict[str, Starte
     assert "none" not in started["unchanged"].offsets.values()
 
 
-def test_a_directory_whose_meta_properties_cannot_be_read_is_offline(started: dict[str, Started]) -> None:
+def test_a_directory_of_which_a_file_cannot_be_read_is_offline(started: dict[str, Started]) -> None:
     for name in OFFLINE:
         first, second = started[name].directories
         assert (first.offline, first.refused, second.refused) == (None, (), ())

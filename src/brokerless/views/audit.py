@@ -89,14 +89,14 @@ def summary_lines(
 ) -> Iterator[str]:
     """Yield what matters first: how much was found, whether a broker starts, and which offsets are lost. ``is_whole``:
     all of the path was read, of whose start something can be said."""
-    is_refused = start is not None and bool(start.refused)
-    yield "ok" if groups.is_clean and not is_refused else groups.verdict()
+    is_changed = start is not None and bool(start.refused or start.starts_without)
+    yield "ok" if groups.is_clean and not is_changed else groups.verdict()
     records = sum(each.summary.records or 0 for each in audits)
     size = format_bytes(sum(each.summary.size for each in audits))
     yield from summary_line(
         "read", f"{count_of(len(audits), 'partition')} of {path}, {count_of(records, 'record')}, {size}"
     )
-    yield from summary_line("lost", _lost(audits, remote, is_ok=not groups.has_errors and not is_refused))
+    yield from summary_line("lost", _lost(audits, remote, is_ok=not groups.has_errors and not is_changed))
     if is_whole:
         yield from summary_line("start", _start(start, path, groups))
         if start is not None and (retention := describe_retention(start)):
@@ -138,15 +138,16 @@ def _start(start: StartOutcome | None, path: str, groups: FindingGroups) -> str:
     more = shlex.join(["brokerless", "restart", *options, path])
     if start.newest is not None:
         newest = f"{_refusal(start.newest, f'Kafka {versions()[-1]}')} ({more})"
-        return f"{_outcome(start, f'Kafka {start.version}')}; {newest}" if start.newest.refused else _outcome(start)
+        older = _outcome(start, path, f"Kafka {start.version}")
+        return f"{older}; {newest}" if start.newest.refused else _outcome(start, path)
     who = "a broker" if start.version is None else f"Kafka {start.version}"
     if start.refused:
         return f"{_refusal(start, who)} ({more})"
     if describe_harms(start):
-        return f"{_outcome(start, who)} ({more})"
+        return f"{_outcome(start, path, who)} ({more})"
     if has_start_errors(start):
         return f"{who} starts, with the errors that are listed below ({more})"
-    return _outcome(start, who)
+    return _outcome(start, path, who)
 
 
 def _refusal(start: StartOutcome, who: str = "a broker") -> str:
@@ -155,8 +156,13 @@ def _refusal(start: StartOutcome, who: str = "a broker") -> str:
     return f"{who} does not start: {start.refused} causes: {start.first_refusal}"
 
 
-def _outcome(start: StartOutcome, who: str = "a broker") -> str:
-    text = f"{who} ends, or goes on without this directory where it has another" if start.offline else f"{who} starts"
+def _outcome(start: StartOutcome, path: str, who: str = "a broker") -> str:
+    text = f"{who} starts"
+    if start.starts_without:
+        offline = ["this directory" if each == path else show_name(each) for each in start.starts_without]
+        text = f"{who} starts without {' and '.join(offline)}"
+    elif start.offline:
+        text = f"{who} ends, or goes on without this directory where it has another"
     if harms := describe_harms(start):
         return f"{text}: {harms}"
     return text if start.offline else f"{text}, and cuts nothing off"

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from brokerless.clusters.start.effects import directory_effects, partition_effects
-from brokerless.clusters.start.results import DirectoryRestart, Restart
+from brokerless.clusters.start.results import READ_IN_VAIN, DirectoryRestart, Restart
 from brokerless.clusters.start.retention_forecast import Retention
 from brokerless.clusters.start.transactions import Completion
 from brokerless.findings import Finding, Kind, remedy_of
@@ -183,7 +183,8 @@ def _stray(path: str, finding: Finding, root: str) -> tuple[str, str]:
 
 def _unserved(path: str, finding: Finding, root: str) -> tuple[str, str]:
     gets = "may get" if finding.kind == Kind.DIRECTORY_ID_MISMATCH else "get"
-    loaded = "is not loaded, and" if finding.kind == Kind.META_PROPERTIES_CORRUPT else "is loaded, but"
+    loaded = "is offline, and" if finding.kind in READ_IN_VAIN else "is loaded, but"
+    loaded = "is not loaded, and" if finding.kind == Kind.META_PROPERTIES_CORRUPT else loaded
     text = f"not served: {_name(path)} {loaded} clients {gets} nothing of it: {finding_line(finding, root)}"
     return text, _remedy(finding)
 
@@ -259,13 +260,13 @@ def detail_lines(restart: Restart) -> Iterator[str]:
     root = root_of([restart.path])
     yield f"\n{show_name(restart.path)}:"
     if restart.refused is not None:
-        then = "ends" if restart.is_fatal else "ends, or takes the log directory offline where it has another one"
-        yield f"  the broker cannot load it, and {then}: {show_name(restart.refused)}"
+        yield f"  the broker cannot load it, and {_then(restart)}: {show_name(restart.refused)}"
     if restart.refused_by is not None:
         yield f"  {_remedy(restart.refused_by)}"
     for line in () if restart.stray is None else _stray(restart.path, restart.stray, root):
         yield f"  {line}"
-    for line in () if restart.unserved is None else _unserved(restart.path, restart.unserved, root):
+    unserved = None if restart.refused is not None else restart.unserved
+    for line in () if unserved is None else _unserved(restart.path, unserved, root):
         yield f"  {line}"
     for file, bases in restart.split:
         text = f"splits {show_name(file)} into segments that begin at {', '.join(map(str, bases))}"
@@ -307,6 +308,13 @@ def detail_lines(restart: Restart) -> Iterator[str]:
         yield f"  renames {show_name(source)} to {show_name(target)}"
     if restart.retention is not None:
         yield from (f"  {line}" for line in _retention(restart.retention, restart.log_start_offset))
+
+
+def _then(restart: Restart) -> str:
+    if restart.is_fatal:
+        return "ends"
+    offline = "takes the log directory offline"
+    return offline if restart.ends is False else f"ends, or {offline} where it has another one"
 
 
 def _retention(retention: Retention, log_start_offset: int) -> Iterator[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
+
+import pytest
 
 from brokerless.clusters.directory_state import load_directory_state
 from brokerless.clusters.start.directories import plan_directories
@@ -66,3 +69,63 @@ def test_what_is_cut_without_a_record_in_it_is_a_warning_and_else_an_error(tmp_p
     with log.open("ab") as file:
         file.write(b"\0" * 61)
     assert ("cut", "recovery-cuts", "warning") in harmful(path)
+
+
+def two_disks(tmp_path: Path) -> tuple[Path, Path]:
+    """The log directories of one broker, of which the first has the cluster's metadata."""
+    first, second = disk(tmp_path), tmp_path / "disk2"
+    second.mkdir()
+    for name in ("orders-0", "users-0"):
+        shutil.move(first / name, second)
+    properties = (first / "meta.properties").read_text()
+    (second / "meta.properties").write_text(re.sub("directory.id=.*", f"directory.id={'B' * 22}", properties))
+    return first, second
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("meta.properties", "meta-properties-corrupt"),
+        ("cleaner-offset-checkpoint", "checkpoint-corrupt"),
+        ("replication-offset-checkpoint", "checkpoint-corrupt"),
+        ("orders-0/leader-epoch-checkpoint", "checkpoint-corrupt"),
+        ("orders-0/partition.metadata", "partition-metadata-corrupt"),
+    ],
+)
+def test_what_cannot_be_read_takes_a_directory_offline_unless_it_has_the_metadata(
+    name: str, kind: str, tmp_path: Path
+) -> None:
+    first, second = two_disks(tmp_path)
+    (second / name).write_bytes(b"garbage=\\u12")
+    listed = [resolve(Location(str(path))) for path in (first, second)]
+    planned, offline = plan_directories(listed)
+    assert (planned.offline, planned.refused, offline.refused) == (None, (), ())
+    assert offline.offline is not None
+    assert offline.offline.kind == kind
+    assert {Path(path).name for path in offline.unserved} == {"orders-0", "users-0"}
+    restarts = [plan_partition(each, load_directory_state(listed[1]), offline) for each in listed[1].partitions]
+    assert not any(each.is_fatal for each in restarts)
+    assert all(each.unserved is not None for each in restarts)
+
+    for each in ("orders-0", "users-0"):
+        shutil.move(second / each, first)
+    shutil.move(second, tmp_path / "other")
+    (tmp_path / "other" / "meta.properties").write_text(
+        re.sub("directory.id=.*", f"directory.id={'B' * 22}", (first / "meta.properties").read_text())
+    )
+    (first / name).write_bytes(b"garbage=\\u12")
+    listed = [resolve(Location(str(path))) for path in (first, tmp_path / "other")]
+    planned, _ = plan_directories(listed)
+    restarts = [plan_partition(each, load_directory_state(listed[0]), planned) for each in listed[0].partitions]
+    assert planned.offline is None
+    assert planned.refused or any(each.is_fatal for each in restarts)
+
+
+def test_a_file_name_ends_a_broker_in_each_directory(tmp_path: Path) -> None:
+    first, second = two_disks(tmp_path)
+    (second / "orders-0" / "copy.log").touch()
+    listed = [resolve(Location(str(path))) for path in (first, second)]
+    _, planned = plan_directories(listed)
+    restarts = [plan_partition(each, load_directory_state(listed[1]), planned) for each in listed[1].partitions]
+    assert planned.offline is None
+    assert [each.is_fatal for each in restarts] == [True, False]

@@ -99,6 +99,7 @@ def plan_directories(
             remote_expired=tuple(at for at in remote.expired if _is_in(at.partition.path, path)),
             version=kafka,
             offline=node.offline.get(path),
+            has_others=len(own) > 1,
             lost_positions=positions if each is own[0] else (),
         )
         for each, path in zip(own, node.properties, strict=True)
@@ -122,10 +123,17 @@ class _Node:
     """What keeps a broker from starting on the names and files of directories that it loads."""
     offline: Mapping[str, Finding]
     """Directories, by path, without which it starts."""
+    holder: str
+    """The directory whose loss ends the broker: that with the cluster's metadata."""
 
     @property
     def readable(self) -> list[MetaProperties]:
         return [each for each in self.properties.values() if each is not None and not each.findings]
+
+    def is_loaded(self, path: str) -> bool:
+        """Return whether a broker loads the partitions of a directory, be it that it goes offline then."""
+        properties = self.properties.get(path)
+        return path not in self.offline or properties is None or not properties.findings
 
 
 def _load_node(own: Sequence[LogDirectory], now_ms: int, version: str, max_batch_bytes: int | None) -> _Node:
@@ -134,15 +142,19 @@ def _load_node(own: Sequence[LogDirectory], now_ms: int, version: str, max_batch
     partitions = tuple(each for directory in own for each in directory.partitions if each.state == "live")
     metadata = next((each for each in partitions if each.topic == names.CLUSTER_METADATA), None)
     known = _known_state(metadata, StartAt(version, now_ms), broker.node_id, max_batch_bytes)
-    offline = directory_files.offline_directories(properties, metadata)
+    holder = next(iter(properties), "") if metadata is None else parent_of(metadata.path)  # the first one counts
+    offline = directory_files.offline_directories(own, properties, holder, max_batch_bytes)
     loaded: list[directory_files.LoadedDirectory] = []
     refused: list[Finding] = []
     for each in own:
         found, findings = directory_files.loaded_directories(each)
         loaded += found
-        if _path(each) not in offline:
+        path = _path(each)
+        of_node = properties[path]
+        is_offline = path in offline
+        if not is_offline or of_node is None or not of_node.findings:
             refused += findings
-            refused += directory_files.check_node_files(each, properties[_path(each)], max_batch_bytes)
+            refused += directory_files.check_node_files(each, of_node, max_batch_bytes, is_offline=is_offline)
     return _Node(
         tuple(own),
         properties,
@@ -153,6 +165,7 @@ def _load_node(own: Sequence[LogDirectory], now_ms: int, version: str, max_batch
         loaded=tuple(loaded),
         refused=tuple(refused),
         offline=offline,
+        holder=holder,
     )
 
 
@@ -179,7 +192,10 @@ def _place(node: _Node) -> _Placed:
     refused: list[Finding] = []
     for each in placements:
         path, finding = each.replica.path, each.finding
-        if (offline := node.offline.get(parent_of(path))) is not None:
+        if each.verdict == Verdict.TWICE:
+            if finding is not None and _is_twice(each, node):
+                refused.append(finding.in_scope("start"))
+        elif (offline := node.offline.get(parent_of(path))) is not None:
             if cluster is not None and node.readable and each.replica.state == "live":
                 unserved[path] = offline
         elif finding is not None:
@@ -188,11 +204,13 @@ def _place(node: _Node) -> _Placed:
                 stray[path] = finding
             elif each.verdict in UNSERVED and node.readable:
                 unserved[path] = finding
-            elif each.verdict == Verdict.BLOCKED or (each.other is not None and _is_twice(each, node)):
+            elif each.verdict == Verdict.BLOCKED:
                 refused.append(finding)
+    # Without a meta.properties no broker starts, and of a disk that is not mounted nothing is known.
+    is_unknown = any(each is None for each in node.properties.values())
     return _Placed(
         tuple(placements),
-        () if cluster is None else tuple(absent(placements, cluster, node.broker)),
+        () if cluster is None or is_unknown else tuple(absent(placements, cluster, node.broker)),
         stray,
         unserved,
         promoted=tuple(
@@ -207,8 +225,7 @@ def _place(node: _Node) -> _Placed:
 
 def _is_twice(each: Placement, node: _Node) -> bool:
     """Return whether a broker loads both replicas of a partition."""
-    other = "" if each.other is None else parent_of(each.other.path)
-    return each.verdict == Verdict.TWICE and other not in node.offline
+    return all(replica is None or node.is_loaded(parent_of(replica.path)) for replica in (each.replica, each.other))
 
 
 def _check(

@@ -17,7 +17,8 @@ from brokerless import arrow
 from brokerless.bounds import MAX_INT32
 from brokerless.clusters.directory_state import no_meta_properties
 from brokerless.clusters.placement import is_reserved
-from brokerless.clusters.start.partition_files import check_file_names
+from brokerless.clusters.start.partition_files import check_file_names, unloadable
+from brokerless.clusters.start.results import READ_IN_VAIN
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.records import decode_record
@@ -53,20 +54,40 @@ class LoadedDirectory:
 
 
 def check_node_files(
-    directory: LogDirectory, properties: MetaProperties | None, max_batch_bytes: int | None = None
+    directory: LogDirectory,
+    properties: MetaProperties | None,
+    max_batch_bytes: int | None = None,
+    *,
+    is_offline: bool = False,
 ) -> Iterator[Finding]:
-    """The files of a log directory: its identity and its checkpoints."""
+    """The files of a log directory: its identity and its checkpoints, which end no broker where that directory goes
+    offline (``is_offline``)."""
     if properties is None:
-        yield no_meta_properties(directory.path).in_scope("start")
+        missing = no_meta_properties(directory.path).in_scope("start")
+        yield replace(missing, message=_NOT_MOUNTED) if is_bare(directory) else missing
     else:
         yield from properties.findings
         if not properties.findings:
             yield from _check_properties(properties)
+    if not is_offline:
+        yield from _check_checkpoints(directory)
+    if names.BOOTSTRAP_CHECKPOINT in directory.files:
+        yield from _check_bootstrap(directory.files[names.BOOTSTRAP_CHECKPOINT], max_batch_bytes)
+
+
+_NOT_MOUNTED = "there is nothing here, as of a disk that is not mounted, and a broker starts on no directories without "
+_NOT_MOUNTED += "meta.properties: mount the disk, or take it out of log.dirs"
+
+
+def is_bare(directory: LogDirectory) -> bool:
+    """Return whether there is nothing in a log directory, or no directory at all."""
+    return not (directory.partitions or directory.others or directory.files or directory.foreign)
+
+
+def _check_checkpoints(directory: LogDirectory) -> Iterator[Finding]:
     for name in names.OFFSET_CHECKPOINTS:
         if name in directory.files:
             yield from load_offset_checkpoint(directory.files[name].location).findings
-    if names.BOOTSTRAP_CHECKPOINT in directory.files:
-        yield from _check_bootstrap(directory.files[names.BOOTSTRAP_CHECKPOINT], max_batch_bytes)
 
 
 def load_properties(directory: LogDirectory) -> MetaProperties | None:
@@ -82,20 +103,33 @@ def load_properties(directory: LogDirectory) -> MetaProperties | None:
 
 
 def offline_directories(
-    properties: Mapping[str, MetaProperties | None], metadata: PartitionPath | None
+    directories: Iterable[LogDirectory],
+    properties: Mapping[str, MetaProperties | None],
+    holder: str,
+    max_batch_bytes: int | None = None,
 ) -> dict[str, Finding]:
-    """Directories, by path, without which a broker starts: those whose ``meta.properties`` cannot be read, if another
-    one has the cluster's metadata (``MetaPropertiesEnsemble``, 3.9.1 and 4.4.0). ``metadata``: its partition, None
-    where no directory has one, and the first counts."""
-    holder = next(iter(properties), "") if metadata is None else metadata.path.rstrip("/").rpartition("/")[0]
+    """Directories, by path, without which a broker starts: those of which a file cannot be read, if another one, at
+    ``holder``, has the cluster's metadata. That is the ``meta.properties`` (``MetaPropertiesEnsemble``), a checkpoint
+    or a partition's file (``LogDirFailureChannel``); one that cannot be read at ``holder`` ends it (3.9.1, 4.4.0)."""
     if (own := properties.get(holder)) is None or own.findings:
         return {}
     found: dict[str, Finding] = {}
-    for path, each in properties.items():
-        if each is not None and each.findings:
-            text = f"the log directory is offline, and a broker starts without it: {each.findings[0].message}"
-            found[path] = replace(each.findings[0], message=text)
+    for directory in directories:
+        path = directory.path.rstrip("/")
+        each = properties[path]
+        cause = None if each is None or path == holder else next(_unreadable(directory, each, max_batch_bytes), None)
+        if cause is not None:
+            text = f"the log directory is offline, and a broker starts without it: {cause.message}"
+            found[path] = replace(cause, message=text).in_scope("start")
     return found
+
+
+def _unreadable(directory: LogDirectory, properties: MetaProperties, max_batch_bytes: int | None) -> Iterator[Finding]:
+    yield from properties.findings
+    yield from _check_checkpoints(directory)
+    for partition in (*directory.partitions, *directory.others):
+        if partition.state in ("live", "future") and partition.unreadable is None:
+            yield from (each for each in unloadable(partition, max_batch_bytes) if each.kind in READ_IN_VAIN)
 
 
 def _check_properties(properties: MetaProperties) -> Iterator[Finding]:

@@ -129,7 +129,7 @@ def plan_restart(
         return _deleted(partition, at)
     damage = next(unloadable(partition, max_batch_bytes), None)
     if damage is not None:
-        return Restart(*at, refused=str(damage), refused_by=damage.kind, refusal=damage)
+        return _unloaded(at, damage, directory)
     recorded = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT)
     checkpoints = PartitionOffsets(*(_offset(lines, each) for each in recorded))
     if partition.topic == names.CLUSTER_METADATA:  # KRaft takes its own log for not flushed, whatever is recorded
@@ -183,6 +183,13 @@ def plan_restart(
         epochs=plan.epochs,
         retention=expiring(plan, partition.topic, settings, when.now_ms) if is_cleaned else None,
     )
+
+
+def _unloaded(at: tuple[str | None, int | None, str], damage: Finding, directory: DirectoryRestart | None) -> Restart:
+    restart = Restart(*at, refused=str(damage), refused_by=damage.kind, refusal=damage)
+    if directory is None:
+        return restart
+    return replace(restart, ends=directory.ends_at(damage.kind), unserved=directory.unserved.get(at[2]))
 
 
 def _deleted(partition: PartitionPath, at: tuple[str | None, int | None, str]) -> Restart:

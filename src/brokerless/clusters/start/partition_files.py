@@ -36,8 +36,8 @@ _OFFSET = re.compile(r"[+-]?[0-9]+")
 
 
 def unloadable(partition: PartitionPath, max_batch_bytes: int | None = None) -> Iterator[Finding]:
-    """Yield why a broker would not load a partition's directory, whatever its segments hold; it then ends, or takes the
-    whole log directory offline where it has another one."""
+    """Yield why a broker would not load a partition's directory, whatever its segments hold; what it
+    does then is :meth:`DirectoryRestart.ends_at`."""
     yield from unloadable_by_listing(partition)
     checkpoint, metadata = partition.leader_epoch_checkpoint, partition.partition_metadata
     if checkpoint is not None and any(_errors(load_leader_epochs(checkpoint.location).findings)):

@@ -19,6 +19,9 @@ from brokerless.offset_spans import Span
 from brokerless.text import short_html, short_repr
 
 Place = tuple[str, int]
+READ_IN_VAIN = (Kind.CHECKPOINT_CORRUPT, Kind.PARTITION_METADATA_CORRUPT)
+"""Kinds of a partition's files for which Kafka throws IOException, so that the log directory goes offline; for others,
+such as the name of a file, a broker ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ class Restart:
     """The kind of that, by which findings.toml has what to do."""
     refusal: Finding | None = None
     """The finding, where it has a place of its own."""
+    ends: bool | None = None
+    """Whether a broker ends at that, or starts without the log directory; None where its other ones are not known."""
     split: tuple[tuple[str, tuple[int, ...]], ...] = ()
     recovered: tuple[tuple[int, str], ...] = ()
     cut: tuple[Truncation, ...] = ()
@@ -111,7 +116,7 @@ class Restart:
     def is_fatal(self) -> bool:
         """Whether a broker ends at it, with other log directories too: only for an IOException does one go offline
         (``LogManager.loadLogs``, 4.4.0), and Kafka throws CorruptRecordException for a damaged end."""
-        return self.refused_by in (Kind.LOG_REFUSED, Kind.LOG_END_DAMAGED)
+        return self.ends is True or self.refused_by in (Kind.LOG_REFUSED, Kind.LOG_END_DAMAGED)
 
     @property
     def lost_bytes(self) -> int:
@@ -165,11 +170,18 @@ class DirectoryRestart:
     """Of the Kafka that starts."""
     offline: Finding | None = None
     """Why a broker with other directories starts without this one."""
+    has_others: bool = False
+    """Whether other directories of the broker are known."""
     lost_positions: tuple[LostPosition, ...] = ()
     """Positions of groups past the end of a partition after the start; reported of the node's first directory."""
 
     __repr__ = short_repr
     _repr_html_ = short_html
+
+    def ends_at(self, kind: Kind) -> bool | None:
+        """Return whether a broker ends at a partition that it cannot load for a reason of this kind; None where that
+        depends on directories that are not known."""
+        return None if not self.has_others else self.offline is None or kind not in READ_IN_VAIN
 
     @property
     def places(self) -> Mapping[str, Place]:

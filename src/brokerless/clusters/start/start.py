@@ -60,6 +60,8 @@ class StartOutcome:
     """The Kafka that starts, where it was selected, or where the newest does not; None for the newest."""
     newest: StartOutcome | None = None
     """The outcome for the newest, where that does not start, and ``version`` is an older one that does."""
+    starts_without: tuple[str, ...] = ()
+    """Directories of the broker, this or others, that are offline while it goes on with the rest."""
 
 
 def foresee_start(
@@ -103,14 +105,17 @@ def _outcomes(
     own: Mapping[str, LogDirectory], version: str | None, reading: _Reading, done: Done
 ) -> dict[str, StartOutcome]:
     outcomes: dict[str, StartOutcome] = {}
-    for planned in plan_directories(list(own.values()), max_batch_bytes=reading.max_batch_bytes, version=version):
+    bound = reading.max_batch_bytes
+    directories = plan_directories(list(own.values()), max_batch_bytes=bound, version=version)
+    starts_without = tuple(each.path for each in directories if each.offline is not None)
+    for planned in directories:
         directory = own[planned.path]
         state = load_directory_state(directory)
         restarts: list[Restart] = []
         partitions = directory.partitions if reading.with_partitions else ()
         for partition in partitions:
             with suppress(UnreadableError):  # which is reported of the partition
-                restarts.append(plan_partition(partition, state, planned, reading.max_batch_bytes))
+                restarts.append(plan_partition(partition, state, planned, bound))
             done(partition.size)
         refusals = [*map(str, planned.refused), *(each.refused for each in restarts if each.is_fatal and each.refused)]
         outcomes[planned.path] = StartOutcome(
@@ -132,6 +137,7 @@ def _outcomes(
                 *directory_effects(planned),
                 *(effect for each in restarts for effect in partition_effects(each)),
             ),
+            starts_without=starts_without,
         )
     refused = [each for each in outcomes.values() if each.refused]
     if not refused:

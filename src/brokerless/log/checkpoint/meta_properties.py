@@ -29,6 +29,10 @@ class MetaProperties:
     findings: Findings = ()
 
 
+_MALFORMED_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
+"""At which ``java.util.Properties`` throws, so that it reads nothing of a file."""
+
+
 def load_meta_properties(location: Location) -> MetaProperties:
     """Reads a ``meta.properties``."""
     properties, findings = read_lines(location, _parse, {}, Kind.META_PROPERTIES_CORRUPT, "latin-1")
@@ -58,6 +62,9 @@ def parse_properties(lines: Iterable[str]) -> dict[str, str]:
 
 
 def _parse(lines: list[str]) -> dict[str, str]:
+    for line in (line.lstrip(" \t\f") for line in lines):
+        if line[:1] not in ("#", "!") and _MALFORMED_ESCAPE.search(line) is not None:
+            raise MalformedFileError("a malformed escape, with which Java reads nothing", r"\u and four digits", line)
     properties = parse_properties(lines)
     version = parse_integer(properties.get("version", "0"), f"version={properties.get('version')}")
     if version not in (0, 1):

@@ -71,7 +71,7 @@ class Judged:
         if not self.is_served or self.stops or self.outcome.start is None:
             return frozenset()
         gone = self.present - self.compacted - self.expected["read_uncommitted"].keys()
-        is_moved = self.state.name.startswith("log-start")
+        is_moved = self.state.name.startswith("log-start") and not self.state.name.startswith("log-start-past-end")
         return frozenset(each for each in gone if not (is_moved and each < self.outcome.start))
 
 

@@ -277,8 +277,7 @@ def detail_lines(restart: Restart) -> Iterator[str]:
         kept, size = format_number(each.kept), format_number(each.size)
         yield f"  cuts {_name(each.file)} from {size} bytes to {kept}: {show_name(each.reason)}"
     if restart.beyond_end is not None:
-        yield f"  lost: {finding_line(restart.beyond_end, root)}"
-        yield f"  {_remedy(restart.beyond_end)}"
+        yield from (f"  lost: {finding_line(restart.beyond_end, root)}", f"  {_remedy(restart.beyond_end)}")
     for file, size in restart.deleted:
         yield f"  deletes {_name(file)} of {format_number(size)} bytes, and its indexes"
     for text in restart.unclosed:

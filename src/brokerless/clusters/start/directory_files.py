@@ -75,8 +75,10 @@ def check_node_files(
         yield from _check_bootstrap(directory.files[names.BOOTSTRAP_CHECKPOINT], max_batch_bytes)
 
 
-_NOT_MOUNTED = "there is nothing here, as of a disk that is not mounted, and a broker starts on no directories without "
-_NOT_MOUNTED += "meta.properties: mount the disk, or take it out of log.dirs"
+_NOT_MOUNTED = (
+    "there is nothing here, as of a disk that is not mounted, and a broker starts on no directories without "
+    "meta.properties: mount the disk, or take it out of log.dirs"
+)
 
 
 def is_bare(directory: LogDirectory) -> bool:

@@ -127,8 +127,7 @@ def plan_restart(
     at = partition.topic, partition.partition, partition.path
     if partition.state == "delete":
         return _deleted(partition, at)
-    damage = next(unloadable(partition, max_batch_bytes), None)
-    if damage is not None:
+    if (damage := next(unloadable(partition, max_batch_bytes), None)) is not None:
         return _unloaded(at, damage, directory)
     recorded = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT)
     checkpoints = PartitionOffsets(*(_offset(lines, each) for each in recorded))
@@ -156,9 +155,7 @@ def plan_restart(
     deleted = tuple((path, Path(path).stat().st_size) for path in map(files.log, plan.deleted))
     beyond_end = log_start_after_end(partition)
     cut_off = [*((each.file, each.kept) for each in cut), *((path, 0) for path, _ in deleted)]
-    stray = _without_id(partition) if directory is None else directory.stray.get(partition.path)
-    unserved = None if directory is None else directory.unserved.get(partition.path)
-    is_cleaned = stray is None and unserved is None
+    stray, unserved = _unplaced(partition, directory)
     return Restart(
         *at,
         split=tuple((files.log(each.base_offset), each.result.parts) for each in plan.recovered if each.result.parts),
@@ -181,8 +178,15 @@ def plan_restart(
         unserved=unserved,
         markers=0 if directory is None else _markers(directory, partition),
         epochs=plan.epochs,
-        retention=expiring(plan, partition.topic, settings, when.now_ms) if is_cleaned else None,
+        retention=None if stray or unserved else expiring(plan, partition.topic, settings, when.now_ms),
     )
+
+
+def _unplaced(partition: PartitionPath, directory: DirectoryRestart | None) -> tuple[Finding | None, Finding | None]:
+    """Why a partition becomes stray, and why it is not served."""
+    if directory is None:
+        return _without_id(partition), None
+    return directory.stray.get(partition.path), directory.unserved.get(partition.path)
 
 
 def _unloaded(at: tuple[str | None, int | None, str], damage: Finding, directory: DirectoryRestart | None) -> Restart:

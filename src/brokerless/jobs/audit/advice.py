@@ -42,7 +42,7 @@ def _advice_in_case(finding: Finding) -> str | None:
     if KEEP_INDEXES in finding.message:
         return advice_of(Kind.ABORT_MARKER_MISSING)
     if finding.kind == Kind.INDEX_MISSING and "time index" in finding.message:
-        return "delete the offset index as well, and a broker rebuilds both"
+        return "where the time index is missing, delete the offset index as well, and a broker rebuilds both"
     if finding.kind == Kind.INDEX_MISSING and "offset index" in finding.message:
         return "nothing"
     if finding.kind == Kind.ZERO_TAIL and finding.severity == "info":

@@ -194,6 +194,16 @@ class Output:
             else:
                 yield log
 
+    def log_directories(self, options: Namespace) -> list[Log]:
+        """Opens each path; those of a broker's log directories at which nothing is are reported, and have no
+        partitions."""
+        from brokerless.api.log import Log
+        from brokerless.clusters.start.start import bare_directories
+
+        logs = list(self.open(options))
+        bare = bare_directories([each.directory for each in logs], options.paths)
+        return [*logs, *map(Log, bare)]
+
     def partitions(self, options: Namespace) -> list[Partition]:
         """The selected partitions of all paths."""
         return [each for log in self.open(options) for each in self.chosen(log, options)]

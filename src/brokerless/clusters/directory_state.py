@@ -5,7 +5,7 @@ Sources: ``LogManager`` (``loadLogs``, ``loadLog``), ``LogCleanerManager``, ``Re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,8 +151,11 @@ def _is_new(directory: LogDirectory) -> bool:
     return not kafka & directory.files.keys() and not any(each.segments for each in partitions)
 
 
-def check_directory(directory: LogDirectory, state: DirectoryState, is_running: bool) -> Iterator[Finding]:
-    """Yield what is to say of a log directory as a whole; nothing of another path."""
+def check_directory(
+    directory: LogDirectory, state: DirectoryState, is_running: bool, elsewhere: Collection[tuple[str, int]] = ()
+) -> Iterator[Finding]:
+    """Yield what is to say of a log directory as a whole; nothing of another path. ``elsewhere``: partitions that other
+    log directories of its broker have."""
     if directory.kind != "log-directory":
         return
     yield from state.findings
@@ -176,7 +179,7 @@ def check_directory(directory: LogDirectory, state: DirectoryState, is_running: 
         yield foreign_file(entry, text)
     there = {(each.topic, each.partition) for each in (*directory.partitions, *directory.others)}
     for place, offset in state.offsets.get(names.RECOVERY_POINT_CHECKPOINT, {}).items():
-        if place not in there:
+        if place not in there and place not in elsewhere:
             path = state.files[names.RECOVERY_POINT_CHECKPOINT].path
             found = f"flushed up to offset {offset}"
             yield partition_missing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tarfile
@@ -131,3 +132,31 @@ def test_a_directory_that_only_an_older_kafka_takes_is_one_of_its_own(
     of_demo = outcome(Path("demo/data"))
     assert of_demo is not None
     assert (of_demo.version, of_demo.newest) == (None, None)
+
+
+@pytest.mark.parametrize("content", ["nothing", "no directory", "no meta.properties"])
+def test_a_directory_without_meta_properties_refuses_the_start_of_all_that_are_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    """As where a disk is not mounted."""
+    shutil.copytree(broker_data("clean"), tmp_path / "disk")
+    other = tmp_path / "other"
+    if content != "no directory":
+        other.mkdir()
+    if content == "no meta.properties":
+        (tmp_path / "disk" / "txn-0").rename(other / "txn-0")
+    for command in ("audit", "restart"):
+        code = main([command, str(tmp_path / "disk"), str(other)])
+        said = capsys.readouterr()
+        text = " ".join(said.out.split())
+        assert code == (1 if content == "no meta.properties" else 2), said.err
+        assert f"{other}/meta.properties: " in text or "meta.properties: there is n" in text
+        assert "does not start" in text
+        assert "begun empty" not in text
+    capsys.readouterr()
+    main(["audit", "--json", str(tmp_path / "disk"), str(other)])
+    rows = [json.loads(each) for each in capsys.readouterr().out.splitlines()]
+    assert [(each["kind"], each["file"]) for each in rows if each["kind"].startswith("meta-properties")] == [
+        ("meta-properties-missing", f"{other}/meta.properties")
+    ]
+    assert not [each for each in rows if each["kind"] == "partition-missing" and "checkpoint" in each["file"]]

@@ -66,7 +66,7 @@ def run(options: Namespace) -> int:
 
     output = Output()
     is_found = False
-    logs = list(output.open(options))
+    logs = output.log_directories(options)
     if logs and options.price_per_gb is not None and not any(has_remote(each.directory) for each in logs):
         raise UsageError("--price-per-gb: this is the price of what is in a bucket, which --remote names")
     starts = _foresee_start(logs, options)

@@ -62,7 +62,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     output = Output()
     local = Namespace(**{**vars(options), "remote": None})  # the bucket is counted, and not read
-    if _show_directories(list(output.open(local)), options, output):
+    if _show_directories(output.log_directories(local), options, output):
         output.exit_code = max(output.exit_code, FINDINGS)
     return output.end()
 

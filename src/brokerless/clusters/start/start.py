@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypedDict
 
 from brokerless.clusters.directory_state import load_directory_state
@@ -13,7 +14,7 @@ from brokerless.clusters.start.directory_files import is_deleted
 from brokerless.clusters.start.effects import Effect, directory_effects, partition_effects
 from brokerless.clusters.start.job import plan_partition
 from brokerless.clusters.start.remote_deletions import RemoteDeletion, count_deleted
-from brokerless.clusters.start.results import Restart
+from brokerless.clusters.start.results import Place, Restart
 from brokerless.clusters.start.retention_forecast import Retention
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
@@ -21,7 +22,8 @@ from brokerless.log import names
 from brokerless.log.directory import LogDirectory
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.settings.definitions import find_version, versions
-from brokerless.log.storage.paths import is_remote
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.paths import is_remote, local
 from brokerless.text import count_of, format_bytes, show_name
 
 
@@ -62,6 +64,8 @@ class StartOutcome:
     """The outcome for the newest, where that does not start, and ``version`` is an older one that does."""
     starts_without: tuple[str, ...] = ()
     """Directories of the broker, this or others, that are offline while it goes on with the rest."""
+    elsewhere: frozenset[Place] = frozenset()
+    """Partitions that other directories of the broker have."""
 
 
 def foresee_start(
@@ -72,16 +76,16 @@ def foresee_start(
     with_partitions: bool = True,
     version: str | None = None,
 ) -> Mapping[str, StartOutcome]:
-    """Sum up the start of a broker that has these log directories, for each path of a local one with a
-    ``meta.properties``; all else is a copy of partitions, and has no entry. Where the newest Kafka refuses one, an
-    older one that does not is assumed: its broker wrote the directory. ``done`` is called with bytes read.
+    """Sum up the start of a broker that has these log directories, for each path of a local one, if one of them has a
+    ``meta.properties``; without any, they are copies of partitions, and have no entry. Where the newest Kafka refuses
+    one, an older one that does not is assumed: its broker wrote the directory. ``done`` is called with bytes read.
     ``with_partitions``: what it does within partitions as well. ``version``: of the Kafka that starts, and no other is
     assumed then. Raises :class:`UsageError` for one that is not known."""
     if version is not None:
         version = find_version(version)
-    own = {each.path: each for each in directories if is_started_on(each)}
-    if not own:
+    if not any(map(is_started_on, directories)):
         return {}
+    own = {each.path: each for each in directories if each.kind == "log-directory" and not is_remote(each.path)}
     reading = _Reading(max_batch_bytes, with_partitions)
     if version is not None:
         return {path: replace(each, version=version) for path, each in _outcomes(own, version, reading, done).items()}
@@ -138,6 +142,12 @@ def _outcomes(
                 *(effect for each in restarts for effect in partition_effects(each)),
             ),
             starts_without=starts_without,
+            elsewhere=frozenset(
+                (each.topic or "", each.partition or 0)
+                for other in own.values()
+                for each in other.partitions
+                if other.path != planned.path
+            ),
         )
     refused = [each for each in outcomes.values() if each.refused]
     if not refused:
@@ -213,6 +223,25 @@ def start_findings(outcome: StartOutcome) -> Iterator[Finding]:
 def has_start_errors(outcome: StartOutcome) -> bool:
     """Return whether a start has errors, be it that it takes nothing away."""
     return any(each.severity == "error" for each in start_findings(outcome))
+
+
+def bare_directories(directories: Sequence[LogDirectory], paths: Iterable[str]) -> list[LogDirectory]:
+    """Return those of ``paths``, given beside a broker's log directories, at which nothing is, as where a disk is not
+    mounted: a broker ends there. None without directories that a broker starts on."""
+    if not any(map(is_started_on, directories)):
+        return []
+    return [LogDirectory(Location(path), "log-directory", ()) for path in paths if _has_nothing(path)]
+
+
+def _has_nothing(path: str) -> bool:
+    if is_remote(path) or path == "-":
+        return False
+    try:
+        return not any(Path(local(path)).iterdir())
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
 
 
 def is_started_on(directory: LogDirectory) -> bool:

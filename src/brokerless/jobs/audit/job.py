@@ -228,7 +228,7 @@ def audit_directory(
     starting = check_start(directory, [each.path for each in audits], start)
     starting = [each for each in starting if _fact(each) not in of_partitions]
     of_start, placed = {_fact(each) for each in starting}, {each.file for each in starting}
-    others = [each for each in _of_directory(directory, state, audits) if _fact(each) not in of_start]
+    others = [each for each in _of_directory(directory, state, audits, start) if _fact(each) not in of_start]
     # Where the cluster's metadata is known, it says of which topic a directory is, and what becomes of one that moves.
     known = (Kind.TOPIC_ID_MISMATCH, Kind.FUTURE_DIRECTORY)
     others = [each for each in others if each.kind not in known or each.file not in placed]
@@ -244,9 +244,10 @@ def _fact(finding: Finding) -> tuple[str, str, int | None]:
 
 
 def _of_directory(
-    directory: LogDirectory, state: DirectoryState, audits: Sequence[PartitionAudit]
+    directory: LogDirectory, state: DirectoryState, audits: Sequence[PartitionAudit], start: StartOutcome | None
 ) -> Iterator[Finding]:
-    yield from check_directory(directory, state, running_broker(state) is not None)
+    elsewhere = () if start is None else start.elsewhere
+    yield from check_directory(directory, state, running_broker(state) is not None, elsewhere)
     if directory.kind == "log-directory" and not is_remote(directory.path) and not is_joined(directory.location):
         reported = {
             each.path for each in directory.partitions for one in each.findings if one.kind == Kind.REMOTE_OFFSETS

@@ -33,7 +33,7 @@ def check_start(
 def _of_start(directory: LogDirectory, audited: Collection[str], start: StartOutcome | None) -> Iterator[Finding]:
     if directory.kind != "log-directory" or is_remote(directory.path):
         return
-    if not is_started_on(directory):
+    if start is None and not is_started_on(directory):
         yield from _placements(directory)
         return
     if start is None:

@@ -68,8 +68,10 @@ def test_a_damaged_marker_is_reported_to_who_reads_committed(copy: Callable[[str
     marker = next(row for row in rows if row["isControl"])
     flip(Path(marker["file"]), marker["position"] + 70, 0xFF)
     _, found = read(directory, isolation="read_committed")
+    index = Path(marker["file"]).with_suffix(".txnindex")  # which alone knows of the transaction now
     assert [(each.kind, each.file, each.position) for each in found] == [
-        ("checksum-mismatch", marker["file"], marker["position"])
+        ("checksum-mismatch", marker["file"], marker["position"]),
+        ("abort-marker-missing", str(index), 0),
     ]
 
 

@@ -144,7 +144,7 @@ def test_a_partition_that_exists_is_refused(tmp_path: Path) -> None:
 def test_a_directory_without_a_name_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as that of a variable that is not set; it is not taken for a local path."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=r"has no name|names no bucket or directory"):
+    with pytest.raises(UsageError, match=r"a path is empty|names no bucket or directory"):
         output_directory(Location.of(name))
 
 

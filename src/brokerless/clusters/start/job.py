@@ -183,7 +183,7 @@ def plan_restart(
 
 
 def _unplaced(partition: PartitionPath, directory: DirectoryRestart | None) -> tuple[Finding | None, Finding | None]:
-    """Why a partition becomes stray, and why it is not served."""
+    """Return why a partition becomes stray, and why it is not served."""
     if directory is None:
         return _without_id(partition), None
     return directory.stray.get(partition.path), directory.unserved.get(partition.path)

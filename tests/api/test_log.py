@@ -434,6 +434,7 @@ ONLY_OF_A_LOG = {
     *((name, "topics") for name in ("compact", "records", "batches", "transactions")),
     *((name, "others") for name in ("compact", "convert", "erase", "salvage")),
     ("convert", "manifest"),
+    *((name, "log_dirs") for name in ("audit", "restart")),
     ("audit", "kafka"),
     ("audit", "price_per_gb"),
     ("restart", "remote"),

@@ -179,6 +179,8 @@ def sql(
 
 
 Paths = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
+LogDirs = Collection[str | os.PathLike[str]]
+"""The other log directories of a broker."""
 
 
 def list_paths(paths: Paths, if_none: str) -> list[str]:
@@ -238,6 +240,7 @@ def audit(
     spark: Spark,
     price_per_gb: float | None = None,
     kafka: str | None = None,
+    log_dirs: LogDirs = (),
 ) -> LogAudit:
     from brokerless.clusters.directory_state import load_directory_state
     from brokerless.clusters.start.start import foresee_start
@@ -245,8 +248,9 @@ def audit(
     from brokerless.jobs.audit.remote import audit_remote, has_remote, local_part, without_reported
 
     foreseen = None
-    if kafka is not None:
-        foreseen = foresee_start([local_part(directory)], max_batch_bytes, version=kafka).get(directory.path)
+    if kafka is not None or log_dirs:
+        own = _with_others(local_part(directory), log_dirs)
+        foreseen = foresee_start(own, max_batch_bytes, version=kafka).get(directory.path)
     if price_per_gb is not None and not 0 < price_per_gb < math.inf:
         raise UsageError(f"price_per_gb: {price_per_gb!r} is no number above 0")
     if price_per_gb is not None and not has_remote(directory):
@@ -269,15 +273,26 @@ def restart(
     kafka: str | None,
     max_batch_bytes: int | None,
     remote: Paths | None = None,
+    log_dirs: LogDirs = (),
 ) -> LogRestart:
     from brokerless.clusters.directory_state import load_directory_state
     from brokerless.clusters.start.directories import plan_directories
     from brokerless.clusters.start.job import plan_partition
 
     state = load_directory_state(directory)
-    start = next(iter(plan_directories([directory], None, max_batch_bytes, version=kafka, bucket=remote)), None)
+    own = _with_others(directory, log_dirs)
+    start = next(iter(plan_directories(own, None, max_batch_bytes, version=kafka, bucket=remote)), None)
     restarts = (plan_partition(each, state, start, max_batch_bytes) for each in directory.partitions)
     return LogRestart(tuple(restarts), start)
+
+
+def _with_others(directory: LogDirectory, log_dirs: LogDirs) -> list[LogDirectory]:
+    """Return a log directory, and the other ones of its broker: those at which nothing is, too, at which it ends."""
+    from brokerless.clusters.start.start import bare_directories
+
+    paths = list_paths(log_dirs, "") if log_dirs else []
+    bare = {each.path: each for each in bare_directories([directory], paths)}
+    return [directory, *(bare.get(each) or resolve(Location(each)) for each in paths)]
 
 
 def salvage(
@@ -349,7 +364,7 @@ def trim(
     retention: bool,
     before: Time | None,
     topics: Collection[str] | None,
-    log_dirs: Collection[str | os.PathLike[str]],
+    log_dirs: LogDirs,
     apply: bool,
 ) -> Trim:
     from brokerless.jobs.trim.candidates import Limits

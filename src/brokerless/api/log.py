@@ -272,6 +272,7 @@ class Log(LogTables):
         self,
         kafka: str | None = None,
         *,
+        log_dirs: Collection[str | os.PathLike[str]] = (),
         price_per_gb: float | None = None,
         max_batch_bytes: int | None = None,
         spark: Spark = "none",
@@ -284,6 +285,8 @@ class Log(LogTables):
         ----------
         kafka : {"4.4", "4.3", "4.2", "4.1", "4.0", "3.9"}, optional
             The version whose start is foreseen; by default the newest of these that starts.
+        log_dirs : collection of paths, optional
+            The other log directories of the same broker, which starts with all of them.
         price_per_gb : float, optional
             What 1,000,000,000 bytes in the bucket cost a month; of a bucket, or a log that was opened with ``remote``.
         max_batch_bytes : int, optional
@@ -313,12 +316,15 @@ class Log(LogTables):
         >>> [each.severity for each in audit.findings if each.severity == "error"]
         []
         """
-        return jobs.audit(self._source, max_batch_bytes, spark, price_per_gb=price_per_gb, kafka=kafka)
+        return jobs.audit(
+            self._source, max_batch_bytes, spark, price_per_gb=price_per_gb, kafka=kafka, log_dirs=log_dirs
+        )
 
     def restart(
         self,
         kafka: str | None = None,
         *,
+        log_dirs: Collection[str | os.PathLike[str]] = (),
         remote: Paths | None = None,
         max_batch_bytes: int | None = None,
     ) -> LogRestart:
@@ -331,6 +337,8 @@ class Log(LogTables):
         ----------
         kafka : {"4.4", "4.3", "4.2", "4.1", "4.0", "3.9"}, optional
             The version that starts (4.4).
+        log_dirs : collection of paths, optional
+            The other log directories of the same broker, which starts with all of them.
         remote : path or URL, or several, optional
             The bucket of tiered topics, whose objects that would be deleted are counted.
         max_batch_bytes : int, optional
@@ -353,7 +361,7 @@ class Log(LogTables):
         >>> sum(each.lost_bytes for each in restart.partitions)
         0
         """
-        return jobs.restart(self._source, kafka, max_batch_bytes, remote)
+        return jobs.restart(self._source, kafka, max_batch_bytes, remote, log_dirs)
 
     def salvage(
         self,

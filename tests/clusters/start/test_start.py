@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -160,3 +161,24 @@ def test_a_directory_without_meta_properties_refuses_the_start_of_all_that_are_g
         ("meta-properties-missing", f"{other}/meta.properties")
     ]
     assert not [each for each in rows if each["kind"] == "partition-missing" and "checkpoint" in each["file"]]
+    log = brokerless.open(tmp_path / "disk")
+    restart = log.restart(log_dirs=[other]).directory
+    assert restart is not None
+    assert not restart.created
+    audited = [each for each in log.audit(log_dirs=[other]).findings if each.kind == "partition-missing"]
+    assert not [each for each in audited if "checkpoint" in each.file]
+
+
+def test_other_log_directories_are_given_in_python(tmp_path: Path) -> None:
+    shutil.copytree(broker_data("clean"), tmp_path / "disk")
+    (tmp_path / "other").mkdir()
+    properties = (tmp_path / "disk" / "meta.properties").read_text()
+    own = re.sub("directory.id=.*", f"directory.id={'B' * 22}", properties)
+    (tmp_path / "other" / "meta.properties").write_text(own)
+    (tmp_path / "disk" / "txn-0").rename(tmp_path / "other" / "txn-0")
+    log = brokerless.open(tmp_path / "disk")
+    alone, both = log.restart().directory, log.restart(log_dirs=[tmp_path / "other"]).directory
+    assert alone is not None
+    assert both is not None
+    assert ("txn", 0) in alone.created
+    assert ("txn", 0) not in both.created

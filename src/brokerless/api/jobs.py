@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from brokerless.api.topic_names import hint
 from brokerless.clock import Time, milliseconds
@@ -185,9 +185,14 @@ LogDirs = Collection[str | os.PathLike[str]]
 
 def list_paths(paths: Paths, if_none: str) -> list[str]:
     """Return one path or several as a list of texts. ``if_none``: the text of the :class:`UsageError` where none is."""
-    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    several: Any = paths  # or whatever somebody passed
+    is_one = isinstance(paths, str | os.PathLike) or not hasattr(several, "__iter__")
+    listed: list[Any] = [paths] if is_one else list(several)
     if not listed:
         raise UsageError(if_none)
+    wrong = next((each for each in listed if not isinstance(each, str | os.PathLike)), None)
+    if wrong is not None:
+        raise UsageError(f"{wrong!r} is no path; give texts or paths")
     return [named(os.fspath(each)) for each in listed]
 
 

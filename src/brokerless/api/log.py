@@ -361,7 +361,7 @@ class Log(LogTables):
         >>> sum(each.lost_bytes for each in restart.partitions)
         0
         """
-        return jobs.restart(self._source, kafka, max_batch_bytes, remote, log_dirs)
+        return jobs.restart(self._source, kafka, max_batch_bytes, remote=remote, log_dirs=log_dirs)
 
     def salvage(
         self,

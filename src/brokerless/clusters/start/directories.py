@@ -297,6 +297,6 @@ def check_topics_applied(unserved: Mapping[str, Finding]) -> Iterator[Finding]:
     That are others in each state; of 15 partitions, 7 to 13 were seen (3.9.1, 4.4.0)."""
     for path, finding in unserved.items():
         if finding.kind == Kind.TOPIC_ID_MISMATCH:
-            text = f"a broker gives up to apply the topics at {path}, so that clients get nothing of many other "
-            text += "partitions either, Kafka's own among them"
+            text = f"a broker gives up to apply the topics at {path}, so that clients may get nothing of "
+            text += "many other partitions either, Kafka's own among them"
             yield Kind.TOPICS_NOT_APPLIED.at(finding.file, text, severity="error")

@@ -171,11 +171,15 @@ def load_topics(
             replicas.setdefault((each.topic, each.partition), []).append(each)
     everything = [each for found in replicas.values() for each in found]
     metadata = [each for each in everything if each.topic == names.CLUSTER_METADATA]
-    earlier = _of_earlier_topics(directories, everything, metadata, report)
-    everything = [each for each in everything if each.path not in earlier]
-    replicas = {
-        at: kept for at, found in replicas.items() if (kept := [each for each in found if each.path not in earlier])
-    }
+    ids: Mapping[str, tuple[str, str]] | None = None
+    try:
+        ids = _topic_ids(everything)
+    except UsageError:  # two topics of one name
+        earlier = _of_earlier_topics(directories, everything, metadata, report)
+        everything = [each for each in everything if each.path not in earlier]
+        replicas = {
+            at: kept for at, found in replicas.items() if (kept := [each for each in found if each.path not in earlier])
+        }
     chosen: dict[str, dict[int, ServedPartition]] = {}
     offsets: list[PartitionPath] = []
     counts: dict[str, int] = {}
@@ -190,11 +194,10 @@ def load_topics(
             chosen.setdefault(topic, {})[number] = ServedPartition(best[0], report, skips_damage, spares=best[1])
     if not chosen:
         raise UnreadableError(", ".join(each.path for each in directories), "there is no partition to serve")
-    ids = {
-        topic: topic_id for topic, (topic_id, _) in _topic_ids(counts, everything).items()
-    }  # the metadata log may have others
+    if ids is None:
+        ids = _topic_ids(each for each in everything if each.topic in counts)
     topics = {
-        name: ServedTopic(name, ids.get(name) or made_topic_id(name), chosen.get(name, {}), count)
+        name: ServedTopic(name, ids[name][0] if name in ids else made_topic_id(name), chosen.get(name, {}), count)
         for name, count in counts.items()
     }
     cluster_id, node_id = _identity(directories)
@@ -218,15 +221,15 @@ def _of_earlier_topics(
     report: Report,
 ) -> set[str]:
     """The paths of directories whose topic has the name of another one that the cluster's metadata has in its place,
-    which are reported. Nothing but their IDs is read where all directories of a name are of one topic."""
+    which are reported; none without metadata."""
+    if not metadata:
+        return set()
     ids: dict[str, set[str]] = {}
-    for each in everything if metadata else ():
+    for each in everything:
         topic_id = topic_id_of(each.partition_metadata)
         if topic_id is not None:
             ids.setdefault(each.topic or "", set()).add(topic_id)
     repeated = {topic for topic, known in ids.items() if len(known) > 1}
-    if not repeated:
-        return set()
     from brokerless.clusters.placement import BrokerNode, Verdict  # they import kernels
     from brokerless.clusters.start.metadata_log import place_by
 
@@ -240,8 +243,8 @@ def _of_earlier_topics(
     return earlier
 
 
-def _topic_ids(chosen: Collection[str], everything: Iterable[PartitionPath]) -> dict[str, tuple[str, str]]:
-    return topic_ids_of((each for each in everything if each.topic in chosen and each.partition_metadata), _TWO_TOPICS)
+def _topic_ids(partitions: Iterable[PartitionPath]) -> Mapping[str, tuple[str, str]]:
+    return topic_ids_of((each for each in partitions if each.partition_metadata), _TWO_TOPICS)
 
 
 @dataclass(frozen=True, slots=True)

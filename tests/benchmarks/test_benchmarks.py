@@ -140,17 +140,25 @@ def test_processor_time_says_how_near_to_their_rate_ours_can_come() -> None:
     assert "bestRatio" not in measure.measure(workload(ours, theirs, cores=2), 1).line()
 
 
+MEASURES = """
+import subprocess, sys
+from benchmarks import measure
+
+before = measure.cpu_of_all()
+with subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    process.stdout.readline()
+    print(measure.cpu_of_all() - before)
+    process.stdin.write(b"\\n")
+print(measure.cpu_of_all() - before)
+"""
+
+
 def test_processor_time_is_that_of_all_that_a_process_started() -> None:
+    """Of a process of its own: this one has those that other tests started, and Spark's end when they are idle."""
     busy = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
     starts = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {busy!r}], check=True)"
-    before = measure.cpu_of_all()
-    with subprocess.Popen([sys.executable, "-c", starts], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdout.readline()
-        while_it_runs = measure.cpu_of_all() - before
-        process.stdin.write(b"\n")
-    ended = measure.cpu_of_all() - before
+    printed = subprocess.run([sys.executable, "-c", MEASURES, starts], capture_output=True, check=True).stdout
+    while_it_runs, ended = map(float, printed.split())
     assert ended > 0.25  # of which the system tells hundredths
     if sys.platform == "linux":
         assert while_it_runs > 0.25

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
@@ -194,6 +194,24 @@ class KafkaBroker:
                 return {number: (start, ends[number]) for number, start in starts.items()}
             time.sleep(0.1)
         raise RuntimeError(f"the broker does not lead {wanted}")
+
+    def committed(self, group: str, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """What a group has committed, as soon as its coordinator has loaded it: until then librdkafka gives up with
+        ``NOT_COORDINATOR`` where Java's client asks again."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
+        wanted, give_up = [TopicPartition(*each) for each in places], time.monotonic() + READY_WITHIN
+        try:
+            while True:
+                try:
+                    return {
+                        (each.topic, each.partition): each.offset for each in consumer.committed(wanted, timeout=30)
+                    }
+                except KafkaException:
+                    if time.monotonic() > give_up:
+                        raise
+                time.sleep(0.3)
+        finally:
+            consumer.close()
 
     def logs(self, topic: str, partition: int = 0) -> list[Path]:
         """The segments' ``.log`` files of a partition, oldest first."""

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.kafka.broker import KafkaBroker
-from tests.kafka.cluster import Cluster
+from tests.kafka.cluster import Cluster, wait_for
 from tests.kafka.jars import NEWEST
 from tests.kafka.live import some_records
 from tests.kafka.producers import Consumed, Isolation, consume, produce_confluent
@@ -34,7 +34,9 @@ AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-PATIENT = {"broker.session.timeout.ms": "9000", "broker.heartbeat.interval.ms": "1000"}
+PATIENT = {
+    "broker.session.timeout.ms": "9000", "broker.heartbeat.interval.ms": "1000", "metadata.max.idle.interval.ms": "500",
+}  # fmt: skip
 """Nobody is killed before the end: no broker is to be taken for dead where six processes share a busy machine."""
 
 View = tuple[str, int, Isolation]
@@ -85,6 +87,7 @@ def described(
         if more is not None:
             more(cluster)
         ask(cluster.alive, found)
+        wait_for_the_metadata(cluster.alive)
         cluster.kill_all()
         found.disks = cluster.disks(directory / "disks")
         found.controllers = [
@@ -92,6 +95,16 @@ def described(
             for number, each in cluster.controllers.items()
         ]
     return found
+
+
+def wait_for_the_metadata(broker: KafkaBroker) -> None:
+    """Until the metadata ends with a batch that says nothing: what half of it is lost of has all that was asked for."""
+
+    def size() -> int:
+        return sum(each.stat().st_size for each in broker.logs("__cluster_metadata"))
+
+    before = size()
+    wait_for(lambda: size() > before, broker.tail)
 
 
 def set_up(cluster: Cluster) -> None:
@@ -139,10 +152,7 @@ def ask(broker: KafkaBroker, found: Known) -> None:
     found.acls = {(each.name, each.principal) for each in admin.describe_acls(anything).result(30)}
     for user, each in admin.describe_user_scram_credentials().result(30).items():
         found.users[user] = [(str(one.mechanism), one.iterations) for one in each.scram_credential_infos]
-    group = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": GROUP})
-    for each in group.committed([TopicPartition(*place) for place in COMMITTED], timeout=60):
-        found.committed[each.topic, each.partition] = each.offset
-    group.close()
+    found.committed = broker.committed(GROUP, COMMITTED)
     for topic, number in found.replicas:
         for isolation in get_args(Isolation) if not topic.startswith("__") else ():
             found.records[topic, number, isolation] = consume(broker, topic, number, isolation)

@@ -59,10 +59,8 @@ def check_restored(broker: KafkaBroker, directory: Path) -> None:
         for number in COMMITTED:
             assert consume(cluster.alive, TOPIC, number) == everything[number]
             assert consume(cluster.alive, TOPIC, number, "read_committed") == committed[number]
-        consumer = Consumer({"bootstrap.servers": cluster.alive.bootstrap, "group.id": "of orders"})
-        found = consumer.committed([TopicPartition(TOPIC, number) for number in COMMITTED], timeout=30)
-        consumer.close()
-        assert {each.partition: each.offset for each in found} == COMMITTED
+        found = cluster.alive.committed("of orders", [(TOPIC, number) for number in COMMITTED])
+        assert {number: offset for (_, number), offset in found.items()} == COMMITTED
         of_all = sorted((number, each.offset) for number, records in committed.items() for each in records)
         for protocol in protocols:  # each record once, before or after
             rest = java_group(cluster.alive, protocol, len(of_all) - len(first[protocol]))

@@ -80,13 +80,6 @@ def commit(broker: KafkaBroker, group: str) -> None:
     consumer.close()
 
 
-def committed(broker: KafkaBroker, group: str) -> dict[tuple[str, int], int]:
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
-    found = consumer.committed([TopicPartition(*at) for at in COMMITTED], timeout=30)
-    consumer.close()
-    return {(each.topic, each.partition): each.offset for each in found}
-
-
 def restore(run: Run, restoring: Restoring, tmp_path: Path, *more: object) -> Result:  # noqa: F811
     arguments = ["--bootstrap-servers", restoring.broker.bootstrap, "--offset-map", tmp_path / "map"]
     return run("restore", restoring.source.path, *arguments, *more)
@@ -99,7 +92,7 @@ def test_after_kills_the_target_is_the_source_record_by_record(restoring: Restor
     assert differences(broker, source, tmp_path / "map") == []
     assert sum(row["sentEarlier"] for row in rows if row["table"] == "partitions") > 0
     expected = {at: sum(each.offset < offset for each in source.records[at]) for at, offset in COMMITTED.items()}
-    assert committed(broker, "readers") == expected
+    assert broker.committed("readers", COMMITTED) == expected
     delete_topics_now(broker, *TOPICS)
 
 
@@ -139,7 +132,7 @@ def test_offsets_that_were_committed_to_serve_go_along(run: Run, restoring: Rest
     assert result.exit_code in (0, 1), result.err
     expected = sum(each.offset < 7 for each in restoring.source.records["clicks", 0])
     for group in ("went-on", "new"):
-        assert committed(restoring.broker, group)["clicks", 0] == expected
+        assert restoring.broker.committed(group, COMMITTED)["clicks", 0] == expected
     delete_topics_now(restoring.broker, "clicks")
     alone = restore(run, restoring, tmp_path, "--offsets", path)
     assert (alone.exit_code, alone.err) == (2, "brokerless: --offsets needs --groups\n")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_INVALID
 from confluent_kafka.admin import ConfigResource
 
 import brokerless
@@ -221,19 +221,4 @@ def test_a_position_that_recovery_cuts_off_is_none_for_a_broker(kafka_jars: Path
     assert not restart.lost_positions
     with broker:
         broker.wait_for_leaders("orders", 3)
-        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "shipping", "log_level": 0})
-        (found,) = committed(consumer, TopicPartition("orders", 2))
-        consumer.close()
-    assert found.offset == OFFSET_INVALID
-
-
-def committed(consumer: Consumer, partition: TopicPartition) -> list[TopicPartition]:
-    """What a group has committed, as soon as its coordinator has loaded it."""
-    until = time.monotonic() + 60
-    while True:
-        try:
-            return consumer.committed([partition], timeout=30)
-        except KafkaException:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.3)
+        assert broker.committed("shipping", [("orders", 2)]) == {("orders", 2): OFFSET_INVALID}

@@ -91,9 +91,7 @@ def test_a_broker_begins_where_the_plan_said(broker: KafkaBroker) -> None:
     kept = before.slice(plain.log_start_offset)
     assert [each.offset for each in found] == kept["offset"].to_pylist()
     assert [each.value for each in found] == kept["value"].to_pylist()
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": GROUP, "log_level": 3})
-    assert consumer.committed([TopicPartition(PLAIN, 0)], timeout=30)[0].offset == COMMITTED
-    consumer.close()
+    assert broker.committed(GROUP, [(PLAIN, 0)]) == {(PLAIN, 0): COMMITTED}
     assert produce_confluent(broker, PLAIN, records(240, 1)) == [240]
     broker.stop()
     output = broker.output.read_text()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import pickle
 import re
 import shlex
 import sys
 import tomllib
-import warnings
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +19,6 @@ from brokerless.errors import (
     install_command,
     missing_libraries,
     raise_errors,
-    renamed,
 )
 from brokerless.findings import Finding
 
@@ -79,49 +75,3 @@ def test_no_text_installs_a_project_of_this_name_from_an_index() -> None:
     texts = [*root.joinpath("src").rglob("*.py"), *root.joinpath("docs").glob("*.md"), root / "README.md"]
     found = re.compile(r"""(pip|pipx|uv tool) install ['"]?brokerless""")
     assert [path.name for path in texts if found.search(path.read_text())] == []
-
-
-@renamed(old="new")
-def function(path: str, *, new: int | None = None) -> tuple[str, int | None]:
-    """Its text."""
-    return path, new
-
-
-def test_an_earlier_name_is_taken_with_a_warning_that_names_the_new_one() -> None:
-    with pytest.warns(DeprecationWarning, match="old= is called new= now") as found:
-        assert function("a", **{"old": 3}) == ("a", 3)  # type: ignore[arg-type]
-    assert found[0].filename == __file__
-
-
-def test_the_new_name_gives_no_warning() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert function("a", new=3) == ("a", 3)
-
-
-def test_both_names_are_refused() -> None:
-    both: dict[str, Any] = {"old": 1, "new": 2}
-    with pytest.raises(brokerless.UsageError, match="new and old are one option; give new alone"):
-        function("a", **both)
-
-
-def test_help_and_signature_are_those_of_the_function() -> None:
-    assert (function.__name__, function.__doc__) == ("function", "Its text.")
-    assert list(inspect.signature(function).parameters) == ["path", "new"]
-
-
-@pytest.mark.parametrize(
-    ("called", "old", "new"),
-    [
-        (brokerless.prove, "key", "public_key"),
-        (brokerless.prove, "output", "erased"),
-        (brokerless.rebuild, "source", "state"),
-        (brokerless.restore, "map", "offset_map"),
-        (brokerless.pipeline, "form", "as_"),
-        (brokerless.next_offsets, "decoding", "decode"),
-    ],
-)
-def test_public_functions_take_the_names_that_they_had(called: Any, old: str, new: str) -> None:
-    with pytest.raises(brokerless.UsageError, match=f"{new} and {old} are one option"):
-        called("nowhere", **{old: "x", new: "x"})
-    assert old not in inspect.signature(called).parameters

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-import warnings
-from collections.abc import Callable
-from functools import wraps
 from os import PathLike, fspath
-from typing import ParamSpec, TypeVar
 
 from brokerless.findings import Finding, Kind, Severity
 from brokerless.text import name_options
@@ -155,26 +151,3 @@ def raise_errors(finding: Finding) -> None:
 
 class JobError(BrokerlessError):
     """Tasks that Spark gave up: its workers cannot run them, or were lost too often."""
-
-
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
-
-
-def renamed(**earlier: str) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Decorate a function of which some parameters had another name: each earlier name, and what it is called now."""
-
-    def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-        @wraps(function)
-        def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            for old in earlier.keys() & kwargs.keys():
-                new = earlier[old]
-                if new in kwargs:
-                    raise UsageError(f"{new} and {old} are one option; give {new} alone")
-                warnings.warn(f"{old}= is called {new}= now", DeprecationWarning, stacklevel=2)
-                kwargs[new] = kwargs.pop(old)
-            return function(*args, **kwargs)
-
-        return call
-
-    return decorate

@@ -14,7 +14,6 @@ from tests.cli.test_stdin import piped
 from brokerless import ordered_threads
 from brokerless.cli.commands import COMMANDS
 from brokerless.cli.parser import Parser, load_command
-from brokerless.cli.suggestions import old_names
 
 DEMO = "demo/data"
 LOG = f"{DEMO}/orders-0/00000000000000000000.log"
@@ -51,54 +50,6 @@ def test_an_option_has_one_kind_of_value_in_all_commands() -> None:
             )
     several = {option: values for option, values in found.items() if len(values) > 1}
     assert several == {"--offset": {"N", "N[:M]"}, "--kafka": {"VERSION", None}, "-f": {"FILE", "TEMPLATE"}}
-
-
-@pytest.mark.parametrize(("name", "old"), [(name, old) for name in COMMANDS for old in old_names(name)])
-def test_an_old_name_is_in_no_help_and_never_suggested(run: Run, name: str, old: str) -> None:
-    options = run(name, "--help").out.decode().partition("\noptions:")[2].partition("\nexamples:")[0]
-    new = old_names(name)[old]
-    assert new in options
-    assert f" {old} " not in options
-    assert f" {old}," not in options
-    assert f"did you mean {old}?" not in run(name, f"{old}x").err
-
-
-@pytest.mark.parametrize(
-    ("command", "old", "new"),
-    [
-        (["sql", "FROM segments", DEMO], ["--rows", "2"], ["--limit", "2"]),
-        (["sql", "FROM segments", DEMO], ["--rows", "2"], ["-n", "2"]),
-    ],
-)
-def test_an_old_name_does_what_the_new_one_does(run: Run, command: list[str], old: list[str], new: list[str]) -> None:
-    before, now = run(*command, *old), run(*command, *new)
-    assert before.exit_code == now.exit_code == 0
-    assert before.out == now.out != run(*command).out
-
-
-def test_old_names_of_sql_and_rebuild_and_prove_are_answered(run: Run, tmp_path: Path) -> None:
-    for option in ("--format", "--output-format"):
-        path = tmp_path / f"{option}.data"
-        assert run("sql", "FROM segments", DEMO, "-o", path, option, "csv").exit_code == 0
-        assert path.read_text().startswith("topic,")
-    state = tmp_path / "state.jsonl"
-    state.write_bytes(run("rebuild", DEMO, "--to", tmp_path / "to", "--json").out)
-    outputs = [run("rebuild", DEMO, "--to", tmp_path / "to", option, state).out for option in ("--from", "--state")]
-    assert outputs[0] == outputs[1] != b""
-    assert run("erase", DEMO, "-t", "users", "--key", "u-0048", "--to", tmp_path / "erased").exit_code == 0
-    manifest = tmp_path / "erased.erasure.json"
-    (tmp_path / "erased").rename(tmp_path / "moved")
-    for option in ("--output", "--erased"):
-        assert run("prove", manifest, option, tmp_path / "moved").exit_code == 0
-    for option in ("--key", "--public-key"):
-        result = run("prove", manifest, option, tmp_path / "nowhere")
-        assert (result.exit_code, "nowhere" in result.err) == (2, True)
-
-
-def test_the_old_name_of_the_offset_map_is_answered(run: Run, tmp_path: Path) -> None:
-    for option in ("--map", "--offset-map"):
-        result = run("restore", DEMO, "-t", "users", "--to", tmp_path, option, tmp_path)
-        assert (result.exit_code, "--offset-map, --groups" in result.err) == (2, True)
 
 
 class TestEraseByKey:

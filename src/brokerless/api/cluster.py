@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from brokerless.api.jobs import Paths, list_paths
 from brokerless.api.topic_names import is_chosen, select_topics
 from brokerless.clusters.listing import open_directory
-from brokerless.errors import UsageError, renamed
+from brokerless.errors import UsageError
 from brokerless.findings import Finding
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
@@ -61,7 +61,6 @@ def cluster(paths: Paths, *, max_batch_bytes: int | None = None) -> ClusterDescr
     return describe_cluster(_directories(paths), max_batch_bytes=max_batch_bytes)
 
 
-@renamed(source="state")
 @checked
 def rebuild(
     paths: Paths,

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from brokerless.errors import renamed
 from brokerless.findings import Finding
 from brokerless.tables.arguments import checked
 from brokerless.tables.partition_reader import OnDamage
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from brokerless.jobs.run.types import Spark
 
 
-@renamed(form="as_", decoding="decode")
 @checked
 def pipeline(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
@@ -71,7 +69,6 @@ def pipeline(
     return run_pipeline(_settings(path, to, settings, options), report, spark=spark)
 
 
-@renamed(form="as_", decoding="decode")
 @checked
 def next_offsets(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from brokerless.api.jobs import bound
-from brokerless.errors import UsageError, renamed
+from brokerless.errors import UsageError
 from brokerless.jobs.erase.key_set import given_keys
 from brokerless.jobs.erase.selection import Selection
 from brokerless.jobs.prove.job import Proof, Proving
@@ -18,7 +18,6 @@ from brokerless.tables.arguments import checked
 from brokerless.tables.record_filter import given_header
 
 
-@renamed(output="erased", key="public_key")
 @checked
 def prove(
     path: str | os.PathLike[str],

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brokerless.clock import Time, milliseconds
-from brokerless.errors import UsageError, raise_errors, renamed
+from brokerless.errors import UsageError, raise_errors
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import resolve
 from brokerless.log.read_progress import Done, ignore
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from brokerless.jobs.restore.results import Restore
 
 
-@renamed(map="offset_map")
 @checked
 def restore(
     paths: Iterable[str | os.PathLike[str]] | str | os.PathLike[str],

@@ -23,7 +23,7 @@ from brokerless.cli.pager import no_pager, paged
 from brokerless.cli.parser import load_command, parse
 from brokerless.cli.progress import shown
 from brokerless.cli.selection import paths_below
-from brokerless.cli.suggestions import did_you_mean, new_spelling
+from brokerless.cli.suggestions import did_you_mean
 from brokerless.errors import BrokerlessError
 from brokerless.ordered_threads import limit_processors
 from brokerless.text import named_for_commands
@@ -163,10 +163,6 @@ def _run(arguments: list[str], is_own_process: bool) -> int:
         return CLEAN
     if name not in COMMANDS:
         complain(f"brokerless: {_unknown(name)}")
-        return UNUSABLE
-    renamed = new_spelling(name, arguments[1:])
-    if renamed is not None:
-        complain(f"brokerless {name}: this is spelled differently now; use: {renamed}")
         return UNUSABLE
     command = load_command(name)
     try:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, Protocol, cast
 from brokerless.cli.help_pages import print_help
 from brokerless.cli.options import add_paths
 from brokerless.cli.output import UNUSABLE, complain
-from brokerless.cli.suggestions import did_you_mean, meant, old_names
+from brokerless.cli.suggestions import did_you_mean, meant
 from brokerless.errors import UsageError
 from brokerless.log.storage.paths import named
 
@@ -71,10 +71,9 @@ class Parser(ArgumentParser):
     def __init__(self, prog: str, **_: Any) -> None:
         super().__init__(prog=prog, formatter_class=_Formatter, allow_abbrev=False)
         self.color = False  # from Python 3.14 on, argparse would colour the help
-        self._old_names: dict[str, str] = {}
 
     def add_command(self, command: Command) -> None:
-        """Description, options and examples of a command, and the earlier names of its options, which no help has."""
+        """Description, options and examples of a command."""
         self.description = command.DESCRIPTION
         self.epilog = f"examples:\n{command.EXAMPLES}"
         getattr(command, "add_paths", add_paths)(self)
@@ -86,9 +85,6 @@ class Parser(ArgumentParser):
             )
         self.add_argument("--no-pager", action="store_true", help="no pager for what is longer than the terminal")
         command.add_options(self)
-        self._old_names = old_names(self.prog.rpartition(" ")[2])
-        for old, new in self._old_names.items():
-            self._option_string_actions[old] = self._option_string_actions[new]
         self._positionals.title = "arguments"
         needed = [f"{each.option_strings[0]} {each.metavar}" for each in self._get_optional_actions() if each.required]
         paths = [f"{each.metavar}{'...' * (each.nargs == '+')}" for each in self._get_positional_actions()]
@@ -119,9 +115,7 @@ class Parser(ArgumentParser):
                 continue
             if not name.startswith("--") and name[:2] in self._option_string_actions:  # -n5, -qp1
                 continue
-            known = [
-                each for each in self._option_string_actions if each.startswith("--") and each not in self._old_names
-            ]
+            known = [each for each in self._option_string_actions if each.startswith("--")]
             if name == "--version":
                 self.error("it has the version of brokerless; write: brokerless --version")
             hint = "" if len(name) == 2 else did_you_mean(f"--{name.lstrip('-')}", known)

@@ -40,17 +40,9 @@ def dump(schema: pa.Schema) -> str:
 
 
 def with_times(schema: pa.Schema, text: str | None) -> pa.Schema:
-    """The columns of a table with times of day where its property names them. A table without the property, which an
-    earlier version made, stays unchanged."""
+    """The columns of a table with times of day where its property names them."""
     paths = _parse(text)
     return pa.schema([field.with_type(_with_times(field.type, field.name, paths)) for field in schema])
-
-
-def with_assumed_times(schema: pa.Schema, found: pa.Schema) -> pa.Schema:
-    """The columns of a table without the property: whole numbers are times of day where the records of this run have
-    times of day, as their columns may be no others."""
-    own = {field.name: field.type for field in found}
-    return pa.schema([field.with_type(_assumed(field.type, own.get(field.name, field.type))) for field in schema])
 
 
 def _parse(text: str | None) -> set[str]:
@@ -85,15 +77,3 @@ def _with_times(type_: Any, path: str, paths: Collection[str]) -> pa.DataType:
         key = _with_times(type_.key_type, path + _KEY, paths)
         return pa.map_(key, _with_times(type_.item_type, path + _ITEM, paths))
     return TIME_OF_DAY if t.is_int64(type_) and path in paths else type_
-
-
-def _assumed(type_: Any, found: Any) -> pa.DataType:
-    t = pa.types
-    if t.is_struct(type_) and t.is_struct(found):
-        own = {field.name: field.type for field in found}
-        return pa.struct([each.with_type(_assumed(each.type, own.get(each.name, each.type))) for each in type_])
-    if t.is_list(type_) and t.is_list(found):
-        return pa.list_(_assumed(type_.value_type, found.value_type))
-    if t.is_map(type_) and t.is_map(found):
-        return pa.map_(_assumed(type_.key_type, found.key_type), _assumed(type_.item_type, found.item_type))
-    return TIME_OF_DAY if t.is_int64(type_) and t.is_time(found) else type_

@@ -31,14 +31,10 @@ class AnotherExportError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What a table says was exported, and its columns, with times of day as such. ``has_times``: it says which columns
-    are times of day. ``is_outdated``: it lacks what ``renew`` of its store gives it, without which readers find less
-    than there is."""
+    """What a table says was exported, and its columns, with times of day as such."""
 
     state: ExportState
     schema: pa.Schema
-    has_times: bool
-    is_outdated: bool = False
 
 
 def check_topic(where: str, topic: str, found: str | None) -> None:

@@ -78,15 +78,8 @@ def test_options_of_python_are_called_as_those_of_export(logs: Path, tmp_path: P
     run = brokerless.pipeline(
         logs, tmp_path / "new", report=False, as_="delta", decode="string", topic="t", verify=False
     )
-    with pytest.warns(DeprecationWarning, match=r"form= is called as_= now"):
-        old = brokerless.pipeline(logs, tmp_path / "old", report=False, form="delta", decoding=brokerless.Decoding(
-            value_format="string"), topic=["t"], verify=False)  # fmt: skip
-    assert [each.records for each in run.exported] == [each.records for each in old.exported] == [40]
-    first, second = (DeltaTable(str(tmp_path / each / "t")).schema() for each in ("new", "old"))
-    assert first == second
-    assert "valueError" in [each.name for each in first.fields]
-    with pytest.raises(brokerless.UsageError, match="as_ and form are one option"):
-        brokerless.pipeline(logs, tmp_path / "to", as_="delta", form="delta")
+    assert [each.records for each in run.exported] == [40]
+    assert "valueError" in [each.name for each in DeltaTable(str(tmp_path / "new" / "t")).schema().fields]
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from tests.jobs.tables import FORMATS, READERS, Rows, avro, delta, exported, ice
 
 from brokerless.findings import Finding
 from brokerless.table_formats.catalog import TableFormat
-from brokerless.table_formats.times_of_day import TIMES, with_times
+from brokerless.table_formats.times_of_day import with_times
 from brokerless.typed.topic_type import Decoding
 
 pytestmark = pytest.mark.xdist_group("exported")
@@ -65,17 +65,6 @@ class Runs:
                 assert (row["value"]["f"], row["valueRaw"], row["valueError"]) == (value, None, None)
 
 
-def without_property(to: Path, form: TableFormat) -> None:
-    """As an earlier version made the table."""
-    if form == "iceberg":
-        with iceberg(to, "t").transaction() as transaction:
-            transaction.remove_properties(TIMES)
-        return
-    path = to / "t" / "_delta_log" / f"{1:020d}.json"  # deltalake removes no property
-    assert TIMES in path.read_text()
-    path.write_text(path.read_text().replace(TIMES, "other"))
-
-
 @each_format
 def test_a_column_of_times_takes_times_alone(form: TableFormat, tmp_path: Path) -> None:
     runs = Runs(tmp_path, form)
@@ -110,17 +99,6 @@ def test_a_column_that_comes_later_is_what_its_first_values_are(form: TableForma
     assert runs.add(record(MILLIS), {"a": 2, "g": NOON_MS}) == []
     assert len(runs.add(record("long"), {"a": 3, "g": 4})) == 1
     runs.check({"a": 1, "g": None}, {"a": 2, "g": NOON_US}, ...)
-
-
-@each_format
-def test_tables_of_an_earlier_version(form: TableFormat, tmp_path: Path) -> None:
-    """Which do not say what their columns are: the first run that has times takes them for times."""
-    runs = Runs(tmp_path, form)
-    assert runs.add(MILLIS, NOON_MS) == []
-    without_property(tmp_path / "to", form)
-    assert runs.add(MILLIS, NOON_MS + 1) == []
-    assert len(runs.add("int", 5)) == 1
-    runs.check(NOON_US, NOON_US + 1000, ...)
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[1]", '["value.g", "key", "value"]', '{"value.f": 1}', "[" * 5000])

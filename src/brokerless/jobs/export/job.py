@@ -51,8 +51,7 @@ def export(
     for finding in plan.findings:
         report(finding)
     left_over = _left_over(plan)
-    is_outdated = plan.tables is not None and bool(plan.tables.outdated)
-    if not (plan.tasks or left_over or is_outdated):
+    if not (plan.tasks or left_over):
         return
     start = partial(job.run, run, spark=spark, done=done, say=say, name="brokerless export", processes=processes)
     target = DirectoryTarget(plan) if plan.tables is None else TableTarget(plan.tables)
@@ -64,7 +63,6 @@ def export(
             with plan.refusals.refusing(topic):
                 file_tree.remove_unfinished(export_state.topic_directory(plan.directory, topic))
         if plan.tables is not None:
-            plan.tables.renew()
             plan = replace(plan, tasks=tuple(plan.tables.prepared(plan.tasks)))
         manifests = target.begin(plan)
         plan = replace(plan, tasks=tuple(task for task in plan.tasks if task.topic in manifests))

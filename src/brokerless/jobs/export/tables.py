@@ -20,7 +20,6 @@ from brokerless.table_formats.export_state import ExportState, RefusedTopicError
 from brokerless.table_formats.parquet_files import SCHEMA
 from brokerless.table_formats.rows import table_schema
 from brokerless.table_formats.store import Tables
-from brokerless.table_formats.times_of_day import with_assumed_times
 from brokerless.table_formats.types import AnotherExportError, TableState
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.tables.read_options import ReadOptions
@@ -69,18 +68,6 @@ class PlannedTables:
                 elsewhere = "export to another directory or namespace"
                 yield files_missing(self.store.describe(topic), text, elsewhere, is_table=True)
 
-    @property
-    def outdated(self) -> list[str]:
-        """The topics whose tables an earlier version made, and which :meth:`renew` is for."""
-        found = [topic for topic, state in self.states.items() if state is not None and state.is_outdated]
-        return [topic for topic in found if topic not in self.refusals.topics]
-
-    def renew(self) -> None:
-        """Gives tables of earlier versions what readers need."""
-        for topic in self.outdated:
-            with self.refusals.refusing(topic):
-                self.store.renew(topic)
-
     def plan(
         self,
         tasks: Sequence[ExportTask],
@@ -126,8 +113,7 @@ class PlannedTables:
             records = topic_type.schema(SCHEMA)
         schema = table_schema(records, form)
         if known is not None:
-            now = known.schema if known.has_times else with_assumed_times(known.schema, records)
-            schema = _evolved(now, schema, records, form)
+            schema = _evolved(known.schema, schema, records, form)
         if topic_type is not None:
             wide = tuple(_too_wide(topic_type, self.store.describe(topic)))
             own[-1] = replace(own[-1], findings=(*own[-1].findings, *wide))

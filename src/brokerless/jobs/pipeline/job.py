@@ -169,7 +169,6 @@ class _Run:
         stamp = datetime.fromtimestamp(started_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S")
         self._result = PipelineRun(f"{stamp}.{started_ms % 1000:03d}Z-{uuid4().hex[:8]}", started_ms)
         self._ledger = Ledger(settings.root)
-        self._outdated: set[str] = set()
         self._firsts: dict[str, PartitionPath] = {}
         """Of each topic the partition that findings of the whole topic are listed with."""
 
@@ -185,7 +184,6 @@ class _Run:
             self._firsts = {each.topic or "": each for each in reversed(partitions)}
             checks = plan_checks(partitions, self._ledger, settings) if settings.verify else []
             exported = self._exported(copies)
-            outdated = self._outdated
             copies_left = {name: own for name, own in copies.items() if own[0].topic not in result.refused}
             wave = self._wave(copies_left, exported, {})
         with self._started(spark, [*checks, *wave.values()]) as place:
@@ -213,7 +211,6 @@ class _Run:
                 is_due = self._ledger.is_changed or result.interrupted or is_table_changed
                 if is_due or (result.is_new and not tables.has_findings(settings)):
                     tables.save_findings(settings, self._ledger)
-            tables.renew(settings, outdated - {each.topic for each in result.exported}, self._say)
             if result.is_new or not is_following:
                 tables.maintain(settings, {each.topic for each in result.exported}, self._say)
             listed = [segment.log.path for each in partitions for segment in each.segments]
@@ -248,7 +245,6 @@ class _Run:
         topics = {each.topic or "" for own in copies.values() for each in own}
         loaded = tables.load_states(self._settings, topics)
         self._result.refused |= loaded.refused
-        self._outdated = loaded.outdated
         found: dict[str, Exported] = {}
         for name, own in copies.items():
             state = loaded.states.get(own[0].topic or "")

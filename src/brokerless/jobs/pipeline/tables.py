@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from brokerless.bounds import MAX_INT64
-from brokerless.errors import BrokerlessError, UsageError
+from brokerless.errors import UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.export.job import Export
 from brokerless.jobs.export.plan import check_options
@@ -30,7 +30,7 @@ from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import table_name
 from brokerless.table_formats.export_state import ExportState, RefusedTopicError
 from brokerless.table_formats.store import Tables, open_store
-from brokerless.table_formats.types import TableState, reason_of_library
+from brokerless.table_formats.types import reason_of_library
 from brokerless.text import readable
 
 SCHEMAS = {"findings": FINDINGS, "damaged": DAMAGED}
@@ -43,12 +43,10 @@ _KEEP_OWN_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class LoadedStates:
-    """How far topics are in their tables, and of the others why they cannot be in one. ``outdated``: those whose tables
-    lack what :func:`renew` gives them."""
+    """How far topics are in their tables, and of the others why they cannot be in one."""
 
     states: dict[str, ExportState | None]
     refused: dict[str, str]
-    outdated: set[str]
 
 
 def export_settings(settings: Settings) -> Export:
@@ -72,24 +70,11 @@ def target_of(settings: Settings) -> Location:
 def load_state(settings: Settings, topic: str) -> ExportState | None:
     """Return how far a topic is in its table; None for one without a table. Raises :class:`RefusedTopicError` for a
     table that cannot be read, or is not the topic's."""
-    found = _load(settings, topic)
-    return found.state if isinstance(found, TableState) else found
-
-
-def _load(settings: Settings, topic: str) -> ExportState | TableState | None:
     with for_topic(topic):
         if settings.form == "parquet":
             return export_state.load(settings.root, topic)
-        return _store(settings).load(topic)
-
-
-def renew(settings: Settings, topics: Iterable[str], say: Say) -> None:
-    """Gives tables of earlier versions what readers need. ``say`` is called for one that this failed for."""
-    for topic in sorted(topics):
-        try:
-            _store(settings).renew(topic)
-        except BrokerlessError as error:
-            say(f"{topic}: its table stays as an earlier version made it: {error}")
+        found = _store(settings).load(topic)
+        return None if found is None else found.state
 
 
 def load_states(settings: Settings, topics: Iterable[str]) -> LoadedStates:
@@ -98,12 +83,9 @@ def load_states(settings: Settings, topics: Iterable[str]) -> LoadedStates:
     export = export_settings(settings)
     states: dict[str, ExportState | None] = {}
     refused: dict[str, str] = {}
-    outdated: set[str] = set()
     for topic in sorted(set(topics)):
         try:
-            found = _load(settings, topic)
-            states[topic] = state = found.state if isinstance(found, TableState) else found
-            outdated |= {topic} if isinstance(found, TableState) and found.is_outdated else set()
+            states[topic] = state = load_state(settings, topic)
             if state is not None:
                 check_options(place_of(settings, topic), state, export)
         except RefusedTopicError as error:
@@ -114,7 +96,7 @@ def load_states(settings: Settings, topics: Iterable[str]) -> LoadedStates:
         if other != topic:
             refused[topic] = same_table(other, topic)
     known = {topic: state for topic, state in states.items() if topic not in refused}
-    return LoadedStates(known, refused, outdated - refused.keys())
+    return LoadedStates(known, refused)
 
 
 def next_offsets(settings: Settings, partitions: Iterable[PartitionPath]) -> dict[str, dict[str, int]]:

@@ -106,9 +106,8 @@ class DeltaTables:
             state = self._state(table, topic)
             self._check_partitions(table, topic)
             self._check_rules(table, topic)
-            times = table.metadata().configuration.get(TIMES)
-            schema = with_times(schemas.columns(table), times)
-            return TableState(state, schema, times is not None, is_outdated=not _is_bounded(table))
+            schema = with_times(schemas.columns(table), table.metadata().configuration.get(TIMES))
+            return TableState(state, schema)
 
     def open_table(self, name: str) -> Any:
         """The ``deltalake.DeltaTable`` of this name; None if there is none."""
@@ -147,7 +146,7 @@ class DeltaTables:
             properties = {} if configuration.get(TIMES) == times else {TIMES: times}
             if EXPORT not in configuration:  # or a run was killed before that
                 properties |= {TOPIC: state.topic, EXPORT: export_state.dump(state), BOUNDED: _BOUNDS}
-            elif not _is_bounded(table):
+            elif not _is_bounded(table):  # somebody has named others
                 properties[BOUNDED] = _BOUNDS
             with self._durable(name):
                 if properties:
@@ -155,14 +154,6 @@ class DeltaTables:
                 schemas.evolve(table, schema)
             self._check_partitions(table, state.topic)
             return DataTarget("delta", state.topic, self._path(name), schema=schema, settings=self._options)
-
-    def renew(self, topic: str) -> None:
-        """Gives a topic's table of an earlier version what it lacks."""
-        with self._errors(topic):
-            table = self.open_table(table_name(topic))
-            if table is not None:
-                with self._durable(table_name(topic)):
-                    table.alter.set_table_properties({BOUNDED: _BOUNDS}, raise_if_not_exists=False)
 
     def missing_files(self, topic: str) -> list[str]:
         """The data files that a table lists and that are not there."""
@@ -418,12 +409,6 @@ def _paths_in_checkpoint(path: str) -> set[str]:
     return found
 
 
-def _is_bounded(table: Any) -> bool:
-    """Return whether readers expect statistics of those columns alone that all files have some of."""
-    named = table.metadata().configuration.get(BOUNDED)
-    return named is not None and {each.strip() for each in named.split(",")} <= set(_BOUNDS.split(","))
-
-
 def _transactions(before: ExportState, after: ExportState) -> list[Any]:
     from deltalake.transaction import Transaction
 
@@ -474,3 +459,9 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
 def _text(time: datetime) -> str:
     own = time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
     return own.isoformat(timespec="milliseconds") + "Z"
+
+
+def _is_bounded(table: Any) -> bool:
+    """Return whether readers expect statistics of those columns alone that all files have some of."""
+    named = table.metadata().configuration.get(BOUNDED)
+    return named is not None and {each.strip() for each in named.split(",")} <= set(_BOUNDS.split(","))

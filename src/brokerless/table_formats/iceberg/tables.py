@@ -89,8 +89,7 @@ class IcebergTables:
             state = self._state(table, topic)
             self._check_partitions(table, topic)
             self._check_version(table, topic)
-            times = table.properties.get(TIMES)
-            return TableState(state, with_times(schemas.columns(table), times), times is not None)
+            return TableState(state, with_times(schemas.columns(table), table.properties.get(TIMES)))
 
     def open_table(self, name: str) -> Any:
         """The ``pyiceberg.table.Table`` of this name in the namespace; None if there is none."""
@@ -120,9 +119,6 @@ class IcebergTables:
                 table = self.open_table(name)
             self._evolve(table, schema, {} if table.properties.get(TIMES) == times else {TIMES: times})
             return self._target(table, state.topic, schema)
-
-    def renew(self, topic: str) -> None:
-        """A table of an earlier version lacks nothing."""
 
     def missing_files(self, topic: str) -> list[str]:
         """The data files that the newest snapshot of a table lists and that are not there."""

@@ -22,7 +22,7 @@ from brokerless.cli.commands import COMMANDS
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.views import audit as audit_view
 from brokerless.views import restart as restart_view
-from brokerless.views import salvage as salvage_view
+from brokerless.views.jobs import salvage as salvage_view
 from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
 from tests.format.twin import write_batch, write_record
 from tests.golden import BROKERS, broker_data, broker_expected, case, cases, json_lines, of_type

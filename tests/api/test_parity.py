@@ -89,7 +89,7 @@ ONLY_OPTIONS: dict[str, dict[str, str]] = {
     },
     "size": {"price_per_gb": SHOWN},
     "report": {"output": "to="},
-    "verify": dict.fromkeys(("metrics", "junit", "sarif"), SHOWN),
+    "verify": {"metrics": SHOWN},
     "trim": {"dry_run": "the default; apply= is the opposite", "log_dir": "log_dirs="},
     "rebuild": {
         "dry_run": "the default; apply= is the opposite",

@@ -13,8 +13,8 @@ import brokerless
 from brokerless import Finding, UnreadableError, UsageError
 from brokerless.api import recovery
 from brokerless.cli import main
-from brokerless.views.merge import row
-from brokerless.views.salvage import carved_row
+from brokerless.views.jobs.merge import row
+from brokerless.views.jobs.salvage import carved_row
 from tests.golden import broker_data
 
 DISKS = sorted((Path(__file__).parents[2] / "demo" / "replicas").iterdir())

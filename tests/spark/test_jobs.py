@@ -40,8 +40,8 @@ from brokerless.jobs.run.on_spark import with_tries
 from brokerless.jobs.salvage.job import Salvage, salvage
 from brokerless.jobs.salvage.job import plan as plan_salvage
 from brokerless.log import names
-from brokerless.views.merge import row as merge_row
-from brokerless.views.salvage import row as salvage_row
+from brokerless.views.jobs.merge import row as merge_row
+from brokerless.views.jobs.salvage import row as salvage_row
 
 
 def test_values_and_bytes_are_those_of_one_process(spark: SparkSession) -> None:

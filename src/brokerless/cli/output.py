@@ -39,7 +39,7 @@ class Output:
 
     def __init__(self) -> None:
         self.exit_code = CLEAN
-        self.unread: list[str] = []
+        self.unread = 0
         self._in_common: dict[str, list[str]] = {}
         self._stdout: BinaryIO = sys.stdout.buffer
         self.is_terminal = sys.stdout.isatty()
@@ -144,8 +144,8 @@ class Output:
     def unreadable(self, error: UnreadableError) -> None:
         """A path of the command line that cannot be opened."""
         self.exit_code = UNUSABLE
-        self.unread.append(first_line(error))
-        self.say(self.unread[-1])
+        self.unread += 1
+        self.say(first_line(error))
 
     def unreadable_within(self, error: UnreadableError) -> None:
         """The same for a file or directory within such a path: the rest of it is read."""

@@ -44,7 +44,7 @@ def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.recovered.open_files import open_lone
     from brokerless.jobs.salvage.carve import Carved, Carving, carve, carve_directory, check
-    from brokerless.views.salvage import carved_lines, carved_row
+    from brokerless.views.jobs.salvage import carved_lines, carved_row
 
     parquet = options.form == "parquet"
     if parquet and options.segment_bytes is not None:

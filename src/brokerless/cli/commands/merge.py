@@ -60,7 +60,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.merge.job import Merge, merge, plan
-    from brokerless.views.merge import row
+    from brokerless.views.jobs.merge import row
 
     output = Output()
     sources = output.sources(options)
@@ -87,8 +87,8 @@ def run(options: Namespace) -> int:
 
 
 def _show(output: Output, results: list[MergeResult], options: Namespace) -> None:
-    from brokerless.views.merge import divergence_lines, partition_lines, replica_lines
-    from brokerless.views.salvage import loss_lines
+    from brokerless.views.jobs.merge import divergence_lines, partition_lines, replica_lines
+    from brokerless.views.jobs.salvage import loss_lines
 
     losses = [(each.task.name, loss) for each in results for loss in each.losses]
     for lines in (partition_lines(results), replica_lines(results), divergence_lines(results), loss_lines(losses)):

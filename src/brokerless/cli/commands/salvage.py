@@ -62,7 +62,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.salvage.job import Salvage, plan, salvage
-    from brokerless.views.salvage import row
+    from brokerless.views.jobs.salvage import row
 
     parquet = options.form == "parquet"
     if parquet and options.segment_bytes is not None:
@@ -99,7 +99,7 @@ def run(options: Namespace) -> int:
 
 
 def _show(output: Output, results: list[SalvageResult], options: Namespace) -> None:
-    from brokerless.views.salvage import loss_lines, partition_lines
+    from brokerless.views.jobs.salvage import loss_lines, partition_lines
 
     for line in partition_lines(results):
         output.prose(line)

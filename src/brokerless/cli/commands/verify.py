@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 from brokerless import clock
 from brokerless.cli.options import add_all, add_as_it_lies, add_max_batch_bytes, add_remote, add_severity, add_spark
@@ -14,9 +13,6 @@ from brokerless.cli.values import amount
 from brokerless.errors import UnreadableError
 from brokerless.log.storage.atomic import write_output
 from brokerless.log.storage.write_errors import refuse_directory, unwritable
-
-if TYPE_CHECKING:
-    from brokerless.views.monitoring.checked_run import CheckedRun
 
 DESCRIPTION = """\
 Checks that logs are intact: every batch's checksum and structure, and the indexes against the log.
@@ -30,8 +26,8 @@ A summary comes first, then findings, the worst first: those that say the same a
 last one is; --all gives each a line. Errors of indexes are counted apart, and come last: no record is lost by them.
 With --json, each finding is a line, written when it is found.
 
-For a job that runs each night: --metrics, --junit and --sarif also write what was found to a file that Prometheus (by
-node_exporter's textfile collector), CI servers and code scanning read. A file is replaced at the end of the run.
+For a job that runs each night: --metrics also writes what was found to a file that Prometheus reads (by node_exporter's
+textfile collector). The file is replaced at the end of the run.
 
 On a disk that is too large for one night, --budget 50GB verifies so much in a run, what was verified longest ago first,
 and --state names the file that keeps which segments were. A segment with errors is verified in every run. The file is
@@ -49,9 +45,6 @@ EXAMPLES = """\
   brokerless verify -q /var/lib/kafka --metrics /var/lib/node_exporter/brokerless.prom
 """
 
-_WATCHING = ("metrics", "junit", "sarif")
-"""Options that name files for the programs that watch."""
-
 
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
@@ -64,19 +57,16 @@ def add_options(parser: ArgumentParser) -> None:
     add("--budget", type=amount, metavar="SIZE", help="verify at most so much in this run, as 50GB; needs --state")
     add("--state", metavar="FILE", help="which segments were verified when, for --budget; not in a log directory")
     add("--metrics", metavar="FILE", help="also write metrics, in Prometheus's text format")
-    add("--junit", metavar="FILE", help="also write JUnit's XML: a test case for each partition")
-    add("--sarif", metavar="FILE", help="also write SARIF 2.1.0: a result for each finding, the first 10,000")
 
 
 def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.verify.job import verify
     from brokerless.views.findings import FindingGroups, damaged_places, is_at_least, root_of, summary_line, turn_line
-    from brokerless.views.monitoring.checked_run import begin_run
+    from brokerless.views.metrics import begin_run, metrics
 
-    watching = {each: getattr(options, each) for each in _WATCHING if getattr(options, each) is not None}
-    for each in watching.values():
-        refuse_directory(each, "a file in it, such as verify.prom")
+    if options.metrics is not None:
+        refuse_directory(options.metrics, "a file in it, such as verify.prom")
     output, counted, shown = Output(), FindingGroups(), FindingGroups(all_of_them=options.all)
     partitions = [each.paths for each in output.partitions(options)]
     turn = None
@@ -97,7 +87,7 @@ def run(options: Namespace) -> int:
             if isinstance(finding, UnreadableError):
                 output.unreadable(finding)
             else:
-                if watching:
+                if options.metrics is not None:
                     checked.add(finding)
                 counted.add(finding)
                 is_shown = not options.quiet and is_at_least(finding, options.min_severity)
@@ -114,22 +104,7 @@ def run(options: Namespace) -> int:
     if turn is not None:
         output.result([turn.as_dict()], [turn_line(turn)], as_json=options.json)
     checked.ended_ms, checked.exit_code, checked.unread = clock.now(), output.exit_code, output.unread
-    for form, path in watching.items():
-        _write(form, path, checked)
+    if options.metrics is not None:
+        with unwritable(options.metrics):
+            write_output(options.metrics, metrics(checked).encode())
     return output.end()
-
-
-def _write(form: str, path: str, checked: CheckedRun) -> None:
-    """Writes what was found for the programs that watch."""
-    import brokerless
-    from brokerless.views.monitoring.junit import junit
-    from brokerless.views.monitoring.metrics import metrics
-    from brokerless.views.monitoring.sarif import sarif
-
-    texts = {
-        "metrics": lambda: metrics(checked).encode(),
-        "junit": lambda: junit(checked),
-        "sarif": lambda: sarif(checked, brokerless.__version__).encode(),
-    }
-    with unwritable(path):
-        write_output(path, texts[form]())

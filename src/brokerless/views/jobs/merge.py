@@ -8,7 +8,7 @@ from typing import Any
 from brokerless.jobs.merge.job import MergeResult
 from brokerless.text import format_bytes
 from brokerless.views.findings import relative_to, root_of
-from brokerless.views.salvage import loss_row
+from brokerless.views.jobs.salvage import loss_row
 from brokerless.views.table import NOTHING, format_number, table
 
 _PARTITIONS = (

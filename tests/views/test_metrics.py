@@ -1,14 +1,44 @@
-"""What a run found is counted by partition, and the first findings are kept."""
+"""Prometheus's own parser reads the metrics, whatever topics and paths are called."""
 
 from __future__ import annotations
 
-import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from brokerless.findings import Finding, Kind
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
-from brokerless.views.monitoring import checked_run
-from brokerless.views.monitoring.checked_run import CheckedRun, begin_run
+from brokerless.views.metrics import CheckedRun, Place, begin_run, metrics
+
+ODD = 'a"b\\c\nd-0'
+
+
+def test_the_parser_gets_every_sample() -> None:
+    run = CheckedRun(1_000, {ODD: Place(ODD, 'a"b\\c\nd', 0, 42), "x-1": Place("x-1", "x", 1, 7)}, 3_500, 1)
+    run.unread = 1
+    for kind in (Kind.CHECKSUM_MISMATCH, Kind.CHECKSUM_MISMATCH, Kind.ZERO_TAIL):
+        run.add(Finding("error", kind, f"{ODD}/0.log", position=1, offset=2, message="m"))
+    run.add(Finding("warning", Kind.TRUNCATED_BATCH, "elsewhere", position=1, offset=2, message="m"))
+    samples = {
+        (each.name.removeprefix("brokerless_verify_"), *sorted(each.labels.items())): each.value
+        for family in text_string_to_metric_families(metrics(run))
+        for each in family.samples
+    }
+    odd = (("partition", "0"), ("path", ODD), ("topic", 'a"b\\c\nd'))
+    other = (("partition", "1"), ("path", "x-1"), ("topic", "x"))
+    none = (("partition", ""), ("path", ""))
+    assert samples == {
+        ("findings", ("kind", "checksum-mismatch"), *odd[:2], ("severity", "error"), odd[2]): 2,
+        ("findings", ("kind", "zero-tail"), *odd[:2], ("severity", "error"), odd[2]): 1,
+        ("findings", ("kind", "truncated-batch"), *none, ("severity", "warning"), ("topic", "")): 1,
+        ("partition_errors", *odd): 3,
+        ("partition_errors", *other): 0,
+        ("partition_bytes", *odd): 42,
+        ("partition_bytes", *other): 7,
+        ("unreadable_paths",): 1,
+        ("exit_code",): 1,
+        ("duration_seconds",): 2.5,
+        ("last_run_timestamp_seconds",): 3.5,
+    }
 
 
 def demo() -> CheckedRun:
@@ -45,13 +75,5 @@ def test_a_lone_file_is_its_own_place() -> None:
     path = "demo/data/users-0/00000000000000000000.log"
     run = begin_run(resolve(Location(path)).partitions, 0)
     run.add(finding(path))
-    ((place, _),) = run.findings
+    ((place, *_),) = run.counts
     assert run.places[place].name.endswith(path)
-
-
-def test_all_are_counted_and_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checked_run, "MOST", 3)
-    run = demo()
-    for _ in range(5):
-        run.add(finding("demo/data/users-0"))
-    assert (run.counts.total(), len(run.findings), run.left_out) == (5, 3, 2)

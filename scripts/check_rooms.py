@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ORDER = (
-    "text findings errors bounds kafka_names clock ordered_threads offset_spans values arrow schemas record",
+    "text findings errors bounds progress kafka_names clock ordered_threads offset_spans values arrow schemas",
     "format.layouts format.kernel_library format.compiler format.kernel format.intrinsics format.varint format.columns",
     "format.crc format.codecs format.read",
     "format.control_messages format.other_files format.write format.control format.convert format.filter format.append",

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from brokerless.api.partition import Partition
     from brokerless.api.pipeline import next_offsets, pipeline
     from brokerless.api.proving import prove
+    from brokerless.api.record import Record, record_views
     from brokerless.api.recovery import carve, merge
     from brokerless.api.restore import restore
     from brokerless.api.topic import Topic
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from brokerless.jobs.load.routing import Routing
     from brokerless.jobs.prove.job import Proof
     from brokerless.log.config import LogConfig
-    from brokerless.record import Record, record_views
     from brokerless.table_formats.catalog import Catalog
     from brokerless.tables.batcher import BatchSettings
     from brokerless.tables.record_filter import RecordFilter
@@ -131,7 +131,7 @@ _MODULES = {
     "brokerless.jobs.load.routing": ("Routing",),
     "brokerless.jobs.prove.job": ("Proof",),
     "brokerless.log.config": ("LogConfig",),
-    "brokerless.record": ("Record", "record_views"),
+    "brokerless.api.record": ("Record", "record_views"),
     "brokerless.tables.batcher": ("BatchSettings",),
     "brokerless.tables.record_filter": ("RecordFilter",),
     "brokerless.tables.rows": ("RowError",),

@@ -9,6 +9,9 @@ from brokerless.errors import UsageError
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 """By their number in the attributes of a batch or message."""
 
+TopicPartition = tuple[str, int]
+"""A topic and a partition's number, as Kafka's ``TopicPartition``."""
+
 Isolation = Literal["read_uncommitted", "read_committed"]
 ISOLATION_LEVELS: tuple[Isolation, ...] = get_args(Isolation)
 

@@ -16,8 +16,8 @@ import pytest
 
 import brokerless
 from brokerless import schemas
+from brokerless.api.jobs import select_topics
 from brokerless.api.topic import BatchOptions, ReadingOptions
-from brokerless.api.topic_names import select_topics
 from brokerless.errors import UsageError
 
 DEMO = Path(__file__).parents[2] / "demo" / "data"

@@ -18,7 +18,7 @@ import brokerless
 from brokerless.format.convert import ConversionTarget
 from brokerless.jobs.convert import job as convert_job
 from brokerless.jobs.rewrite.copy import Rewritten
-from brokerless.jobs.run.types import Done
+from brokerless.progress import Done
 
 CONVERTING, COPYING = "converting", "copying"
 _as_it_is = convert_job.run_task

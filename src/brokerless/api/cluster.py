@@ -7,16 +7,16 @@ import os
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from brokerless.api.jobs import Paths, list_paths
-from brokerless.api.topic_names import is_chosen, select_topics
+from brokerless.api.jobs import Paths, is_chosen, list_paths, select_topics
 from brokerless.clusters.listing import open_directory
 from brokerless.errors import UsageError
 from brokerless.findings import Finding
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.progress import Report
 from brokerless.tables.arguments import checked
-from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.tables.partition_reader import PartitionReader
 
 if TYPE_CHECKING:
     from brokerless.clusters.description import ClusterDescription
@@ -237,7 +237,7 @@ def serve(
     key_pairs: Mapping[str, str | os.PathLike[str]] | None = None,
     layout: str | None = None,
     remote: Paths | None = None,
-    on_damage: OnDamage | None = None,
+    on_damage: Report | None = None,
 ) -> Server:
     """Serve log directories to every Kafka client, read-only, as ``brokerless serve``.
 

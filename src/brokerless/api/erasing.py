@@ -10,7 +10,7 @@ from brokerless.api.jobs import bound
 from brokerless.errors import UsageError
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.location import Location
-from brokerless.tables.partition_reader import OnDamage
+from brokerless.progress import Report
 
 if TYPE_CHECKING:
     from brokerless.jobs.erase.erased_logs import ErasedLogs
@@ -32,7 +32,7 @@ def erase(
     sign_key: str | os.PathLike[str] | None,
     dry_run: bool,
     max_batch_bytes: int | None,
-    on_damage: OnDamage | None,
+    on_damage: Report | None,
     spark: Spark = "none",
 ) -> ErasedLogs:
     from brokerless.jobs.erase.blanking import blanking_of

@@ -10,7 +10,7 @@ from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import is_internal
 from brokerless.log.storage.location import Location
-from brokerless.tables.partition_reader import OnDamage
+from brokerless.progress import Report
 from brokerless.text import ShownList
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def export(
     allow_removed: bool,
     dry_run: bool,
     max_batch_bytes: int | None,
-    on_damage: OnDamage | None,
+    on_damage: Report | None,
     decode: Decoding | str | bool | None = None,
     spark: Spark = "none",
 ) -> list[ExportedPartition]:

@@ -8,19 +8,19 @@ from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from brokerless.api.topic_names import hint
 from brokerless.clock import Time, milliseconds
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, harm_of
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.names import Include
-from brokerless.log.read_progress import ignore
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import named
-from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_records
+from brokerless.progress import Report, ignore
+from brokerless.tables.partition_reader import PartitionReader, read_records
 from brokerless.text import ShownList, html_table, name_options, parse_bytes, short_html, short_repr
 
 if TYPE_CHECKING:
@@ -46,8 +46,10 @@ if TYPE_CHECKING:
     from brokerless.typed.topic_type import Decoding
     from brokerless.typed.usage import SchemaReport
 
+P = TypeVar("P", bound=PartitionReader)
 _MOST = 200
 """Findings that a notebook shows."""
+_SHOWN_TOPICS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ class TableOptions:
     isolation: Isolation = "read_uncommitted"
     control: bool = False
     max_batch_bytes: int | None = None
-    on_damage: OnDamage | None = None
+    on_damage: Report | None = None
     schemas: str | None = None
     prune: bool = True
 
@@ -305,7 +307,7 @@ def salvage(
     to: Location,
     settings: Salvage,
     include: Collection[Include],
-    on_damage: OnDamage | None,
+    on_damage: Report | None,
     spark: Spark,
 ) -> list[SalvageResult]:
     from brokerless.jobs.rewrite.plan import Source
@@ -334,7 +336,7 @@ def convert(
     to: Location,
     conversion: Conversion,
     manifest: str | os.PathLike[str] | None,
-    on_damage: OnDamage | None,
+    on_damage: Report | None,
     spark: Spark,
 ) -> list[ConvertResult]:
     """``manifest``: by which a later run goes on; what an earlier one has converted is not in the result."""
@@ -425,7 +427,7 @@ def compact(
     to: Location | None,
     options: CompactOptions,
     topics: Collection[str],
-    on_damage: OnDamage | None,
+    on_damage: Report | None,
     spark: Spark,
 ) -> list[CompactResult]:
     from brokerless.jobs.compact.job import compact, plan
@@ -434,3 +436,36 @@ def compact(
 
     planned = plan(list(map(Source.all_of, directories)), to, options, topics, on_damage or ignore)
     return ShownList(compact(planned, on_damage or raise_damage, spark=spark, processes=1))
+
+
+def select_topics(partitions: Sequence[P], topics: Iterable[str] | str | None) -> Sequence[P]:
+    """Return the partitions of topics by their names or patterns (``click*``); all for None. Raises
+    :class:`UsageError` for one that there is not, with the nearest name."""
+    if topics is None:
+        return partitions
+    patterns = [topics] if isinstance(topics, str) else list(topics)
+    for each in patterns:
+        if not isinstance(each, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"topics: {each!r} is no name of a topic")
+    known = list(dict.fromkeys(each.topic for each in partitions if each.topic is not None))
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            raise UsageError(f"there is no topic {pattern}{hint(pattern, known)}")
+    return [each for each in partitions if is_chosen(each.topic or "", patterns)]
+
+
+def is_chosen(topic: str, topics: Iterable[str] | str | None) -> bool:
+    """Return whether a topic is one of these, by names or patterns; any is for None."""
+    patterns = ["*"] if topics is None else [topics] if isinstance(topics, str) else topics
+    return any(fnmatchcase(topic, pattern) for pattern in patterns)
+
+
+def hint(name: str, known: Sequence[str]) -> str:
+    """Return ``; did you mean orders?``, or some of the names that there are, to be written after a message."""
+    from difflib import get_close_matches  # which no right name needs
+
+    near = get_close_matches(name, known, 1) or [each for each in known if each.lower() == name.lower()]
+    if near:
+        return f"; did you mean {near[0]}?"
+    more = f" and {len(known) - _SHOWN_TOPICS:,} more" if len(known) > _SHOWN_TOPICS else ""
+    return f"; there are {', '.join(known[:_SHOWN_TOPICS])}{more}" if known else ""

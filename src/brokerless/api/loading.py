@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from brokerless.log.config import DEFAULTS, LogConfig
 from brokerless.log.producer.state import ProducerState
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.progress import Done, ignore
 from brokerless.tables.arguments import checked
 from brokerless.tables.batcher import BatchSettings
 
@@ -29,7 +30,7 @@ def load(
     *,
     storage_options: StorageOptions | None = None,
     dry_run: bool = False,
-    done: Callable[[int], object] = lambda _: None,
+    done: Done = ignore,
 ) -> Loaded:
     """Write record batches as new partitions of a log directory, as ``brokerless load``.
 

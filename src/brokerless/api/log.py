@@ -13,10 +13,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from brokerless.api import erasing, exporting, jobs
-from brokerless.api.jobs import LogAudit, LogRestart, Paths
+from brokerless.api.jobs import LogAudit, LogRestart, Paths, hint
 from brokerless.api.log_tables import LogTables
 from brokerless.api.partition import Partition
-from brokerless.api.topic_names import hint
 from brokerless.clock import Time, milliseconds
 from brokerless.clusters.listing import open_directory
 from brokerless.errors import UsageError
@@ -24,8 +23,8 @@ from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.progress import Report
 from brokerless.tables.arguments import checked, checked_methods
-from brokerless.tables.partition_reader import OnDamage
 from brokerless.text import ShownList, format_bytes
 
 if TYPE_CHECKING:
@@ -375,7 +374,7 @@ class Log(LogTables):
         include: Collection[Include] = (),
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
         spark: Spark = "none",
     ) -> list[SalvageResult]:
         """Write every intact batch of damaged partitions to another log directory, as ``brokerless salvage``.
@@ -450,7 +449,7 @@ class Log(LogTables):
         dry_run: bool = False,
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
         spark: Spark = "none",
     ) -> list[ConvertResult]:
         """Rewrite all partitions in another format or codec, as ``brokerless convert``.
@@ -590,7 +589,7 @@ class Log(LogTables):
         dry_run: bool = False,
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
         spark: Spark = "none",
     ) -> ErasedLogs:
         """Remove records, or blank their values, and write all others elsewhere, as ``brokerless erase``.
@@ -687,7 +686,7 @@ class Log(LogTables):
         what_if: bool = False,
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
         spark: Spark = "none",
     ) -> list[CompactResult]:
         """Compact partitions as Kafka's cleaner does, into another log directory, as ``brokerless compact``.
@@ -850,7 +849,7 @@ class Log(LogTables):
         dry_run: bool = False,
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
         decode: Decoding | str | bool | None = None,
         spark: Spark = "none",
     ) -> list[ExportedPartition]:

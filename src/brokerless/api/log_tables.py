@@ -11,15 +11,15 @@ import pyarrow as pa
 
 from brokerless.api import jobs
 from brokerless.api.jobs import records as all_records
+from brokerless.api.jobs import select_topics
 from brokerless.api.partition import Partition
-from brokerless.api.topic_names import select_topics
 from brokerless.arrow import table_of
 from brokerless.clock import Time
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
-from brokerless.log.read_progress import Done, ignore
+from brokerless.progress import Done, Report, ignore
 from brokerless.schemas import SEGMENTS, TRANSACTIONS
-from brokerless.tables.partition_reader import OnDamage, read_batches
+from brokerless.tables.partition_reader import read_batches
 from brokerless.text import ShownList
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class LogTables:
         filter: RecordFilter | None = None,
         limit: int | None = None,
         max_batch_bytes: int | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
         done: Done = ignore,
         decode: Decode = None,
         jobs: int | None = None,
@@ -128,7 +128,7 @@ class LogTables:
         *,
         topics: Iterable[str] | str | None = None,
         max_batch_bytes: int | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
         done: Done = ignore,
     ) -> pa.RecordBatchReader:
         """Read the batches of all partitions, one partition after the other, as Arrow record batches.
@@ -164,7 +164,7 @@ class LogTables:
             select_topics(self.partitions, topics), columns, max_batch_bytes, on_damage=on_damage, done=done
         )
 
-    def segments(self, *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None) -> pa.Table:
+    def segments(self, *, max_batch_bytes: int | None = None, on_damage: Report | None = None) -> pa.Table:
         """Return a row for each segment of all partitions, from its batch headers.
 
         Parameters
@@ -194,7 +194,7 @@ class LogTables:
         rows = (each.segment_rows(max_batch_bytes=max_batch_bytes, on_damage=on_damage) for each in self.partitions)
         return table_of([row for of_partition in rows for row in of_partition], SEGMENTS)
 
-    def transactions(self, *, topics: Iterable[str] | str | None = None, on_damage: OnDamage | None = None) -> pa.Table:
+    def transactions(self, *, topics: Iterable[str] | str | None = None, on_damage: Report | None = None) -> pa.Table:
         """Return a row for each transaction of all partitions, in the order in which they ended.
 
         Parameters
@@ -234,7 +234,7 @@ class LogTables:
         control: bool = False,
         prune: bool = True,
         max_batch_bytes: int | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
     ) -> TableDataset:
         """Return a table as a ``pyarrow.dataset.Dataset``, for DuckDB, Polars, pandas and Arrow.
 
@@ -309,7 +309,7 @@ class LogTables:
         prune: bool = True,
         memory_limit: int | None = None,
         max_batch_bytes: int | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
     ) -> pa.RecordBatchReader:
         """Run a query of SQL on the tables of :meth:`dataset` and a view for each topic, as ``brokerless sql``.
 

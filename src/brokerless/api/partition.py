@@ -16,10 +16,10 @@ from brokerless.findings import Finding
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
-from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.progress import Done, Report, ignore
 from brokerless.tables.arguments import checked_methods
-from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.tables.partition_reader import PartitionReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +54,7 @@ class ReadingOptions(TypedDict, total=False):
     filter: RecordFilter | None
     limit: int | None
     max_batch_bytes: int | None
-    on_damage: OnDamage | None
+    on_damage: Report | None
     done: Done
     decode: Decode
     jobs: int | None
@@ -175,7 +175,7 @@ class Partition(PartitionReader, Frames):
         filter: RecordFilter | None = None,
         limit: int | None = None,
         max_batch_bytes: int | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
         done: Done = ignore,
         decode: Decode = None,
         jobs: int | None = None,
@@ -363,7 +363,7 @@ class Partition(PartitionReader, Frames):
         include: Collection[Include] = (),
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
         spark: Spark = "none",
     ) -> SalvageResult:
         """Write every intact batch to a partition of another log directory, or as Parquet, as ``brokerless salvage``.
@@ -408,7 +408,7 @@ class Partition(PartitionReader, Frames):
         dry_run: bool = False,
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
         spark: Spark = "none",
     ) -> ConvertResult:
         """Rewrite the partition in another format or codec, in another log directory, as ``brokerless convert``.
@@ -456,7 +456,7 @@ class Partition(PartitionReader, Frames):
         dry_run: bool = False,
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
         spark: Spark = "none",
     ) -> ErasedPartition | None:
         """Remove records of the partition, or blank their values, as ``brokerless erase``.
@@ -504,7 +504,7 @@ class Partition(PartitionReader, Frames):
         what_if: bool = False,
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
         spark: Spark = "none",
     ) -> CompactResult:
         """Compact the partition, whatever its ``cleanup.policy``, as ``brokerless compact``.
@@ -634,7 +634,7 @@ class Partition(PartitionReader, Frames):
         dry_run: bool = False,
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
         decode: Decoding | str | bool | None = None,
         spark: Spark = "none",
     ) -> ExportedPartition | None:

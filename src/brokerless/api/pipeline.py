@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from brokerless.findings import Finding
+from brokerless.progress import Report
 from brokerless.tables.arguments import checked
-from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:
     from brokerless.jobs.pipeline.job import PipelineRun
@@ -23,7 +23,7 @@ def pipeline(
     to: str | os.PathLike[str] | None = None,
     *,
     settings: str | os.PathLike[str] | None = None,
-    on_finding: OnDamage | None = None,
+    on_finding: Report | None = None,
     spark: Spark = "none",
     **options: Any,
 ) -> PipelineRun:

@@ -11,9 +11,9 @@ from brokerless.jobs.erase.key_set import given_keys
 from brokerless.jobs.erase.selection import Selection
 from brokerless.jobs.prove.job import Proof, Proving
 from brokerless.jobs.prove.job import prove as prove_all
-from brokerless.jobs.run.types import NONE, Done, Spark, ignore
-from brokerless.log.segment import Report
+from brokerless.jobs.run.types import NONE, Spark
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.progress import Done, Report, ignore
 from brokerless.tables.arguments import checked
 from brokerless.tables.record_filter import given_header
 

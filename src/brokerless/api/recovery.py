@@ -11,10 +11,9 @@ from brokerless.clusters.listing import open_directory
 from brokerless.errors import UsageError
 from brokerless.log.config import LogConfig
 from brokerless.log.names import Include
-from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.progress import Done, Report, ignore
 from brokerless.tables.arguments import checked
-from brokerless.tables.partition_reader import OnDamage
 from brokerless.text import ShownList
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def merge(
     include: Collection[Include] | Include = (),
     max_batch_bytes: int | None = None,
     storage_options: StorageOptions | None = None,
-    on_damage: OnDamage | None = None,
+    on_damage: Report | None = None,
     done: Done = ignore,
     spark: Spark = "none",
 ) -> list[MergeResult]:
@@ -98,7 +97,7 @@ def merge(
         raise UsageError(f"there is no topic {missing[0]!r}; topics: {', '.join(sorted(filter(None, there)))}")
     settings = Merge(_config(segment_bytes), bound(max_batch_bytes), dry_run, committed_only)
     sources = [Source(log, [each for each in log.partitions if topics is None or each.topic in topics]) for log in logs]
-    return ShownList(merge(plan(sources, to, settings), on_damage or (lambda _: None), done, spark=spark, processes=1))
+    return ShownList(merge(plan(sources, to, settings), on_damage or ignore, done, spark=spark, processes=1))
 
 
 @checked
@@ -111,7 +110,7 @@ def carve(
     dry_run: bool = False,
     max_batch_bytes: int | None = None,
     storage_options: StorageOptions | None = None,
-    on_damage: OnDamage | None = None,
+    on_damage: Report | None = None,
     done: Done = ignore,
 ) -> list[Carved]:
     """Extract batches from files of any content, such as the image of a disk, as ``brokerless carve``.
@@ -170,7 +169,7 @@ def carve(
     for each in carvings:
         open_lone(each.location).close()  # one that is not there is a mistake, not damage
     check(carvings)
-    return ShownList(carve(carvings, on_damage or (lambda _: None), done))
+    return ShownList(carve(carvings, on_damage or ignore, done))
 
 
 def _config(segment_bytes: int | None) -> LogConfig:

@@ -11,10 +11,9 @@ from brokerless.clock import Time, milliseconds
 from brokerless.errors import UsageError, raise_errors
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import resolve
-from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.progress import Done, Report, ignore
 from brokerless.tables.arguments import checked
-from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:
     from brokerless.jobs.restore.disks.job import DiskRestore
@@ -41,7 +40,7 @@ def restore(
     apply: bool = False,
     max_batch_bytes: int | None = None,
     storage_options: StorageOptions | None = None,
-    on_damage: OnDamage | None = None,
+    on_damage: Report | None = None,
     done: Done = ignore,
 ) -> Restore | DiskRestore:
     """Restore topics into a running cluster, or into the directories of stopped brokers, as ``brokerless restore``.

@@ -12,10 +12,10 @@ from brokerless.api import jobs
 from brokerless.api.partition import Frames, Partition, ReadingOptions
 from brokerless.arrow import table_of
 from brokerless.errors import UsageError
-from brokerless.log.read_progress import Done, ignore
+from brokerless.progress import Done, Report, ignore
 from brokerless.schemas import TRANSACTIONS
 from brokerless.tables.arguments import checked_methods
-from brokerless.tables.partition_reader import OnDamage, read_batches
+from brokerless.tables.partition_reader import read_batches
 from brokerless.text import format_bytes, html_table
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class BatchOptions(TypedDict, total=False):
     """The options of :meth:`Log.batches`."""
 
     max_batch_bytes: int | None
-    on_damage: OnDamage | None
+    on_damage: Report | None
     done: Done
 
 
@@ -106,7 +106,7 @@ class Topic(Frames):
         bound, on_damage, done = (options.get(name) for name in ("max_batch_bytes", "on_damage", "done"))
         return read_batches(self.partitions, columns, bound, on_damage=on_damage, done=done or ignore)
 
-    def transactions(self, *, on_damage: OnDamage | None = None) -> pa.Table:
+    def transactions(self, *, on_damage: Report | None = None) -> pa.Table:
         """Return a row for each transaction, as :meth:`Log.transactions`.
 
         Parameters
@@ -129,7 +129,7 @@ class Topic(Frames):
         control: bool = False,
         prune: bool = True,
         max_batch_bytes: int | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
     ) -> TableDataset:
         """Return the records as a ``pyarrow.dataset.Dataset``, as ``log.dataset("orders")``.
 
@@ -147,7 +147,7 @@ class Topic(Frames):
         return jobs.topic_dataset(self.directory, self.partitions, self.name, how)
 
     def sql(
-        self, query: str, *, schemas: str | None = None, prune: bool = True, on_damage: OnDamage | None = None
+        self, query: str, *, schemas: str | None = None, prune: bool = True, on_damage: Report | None = None
     ) -> pa.RecordBatchReader:
         """Run a query of SQL, as :meth:`Log.sql`: on tables of this topic's partitions alone, and a view by its name.
 

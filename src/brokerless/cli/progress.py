@@ -12,13 +12,14 @@ import os
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Event, Lock, RLock, Thread
 from time import monotonic
 from typing import Any, TextIO
 
+from brokerless.progress import Done, ignore
 from brokerless.text import format_bytes
 
 DELAY_S = 1.0
@@ -32,8 +33,6 @@ _LONGEST_BAR, _SHORTEST_BAR = 40, 8
 _ERASE = "\r\x1b[K"
 _CODE = re.compile(r"\x1b\[[0-9;]*m")
 _DUMB = ("", "dumb", "unknown")
-
-Done = Callable[[int], object]
 
 
 @dataclass(slots=True)
@@ -207,7 +206,7 @@ def progress(what: str, total: int | None = None) -> Generator[Done]:
     """A function that is called with the number of bytes done since the last call, from any thread. ``what`` is done
     (``reading``); ``total`` bytes, None if nobody knows."""
     if _bar is None:
-        yield lambda _: None
+        yield ignore
         return
     with _bar.phase(what, total) as done:
         yield done

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from brokerless import arrow
 from brokerless.cli.output import Output
 from brokerless.errors import BrokerlessError, UsageError, missing_libraries
+from brokerless.progress import Say
 from brokerless.sql.session import name_of
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _WORDS = (
 )
 
 
-def run_shell(session: Session, run: Callable[[str], object], output: Output) -> None:
+def run_shell(session: Session, run: Say, output: Output) -> None:
     """Reads statements and commands at a terminal and passes each to ``run``, until .quit or the end. Mistakes are
     printed."""
     prompt = _prompt(session)

@@ -24,14 +24,14 @@ from brokerless.internals.records import CONSUMER_OFFSETS, REMOTE_LOG_METADATA, 
 from brokerless.internals.remote.storage import read_remote_storage, topic_settings
 from brokerless.internals.schemas import STATE
 from brokerless.internals.tables import state_rows
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.log.read_progress import Done, ignore
+from brokerless.progress import Done, ignore
 from brokerless.schemas import NAME, TIMESTAMP
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import short_html, short_repr
 
 Row = dict[str, Any]
-Place = tuple[str, int]
 
 SCHEMAS: Mapping[str, pa.Schema] = {
     "cluster": pa.schema(
@@ -147,7 +147,7 @@ def describe_cluster(
     if best is None:
         findings.append(no_metadata(disks[0].path))
     else:
-        cluster = read_cluster(best.reader, lambda _: None, best.end_offset, max_batch_bytes)
+        cluster = read_cluster(best.reader, ignore, best.end_offset, max_batch_bytes)
         others = [each.metadata for each in disks if each.metadata is not None and each.metadata is not best]
         findings += compare_replicas(best, others)
     findings += _compare_identities(disks)
@@ -163,9 +163,7 @@ def describe_cluster(
         "topics": list(_topic_rows(started, cluster)),
         "partitions": list(_partition_rows(started, cluster)),
         **{name: state[name] for name in ("configs", "acls", "users", "quotas", "features")},
-        **state_rows(
-            _longest_replicas(started, CONSUMER_OFFSETS), ("groups", "offsets"), lambda _: None, max_batch_bytes
-        ),
+        **state_rows(_longest_replicas(started, CONSUMER_OFFSETS), ("groups", "offsets"), ignore, max_batch_bytes),
     }
     findings += _lost_positions(started, cluster, max_batch_bytes)
     return ClusterDescription(rows, tuple(disks), (*remote, *findings))
@@ -233,7 +231,7 @@ def check_placements(disks: Sequence[Disk], cluster: Cluster | None) -> Iterator
             if each.replica.topic_id and each.replica.state == "live"
         )
         return
-    nowhere: set[Place] = set()
+    nowhere: set[TopicPartition] = set()
     for topic_id, partitions in cluster.partitions.items():
         for number, row in partitions.items():
             at = cluster.topics.get(topic_id, topic_id), number
@@ -246,10 +244,10 @@ def check_placements(disks: Sequence[Disk], cluster: Cluster | None) -> Iterator
             yield each.finding.in_scope("cluster")
 
 
-def _served(placed: Iterable[Placement]) -> dict[Place, list[Placement]]:
+def _served(placed: Iterable[Placement]) -> dict[TopicPartition, list[Placement]]:
     """The replicas that brokers have of each partition of the metadata after a start; those in a directory whose
     ``partition.metadata`` cannot be parsed are neither stray nor begun again."""
-    found: dict[Place, list[Placement]] = defaultdict(list)
+    found: dict[TopicPartition, list[Placement]] = defaultdict(list)
     for each in placed:
         if each.verdict in (Verdict.HERE, Verdict.PROMOTED, Verdict.OTHER_DIRECTORY, Verdict.ID_CORRUPT):
             found[each.place].append(each)
@@ -267,7 +265,7 @@ def _remote_deletions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: 
     """Remote segments of tiered partitions that no disk has: the leader of the new, empty replica deletes them."""
     readers = [PartitionReader(each.paths) for _, each in _live(disks) if each.topic == REMOTE_LOG_METADATA]
     storage = read_remote_storage(
-        cluster.topics, topic_settings(cluster), readers, on_damage=lambda _: None, max_batch_bytes=max_batch_bytes
+        cluster.topics, topic_settings(cluster), readers, on_damage=ignore, max_batch_bytes=max_batch_bytes
     )
     there = {(each.topic_id, each.partition) for _, each in _live(disks)}
     for (topic_id, number), segments in storage.segments.items():
@@ -372,7 +370,7 @@ def _lost_positions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: in
     disk ends at 0."""
     ids = {each.topic: each.topic_id for _, each in _live(disks) if each.topic_id is not None}
     ids |= {name: topic_id for topic_id, name in cluster.topics.items()}
-    replicas: dict[Place, list[DiskReplica]] = defaultdict(list)
+    replicas: dict[TopicPartition, list[DiskReplica]] = defaultdict(list)
     for _, each in _live(disks):
         if _topic_id(each, ids) == ids.get(each.topic):
             replicas[each.topic, each.partition].append(each)
@@ -399,7 +397,7 @@ def _lost_positions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: in
         return None if limits is None else limits[1]
 
     for each in lost_positions(
-        read_positions(own, topics, lambda _: None, max_batch_bytes=max_batch_bytes, end_of=end_of), limits_of
+        read_positions(own, topics, ignore, max_batch_bytes=max_batch_bytes, end_of=end_of), limits_of
     ):
         yield each.finding(paths[each.position.source])
 

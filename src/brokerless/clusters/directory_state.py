@@ -14,6 +14,7 @@ from brokerless.clusters.missing_partitions import partition_missing
 from brokerless.clusters.placement import state_finding
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind, Severity
+from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
@@ -23,7 +24,6 @@ from brokerless.log.storage.directory_lock import is_locked
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.paths import is_remote, local
 
-Place = tuple[str, int]
 Lines = Mapping[str, tuple[str, int]]
 """One partition's lines in its log directory's checkpoints, by the file's name: its path, and the offset."""
 
@@ -36,7 +36,7 @@ class DirectoryState:
     """
 
     files: Mapping[str, DirectoryEntry] = field(default_factory=dict[str, DirectoryEntry])
-    offsets: Mapping[str, Mapping[Place, int]] = field(default_factory=dict[str, Mapping[Place, int]])
+    offsets: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict[str, Mapping[TopicPartition, int]])
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -67,7 +67,7 @@ def load_directory_state(directory: LogDirectory) -> DirectoryState:
         with suppress(UnreadableError):
             entries = directory.location.at(str(Path(directory.path).absolute().parent)).entries()
             files = {entry.name: entry for entry in entries if names.is_log_directory_file(entry.name)}
-    offsets: dict[str, Mapping[Place, int]] = {}
+    offsets: dict[str, Mapping[TopicPartition, int]] = {}
     findings: list[Finding] = []
     for name in names.OFFSET_CHECKPOINTS:
         if name in files:

@@ -20,6 +20,7 @@ from brokerless.log.ranges import Range
 from brokerless.log.segment import wrong_checksum
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import join
+from brokerless.progress import ignore
 from brokerless.tables.partition_reader import PartitionReader, open_partitions
 from brokerless.tables.read_options import ReadOptions
 
@@ -163,7 +164,7 @@ def _quorum(
     for log in (*logs, reader):
         options = ReadOptions(
             _CONTROL, Range(None, end_offset if log is reader else None), control=True,
-            max_batch_bytes=max_batch_bytes, on_damage=lambda _: None,
+            max_batch_bytes=max_batch_bytes, on_damage=ignore,
         )  # fmt: skip
         for batch in log.read(options):
             for row in arrow.rows(batch):

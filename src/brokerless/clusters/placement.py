@@ -19,12 +19,12 @@ from brokerless.clusters.missing_partitions import partition_missing
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind, Severities, describe_kinds
 from brokerless.internals.metadata.cluster import Cluster
+from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.storage.location import Location
 from brokerless.tables.partition_reader import open_partitions
 
 Row = Mapping[str, Any]
-Place = tuple[str, int]
 
 
 class Replica(Protocol):
@@ -126,7 +126,7 @@ class Placement:
     """The ID or the name that the metadata has instead."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TopicPartition:
         return self.replica.topic, self.replica.partition
 
     @property
@@ -259,7 +259,7 @@ class Absent:
     """No disk of another broker has a replica either."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TopicPartition:
         return self.topic, self.partition
 
     @property
@@ -313,7 +313,7 @@ def place(replicas: Sequence[Replica], cluster: Cluster | None, node: BrokerNode
             found.append(_replace(each, Verdict.BLOCKED if is_beside else Verdict.PROMOTED, current))
         else:
             found.append(each)
-    begun = {each.place for each in absent(found, cluster, node)} if cluster is not None else set[Place]()
+    begun = {each.place for each in absent(found, cluster, node)} if cluster is not None else set[TopicPartition]()
     found = [
         _replace(each, Verdict.EMPTIED, None) if each.verdict == Verdict.MOVING and each.place in begun else each
         for each in found
@@ -389,7 +389,7 @@ def absent(placed: Iterable[Placement], cluster: Cluster, node: BrokerNode) -> I
                 break
 
 
-def _name(each: Replica) -> Place:
+def _name(each: Replica) -> TopicPartition:
     return each.topic, each.partition
 
 

@@ -12,11 +12,11 @@ from brokerless.clusters.placement import BrokerNode
 from brokerless.internals.groups.positions import GroupPosition, LostPosition, lost_positions, read_positions
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import PartitionPath
-from brokerless.log.segment import ignore
+from brokerless.progress import ignore
 from brokerless.tables.partition_reader import PartitionReader
 
-Place = tuple[str, int]
 Limits = tuple[int, int]
 
 
@@ -24,9 +24,9 @@ Limits = tuple[int, int]
 class PositionLimits:
     """The partitions of a node after its start."""
 
-    served: Mapping[Place, PartitionPath]
+    served: Mapping[TopicPartition, PartitionPath]
     """Those that are loaded and served."""
-    emptied: Collection[Place]
+    emptied: Collection[TopicPartition]
     """Those that begin empty."""
     of: Callable[[PartitionPath], Limits | None]
     """Where the log of a partition starts and ends then; None where that is not known."""

@@ -32,8 +32,9 @@ from brokerless.log.directory import LogDirectory
 from brokerless.log.names import is_internal
 from brokerless.log.ranges import Range
 from brokerless.ordered_threads import processors
+from brokerless.progress import Report, ignore
 from brokerless.schemas import BATCHES, NAME, RECORDS, SEGMENTS, TIMESTAMP, TRANSACTIONS
-from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_batches, read_records
+from brokerless.tables.partition_reader import PartitionReader, read_batches, read_records
 from brokerless.tables.read_options import ReadOptions
 from brokerless.tables.record_filter import RecordFilter
 
@@ -93,7 +94,7 @@ class Tables:
     isolation: Isolation = "read_uncommitted"
     control: bool = False
     max_batch_bytes: int | None = None
-    on_damage: OnDamage | None = None
+    on_damage: Report | None = None
     schemas: str | None = None
     """Where the schemas of topics' views are (SQL); None for the topic ``_schemas`` beside the logs, if any."""
     prune: bool = True
@@ -152,7 +153,7 @@ class TableRows:
                 yield from found[self.table].select(columns).to_batches()
 
 
-def once(report: OnDamage) -> OnDamage:
+def once(report: Report) -> Report:
     """Reports each finding once, although ranges of one file may meet it several times."""
     seen = set[tuple[str, str, int | None, int | None]]()
 
@@ -191,7 +192,7 @@ def _records(
     columns: Sequence[str],
     filter: Expression | None,
     schema: pa.Schema,
-    report: OnDamage,
+    report: Report,
 ) -> Iterator[pa.RecordBatch]:
     start, end = MIN_INT64, MAX_INT64
     named = [] if filter is None else columns_of([filter], schema)
@@ -280,23 +281,23 @@ def _narrowed(
 
 
 def _batches(
-    tables: Tables, partitions: Sequence[PartitionReader], columns: Sequence[str], report: OnDamage
+    tables: Tables, partitions: Sequence[PartitionReader], columns: Sequence[str], report: Report
 ) -> Iterator[pa.RecordBatch]:
     def read(partition: PartitionReader) -> Iterator[pa.RecordBatch]:
-        return iter(read_batches([partition], columns, tables.max_batch_bytes, on_damage=report, done=lambda _: None))
+        return iter(read_batches([partition], columns, tables.max_batch_bytes, on_damage=report, done=ignore))
 
     reads_all = "isValid" in columns
     is_much = reads_all and sum(each.paths.size for each in partitions) >= _MANY_BYTES
     yield from read_all([partial(read, each) for each in partitions], processors() if is_much else 1)
 
 
-def _segment_rows(partitions: Sequence[PartitionReader], tables: Tables, report: OnDamage) -> Iterator[dict[str, Any]]:
+def _segment_rows(partitions: Sequence[PartitionReader], tables: Tables, report: Report) -> Iterator[dict[str, Any]]:
     for each in partitions:
         yield from each.segment_rows(max_batch_bytes=tables.max_batch_bytes, on_damage=report)
 
 
 def _topics(
-    tables: Tables, partitions: Sequence[PartitionReader], columns: Sequence[str], report: OnDamage
+    tables: Tables, partitions: Sequence[PartitionReader], columns: Sequence[str], report: Report
 ) -> Iterator[pa.RecordBatch]:
     of_topics: dict[str | None, list[PartitionReader]] = {}
     for each in partitions:

@@ -23,9 +23,10 @@ from brokerless.internals.entries import topic_of_file
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath, SegmentPaths, resolve
 from brokerless.log.positions import first_position, is_batch_up_to
-from brokerless.log.segment import LARGEST_WINDOW, ignore, scan_headers
+from brokerless.log.segment import LARGEST_WINDOW, scan_headers
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
+from brokerless.progress import ignore
 from brokerless.text import html_table
 
 LARGEST_FILE = 256 << 20

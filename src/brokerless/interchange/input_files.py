@@ -28,9 +28,9 @@ from brokerless.interchange.input_splits import (
     rows_before,
     split_file,
 )
-from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import Location
+from brokerless.progress import Done, ignore
 from brokerless.tables.rows import IGNORED, RowError, normalize
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ import numpy as np
 
 from brokerless.errors import UnreadableError
 from brokerless.log.checkpoint.topic_ids import is_topic_id
-from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage import paths
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import Location
+from brokerless.progress import Done, ignore
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,7 +21,8 @@ from brokerless.log.partition import transactions_of
 from brokerless.log.producer.transactions import State
 from brokerless.log.ranges import Range
 from brokerless.log.storage.paths import directory_name, parent_directory
-from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.progress import Report, ignore
+from brokerless.tables.partition_reader import PartitionReader
 from brokerless.tables.read_options import ReadOptions
 
 _COLUMNS = ["key", "value", "offset", "timestamp", "file", "batchPosition"]
@@ -67,7 +68,7 @@ def _topic_of(path: str) -> str | None:
 def read_entries(
     partition: PartitionReader,
     topic: str,
-    on_damage: OnDamage,
+    on_damage: Report,
     start_offset: int | None = None,
     end_offset: int | None = None,
     max_batch_bytes: int | None = None,
@@ -91,7 +92,7 @@ def read_entries(
 
 
 def decode_entry(
-    entry: RawRecord, topic: str, on_damage: OnDamage, given: Mapping[str, str] | None = None
+    entry: RawRecord, topic: str, on_damage: Report, given: Mapping[str, str] | None = None
 ) -> InternalRecord:
     """Return what a record says. One that cannot be decoded is a finding: a warning, since its bytes are as they were
     written. ``given`` as in :func:`internal_topic`."""
@@ -109,7 +110,7 @@ def decode_entry(
 def last_by_key(
     partition: PartitionReader,
     topic: str,
-    on_damage: OnDamage,
+    on_damage: Report,
     max_batch_bytes: int | None = None,
     end_offset: int | None = None,
 ) -> list[RawRecord]:
@@ -141,7 +142,7 @@ def _transaction_states(partition: PartitionReader, end_offset: int | None) -> d
     for of_producer in spans.values():
         of_producer.sort()
     columns = ["position", "producerId", "baseOffset", "isTransactional", "isControl"]
-    for batch in partition.batches(["file", *columns], on_damage=lambda _: None):
+    for batch in partition.batches(["file", *columns], on_damage=ignore):
         values = (arrow.values(batch.column(name)) for name in columns)
         for position, producer_id, offset, is_transactional, is_control in zip(*values, strict=True):
             if is_transactional and not is_control:

@@ -50,7 +50,8 @@ from brokerless.internals.schemas import HISTORY, LAG, STATE
 from brokerless.internals.transactional_ids import transactional_id_rows
 from brokerless.log import names
 from brokerless.log.storage.paths import directory_name, parent_directory
-from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.progress import Report
+from brokerless.tables.partition_reader import PartitionReader
 
 Row = dict[str, Any]
 
@@ -84,7 +85,7 @@ def state(
     *,
     topics: Mapping[str, str] | None = None,
     max_batch_bytes: int | None = None,
-    on_damage: OnDamage | None = None,
+    on_damage: Report | None = None,
 ) -> dict[str, pa.Table]:
     """Return what the internal topics among some partitions say now: the selected ``tables``, by name; their schemas
     are :data:`schemas.STATE`. ``lag`` (:data:`schemas.LAG`) is made where it is named: for it, the ends of all logs
@@ -113,7 +114,7 @@ def state(
 def lag_state_rows(
     partitions: Sequence[PartitionReader],
     others: Sequence[PartitionReader],
-    on_damage: OnDamage,
+    on_damage: Report,
     max_batch_bytes: int | None = None,
 ) -> list[Row]:
     """The rows of the table ``lag`` of some partitions, timestamps in ms; ``others``: those of the log directory."""
@@ -142,7 +143,7 @@ def history(
     *,
     topics: Mapping[str, str] | None = None,
     max_batch_bytes: int | None = None,
-    on_damage: OnDamage | None = None,
+    on_damage: Report | None = None,
 ) -> pa.RecordBatchReader:
     """Read each record of the internal topics among some partitions, in the order of their logs, decoded (schema
     :data:`schemas.HISTORY`); with ``tables``, only of topics whose records add up to one of these. Control records,
@@ -163,7 +164,7 @@ def history(
 def state_rows(
     partitions: Iterable[PartitionReader],
     tables: Collection[str],
-    on_damage: OnDamage,
+    on_damage: Report,
     max_batch_bytes: int | None = None,
     given: Mapping[str, str] | None = None,
     counts: Mapping[str, int] | None = None,
@@ -200,7 +201,7 @@ class _Coordinated:
     entries: list[Entry[tuple[str, Row]]] = dataclasses.field(default_factory=list[Entry[tuple[str, Row]]])
     partitions: dict[int, PartitionReader] = dataclasses.field(default_factory=dict[int, PartitionReader])
 
-    def read(self, partition: PartitionReader, topic: str, on_damage: OnDamage, max_batch_bytes: int | None) -> None:
+    def read(self, partition: PartitionReader, topic: str, on_damage: Report, max_batch_bytes: int | None) -> None:
         """Add what a partition has."""
         number = _number_of(partition)
         self.partitions[number] = partition
@@ -219,7 +220,7 @@ class _Coordinated:
                 name = row["transactionalId" if topic == TRANSACTION_STATE else "group"]
                 self.entries.append(Entry(name, number, newest[name], (table, row)))
 
-    def rows(self, topic: str, counts: Mapping[str, int] | None, on_damage: OnDamage) -> Iterator[tuple[str, Row]]:
+    def rows(self, topic: str, counts: Mapping[str, int] | None, on_damage: Report) -> Iterator[tuple[str, Row]]:
         """Yield the rows that coordinators load, with the names of their tables; others are reported."""
         counts = counts_beside(self.partitions.values()) if counts is None else counts
         count = count_of(topic, counts, self.entries, self.partitions)
@@ -256,7 +257,7 @@ def _partition_rows(
     partition: PartitionReader,
     topic: str | None,
     tables: Collection[str],
-    on_damage: OnDamage,
+    on_damage: Report,
     max_batch_bytes: int | None,
     given: Mapping[str, str] | None,
 ) -> dict[str, list[Row]]:
@@ -275,7 +276,7 @@ def _partition_rows(
 def _last_records(
     partition: PartitionReader,
     topic: str,
-    on_damage: OnDamage,
+    on_damage: Report,
     max_batch_bytes: int | None,
     given: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[RawRecord, InternalRecord]]:
@@ -285,7 +286,7 @@ def _last_records(
 
 def history_rows(
     partitions: Iterable[PartitionReader],
-    on_damage: OnDamage,
+    on_damage: Report,
     max_batch_bytes: int | None = None,
     given: Mapping[str, str] | None = None,
 ) -> Iterator[Row]:

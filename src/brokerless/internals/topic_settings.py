@@ -12,6 +12,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.settings.definitions import synonyms_of
 from brokerless.log.storage.location import Location
+from brokerless.progress import ignore
 from brokerless.tables.partition_reader import open_partitions
 
 
@@ -68,7 +69,7 @@ def cluster_in(directory: Location) -> Cluster | None:
             (partition,) = open_partitions(metadata)
             files = tuple((each.log.path, each.log.size, each.log.modified) for each in partition.segment_paths)
             is_known = directory.options is None
-            return _clusters(metadata.path, files) if is_known else read_cluster(partition, lambda _: None)
+            return _clusters(metadata.path, files) if is_known else read_cluster(partition, ignore)
     return None
 
 
@@ -81,4 +82,4 @@ def _node_id(directory: Location) -> str:
 @lru_cache(maxsize=4)
 def _clusters(path: str, files: tuple[object, ...]) -> Cluster:
     (partition,) = open_partitions(Location(path))
-    return read_cluster(partition, lambda _: None)
+    return read_cluster(partition, ignore)

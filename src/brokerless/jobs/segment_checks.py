@@ -43,6 +43,7 @@ from brokerless.log.segment_end import is_zero
 from brokerless.log.storage.directory_lock import was_clean_shutdown
 from brokerless.log.storage.files import File
 from brokerless.log.storage.paths import is_remote
+from brokerless.progress import Done, ignore
 
 Watch = Callable[[Chunk, str], Iterable[Finding]]
 """Is shown each chunk with those batches whose checksums are right, and its file's path; says what it makes of them."""
@@ -52,7 +53,7 @@ def verify_file(
     file: File,
     seen: SegmentScan | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    done: Callable[[int], object] = lambda _: None,
+    done: Done = ignore,
     start: int = 0,
 ) -> Iterator[Finding]:
     """The findings of one log file from ``start`` (bytes) on, where a batch begins, by position. ``done`` is called

@@ -24,11 +24,11 @@ from brokerless.log.completion.files import Completion
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, describe_partition, resolve
 from brokerless.log.names import META_PROPERTIES, SegmentFileKind, SegmentFileState
 from brokerless.log.ranges import EVERYTHING, Range
-from brokerless.log.segment import Report, ignore
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.paths import is_remote
 from brokerless.log.tiered.detection import refreshed
+from brokerless.progress import Report, ignore
 
 TRIES, PAUSE_S = 20, 0.05
 """How often a partition is listed again, and how long after the last time, while its files change."""

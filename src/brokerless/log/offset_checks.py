@@ -13,10 +13,11 @@ from brokerless.bounds import MAX_INT64, MIN_INT64
 from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.ranges import Span
-from brokerless.log.segment import Chunk, Report, all_decoded, check_checksums, ignore, scan
+from brokerless.log.segment import Chunk, all_decoded, check_checksums, scan
 from brokerless.log.storage.files import File
 from brokerless.offset_spans import Span as Offsets
 from brokerless.offset_spans import add, touching, union, without
+from brokerless.progress import Report, ignore
 
 if TYPE_CHECKING:  # it imports kernels
     from brokerless.format.read.decoder import DecodedRecords

@@ -27,12 +27,13 @@ from brokerless.log.index.readers import load_offset_index, load_time_index
 from brokerless.log.live_segments import PAUSE_S, ReplacedError, open_listed
 from brokerless.log.positions import last_indexed
 from brokerless.log.ranges import EVERYTHING, Range
-from brokerless.log.segment import Report, ignore, scan, scan_headers
+from brokerless.log.segment import scan, scan_headers
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.paths import directory_name
 from brokerless.log.tiered.detection import is_tiered
 from brokerless.offset_spans import Span, union, without
+from brokerless.progress import Report, ignore
 
 _MOST_OFFSETS = MAX_INT32
 """A batch whose offset is further from its segment's base has to begin another one (``LogSegment.shouldRoll``, 4.1.1):

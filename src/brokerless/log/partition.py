@@ -37,10 +37,11 @@ from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions, find_transactions
 from brokerless.log.ranges import EVERYTHING, Range, Span, is_past, reaches_end
 from brokerless.log.seek import position_of_timestamp
-from brokerless.log.segment import Chunk, Report, all_decoded, check_checksums, ignore, scan, within_log
+from brokerless.log.segment import Chunk, all_decoded, check_checksums, scan, within_log
 from brokerless.log.storage.files import File, LocalFile
 from brokerless.log.storage.read_ahead import SPACE, ReadAhead, Window
 from brokerless.ordered_threads import Turn, in_order, turns
+from brokerless.progress import Report, ignore
 
 THREADS_FROM = 4 << 20
 """Bytes of a file for which it may pay to decode in threads."""

@@ -13,8 +13,9 @@ from brokerless.format.read.batch_headers import checksums_match, read_headers
 from brokerless.format.read.batch_scan import ScanStop, scan_batches
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.index.readers import load_offset_index
-from brokerless.log.segment import WINDOW, ignore, scan_headers
+from brokerless.log.segment import WINDOW, scan_headers
 from brokerless.log.storage.files import File
+from brokerless.progress import ignore
 
 _LARGEST = 1 << 20
 """Bytes of a batch that is read for whether it is a true one."""

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import accumulate
 
 from brokerless.log.directory import PartitionPath
-
-Done = Callable[[int], object]
-"""Called with the bytes of log that were read, or passed over, since the last call."""
-
-
-def ignore(_: object) -> None:
-    """A ``done`` for callers that show no progress."""
+from brokerless.progress import Done
 
 
 class ReadProgress:

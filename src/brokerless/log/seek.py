@@ -18,8 +18,9 @@ from brokerless.log.index.readers import load_time_index
 from brokerless.log.live_segments import open_segments
 from brokerless.log.positions import last_indexed, position_of_offset
 from brokerless.log.ranges import Range, from_log_start
-from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan, scan_headers
+from brokerless.log.segment import Chunk, check_checksums, scan, scan_headers
 from brokerless.log.storage.files import File
+from brokerless.progress import Report, ignore
 
 
 def last_offset(file: File, segment: SegmentPaths, report: Report = ignore) -> int | None:

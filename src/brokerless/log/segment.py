@@ -30,11 +30,11 @@ from brokerless.log.storage.files import File, LocalFile, limit_exceeded
 from brokerless.log.storage.header_reader import header_reader, without_cut_header
 from brokerless.log.storage.paths import directory_name
 from brokerless.log.storage.read_ahead import RemoteWindows
+from brokerless.progress import Report
 
 if TYPE_CHECKING:  # it imports kernels, which headers do without
     from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
 
-Report = Callable[[Finding], None]
 Windows = Callable[[int, int, int], tuple[NDArray[np.uint8], int]]
 """Reads at a position: the bytes that may be of use, and those that are needed at least. Gives what it has read, which
 is less at the end of the file, and how many bytes it had requested."""
@@ -403,10 +403,6 @@ def all_decoded(decoder: Decoder, chunk: Chunk, chosen: Batches) -> Iterator[Dec
         last = [rest]
         del rest
         yield last.pop()
-
-
-def ignore(finding: Finding) -> None:
-    """A report that nobody wants."""
 
 
 def report_damages(wrappers: Iterable[Damage], path: str, base: int, report: Report) -> None:

@@ -24,8 +24,9 @@ from brokerless.log.positions import first_position, last_indexed
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions, follow
 from brokerless.log.ranges import Range
-from brokerless.log.segment import Chunk, Report, ignore, scan_headers
+from brokerless.log.segment import Chunk, scan_headers
 from brokerless.log.storage.files import File
+from brokerless.progress import Report, ignore
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from brokerless.errors import OutOfFilesError
 from brokerless.findings import Finding, Kind
-from brokerless.log.segment import Report
+from brokerless.progress import Report
 
 AGAIN_S = 60.0
 """How long after one finding the next of the same kind and file is reported, where there are many."""

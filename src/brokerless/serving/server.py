@@ -18,7 +18,7 @@ from typing import Self
 
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.log.directory import LogDirectory
-from brokerless.log.segment import Report
+from brokerless.progress import Report
 from brokerless.serving.access import Access
 from brokerless.serving.admission import Admission, Client
 from brokerless.serving.certificates import DEFAULT, parse_rules

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from brokerless.log.ranges import EVERYTHING, Range, from_log_start
 from brokerless.log.seek import log_start_after_end
 from brokerless.log.storage.paths import is_remote
 from brokerless.log.storage.side_by_side import side_by_side
+from brokerless.progress import Report
 from brokerless.spark.discovery import check_named, find_partitions, is_unknown, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Limit, Options
 from brokerless.spark.split import ReadTask, Split, cut, split_bytes, task_rounds
@@ -101,7 +102,7 @@ def _look_at(partition: Partition, options: Options) -> tuple[Partition | None, 
     return (left if is_left else None), reported
 
 
-def reporter(partition: Partition, options: Options, reported: list[Split]) -> Callable[[Finding], None]:
+def reporter(partition: Partition, options: Options, reported: list[Split]) -> Report:
     """Return what planning does about an error in a partition, by mode, and about offsets that are not read."""
 
     def report(finding: Finding) -> None:
@@ -118,7 +119,7 @@ def reporter(partition: Partition, options: Options, reported: list[Split]) -> C
     return report
 
 
-def _leave_out_unreadable(partition: Partition, options: Options, report: Callable[[Finding], None]) -> Partition:
+def _leave_out_unreadable(partition: Partition, options: Options, report: Report) -> Partition:
     """The partition without segments that cannot be opened, which are reported.
 
     In FAILFAST mode a task fails where it comes to one; only where planning itself reads the whole log is it looked
@@ -250,7 +251,7 @@ def _splits(
     options: Options,
     pushed: Pushed,
     size: int,
-    report: Callable[[Finding], None],
+    report: Report,
     listed: PartitionPath,
 ) -> Iterator[Split]:
     """``listed``: the partition with those segments, too, that cannot be opened and are not missing, therefore."""

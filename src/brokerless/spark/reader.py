@@ -19,9 +19,10 @@ from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import ReplacedError, list_again, open_listed, open_segments
 from brokerless.log.offset_checks import RepeatedOffsets
 from brokerless.log.ranges import Range
-from brokerless.log.segment import Chunk, Report, ignore, scan, scan_headers, within_log
+from brokerless.log.segment import Chunk, scan, scan_headers, within_log
 from brokerless.log.storage.files import File
 from brokerless.ordered_threads import read_ahead
+from brokerless.progress import Report, ignore
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.spark.columns import SelectedColumns, corrupt_rows, to_spark
 from brokerless.spark.options import Options

@@ -17,9 +17,10 @@ from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import open_listed
 from brokerless.log.ranges import EVERYTHING, Range, Span
-from brokerless.log.segment import Chunk, ignore, scan_headers
+from brokerless.log.segment import Chunk, scan_headers
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import Location
+from brokerless.progress import ignore
 
 if TYPE_CHECKING:
     from brokerless.log.producer.transactions import Transactions

@@ -29,8 +29,8 @@ from brokerless.dataset.tables import TABLES, Tables, once
 from brokerless.errors import BrokerlessError, UsageError, missing_libraries, raise_errors
 from brokerless.findings import Finding, Kind
 from brokerless.ordered_threads import processors
+from brokerless.progress import Report
 from brokerless.sql.topics import TopicTypes, topic_dataset, topics_of
-from brokerless.tables.partition_reader import OnDamage
 from brokerless.tables.sql_condition import MACROS, without_progress
 
 if TYPE_CHECKING:
@@ -305,14 +305,14 @@ class Watched(TableDataset):
     """A dataset with its columns in another order, that remembers what is raised, of which DuckDB has only the text."""
 
     def __init__(
-        self, dataset: TableDataset, names: list[str], errors: list[BrokerlessError], name: str, report: OnDamage
+        self, dataset: TableDataset, names: list[str], errors: list[BrokerlessError], name: str, report: Report
     ) -> None:
         super().__init__(_Rows(dataset, names, errors, name=name, report=report))
 
 
 class _Rows:
     def __init__(
-        self, dataset: TableDataset, names: list[str], errors: list[BrokerlessError], name: str, report: OnDamage
+        self, dataset: TableDataset, names: list[str], errors: list[BrokerlessError], name: str, report: Report
     ) -> None:
         self._dataset, self._errors, self._name, self._report = dataset, errors, name, report
         self.schema = pa.schema([dataset.schema.field(name) for name in names])

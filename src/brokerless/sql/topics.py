@@ -13,6 +13,7 @@ from brokerless.dataset.tables import TableRows, Tables
 from brokerless.errors import raise_errors
 from brokerless.log.names import is_internal, parse_partition_directory
 from brokerless.log.storage import paths
+from brokerless.progress import ignore
 from brokerless.tables.partition_reader import PartitionReader, first_rows
 from brokerless.tables.read_options import ReadOptions
 from brokerless.typed.records import Failures, inner_columns
@@ -37,7 +38,7 @@ class TopicTypes:
         self._registry = load_registry(tables.schemas, tables.partitions)
         self._unknown = {topic for topic in topics_of(tables) if not is_internal(topic) and topic != SCHEMAS}
         self._types: dict[str, TopicType] = {}
-        self._reading = ReadOptions(max_batch_bytes=tables.max_batch_bytes, on_damage=lambda _: None)
+        self._reading = ReadOptions(max_batch_bytes=tables.max_batch_bytes, on_damage=ignore)
         decoding = Decoding(tables.schemas, scan="never")
         for topic in list(self._unknown):
             if any(self._registry.of_topic(topic, side)[1] for side in ("key", "value")):

@@ -114,7 +114,6 @@ EXPECTED: Mapping[str, Expected] = {
     "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]": _PATHS,
     "Iterable[str | os.PathLike[str]] | str | os.PathLike[str]": _PATHS,
     "Iterable[str | os.PathLike[str]]": _PATH_LIST,
-    "OnDamage": _FUNCTION,
     "OnUnreadable": _FUNCTION,
     "Report": _FUNCTION,
     "Done": _FUNCTION,
@@ -180,7 +179,7 @@ def _expected(annotation: str, is_optional: bool) -> tuple[Expected, bool] | Non
     return None if found is None else (found, is_optional or text != annotation or text in _WITH_NONE)
 
 
-_WITH_NONE = ("OnDamage", "Decode", "Spark", "Report")
+_WITH_NONE = ("Report", "Decode", "Spark", "Report")
 """Names of types that have ``None`` in them."""
 
 

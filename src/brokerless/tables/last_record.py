@@ -21,8 +21,9 @@ from brokerless.format.read.batch_headers import Batches, checksums_match
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.positions import position_of_offset
-from brokerless.log.segment import Chunk, all_decoded, ignore, scan_headers
+from brokerless.log.segment import Chunk, all_decoded, scan_headers
 from brokerless.log.storage.files import File
+from brokerless.progress import ignore
 
 _NO_TIMESTAMP = -1
 _NEAR = 1 << 16

@@ -16,8 +16,8 @@ from brokerless.findings import NOT_OPENED, Finding
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths, resolve
 from brokerless.log.names import Include
-from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.location import Location
+from brokerless.progress import Done, Report, ignore
 from brokerless.schemas import BATCHES, SEGMENTS
 from brokerless.text import html_table
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from brokerless.tables.prepared_records import Prepare
     from brokerless.tables.read_options import ReadOptions
 
-OnDamage = Callable[[Finding], None]
 OnUnreadable = Callable[[UnreadableError], None]
 
 
@@ -75,7 +74,7 @@ class PartitionReader:
         columns: Sequence[str] | None = None,
         *,
         max_batch_bytes: int | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
         done: Done = ignore,
     ) -> pa.RecordBatchReader:
         """Read the batches of all segments (v0 and v1: messages and wrapper messages), in file order, as Arrow record
@@ -120,7 +119,7 @@ class PartitionReader:
         return read_batches([self], columns, max_batch_bytes, on_damage=on_damage, done=done)
 
     def _batches(
-        self, schema: pa.Schema, max_batch_bytes: int | None, on_damage: OnDamage | None, done: Done
+        self, schema: pa.Schema, max_batch_bytes: int | None, on_damage: Report | None, done: Done
     ) -> Iterator[pa.RecordBatch]:
         from brokerless.log.live_segments import open_segments
         from brokerless.log.offset_checks import report_past_last
@@ -152,7 +151,7 @@ class PartitionReader:
         check_end(self.paths, report)
         progress.finish()
 
-    def segments(self, *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None) -> pa.Table:
+    def segments(self, *, max_batch_bytes: int | None = None, on_damage: Report | None = None) -> pa.Table:
         """Return a row for each segment, from its batch headers.
 
         Records are counted from the log start offset on, without control records: as many as :meth:`records` returns;
@@ -187,7 +186,7 @@ class PartitionReader:
         self,
         *,
         max_batch_bytes: int | None = None,
-        on_damage: OnDamage | None = None,
+        on_damage: Report | None = None,
         on_unreadable: OnUnreadable | None = None,
         watch: Callable[[Chunk], None] | None = None,
     ) -> Iterator[dict[str, Any]]:
@@ -250,7 +249,7 @@ class PartitionReader:
             unreadable(error, self.path)
         check_end(self.paths, report)
 
-    def transactions(self, *, on_damage: OnDamage | None = None) -> pa.Table:
+    def transactions(self, *, on_damage: Report | None = None) -> pa.Table:
         """Return a row for each transaction that did not end before the log start offset, in the order in which they
         ended.
 
@@ -370,7 +369,7 @@ def read_batches(
     partitions: Iterable[PartitionReader],
     columns: Sequence[str] | None,
     max_batch_bytes: int | None,
-    on_damage: OnDamage | None,
+    on_damage: Report | None,
     done: Done,
 ) -> pa.RecordBatchReader:
     """The batches of several partitions, one partition after the other; see :meth:`PartitionReader.batches`."""

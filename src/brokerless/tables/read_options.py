@@ -14,12 +14,12 @@ from brokerless.clock import Time, milliseconds
 from brokerless.errors import UsageError
 from brokerless.kafka_names import Isolation, check_isolation
 from brokerless.log.ranges import EVERYTHING, Range
-from brokerless.log.read_progress import Done, ignore
 from brokerless.ordered_threads import processors
+from brokerless.progress import Done, ignore
 from brokerless.schemas import RECORDS
 
 if TYPE_CHECKING:
-    from brokerless.log.segment import Report
+    from brokerless.progress import Report
     from brokerless.tables.record_filter import RecordFilter
 
 _MANY_BYTES, _MANY_RECORDS = 32 << 20, 100_000

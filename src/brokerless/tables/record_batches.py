@@ -36,7 +36,8 @@ from brokerless.format import layouts
 from brokerless.format.columns import HUGE, RecordColumns, empty_columns, release_memory
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import SegmentPaths
-from brokerless.log.segment import Chunk, Report, report_damages
+from brokerless.log.segment import Chunk, report_damages
+from brokerless.progress import Report
 from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPES, TRANSACTIONS
 from brokerless.text import java_text, readable
 

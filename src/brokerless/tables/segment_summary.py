@@ -16,15 +16,9 @@ from brokerless.log.offset_checks import (
     report_past_last,
 )
 from brokerless.log.seek import scan_headers_to_end
-from brokerless.log.segment import (
-    Chunk,
-    Report,
-    all_decoded,
-    ignore,
-    report_damages,
-    scan_headers,
-)
+from brokerless.log.segment import Chunk, all_decoded, report_damages, scan_headers
 from brokerless.log.storage.files import File
+from brokerless.progress import Report, ignore
 
 
 @dataclass(slots=True)

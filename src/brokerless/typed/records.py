@@ -13,7 +13,7 @@ import pyarrow as pa
 from brokerless import arrow
 from brokerless.errors import UsageError, raise_errors
 from brokerless.findings import NOT_DECODED, Finding, Kind
-from brokerless.log.read_progress import ignore
+from brokerless.progress import ignore
 from brokerless.schemas import RECORDS
 from brokerless.tables.partition_reader import PartitionReader, read_records
 from brokerless.tables.read_options import ReadOptions
@@ -65,7 +65,7 @@ def read_typed(
         return read_records(partitions, options)
 
     def read_first(own: Sequence[PartitionReader], names: Sequence[str]) -> pa.RecordBatchReader:
-        return read_records(own, replace(options, columns=names, on_damage=lambda _: None, done=ignore))
+        return read_records(own, replace(options, columns=names, on_damage=ignore, done=ignore))
 
     if isinstance(decode, TopicType):
         topic_type = decode

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.log.ranges import Range
+from brokerless.progress import ignore
 from brokerless.tables.partition_reader import PartitionReader, first_rows, read_records
 from brokerless.tables.read_options import ReadOptions
 from brokerless.typed import framing, plain
@@ -43,7 +44,7 @@ WHOLE_BYTES = 64 << 20
 _OF_SEGMENT = 1000
 """Records at the beginning of a segment, and at the end of a partition, that it looks at in a larger one."""
 
-QUIETLY = ReadOptions(on_damage=lambda _: None)
+QUIETLY = ReadOptions(on_damage=ignore)
 """For rows that are read again, and reported then."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from brokerless import arrow
 from brokerless.findings import Finding, Kind
 from brokerless.log.names import is_internal
+from brokerless.progress import Done, ignore
 from brokerless.tables.partition_reader import PartitionReader, first_rows
 from brokerless.tables.read_options import ReadOptions
 from brokerless.text import short_html, short_repr
@@ -124,7 +125,7 @@ def report_schemas(
     decoding: Decoding | None = None,
     *,
     max_batch_bytes: int | None = None,
-    done: Callable[[int], object] = lambda _: None,
+    done: Done = ignore,
 ) -> SchemaReport:
     """Reads all records of the partitions' topics, but Kafka's and the registry's own, for the schemas that they name.
     ``done`` is called with the bytes of logs that were read."""
@@ -167,7 +168,7 @@ def _begin_with_times(side: SideType, partitions: Sequence[PartitionReader]) -> 
         return False
     looked_at = 0
     for each in partitions:
-        options = ReadOptions(["value", "timestamp"], on_damage=lambda _: None)
+        options = ReadOptions(["value", "timestamp"], on_damage=ignore)
         for batch in first_rows(each.read(options), _LOOKED_AT):
             times = arrow.numbers(batch.column("timestamp"), np.int64).tolist()
             for value, time in zip(arrow.values(batch.column("value")), times, strict=True):

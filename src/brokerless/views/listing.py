@@ -14,8 +14,8 @@ from brokerless import clock
 from brokerless.clusters.deletion import Deletion, deletion_of
 from brokerless.log.directory import LogDirectory, PartitionPath, deleted_segments
 from brokerless.log.names import INCLUDE
-from brokerless.log.read_progress import Done, ignore
-from brokerless.tables.partition_reader import OnDamage, OnUnreadable, PartitionReader
+from brokerless.progress import Done, Report, ignore
+from brokerless.tables.partition_reader import OnUnreadable, PartitionReader
 from brokerless.text import format_bytes, show_name
 from brokerless.views.table import NOTHING, format_number, format_offsets, table
 from brokerless.views.text import format_times
@@ -35,7 +35,7 @@ _RIGHT = ("partitions", "segments", "batches", "records", "size")
 def rows(
     partitions: Iterable[PartitionReader],
     by: By,
-    on_damage: OnDamage,
+    on_damage: Report,
     on_unreadable: OnUnreadable,
     done: Done = ignore,
     *,

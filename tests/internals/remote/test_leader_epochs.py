@@ -22,7 +22,8 @@ from brokerless.internals.remote.leader_epochs import check_remote_epochs
 from brokerless.internals.remote.segment_metadata import RemoteMetadata
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.storage.location import Location
-from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.progress import Report
+from brokerless.tables.partition_reader import PartitionReader
 
 PLACE = "epochs-0"
 DELETES = "deletes its 2 remote segments from the bucket"
@@ -151,7 +152,7 @@ def test_the_metadata_is_read_once_for_all_partitions(data: Path, monkeypatch: p
     read: list[int] = []
     original = unread_segments.read_remote_metadata
 
-    def counted(partitions: list[PartitionReader], on_damage: OnDamage) -> RemoteMetadata:
+    def counted(partitions: list[PartitionReader], on_damage: Report) -> RemoteMetadata:
         read.append(len(partitions))
         return original(partitions, on_damage)
 

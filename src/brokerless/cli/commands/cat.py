@@ -23,12 +23,13 @@ from brokerless.cli.options import (
     decoding,
 )
 from brokerless.cli.output import CLEAN, UNUSABLE, Output
-from brokerless.cli.progress import Done, progress
+from brokerless.cli.progress import progress
 from brokerless.cli.values import count, parse_offsets
 from brokerless.clock import TIME, parse_time
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.run.streams import processes_for, stream
+from brokerless.progress import Done, ignore
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from brokerless.api.partition import Partition
     from brokerless.log.directory import PartitionPath
     from brokerless.log.ranges import Range
-    from brokerless.tables.partition_reader import OnDamage, PartitionReader
+    from brokerless.progress import Report
+    from brokerless.tables.partition_reader import PartitionReader
     from brokerless.tables.prepared_records import Prepare
     from brokerless.tables.record_filter import RecordFilter
     from brokerless.typed.topic_type import Decoding, TopicType
@@ -377,7 +379,7 @@ def _types(run: _Run, partitions: Sequence[Partition]) -> dict[str | None, Topic
         for each in own:
             with suppress(UnreadableError):  # which is reported when it is printed
                 task = _PrintTask(run, each.paths, None, run.options.jobs)
-                read = _read(task, cast("Partition", each), list(names), report=lambda _: None, done=lambda _: None)
+                read = _read(task, cast("Partition", each), list(names), report=ignore, done=ignore)
                 batches = (batch for batch, _ in read)
                 limit = None if run.printed else run.options.limit
                 yield from batches if limit is None else first_rows(batches, limit)
@@ -402,13 +404,13 @@ def _read(
     task: _PrintTask,
     partition: Partition,
     columns: list[str],
-    report: OnDamage,
+    report: Report,
     done: Done,
     prepare: Prepare | None = None,
 ) -> Iterator[tuple[pa.RecordBatch, Any]]:
     """The records of a partition that are to be printed, and what ``prepare`` made of them, if it was called."""
     from brokerless.log.ranges import Range
-    from brokerless.log.read_progress import ignore
+    from brokerless.progress import ignore
     from brokerless.tables.partition_reader import read_prepared
     from brokerless.tables.read_options import ReadOptions
     from brokerless.views.records.tail import tail
@@ -440,7 +442,7 @@ def _read(
         pairs = read_prepared(partition, replace(requested, range=own, on_damage=findings.append, done=ignore))
         return (batch if select is None else select(batch) for batch, _ in pairs)
 
-    for batch in tail(options.tail, partition.batches(["lastOffset", "count"], on_damage=lambda _: None), read):
+    for batch in tail(options.tail, partition.batches(["lastOffset", "count"], on_damage=ignore), read):
         yield batch, None
     for finding in findings:
         report(finding)

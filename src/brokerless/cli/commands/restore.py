@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.restore.live.job import LiveRestore
     from brokerless.jobs.restore.results import Restore
     from brokerless.jobs.restore.source import SelectedPartitions
-    from brokerless.log.read_progress import Done
-    from brokerless.tables.partition_reader import OnDamage
+    from brokerless.progress import Done, Report
 
 DESCRIPTION = """\
 Restores topics from log directories, a backup or a bucket: into a running cluster, by producing (--bootstrap-servers),
@@ -146,7 +145,7 @@ def _show_and_apply(options: Namespace, output: Output, job: _Job[Planned]) -> i
 
 
 def _into_disks(
-    options: Namespace, output: Output, selected: SelectedPartitions, on_damage: OnDamage
+    options: Namespace, output: Output, selected: SelectedPartitions, on_damage: Report
 ) -> _Job[DiskRestore]:
     from brokerless import clock
     from brokerless.jobs.restore.disks.job import DiskSettings, apply_disks, plan_disks, recover_disks
@@ -175,7 +174,7 @@ def _into_disks(
     )
 
 
-def _into_cluster(options: Namespace, selected: SelectedPartitions, on_damage: OnDamage) -> _Job[Restore]:
+def _into_cluster(options: Namespace, selected: SelectedPartitions, on_damage: Report) -> _Job[Restore]:
     from brokerless.jobs.restore.live.job import apply
     from brokerless.views.restore.live import plan_lines, result_lines, rows
 
@@ -193,7 +192,7 @@ def _into_cluster(options: Namespace, selected: SelectedPartitions, on_damage: O
     )
 
 
-def _plan(options: Namespace, selected: SelectedPartitions, on_damage: OnDamage) -> LiveRestore:
+def _plan(options: Namespace, selected: SelectedPartitions, on_damage: Report) -> LiveRestore:
     from brokerless import clock
     from brokerless.jobs.restore.live.connection import Connection, load_config
     from brokerless.jobs.restore.live.job import LiveSettings, plan_restore

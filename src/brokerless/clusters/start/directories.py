@@ -28,12 +28,13 @@ from brokerless.clusters.start.job import RecoveredLogs, StartAt, parent_of, pla
 from brokerless.clusters.start.metadata_log import KnownState, read_known_state
 from brokerless.clusters.start.refused_settings import refused_settings
 from brokerless.clusters.start.remote_effects import remote_effects, stored_objects
-from brokerless.clusters.start.results import DirectoryRestart, Place
+from brokerless.clusters.start.results import DirectoryRestart
 from brokerless.clusters.start.retention_forecast import settings_by_topic
 from brokerless.clusters.start.transactions import completions
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition
 from brokerless.internals.metadata.cluster import Cluster
+from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import MetaProperties
 from brokerless.log.directory import LogDirectory, PartitionPath
@@ -250,7 +251,7 @@ def _check(
     return findings, warnings
 
 
-def _by_place(partitions: Iterable[PartitionPath]) -> dict[Place, PartitionPath]:
+def _by_place(partitions: Iterable[PartitionPath]) -> dict[TopicPartition, PartitionPath]:
     return {(each.topic or "", each.partition or 0): each for each in partitions}
 
 

@@ -29,6 +29,7 @@ from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.settings.rules import has_rule
 from brokerless.log.storage.location import DirectoryEntry, Location
+from brokerless.progress import ignore
 from brokerless.tables.partition_reader import open_partitions
 from brokerless.tables.read_options import ReadOptions
 
@@ -150,7 +151,7 @@ def _check_bootstrap(entry: DirectoryEntry, max_batch_bytes: int | None) -> Iter
     """The records of a new cluster; a broker reads them at each start."""
     with suppress(UnreadableError):
         (snapshot,) = open_partitions(entry.location)
-        options = ReadOptions(["value"], max_batch_bytes=max_batch_bytes, on_damage=lambda _: None)
+        options = ReadOptions(["value"], max_batch_bytes=max_batch_bytes, on_damage=ignore)
         for batch in snapshot.read(options):
             for value in arrow.values(batch.column("value")):
                 record = decode_record(names.CLUSTER_METADATA, None, value)

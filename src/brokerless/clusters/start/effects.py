@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 from brokerless.clusters.placement import state_finding
 from brokerless.clusters.start.remote_deletions import remote_segments_deleted
-from brokerless.clusters.start.results import DirectoryRestart, Place, Restart
+from brokerless.clusters.start.results import DirectoryRestart, Restart
 from brokerless.clusters.start.retention_forecast import Retention
 from brokerless.findings import Finding, Kind
+from brokerless.kafka_names import TopicPartition
 
 EffectKind = Literal[
     "refused", "offline", "stray", "not-served", "begun-empty", "directory-deleted", "promoted", "emptied", "moving",
@@ -33,7 +34,7 @@ class Effect:
 
     kind: EffectKind
     path: str
-    place: Place | None = None
+    place: TopicPartition | None = None
     """Topic and partition; None for a log directory as a whole."""
     finding: Finding | None = None
     """In the scope of the start; None for what is usual and loses nothing."""

@@ -43,12 +43,13 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.recovery.misleading_indexes import TrustedEnd, shown_aborted, trusted_end
 from brokerless.log.recovery.plan import RecoveryPlan, plan_recovery
 from brokerless.log.seek import log_start_after_end
-from brokerless.log.segment import Chunk, check_checksums, ignore, scan
+from brokerless.log.segment import Chunk, check_checksums, scan
 from brokerless.log.settings.definitions import versions
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_remote
 from brokerless.offset_spans import Span
+from brokerless.progress import ignore
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.recovery.plan import RecoveryPlan
-from brokerless.log.segment import ignore
+from brokerless.progress import ignore
 from brokerless.tables.partition_reader import PartitionReader
 
 _ENDING = (Kind.RECORD_INAPPLICABLE, Kind.RECORD_TYPE_UNKNOWN, Kind.RECORD_VERSION_UNKNOWN, Kind.RECORD_UNREADABLE)

@@ -27,6 +27,7 @@ from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath
 from brokerless.log.ranges import Range
 from brokerless.log.storage.location import DirectoryEntry
+from brokerless.progress import ignore
 from brokerless.tables.partition_reader import PartitionReader, open_partitions
 from brokerless.tables.read_options import ReadOptions
 
@@ -126,13 +127,13 @@ def _foreign_batches(
     batch have one timestamp, offsets without gaps, a value, and neither a key nor headers."""
     columns = ["file", "batchPosition", "offset", "timestamp", "key", "value", "headers"]
     of_batches = ["file", "position", "baseOffset", "magic"]
-    for batch in partition.batches(of_batches, max_batch_bytes=max_batch_bytes, on_damage=lambda _: None):
+    for batch in partition.batches(of_batches, max_batch_bytes=max_batch_bytes, on_damage=ignore):
         is_read = numbers(batch.column("baseOffset"), np.int64) >= (start_offset or 0)
         old = np.flatnonzero(is_read & (numbers(batch.column("magic"), np.int8) < 2))
         if len(old):
             yield _foreign(batch, int(old[0]), "position", "baseOffset")
             return
-    options = ReadOptions(columns, Range(start_offset), max_batch_bytes=max_batch_bytes, on_damage=lambda _: None)
+    options = ReadOptions(columns, Range(start_offset), max_batch_bytes=max_batch_bytes, on_damage=ignore)
     for batch in partition.read(options):
         positions, offsets, times = (numbers(batch.column(name), np.int64) for name in columns[1:4])
         wrong = np.zeros(batch.num_rows, np.bool_)

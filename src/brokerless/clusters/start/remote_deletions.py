@@ -14,9 +14,9 @@ from typing import Any
 
 from brokerless.findings import Finding, Kind
 from brokerless.internals.remote.storage import RemoteSegment, RemoteStorage, deleted_by_epochs
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.checkpoint.leader_epochs import Epochs
 
-Place = tuple[str, int]
 Objects = Mapping[tuple[str, int], Mapping[str, int]]
 """How many objects each remote segment has, by its ID, of each partition by its topic's ID and number."""
 
@@ -39,8 +39,8 @@ def remote_deletions(
     storage: RemoteStorage,
     rows: Mapping[tuple[str, int], Mapping[str, Any]],
     node_id: int | None,
-    epochs: Mapping[Place, Epochs],
-    unserved: Collection[Place],
+    epochs: Mapping[TopicPartition, Epochs],
+    unserved: Collection[TopicPartition],
     objects: Objects | None = None,
 ) -> Iterator[RemoteDeletion]:
     """Yield what a node deletes of the partitions that it alone can lead. ``rows``: of the cluster's metadata, by topic

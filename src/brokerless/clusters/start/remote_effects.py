@@ -6,16 +6,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from brokerless.clusters.remote_retention import Expired, expired_segments
-from brokerless.clusters.start.remote_deletions import Objects, Place, RemoteDeletion, leads, remote_deletions
+from brokerless.clusters.start.remote_deletions import Objects, RemoteDeletion, leads, remote_deletions
 from brokerless.clusters.start.remote_log_starts import LoadedLog, RemoteLogStart, remote_log_starts
 from brokerless.clusters.start.results import Restart
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.remote.storage import read_remote_storage, topic_settings
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.log.segment import ignore
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.detection import remote_of
 from brokerless.log.tiered.options import Remote, with_tiered_options
+from brokerless.progress import ignore
 from brokerless.tables.partition_reader import PartitionReader
 
 _COPY_DISABLED = "remote.log.copy.disable"
@@ -47,8 +48,8 @@ def stored_objects(directories: Sequence[LogDirectory], bucket: Remote | None) -
 def remote_effects(
     cluster: Cluster | None,
     node_id: int | None,
-    served: Mapping[Place, PartitionPath],
-    unserved: Collection[Place],
+    served: Mapping[TopicPartition, PartitionPath],
+    unserved: Collection[TopicPartition],
     *,
     restart_of: Callable[[PartitionPath], Restart | None],
     objects: Objects | None,
@@ -61,8 +62,8 @@ def remote_effects(
         return RemoteEffects()
     readers = map(PartitionReader, served.values())
     storage = read_remote_storage(cluster.topics, topic_settings(cluster), readers, ignore)
-    loaded: dict[Place, LoadedLog] = {}
-    refused: set[Place] = set()
+    loaded: dict[TopicPartition, LoadedLog] = {}
+    refused: set[TopicPartition] = set()
     for at, each in served.items():
         if at[0] not in storage.topics.values():
             continue

@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from brokerless.clusters.start.remote_deletions import Place, leads
+from brokerless.clusters.start.remote_deletions import leads
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_events import metadata_partition
 from brokerless.internals.remote.storage import RemoteStorage
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.checkpoint.leader_epochs import Epochs
 
 
@@ -46,7 +47,7 @@ def remote_log_starts(
     topics: Mapping[str, str],
     rows: Mapping[tuple[str, int], Mapping[str, Any]],
     node_id: int | None,
-    loaded: Mapping[Place, LoadedLog],
+    loaded: Mapping[TopicPartition, LoadedLog],
 ) -> Iterator[RemoteLogStart]:
     """The log starts that a node moves, of the partitions that it alone leads. ``topics``: all names by ID; ``rows``:
     of the cluster's metadata, by topic ID and partition; ``loaded``: its tiered partitions."""

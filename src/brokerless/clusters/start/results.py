@@ -13,12 +13,12 @@ from brokerless.clusters.start.retention_forecast import Retention, Settings
 from brokerless.clusters.start.transactions import Completion
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.recovery.misleading_indexes import IndexEffect
 from brokerless.offset_spans import Span
 from brokerless.text import short_html, short_repr
 
-Place = tuple[str, int]
 READ_IN_VAIN = (Kind.CHECKPOINT_CORRUPT, Kind.PARTITION_METADATA_CORRUPT)
 """Kinds of a partition's files for which Kafka throws IOException, so that the log directory goes offline; for others,
 such as the name of a file, a broker ends."""
@@ -140,7 +140,7 @@ class DirectoryRestart:
     refused: tuple[Finding, ...] = ()
     stray: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
     unserved: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
-    created: tuple[Place, ...] = ()
+    created: tuple[TopicPartition, ...] = ()
     deleted: tuple[tuple[str, int], ...] = ()
     completed: tuple[Completion, ...] = ()
     is_state_known: bool = False
@@ -184,7 +184,7 @@ class DirectoryRestart:
         return None if not self.has_others else self.offline is None or kind not in READ_IN_VAIN
 
     @property
-    def places(self) -> Mapping[str, Place]:
+    def places(self) -> Mapping[str, TopicPartition]:
         """The topic and partition of each directory that a broker loads, by its path."""
         return {each.replica.path: each.place for each in self.placements}
 

@@ -14,16 +14,17 @@ from brokerless.clusters.start.directory_files import is_deleted
 from brokerless.clusters.start.effects import Effect, directory_effects, partition_effects
 from brokerless.clusters.start.job import plan_partition
 from brokerless.clusters.start.remote_deletions import RemoteDeletion, count_deleted
-from brokerless.clusters.start.results import Place, Restart
+from brokerless.clusters.start.results import Restart
 from brokerless.clusters.start.retention_forecast import Retention
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
+from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory
-from brokerless.log.read_progress import Done, ignore
 from brokerless.log.settings.definitions import find_version, versions
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_remote, local
+from brokerless.progress import Done, ignore
 from brokerless.text import count_of, format_bytes, show_name
 
 
@@ -64,7 +65,7 @@ class StartOutcome:
     """The outcome for the newest, where that does not start, and ``version`` is an older one that does."""
     starts_without: tuple[str, ...] = ()
     """Directories of the broker, this or others, that are offline while it goes on with the rest."""
-    elsewhere: frozenset[Place] = frozenset()
+    elsewhere: frozenset[TopicPartition] = frozenset()
     """Partitions that other directories of the broker have."""
 
 

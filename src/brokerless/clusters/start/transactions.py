@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from brokerless.internals.records import TRANSACTION_STATE
 from brokerless.internals.tables import state_rows
+from brokerless.kafka_names import TopicPartition
+from brokerless.progress import ignore
 from brokerless.tables.partition_reader import PartitionReader
-
-Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +26,17 @@ class Completion:
     producer_id: int
     state: str
     outcome: Literal["commit", "abort"]
-    partitions: tuple[Place, ...]
+    partitions: tuple[TopicPartition, ...]
 
 
 def completions(
-    partitions: Iterable[PartitionReader], there: set[Place], now_ms: int, max_batch_bytes: int | None = None
+    partitions: Iterable[PartitionReader], there: set[TopicPartition], now_ms: int, max_batch_bytes: int | None = None
 ) -> Iterator[Completion]:
     """``partitions``: those of ``__transaction_state`` that a broker loads; ``there``: what it serves of the others."""
     own = [each for each in partitions if each.topic == TRANSACTION_STATE]
     if not own:
         return
-    for row in state_rows(own, ["transactionalIds"], lambda _: None, max_batch_bytes)["transactionalIds"]:
+    for row in state_rows(own, ["transactionalIds"], ignore, max_batch_bytes)["transactionalIds"]:
         outcome = _outcome(row, now_ms)
         if outcome is not None:
             topics = row["transactionPartitions"]

@@ -11,7 +11,8 @@ from typing import Any
 
 from brokerless.errors import UnreadableError
 from brokerless.internals.records import CONSUMER_OFFSETS
-from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.progress import Report
+from brokerless.tables.partition_reader import PartitionReader
 
 TABLE = "lag"
 Row = dict[str, Any]
@@ -31,7 +32,7 @@ def lag_rows(offsets: Iterable[Mapping[str, Any]], ends: Mapping[Place, int | No
     return sorted(rows, key=lambda row: (row["lag"] is None, -(row["lag"] or 0), *place(row)))
 
 
-def ends_of(partitions: Iterable[PartitionReader], on_damage: OnDamage) -> dict[Place, int | None]:
+def ends_of(partitions: Iterable[PartitionReader], on_damage: Report) -> dict[Place, int | None]:
     """Return the offset after the last record of each partition, by headers; what cannot be read is reported."""
     found: dict[Place, int | None] = {}
     for each in partitions:
@@ -49,7 +50,7 @@ def read_lag(
     partitions: Sequence[PartitionReader],
     others: Sequence[PartitionReader],
     read_offsets: Callable[[list[PartitionReader]], Sequence[Mapping[str, Any]]],
-    on_damage: OnDamage,
+    on_damage: Report,
 ) -> list[Row]:
     """Return the lag of all groups in some partitions. ``others``: partitions of the same log directory, of which
     ``__consumer_offsets`` has what groups committed; where ``partitions`` are none but these, lags are in all."""

@@ -20,7 +20,8 @@ from brokerless.internals.message_encoder import encode
 from brokerless.internals.messages import ZERO_UUID, messages
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.log.directory import PartitionPath
-from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.progress import Report, ignore
+from brokerless.tables.partition_reader import PartitionReader
 
 Row = dict[str, Any]
 ResetTo = Literal["start", "end"]
@@ -113,9 +114,9 @@ class LostPosition:
 def read_positions(
     partitions: Iterable[PartitionReader],
     topics: Mapping[str, str],
-    on_damage: OnDamage,
+    on_damage: Report,
     max_batch_bytes: int | None = None,
-    end_of: Callable[[PartitionPath], int | None] = lambda _: None,
+    end_of: Callable[[PartitionPath], int | None] = ignore,
     counts: Mapping[str, int] | None = None,
 ) -> Iterator[GroupPosition]:
     """Yield the positions that coordinators load from some partitions of Kafka's own topics; other partitions are
@@ -164,7 +165,7 @@ def lost_positions(
 def _committed(
     partition: PartitionReader,
     ids: Mapping[str, str],
-    on_damage: OnDamage,
+    on_damage: Report,
     max_batch_bytes: int | None,
     end_offset: int | None,
 ) -> Iterator[Entry[GroupPosition]]:
@@ -192,7 +193,7 @@ def _committed(
 def _shared(
     partition: PartitionReader,
     topics: Mapping[str, str],
-    on_damage: OnDamage,
+    on_damage: Report,
     max_batch_bytes: int | None,
     end_offset: int | None,
 ) -> Iterator[Entry[GroupPosition]]:

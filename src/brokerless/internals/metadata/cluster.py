@@ -22,7 +22,8 @@ from brokerless.internals.records import CLUSTER_METADATA, InternalRecord
 from brokerless.kafka_names import ACL_NAMES
 from brokerless.log import names
 from brokerless.log.settings.definitions import settings_of, synonyms_of, versions
-from brokerless.tables.partition_reader import OnDamage, PartitionReader, open_partitions
+from brokerless.progress import Report
+from brokerless.tables.partition_reader import PartitionReader, open_partitions
 from brokerless.tables.read_options import ReadOptions
 
 Row = dict[str, Any]
@@ -144,7 +145,7 @@ class Cluster:
 
 
 def read_cluster(
-    partition: PartitionReader, on_damage: OnDamage, end_offset: int | None = None, max_batch_bytes: int | None = None
+    partition: PartitionReader, on_damage: Report, end_offset: int | None = None, max_batch_bytes: int | None = None
 ) -> Cluster:
     """Return the state that a partition's snapshots and log, or a lone file, add up to. ``end_offset``: where the log
     is to end, if records after that do not count. ``max_batch_bytes``: what one batch may inflate to."""
@@ -164,7 +165,7 @@ def read_cluster(
 
 
 def _newest_snapshot(
-    partition: PartitionReader, on_damage: OnDamage, max_batch_bytes: int | None
+    partition: PartitionReader, on_damage: Report, max_batch_bytes: int | None
 ) -> tuple[PartitionReader | None, int | None]:
     """The newest snapshot that is whole, and the first offset that is not in it."""
     for file in reversed(partition.paths.snapshots):
@@ -209,7 +210,7 @@ def _replay(
     cluster: Cluster,
     partition: PartitionReader,
     start_offset: int | None,
-    on_damage: OnDamage,
+    on_damage: Report,
     end_offset: int | None,
     max_batch_bytes: int | None,
 ) -> None:
@@ -242,7 +243,7 @@ def _replay(
                 _apply_checked(cluster, entry, record, on_damage)
 
 
-def _apply_checked(cluster: Cluster, entry: RawRecord, record: InternalRecord, on_damage: OnDamage) -> None:
+def _apply_checked(cluster: Cluster, entry: RawRecord, record: InternalRecord, on_damage: Report) -> None:
     """Applies a record, and reports one at which a controller would end."""
     if record.data is not None and (reason := inapplicable(cluster, record.type, record.data)) is not None:
         on_damage(_inapplicable(entry, record, reason))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from brokerless.internals.entries import decode_entry, read_entries
 from brokerless.internals.records import CLUSTER_METADATA
-from brokerless.log.segment import ignore
+from brokerless.progress import ignore
 from brokerless.tables.partition_reader import PartitionReader, open_partitions
 
 

@@ -22,7 +22,8 @@ from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.offset_gaps import may_have_remote_offsets
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.detection import remote_of
-from brokerless.tables.partition_reader import OnDamage, PartitionReader, open_partitions
+from brokerless.progress import Report, ignore
+from brokerless.tables.partition_reader import PartitionReader, open_partitions
 
 if TYPE_CHECKING:  # it imports NumPy
     from brokerless.log.tiered.bucket import Bucket
@@ -101,7 +102,7 @@ def read_remote_storage(
     names_by_id: Mapping[str, str],
     settings: Mapping[str, Mapping[str, str]],
     partitions: Iterable[PartitionReader],
-    on_damage: OnDamage,
+    on_damage: Report,
     max_batch_bytes: int | None = None,
 ) -> RemoteStorage:
     """Return what the settings of topics and those of ``partitions`` that are of ``__remote_log_metadata`` say. Without
@@ -202,10 +203,10 @@ def load_remote_storage(directory: Location) -> RemoteStorage:
     try:
         partitions = open_partitions(directory)
         metadata = next((each for each in partitions if each.topic == names.CLUSTER_METADATA), None)
-        cluster = None if metadata is None else read_cluster(metadata, lambda _: None)
+        cluster = None if metadata is None else read_cluster(metadata, ignore)
         if cluster is None:
             return RemoteStorage()
-        return read_remote_storage(cluster.topics, topic_settings(cluster), partitions, lambda _: None)
+        return read_remote_storage(cluster.topics, topic_settings(cluster), partitions, ignore)
     except BrokerlessError:
         return RemoteStorage()
 

@@ -13,9 +13,9 @@ from typing import Any
 from brokerless.findings import Finding, Kind
 from brokerless.internals.records import TRANSACTION_STATE
 from brokerless.jobs.audit.transactions import OpenTransaction
+from brokerless.kafka_names import TopicPartition
 
 Rows = list[dict[str, Any]]
-Place = tuple[str, int]
 
 TABLES = ("offsets", "transactionalIds", "topics")
 """The tables of :mod:`brokerless.internals` that are asked."""
@@ -34,8 +34,8 @@ class LivePartition:
 
 def check_internal_topics(
     tables: Mapping[str, Rows],
-    replicas: Mapping[Place, LivePartition],
-    there: Iterable[Place],
+    replicas: Mapping[TopicPartition, LivePartition],
+    there: Iterable[TopicPartition],
 ) -> Iterator[Finding]:
     """``tables``: those of :data:`TABLES`, of the same log directory. ``replicas`` are what was read of it, and
     ``there`` all live partitions that it has."""
@@ -45,7 +45,7 @@ def check_internal_topics(
 
 
 def _transactions(
-    tables: Mapping[str, Rows], replicas: Mapping[Place, LivePartition], there: Iterable[Place]
+    tables: Mapping[str, Rows], replicas: Mapping[TopicPartition, LivePartition], there: Iterable[TopicPartition]
 ) -> Iterator[Finding]:
     states = [place for place in there if place[0] == TRANSACTION_STATE]
     if not states:
@@ -60,7 +60,7 @@ def _transactions(
                 yield _transaction(place, each, row)
 
 
-def _transaction(place: Place, opened: OpenTransaction, row: dict[str, Any] | None) -> Finding:
+def _transaction(place: TopicPartition, opened: OpenTransaction, row: dict[str, Any] | None) -> Finding:
     of_producer = f"the transaction of producer {opened.producer_id} that is open from offset {opened.first_offset} on"
     if row is None:
         text = f"{of_producer} is of no transactional id that is known: nobody will end it"
@@ -86,7 +86,7 @@ def _transaction(place: Place, opened: OpenTransaction, row: dict[str, Any] | No
     return Kind.TRANSACTION_ORPHANED.at(opened.file, text, offset=opened.first_offset, expected="Ongoing", found=found)
 
 
-def _groups(tables: Mapping[str, Rows], replicas: Mapping[Place, LivePartition]) -> Iterator[Finding]:
+def _groups(tables: Mapping[str, Rows], replicas: Mapping[TopicPartition, LivePartition]) -> Iterator[Finding]:
     partition_lags: dict[tuple[str, str], dict[int, int]] = {}
     for row in tables["offsets"]:
         replica = replicas.get((row["topic"], row["partition"]))

@@ -40,7 +40,7 @@ from brokerless.jobs.audit.sequences import SequenceCheck
 from brokerless.jobs.audit.timestamps import TimestampCheck
 from brokerless.jobs.audit.transactions import OpenTransaction, TransactionCheck
 from brokerless.jobs.run.job import in_order, run
-from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
+from brokerless.jobs.run.types import NONE, Spark
 from brokerless.jobs.segment_checks import (
     SegmentScan,
     are_indexes_needed,
@@ -64,6 +64,7 @@ from brokerless.log.segment import Chunk
 from brokerless.log.storage.paths import is_remote
 from brokerless.log.tiered.detection import is_joined, is_tiered
 from brokerless.log.tiered.segments import DAMAGED_SEGMENT
+from brokerless.progress import Done, Say, ignore
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.tables.segment_summary import SegmentSummary, add_chunk
 from brokerless.text import short_html, short_repr
@@ -318,9 +319,7 @@ class _PartitionFollower:
     def watch(self, chunk: Chunk, path: str) -> Iterator[Finding]:
         start = from_log_start(self.partition).start_offset or 0
         # What is too large is reported by verify_file.
-        add_chunk(
-            self.summary, chunk, path, report=lambda _: None, start_offset=start, max_batch_bytes=self.max_batch_bytes
-        )
+        add_chunk(self.summary, chunk, path, report=ignore, start_offset=start, max_batch_bytes=self.max_batch_bytes)
         magics, counts = np.unique(chunk.batches.magic, return_counts=True)
         self.magics.update(dict(zip(magics.tolist(), counts.tolist(), strict=True)))
         holes = self.gaps.follow(chunk, path)

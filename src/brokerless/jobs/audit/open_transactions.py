@@ -9,7 +9,8 @@ from brokerless import arrow
 from brokerless.internals.records import TRANSACTION_STATE
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.audit.advice import abort_command_at
-from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.progress import Report
+from brokerless.tables.partition_reader import PartitionReader
 
 TABLE = "openTransactions"
 
@@ -17,7 +18,7 @@ TABLE = "openTransactions"
 def open_transactions(
     partitions: Iterable[PartitionReader],
     others: Sequence[PartitionReader],
-    on_damage: OnDamage,
+    on_damage: Report,
     max_batch_bytes: int | None = None,
 ) -> list[dict[str, Any]]:
     """Return a row for each open transaction of some partitions, the oldest first; times in ms. ``others``: partitions

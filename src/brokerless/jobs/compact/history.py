@@ -28,7 +28,8 @@ from brokerless.log.producer.state import (
     Update,
 )
 from brokerless.log.ranges import from_log_start
-from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan_headers
+from brokerless.log.segment import Chunk, check_checksums, scan_headers
+from brokerless.progress import Report, ignore
 
 Bools = NDArray[np.bool_]
 Int64s = NDArray[np.int64]

@@ -30,7 +30,7 @@ from brokerless.jobs.rewrite.plan import (
     target_partitions,
 )
 from brokerless.jobs.rewrite.run import Rewrite, rewrite
-from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
+from brokerless.jobs.run.types import NONE, Spark
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
@@ -39,10 +39,10 @@ from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED
 from brokerless.log.directory import PartitionPath
-from brokerless.log.segment import Report
-from brokerless.log.segment import ignore as ignore_finding
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
+from brokerless.progress import Done, Report, Say, ignore
+from brokerless.progress import ignore as ignore_finding
 from brokerless.text import short_html, short_repr
 
 

@@ -27,16 +27,16 @@ from brokerless.jobs.compact.segments import CleanableRange, Segments, find_clea
 from brokerless.jobs.compact.settings import CompactSettings
 from brokerless.jobs.compact.totals import CompactTotals, FrequentKey
 from brokerless.jobs.recovered.offsets_once import OffsetsOnce, earlier_offsets
-from brokerless.jobs.run.types import Done
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.offset_gaps import check_end, check_following, check_head
 from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import Range, from_log_start
-from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
+from brokerless.log.segment import Chunk, check_checksums, scan
 from brokerless.log.write.follower_append import whole_batches
 from brokerless.offset_spans import Span
+from brokerless.progress import Done, Report, ignore
 
 Bools = NDArray[np.bool_]
 _EVERY_HASH = (0, (1 << 64) - 1)

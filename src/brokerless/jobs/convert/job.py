@@ -35,7 +35,7 @@ from brokerless.jobs.rewrite.plan import (
 )
 from brokerless.jobs.rewrite.reading import RewriteReader, files_that_are_read
 from brokerless.jobs.rewrite.run import Rewrite, rewrite
-from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
+from brokerless.jobs.run.types import NONE, Spark
 from brokerless.kafka_names import Isolation
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
@@ -47,10 +47,10 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.state import ProducerState
 from brokerless.log.ranges import from_log_start
-from brokerless.log.segment import Report
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path
 from brokerless.log.write.follower_append import whole_batches
+from brokerless.progress import Done, Report, Say, ignore
 from brokerless.text import short_html, short_repr
 
 LEFT_OUT = LOST | {

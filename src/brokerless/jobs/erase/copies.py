@@ -16,14 +16,14 @@ from brokerless.internals.metadata.cluster import REMOTE_STORAGE
 from brokerless.internals.remote.storage import is_enabled
 from brokerless.jobs.erase.job import Erasure
 from brokerless.jobs.erase.selection import Matcher
-from brokerless.jobs.run.types import Done, ignore
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths
 from brokerless.log.live_segments import directory_as_it_lies
-from brokerless.log.segment import Report, check_checksums, scan
-from brokerless.log.segment import ignore as ignore_finding
+from brokerless.log.segment import check_checksums, scan
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.paths import is_remote, local
+from brokerless.progress import Done, Report, ignore
+from brokerless.progress import ignore as ignore_finding
 
 _CHANGELOG = "-changelog"
 _DIRECTORIES = {

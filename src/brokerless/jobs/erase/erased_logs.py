@@ -16,9 +16,9 @@ from brokerless.jobs.erase.job import ErasedPartition, Erasure, erase, plan, rec
 from brokerless.jobs.erase.recording import ManifestWriter, topic_fields
 from brokerless.jobs.erase.replicas import ReplicaComparison, compare_replicas
 from brokerless.jobs.rewrite.plan import Source
-from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
-from brokerless.log.segment import Report
+from brokerless.jobs.run.types import NONE, Spark
 from brokerless.log.storage.location import Location
+from brokerless.progress import Done, Report, Say, ignore
 from brokerless.text import ShownList
 
 Phase = Callable[[str, int | None], AbstractContextManager[Done]]

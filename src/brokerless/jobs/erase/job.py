@@ -37,7 +37,7 @@ from brokerless.jobs.rewrite.plan import (
 )
 from brokerless.jobs.rewrite.reading import RewriteReader
 from brokerless.jobs.rewrite.run import Rewrite, rewrite
-from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
+from brokerless.jobs.run.types import NONE, Spark
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
@@ -49,10 +49,10 @@ from brokerless.log.config import UNBOUNDED
 from brokerless.log.directory import LogDirectory
 from brokerless.log.producer.loading import load_first_state
 from brokerless.log.ranges import from_log_start
-from brokerless.log.segment import Report
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path
 from brokerless.log.write.follower_append import whole_batches
+from brokerless.progress import Done, Report, Say, ignore
 from brokerless.text import short_html, short_repr
 from brokerless.typed.blanking.schemas import RecordedSchemas
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from brokerless.jobs.erase.job import ErasedPartition
 from brokerless.log.directory import resolve
-from brokerless.log.segment import ignore, scan
+from brokerless.log.segment import scan
+from brokerless.progress import ignore
 
 _BATCH = np.dtype([("base", "i8"), ("last", "i8"), ("size", "i8"), ("checksum", "u4"), ("epoch", "i4")])
 

@@ -11,8 +11,8 @@ from brokerless.errors import BrokerlessError, UnwritableError
 from brokerless.findings import Finding
 from brokerless.jobs.export.plan import ExportPlan
 from brokerless.jobs.export.tasks import ExportTask
-from brokerless.log.segment import Report
 from brokerless.offset_spans import Span, union, without
+from brokerless.progress import Report
 from brokerless.table_formats import parquet_files
 from brokerless.table_formats.export_state import ExportState, Offsets
 from brokerless.table_formats.parquet_files import ParquetFile

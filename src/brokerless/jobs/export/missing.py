@@ -11,8 +11,9 @@ from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_gaps import missing_offsets, missing_segment
 from brokerless.log.positions import position_of_offset
 from brokerless.log.ranges import Range
-from brokerless.log.segment import check_checksums, ignore, scan
+from brokerless.log.segment import check_checksums, scan
 from brokerless.offset_spans import Span, union
+from brokerless.progress import ignore
 
 
 def present(source: PartitionPath, span: Span, end_offset: int) -> tuple[list[Span], list[Finding]]:

@@ -19,9 +19,9 @@ from brokerless.log import names
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import PartitionPath
 from brokerless.log.offset_gaps import missing_logs
-from brokerless.log.segment import Report
 from brokerless.log.storage.location import Location
 from brokerless.offset_spans import Span
+from brokerless.progress import Report, ignore
 from brokerless.table_formats import export_directory, export_state
 from brokerless.table_formats.column_types import file_type
 from brokerless.table_formats.export_state import Exported, ExportState, RefusedTopicError
@@ -172,7 +172,7 @@ def _typed(
     for topic in topics:
         of_topic = [each for each in readers if (each.topic or "") == topic]
         with refusals.refusing(topic, OF_TOPIC):
-            reading = ReadOptions(max_batch_bytes=export.max_batch_bytes, on_damage=lambda _: None)
+            reading = ReadOptions(max_batch_bytes=export.max_batch_bytes, on_damage=ignore)
             own = _in_files(resolve_topic(of_topic[0].topic, of_topic, decoding, registry, reading=reading))
             for task in (task for task in tasks if task.topic == topic):
                 layout = replace(task.layout, schema=own.schema(task.layout.schema))

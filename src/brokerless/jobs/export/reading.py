@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -24,8 +24,9 @@ from brokerless.log.positions import position_of_offset
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions, follow
 from brokerless.log.ranges import EVERYTHING, Range
-from brokerless.log.segment import Chunk, ignore, scan, scan_headers
+from brokerless.log.segment import Chunk, scan, scan_headers
 from brokerless.offset_spans import Span
+from brokerless.progress import Done, ignore
 from brokerless.table_formats.export_state import Offsets
 from brokerless.table_formats.parquet_files import SCHEMA
 from brokerless.tables.record_batches import record_batches
@@ -70,7 +71,7 @@ class ExportReader:
     max_batch_bytes: int
     is_last: bool
     is_live: bool
-    done: Callable[[int], object]
+    done: Done
     whole: PartitionPath | None = None
     next_offset: int = field(init=False)
     findings: list[Finding] = field(init=False, default_factory=list[Finding])

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError
 from brokerless.findings import Finding, Kind
 from brokerless.log.directory import PartitionPath
-from brokerless.log.segment import Report
 from brokerless.log.storage.write_errors import AGAIN, NEXT
+from brokerless.progress import Report
 from brokerless.table_formats.export_state import RefusedTopicError
 
 Refuse = Callable[[str, str], None]

@@ -21,11 +21,12 @@ from brokerless.log.offset_gaps import missing_end, missing_offsets, missing_seg
 from brokerless.log.positions import position_of_offset
 from brokerless.log.ranges import Range
 from brokerless.log.seek import last_offset, log_start_after_end
-from brokerless.log.segment import ignore, scan_headers
+from brokerless.log.segment import scan_headers
 from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
 from brokerless.log.storage.location import Location
 from brokerless.offset_spans import Span, union, without
+from brokerless.progress import ignore
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import Catalog
 from brokerless.table_formats.export_state import Exported

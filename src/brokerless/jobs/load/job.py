@@ -22,13 +22,14 @@ from brokerless.jobs.load.loader import BeforeCommit, Loaded, LoadedPartition, L
 from brokerless.jobs.load.routing import Router
 from brokerless.jobs.load.row_buffer import check_same, records_of
 from brokerless.jobs.run.job import in_order, run, started
-from brokerless.jobs.run.types import NONE, Done, Place, Say, Spark, ignore
+from brokerless.jobs.run.types import NONE, Place, Spark
 from brokerless.log.commit.job_commit import cleared_of, commit_staged, outputs_of_job
 from brokerless.log.commit.partition_writer import allow_many_files, output_directory
 from brokerless.log.commit.run_record import end_run, forgotten_on_error, record_run, refuse_written, run_of
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
+from brokerless.progress import Done, Say, ignore
 from brokerless.tables.batcher import check_room, does_not_rise
 from brokerless.tables.rows import RowError, bounded
 
@@ -86,7 +87,7 @@ def load_files(
     loading = replace(loading, routing=routing)
     to = output_directory(directory, ())
     is_recorded = before_commit is None and not dry_run and STDIN not in inputs.files
-    before = before_commit or (lambda *_: None)
+    before = before_commit or ignore
     this_run = run_of(f"load {routing.topic} {routing.partition}", inputs.files)
     if is_recorded:
         refuse_written(to, (), this_run)

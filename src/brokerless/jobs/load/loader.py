@@ -39,6 +39,7 @@ from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.follower_append import check_sizes
 from brokerless.log.write.log_writer import Appended
 from brokerless.log.write.new_partition import checked_name
+from brokerless.progress import Done, ignore
 from brokerless.tables.batcher import Batcher, BatchSettings, Cut, Encoded, observe
 from brokerless.tables.rows import bounded
 from brokerless.text import short_html, short_repr
@@ -108,8 +109,8 @@ def load_into(
     to: Destination,
     batches: Iterable[pa.RecordBatch],
     loading: Loading,
-    done: Callable[[int], object] = lambda _: None,
-    before_commit: BeforeCommit = lambda *_: None,
+    done: Done = ignore,
+    before_commit: BeforeCommit = ignore,
 ) -> Loaded:
     """Writes record batches as new partitions of a directory that was checked, as :func:`brokerless.load`."""
     with Loader(to, loading) as loader:
@@ -232,7 +233,7 @@ class Loader:
             raise
         return partitions
 
-    def commit(self, before: BeforeCommit = lambda *_: None) -> Loaded:
+    def commit(self, before: BeforeCommit = ignore) -> Loaded:
         """Writes what is left, syncs all partitions, calls ``before``, and then gives them their names."""
         partitions = self.finish()
         loaded = self.loaded()

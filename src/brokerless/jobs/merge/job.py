@@ -39,7 +39,7 @@ from brokerless.jobs.recovered.writing import PartitionContents, write_unfinishe
 from brokerless.jobs.rewrite.oversized import report_oversized
 from brokerless.jobs.rewrite.plan import OfTarget, Plan, RewriteTask, Source, TargetPartition, plan_target
 from brokerless.jobs.rewrite.run import Rewrite, rewrite
-from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
+from brokerless.jobs.run.types import NONE, Spark
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, truncate_from_end
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
@@ -47,9 +47,9 @@ from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.log.segment import Report
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_remote
+from brokerless.progress import Done, Report, Say, ignore
 from brokerless.text import short_html, short_repr
 
 

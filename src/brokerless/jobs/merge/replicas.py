@@ -14,7 +14,7 @@ from brokerless.jobs.merge.replica_merge import MergedBatches
 from brokerless.jobs.recovered.reading import PartitionFiles, RecoveredLog
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs
-from brokerless.log.segment import Report
+from brokerless.progress import Report
 
 
 def read_replicas(

@@ -17,7 +17,7 @@ from brokerless.jobs.pipeline.sources import Copies, is_selected
 from brokerless.jobs.recovered.damaged_regions import Placed, Region, bounded_regions
 from brokerless.jobs.recovered.intact_batches import find_intact_batches
 from brokerless.jobs.run.job import run
-from brokerless.jobs.run.types import Done, Place, ignore
+from brokerless.jobs.run.types import Place
 from brokerless.jobs.verify.job import VerifyRestTask, VerifyTask, verify_rest_task, verify_segment_task
 from brokerless.jobs.verify.partition import check_directory, verify_rest
 from brokerless.log import names
@@ -27,6 +27,7 @@ from brokerless.log.offset_gaps import missing_offsets
 from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
 from brokerless.offset_spans import Span, union, without
+from brokerless.progress import Done, ignore
 from brokerless.table_formats.export_state import Exported, Offsets
 
 _SAVE_S = 15.0

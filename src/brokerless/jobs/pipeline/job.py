@@ -28,14 +28,14 @@ from brokerless.jobs.pipeline.ledger import PRIVATE, Checked, DamagedRange, Ledg
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.pipeline.sources import Copies, find_log_directories, select_copies
 from brokerless.jobs.run.job import started
-from brokerless.jobs.run.types import NONE, Done, Place, Say, Sized, Spark, ignore
+from brokerless.jobs.run.types import NONE, Place, Sized, Spark
 from brokerless.log import names
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.offset_gaps import missing_logs
-from brokerless.log.segment import Report
 from brokerless.log.storage import paths
 from brokerless.log.storage.location import Location
+from brokerless.progress import Done, Report, Say, ignore
 from brokerless.table_formats.export_directory import check_target, only_export
 from brokerless.table_formats.export_state import Exported, Offsets
 from brokerless.text import readable, short_html, short_repr

@@ -9,11 +9,11 @@ from fnmatch import fnmatchcase
 from brokerless.clusters.listing import open_directory
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.pipeline.settings import Settings
-from brokerless.jobs.run.types import Say, ignore
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage import paths
 from brokerless.log.storage.location import Location
+from brokerless.progress import Say, ignore
 
 _DEPTH = 3
 """How far below a path log directories are searched: ``backups/2026-11-23/broker-1/kafka-logs``."""

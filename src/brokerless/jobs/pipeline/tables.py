@@ -21,11 +21,11 @@ from brokerless.jobs.pipeline.ledger import PRIVATE, DamagedRange, Ledger
 from brokerless.jobs.pipeline.maintenance import maintain_delta, maintain_iceberg
 from brokerless.jobs.pipeline.schemas import DAMAGED, FINDINGS, RUNS
 from brokerless.jobs.pipeline.settings import Settings
-from brokerless.jobs.run.types import Say
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage import file_tree
 from brokerless.log.storage.location import Location
 from brokerless.offset_spans import union, without
+from brokerless.progress import Say
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import table_name
 from brokerless.table_formats.export_state import ExportState, RefusedTopicError

@@ -36,11 +36,11 @@ from brokerless.jobs.prove.partition import Check, ProveTask, ProveTaskResult, c
 from brokerless.jobs.prove.scope import Scope, check_scope, find_sources
 from brokerless.jobs.prove.search import PatternSearch
 from brokerless.jobs.run.job import Place, in_order, run, started
-from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
+from brokerless.jobs.run.types import NONE, Spark
 from brokerless.log import names
-from brokerless.log.segment import Report
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import directory_name, parent_directory
+from brokerless.progress import Done, Report, Say, ignore
 from brokerless.text import short_html, short_repr
 from brokerless.typed.blanking.paths import path_text
 from brokerless.values import LenientValue, WrongJsonError, from_members

@@ -25,11 +25,11 @@ from brokerless.jobs.erase.signed_manifest import DIRECTORY_FILES
 from brokerless.jobs.manifest import FileHasher, ManifestFile, describe_file
 from brokerless.jobs.prove.claims import DirectoryClaim, FileClaim, PartitionClaim
 from brokerless.jobs.prove.search import ErasedAt, PatternSearch
-from brokerless.jobs.run.types import Done
 from brokerless.log import names
-from brokerless.log.segment import Chunk, Report, scan
+from brokerless.log.segment import Chunk, scan
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.paths import is_local_within, join
+from brokerless.progress import Done, Report
 from brokerless.typed.blanking.edits import NotBlankedError
 from brokerless.typed.blanking.values import Header, ValueBlanker
 

@@ -11,8 +11,8 @@ from brokerless.jobs.erase.copies import OtherPlace, count_selected, other_place
 from brokerless.jobs.erase.job import Erasure
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
-from brokerless.log.segment import Report
 from brokerless.log.storage.location import Location
+from brokerless.progress import Report
 
 
 @dataclass(frozen=True, slots=True)

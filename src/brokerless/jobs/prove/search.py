@@ -16,9 +16,9 @@ from brokerless.findings import Kind
 from brokerless.format.columns import RecordColumns
 from brokerless.format.write.column_slices import filter_rows
 from brokerless.jobs.prove.own_fields import OwnFields
-from brokerless.log.segment import Report
 from brokerless.log.storage.files import File
 from brokerless.log.storage.paths import directory_name
+from brokerless.progress import Report
 
 MOST = 64
 """Patterns of less than 8 bytes, which are searched for one by one, and those that are found by the same 8 bytes."""

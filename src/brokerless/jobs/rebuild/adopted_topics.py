@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from brokerless.clusters.disk import Disk
@@ -17,6 +17,7 @@ from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
 from brokerless.log.checkpoint.topic_ids import random_id
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import join
+from brokerless.progress import Report
 
 _SEGMENT_BYTES = "104857600"
 _MIN_INSYNC = 2
@@ -45,9 +46,7 @@ _OF_KAFKA: dict[str, dict[str, str]] = {
 (``groupMetadataTopicConfigs``, ``transactionStateTopicConfigs``, ``shareGroupStateTopicConfigs``, 4.4.0 and 3.9.1)."""
 
 
-def adopt_topics(
-    cluster: Cluster, disks: Sequence[Disk], nodes: Sequence[Node], report: Callable[[Finding], None]
-) -> list[str]:
+def adopt_topics(cluster: Cluster, disks: Sequence[Disk], nodes: Sequence[Node], report: Report) -> list[str]:
     """Takes topics and partitions into a cluster's state that only the disks have; returns the topics' names. Leaders,
     in-sync replicas and epochs are for the caller. What cannot be known is reported."""
     owners = {path: node.node_id for node in nodes if node.is_broker for path in node.disks}

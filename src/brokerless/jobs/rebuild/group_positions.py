@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from brokerless.findings import Finding, Kind
+from brokerless.findings import Kind
 from brokerless.format.write.builder import BatchAttributes, BatchBuilder
 from brokerless.internals.coordinators import partition_counts
 from brokerless.internals.groups.positions import (
@@ -19,8 +19,10 @@ from brokerless.internals.groups.positions import (
 )
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
-from brokerless.jobs.rebuild.replicas import HeldReplica, Place
+from brokerless.jobs.rebuild.replicas import HeldReplica
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.commit.log_opener import open_log
+from brokerless.progress import Report
 from brokerless.tables.partition_reader import PartitionReader
 
 _BATCH_SIZE = 1 << 16
@@ -28,9 +30,9 @@ _BATCH_SIZE = 1 << 16
 
 def positions_past_end(
     cluster: Cluster,
-    held: Mapping[Place, Sequence[HeldReplica]],
-    of_bucket: Mapping[Place, tuple[int, int]],
-    report: Callable[[Finding], None],
+    held: Mapping[TopicPartition, Sequence[HeldReplica]],
+    of_bucket: Mapping[TopicPartition, tuple[int, int]],
+    report: Report,
     max_batch_bytes: int | None = None,
 ) -> Iterator[tuple[LostPosition, str]]:
     """Yield the positions past the end of what the in-sync replicas of a partition have, and the path of the partition
@@ -67,7 +69,9 @@ def positions_past_end(
         yield each, paths[each.position.source]
 
 
-def in_sync(cluster: Cluster, held: Mapping[Place, Sequence[HeldReplica]], place: Place) -> list[HeldReplica]:
+def in_sync(
+    cluster: Cluster, held: Mapping[TopicPartition, Sequence[HeldReplica]], place: TopicPartition
+) -> list[HeldReplica]:
     """Return the replicas of a partition that are in sync in the rebuilt cluster."""
     isr = cluster.partitions[place[0]][place[1]]["isr"]
     return [each for each in held.get(place, ()) if each.node in isr]

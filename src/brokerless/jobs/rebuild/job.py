@@ -15,12 +15,12 @@ from brokerless.jobs.rebuild.plan import Rebuild, RebuildOptions, plan_rebuild
 from brokerless.jobs.rebuild.unfinished import remove_new, remove_unfinished, unfinished_directories
 from brokerless.log.directory import LogDirectory
 from brokerless.log.live_segments import check_permitted
-from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.directory_lock import only_job
 from brokerless.log.storage.own_files import make_directory
 from brokerless.log.storage.paths import is_local_within, is_remote
 from brokerless.log.storage.write_errors import unwritable
+from brokerless.progress import Done, ignore
 
 
 def rebuild(

@@ -26,11 +26,11 @@ from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.checkpoint.partition_metadata import partition_metadata
 from brokerless.log.commit.commit import commit
 from brokerless.log.commit.partition_copy import Copying, copy_partition
-from brokerless.log.read_progress import Done
 from brokerless.log.storage.atomic import rename, replacing, sync_directory, write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import NO_BROKER
 from brokerless.log.storage.own_files import make_inner_directory, synced_together
+from brokerless.progress import Done
 
 METADATA = names.partition_directory(names.CLUSTER_METADATA, 0)
 

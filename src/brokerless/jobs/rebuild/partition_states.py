@@ -8,13 +8,15 @@ epoch the cluster does not know. Sources: ``ReplicationControlManager`` and ``Pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from brokerless.findings import Finding, Kind
+from brokerless.findings import Kind
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.jobs.rebuild.nodes import Node
-from brokerless.jobs.rebuild.replicas import HeldReplica, Place
+from brokerless.jobs.rebuild.replicas import HeldReplica
+from brokerless.kafka_names import TopicPartition
+from brokerless.progress import Report
 
 Row = dict[str, Any]
 
@@ -26,11 +28,11 @@ _NO_LEADER, _RECOVERED = -1, 0
 def rebuild_partitions(
     cluster: Cluster,
     nodes: Sequence[Node],
-    held: Mapping[Place, Sequence[HeldReplica]],
+    held: Mapping[TopicPartition, Sequence[HeldReplica]],
     directory_ids: Mapping[int, Sequence[str]],
     directory_of: Mapping[str, str],
     place: str,
-    report: Callable[[Finding], None],
+    report: Report,
 ) -> None:
     """Changes a cluster's partitions to those that the nodes can serve. ``directory_ids``: of each broker;
     ``directory_of``: the directory id that each disk's replicas will be in; ``place``: what findings name."""

@@ -48,7 +48,6 @@ from brokerless.jobs.rebuild.partition_states import rebuild_partitions
 from brokerless.jobs.rebuild.proven_features import needed_level, proven_features
 from brokerless.jobs.rebuild.replicas import (
     HeldReplica,
-    Place,
     assigned,
     held_replicas,
     largest_producer_id,
@@ -64,6 +63,7 @@ from brokerless.jobs.rebuild.tiered import (
     remote_findings,
     tiered_settings,
 )
+from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.checkpoint.topic_ids import random_id
@@ -137,7 +137,7 @@ class Rebuild:
     epoch: int
     timestamp_ms: int
     voters: tuple[Row, ...] | None
-    held: Mapping[Place, Sequence[HeldReplica]]
+    held: Mapping[TopicPartition, Sequence[HeldReplica]]
     lost: tuple[str, ...]
     findings: tuple[Finding, ...]
     origin: str
@@ -148,7 +148,7 @@ class Rebuild:
     reset_to: ResetTo | None = None
     now_ms: int = 0
     from_bucket: FromBucket | None = None
-    remote_epochs: Mapping[Place, Epochs] = field(default_factory=dict[Place, Epochs])
+    remote_epochs: Mapping[TopicPartition, Epochs] = field(default_factory=dict[TopicPartition, Epochs])
     """The leader epochs of remote segments, for partitions whose own are damaged."""
 
     __repr__ = short_repr

@@ -12,6 +12,7 @@ from brokerless import arrow
 from brokerless.clusters.disk import Disk
 from brokerless.internals.metadata.versions import first_level_of
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, decode_record
+from brokerless.progress import ignore
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.tables.read_options import ReadOptions
 
@@ -44,7 +45,7 @@ def _proven_by(partition: PartitionReader, topic: str, max_batch_bytes: int | No
         return
     seen: set[bytes] = set()
     columns = ["key", "value"]
-    for batch in partition.read(ReadOptions(columns, max_batch_bytes=max_batch_bytes, on_damage=lambda _: None)):
+    for batch in partition.read(ReadOptions(columns, max_batch_bytes=max_batch_bytes, on_damage=ignore)):
         for key, value in zip(*(arrow.values(batch.column(name)) for name in columns), strict=True):
             if topic == TRANSACTION_STATE:
                 data = decode_record(topic, key, value).data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from brokerless.arrow import integers
@@ -16,13 +16,12 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import NOT_OPENED, Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.jobs.rebuild.nodes import Node
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.live_segments import open_segments
+from brokerless.progress import Report, ignore
 from brokerless.tables.partition_reader import PartitionReader
-
-Place = tuple[str, int]
-"""A topic's id and a partition's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,8 @@ def topic_ids_of(disks: Sequence[Disk]) -> dict[str, str]:
 
 
 def held_replicas(
-    disks: Sequence[Disk], nodes: Sequence[Node], cluster: Cluster, report: Callable[[Finding], None]
-) -> dict[Place, list[HeldReplica]]:
+    disks: Sequence[Disk], nodes: Sequence[Node], cluster: Cluster, report: Report
+) -> dict[TopicPartition, list[HeldReplica]]:
     """The replicas that the rebuilt cluster has, by partition, at most one of each node. What the cluster's metadata
     does not know is left out, and reported; so are directories without ``partition.metadata`` of unknown topics, and
     replicas of which a file cannot be opened."""
@@ -87,7 +86,7 @@ def held_replicas(
             text = "no broker of the rebuilt cluster has this disk, so that its replicas are left out"
             report(Kind.DISK_WITHOUT_NODE.at(disk.path, text))
     by_path = {each.path: disk for disk in disks if disk.path in owners for each in disk.replicas}
-    found: dict[Place, list[HeldReplica]] = defaultdict(list)
+    found: dict[TopicPartition, list[HeldReplica]] = defaultdict(list)
     for placed in place_replicas([each for each in disks if each.path in owners], cluster):
         each = placed.replica
         assert isinstance(each, DiskReplica)
@@ -141,7 +140,7 @@ def _topic_id(placed: Placement, cluster: Cluster) -> str | None:
     return each.topic_id
 
 
-def report_placement(placed: Placement, report: Callable[[Finding], None], *, is_taken: bool) -> None:
+def report_placement(placed: Placement, report: Report, *, is_taken: bool) -> None:
     """Report where a replica is, and whether the rebuilt cluster has it."""
     finding = placed.of_cluster(is_spare=False)
     if finding is not None:
@@ -158,7 +157,7 @@ def _unreadable_file(replica: DiskReplica) -> Finding | None:
     return next((each for each in found if each.kind in NOT_OPENED), None)
 
 
-def _add(there: list[HeldReplica], held: HeldReplica, report: Callable[[Finding], None]) -> None:
+def _add(there: list[HeldReplica], held: HeldReplica, report: Report) -> None:
     """Add a replica; of two on one node, the longer one, or that which the metadata has there: a broker ends at its
     start where it finds both live."""
     same = next((each for each in there if each.node == held.node), None)
@@ -172,7 +171,7 @@ def _add(there: list[HeldReplica], held: HeldReplica, report: Callable[[Finding]
     there.append(held)
 
 
-def report_cuts(held: Mapping[Place, Sequence[HeldReplica]], report: Callable[[Finding], None]) -> Iterator[str]:
+def report_cuts(held: Mapping[TopicPartition, Sequence[HeldReplica]], report: Report) -> Iterator[str]:
     """Report what the recovery of each replica cuts off, and yield what no other replica has."""
     for there in held.values():
         for each in there:
@@ -220,7 +219,7 @@ def last_epoch(replica: DiskReplica, end_offset: int | None = None) -> int:
         known = load_epochs(replica.paths.leader_epoch_checkpoint)
         epochs += [epoch for epoch, start in known if end_offset is None or start < end_offset]
         last = PartitionReader(replace(replica.paths, segments=replica.paths.segments[-1:]))
-        for batch in last.batches(["baseOffset", "partitionLeaderEpoch"], on_damage=lambda _: None):
+        for batch in last.batches(["baseOffset", "partitionLeaderEpoch"], on_damage=ignore):
             starts, found = (integers(batch.column(name)) for name in ("baseOffset", "partitionLeaderEpoch"))
             epochs += (
                 epoch
@@ -232,7 +231,7 @@ def last_epoch(replica: DiskReplica, end_offset: int | None = None) -> int:
     return max(epochs)
 
 
-def largest_producer_id(replicas: Mapping[Place, Sequence[HeldReplica]], *, thorough: bool) -> int:
+def largest_producer_id(replicas: Mapping[TopicPartition, Sequence[HeldReplica]], *, thorough: bool) -> int:
     """The largest id of a producer that wrote into the logs, -1 for none: by producer snapshots, and if ``thorough`` by
     all batch headers as well."""
     found = -1
@@ -241,16 +240,16 @@ def largest_producer_id(replicas: Mapping[Place, Sequence[HeldReplica]], *, thor
         for file in paths.producer_snapshots:
             found = max(found, int(load_producer_snapshot(file.location).producer_ids.max(initial=-1)))
         if thorough:
-            for batch in PartitionReader(paths).batches(["producerId"], on_damage=lambda _: None):
+            for batch in PartitionReader(paths).batches(["producerId"], on_damage=ignore):
                 found = max(found, *(each for each in integers(batch.column("producerId")) if each is not None), -1)
     return found
 
 
 def assigned(
-    held: Mapping[Place, Sequence[HeldReplica]], cluster: Cluster, report: Callable[[Finding], None]
-) -> dict[Place, list[HeldReplica]]:
+    held: Mapping[TopicPartition, Sequence[HeldReplica]], cluster: Cluster, report: Report
+) -> dict[TopicPartition, list[HeldReplica]]:
     """Those of the replicas that the metadata assigns to their node; the others are reported."""
-    found: dict[Place, list[HeldReplica]] = defaultdict(list)
+    found: dict[TopicPartition, list[HeldReplica]] = defaultdict(list)
     for (topic_id, number), replicas in held.items():
         nodes = cluster.partitions[topic_id][number]["replicas"]
         for each in replicas:
@@ -266,7 +265,9 @@ def assigned(
     return dict(found)
 
 
-def left_out(disks: Sequence[Disk], cluster: Cluster, held: Mapping[Place, Sequence[HeldReplica]]) -> Iterator[Finding]:
+def left_out(
+    disks: Sequence[Disk], cluster: Cluster, held: Mapping[TopicPartition, Sequence[HeldReplica]]
+) -> Iterator[Finding]:
     """Directories that no broker serves: stray, deleted and future ones. A warning, where what is not deleted may be
     all that is left of a partition."""
     for placed in place_replicas(disks, cluster):

@@ -17,10 +17,11 @@ from brokerless.internals.remote.segment_metadata import RemoteMetadata, read_re
 from brokerless.internals.remote.storage import remote_storage, topic_settings
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket
 from brokerless.jobs.rebuild.nodes import Node
-from brokerless.jobs.rebuild.replicas import HeldReplica, Place
+from brokerless.jobs.rebuild.replicas import HeldReplica
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_leader_epochs
 from brokerless.log.commit.partition_copy import epochs_again, is_damaged
-from brokerless.log.segment import ignore
+from brokerless.progress import ignore
 from brokerless.tables.partition_reader import PartitionReader
 
 CLASS, PATH = "CLASS", "PATH"
@@ -59,14 +60,14 @@ def bucket_settings(nodes: Sequence[Node]) -> dict[str, str]:
 
 
 def load_remote_segments(
-    held: Mapping[Place, Sequence[HeldReplica]], max_batch_bytes: int | None = None
+    held: Mapping[TopicPartition, Sequence[HeldReplica]], max_batch_bytes: int | None = None
 ) -> RemoteMetadata:
     """Return what the longest replicas of ``__remote_log_metadata`` say of remote segments."""
     own = [max(each, key=lambda one: one.end) for each in held.values() if each[0].replica.topic == REMOTE_LOG_METADATA]
     return read_remote_metadata([PartitionReader(each.replica.paths) for each in own], ignore, max_batch_bytes)
 
 
-def epochs_after(held: HeldReplica, remote: Mapping[Place, Epochs]) -> Epochs:
+def epochs_after(held: HeldReplica, remote: Mapping[TopicPartition, Epochs]) -> Epochs:
     """Return the leader epochs of a replica in the rebuilt cluster. ``remote``: of remote segments, by partition."""
     entry, place = held.replica.paths.leader_epoch_checkpoint, (held.topic_id, held.replica.partition)
     loaded = None if entry is None else load_leader_epochs(entry.location)
@@ -76,7 +77,11 @@ def epochs_after(held: HeldReplica, remote: Mapping[Place, Epochs]) -> Epochs:
 
 
 def broken_epochs(
-    held: Mapping[Place, Sequence[HeldReplica]], cluster: Cluster, remote: Mapping[Place, Epochs], *, in_place: bool
+    held: Mapping[TopicPartition, Sequence[HeldReplica]],
+    cluster: Cluster,
+    remote: Mapping[TopicPartition, Epochs],
+    *,
+    in_place: bool,
 ) -> Iterator[Finding]:
     """Yield checkpoints of leader epochs that a broker cannot parse, at which it ends. Copies get new ones; an error
     where a tiered partition's cannot be made again, as a start deletes its remote segments."""
@@ -102,10 +107,10 @@ def broken_epochs(
 def remote_findings(
     cluster: Cluster,
     nodes: Sequence[Node],
-    held: Mapping[Place, Sequence[HeldReplica]],
+    held: Mapping[TopicPartition, Sequence[HeldReplica]],
     place: str,
     metadata: RemoteMetadata,
-    remote: Mapping[Place, Epochs],
+    remote: Mapping[TopicPartition, Epochs],
     from_bucket: FromBucket | None,
 ) -> Iterator[Finding]:
     """Yield what a start of the rebuilt cluster deletes from the bucket, before all else, and which settings are in no

@@ -23,9 +23,10 @@ from brokerless.log.offset_checks import (
     repeats_within,
 )
 from brokerless.log.seek import last_offset
-from brokerless.log.segment import Chunk, Report
+from brokerless.log.segment import Chunk
 from brokerless.log.storage.files import File
 from brokerless.offset_spans import Span, union, without
+from brokerless.progress import Report
 
 
 class OffsetsOnce:

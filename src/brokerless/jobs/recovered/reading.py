@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,9 +25,9 @@ from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import ReplacedError, check_permitted, list_again
 from brokerless.log.offset_gaps import missing_logs
-from brokerless.log.segment import Report, ignore
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.offset_spans import Span
+from brokerless.progress import Done, Report, ignore
 
 Regions = list[Placed]
 """What is not intact; after the last intact batch, it was before ``TO_THE_END``."""
@@ -155,7 +155,7 @@ def find_log(
     max_batch_bytes: int,
     partial: bool,
     report: Report,
-    done: Callable[[int], object],
+    done: Done,
     first: int = 0,
 ) -> RecoveredLog:
     """Reads all of the files, which are in ``opened`` from number ``first`` on. ``max_batch_bytes``: bytes that one
@@ -248,7 +248,7 @@ def _read(
     max_batch_bytes: int,
     partial: bool,
     report: Report,
-    done: Callable[[int], object],
+    done: Done,
 ) -> tuple[NDArray[np.void], BoundedList[Placed]]:
     """All intact batches, by file and position; and what else is in the files."""
     intact: list[NDArray[np.void]] = [np.zeros(0, INTACT_BATCH)]

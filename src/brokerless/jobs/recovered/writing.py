@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,10 +19,10 @@ from brokerless.log.commit.types import StagedPartition
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.state import ProducerState
-from brokerless.log.segment import Report
 from brokerless.log.segment_end import shrunk
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import DirectoryEntry
+from brokerless.progress import Done, Report
 
 _GROUP_BYTES = 8 << 20
 
@@ -53,7 +53,7 @@ def write_unfinished(
     contents: PartitionContents,
     epochs: Epochs,
     report: Report,
-    done: Callable[[int], object],
+    done: Done,
     max_batch_bytes: int,
     beside: Iterable[DirectoryEntry] = (),
 ) -> tuple[NDArray[np.bool_], StagedPartition]:
@@ -84,7 +84,7 @@ def write_batches(
     saved: NDArray[np.void],
     files: OpenFiles,
     report: Report,
-    done: Callable[[int], object],
+    done: Done,
     max_batch_bytes: int,
 ) -> NDArray[np.bool_]:
     """Appends batches, by offset, and says which of them the log took (bool); why not is reported. ``max_batch_bytes``:

@@ -13,9 +13,9 @@ from brokerless.arrow import table_of
 from brokerless.errors import raise_errors
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.sums import Numbers, ProducerSums, Row, TopicSums
-from brokerless.log.read_progress import Done, ignore
 from brokerless.log.segment import Chunk
-from brokerless.tables.partition_reader import OnDamage, OnUnreadable, PartitionReader
+from brokerless.progress import Done, Report, ignore
+from brokerless.tables.partition_reader import OnUnreadable, PartitionReader
 
 Figures = dict[str, pa.Table]
 """Tables by their names, with the schemas of :data:`brokerless.jobs.report.schemas.FIGURES`."""
@@ -24,7 +24,7 @@ Figures = dict[str, pa.Table]
 def read_figures(
     partitions: Iterable[PartitionReader],
     *,
-    on_damage: OnDamage | None = None,
+    on_damage: Report | None = None,
     on_unreadable: OnUnreadable | None = None,
     max_batch_bytes: int | None = None,
     done: Done = ignore,
@@ -63,7 +63,7 @@ class _Reading:
     producers: ProducerSums = field(default_factory=ProducerSums)
     epochs: list[int] = field(default_factory=list[int])
 
-    def segment_rows(self, on_damage: OnDamage, on_unreadable: OnUnreadable | None, done: Done) -> list[Row]:
+    def segment_rows(self, on_damage: Report, on_unreadable: OnUnreadable | None, done: Done) -> list[Row]:
         """The rows of the segments; what they have in common with others is added up."""
         rows: list[Row] = []
         next_offset: int | None = None

@@ -24,9 +24,8 @@ from brokerless.jobs.report.page_rows import TopicSettings, read_settings
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.sums import Row
 from brokerless.jobs.report.topic_sizes import topic_sizes_table
-from brokerless.jobs.run.types import Say, ignore
 from brokerless.log.directory import LogDirectory
-from brokerless.log.read_progress import Done
+from brokerless.progress import Done, Say, ignore
 from brokerless.tables.partition_reader import PartitionReader
 
 
@@ -89,9 +88,7 @@ def gather_audited(
     ``done`` is called with the bytes that were audited; ``processes`` and ``say`` as
     :func:`brokerless.jobs.run.job.run` takes them.
     """
-    figures = read_figures(
-        partitions, on_damage=lambda _: None, on_unreadable=lambda _: None, max_batch_bytes=max_batch_bytes
-    )
+    figures = read_figures(partitions, on_damage=ignore, on_unreadable=ignore, max_batch_bytes=max_batch_bytes)
     state = load_directory_state(directory)
     audits: list[PartitionAudit] = []
     paths = [each.paths for each in partitions]
@@ -143,7 +140,7 @@ def transactions_table(audits: Iterable[PartitionAudit]) -> pa.Table:
 def lag_table(partitions: Sequence[PartitionReader]) -> pa.Table:
     """Return how far each group's committed offsets are from the ends of those partitions that are here, the largest
     first."""
-    return table_of(lag_state_rows(partitions, partitions, lambda _: None), FIGURES["lag"])
+    return table_of(lag_state_rows(partitions, partitions, ignore), FIGURES["lag"])
 
 
 def json_rows(figures: Figures) -> Iterable[Row]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from brokerless.jobs.report import charts
 from brokerless.jobs.report.figures import Figures, read_figures
+from brokerless.progress import ignore
 from brokerless.tables.partition_reader import PartitionReader
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Plots:
     def figures(self) -> Figures:
         """The tables that the charts are made from: ``partitions``, ``segments``, ``throughput``, ``batchSizes``,
         ``compression`` and ``producers``."""
-        return read_figures(self.partitions, on_damage=lambda _: None)
+        return read_figures(self.partitions, on_damage=ignore)
 
     def sizes(self) -> altair.LayerChart:
         """Partitions by size, as a treemap; colours are topics."""

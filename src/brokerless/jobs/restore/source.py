@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -20,10 +20,10 @@ from brokerless.log import names
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import transactions_of
 from brokerless.log.ranges import Range
-from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.progress import Done, Report, ignore
+from brokerless.tables.partition_reader import PartitionReader
 from brokerless.tables.read_options import ReadOptions
 
-Done = Callable[[int], object]
 Int64s = NDArray[np.int64]
 COLUMNS = ("offset", "timestamp", "key", "value", "headers")
 _OVERHEAD = 61 + 7 * 5
@@ -89,7 +89,7 @@ def source_cluster(partitions: Iterable[PartitionPath], max_batch_bytes: int | N
     for each in partitions:
         if each.topic == names.CLUSTER_METADATA and each.state == "live":
             with suppress(BrokerlessError):
-                return read_cluster(PartitionReader(each), lambda _: None, None, max_batch_bytes)
+                return read_cluster(PartitionReader(each), ignore, None, max_batch_bytes)
     return None
 
 
@@ -114,7 +114,7 @@ def end_of(partition: PartitionReader, reading: Reading) -> int:
 
 
 def measure(
-    partition: PartitionReader, reading: Reading, limits: Limits, on_damage: OnDamage, done: Done
+    partition: PartitionReader, reading: Reading, limits: Limits, on_damage: Report, done: Done
 ) -> SourcePartition:
     """Reads a partition once, and counts what of it meets the limits. Damage is reported."""
     end = end_of(partition, reading)
@@ -132,7 +132,7 @@ def measure(
     if reading.until is not None:
         options = ReadOptions(
             ["timestamp"], Range(end, None, None, reading.until), reading.isolation,
-            max_batch_bytes=reading.max_batch_bytes, on_damage=lambda _: None,
+            max_batch_bytes=reading.max_batch_bytes, on_damage=ignore,
         )  # fmt: skip
         found = replace(found, late=sum(batch.num_rows for batch in partition.read(options)))
     return found
@@ -147,9 +147,7 @@ def _undecided(partition: PartitionReader, reading: Reading, end: int) -> tuple[
     if start is None or start >= end:
         return None
     start = max(start, partition.start_offset or 0)
-    options = ReadOptions(
-        ["offset"], Range(start, end), max_batch_bytes=reading.max_batch_bytes, on_damage=lambda _: None
-    )
+    options = ReadOptions(["offset"], Range(start, end), max_batch_bytes=reading.max_batch_bytes, on_damage=ignore)
     return start, sum(batch.num_rows for batch in partition.read(options))
 
 
@@ -159,7 +157,7 @@ def open_transaction(partition: PartitionReader, end: int) -> int | None:
 
 
 def records(
-    partition: PartitionReader, reading: Reading, start: int, end: int, on_damage: OnDamage, done: Done
+    partition: PartitionReader, reading: Reading, start: int, end: int, on_damage: Report, done: Done
 ) -> Generator[pa.RecordBatch]:
     """The records to restore with ``start <= offset < end``, with :data:`COLUMNS`."""
     options = ReadOptions(
@@ -230,6 +228,6 @@ def _codec_of(partition: PartitionReader) -> str:
     codec = "none"
     with suppress(BrokerlessError):
         reader = PartitionReader(replace(partition.paths, segments=last))
-        for batch in reader.batches(["compression"], on_damage=lambda _: None):
+        for batch in reader.batches(["compression"], on_damage=ignore):
             codec = batch.column("compression")[batch.num_rows - 1].as_py() or codec
     return codec

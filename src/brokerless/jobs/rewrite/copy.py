@@ -11,10 +11,10 @@ from brokerless.format.convert import ConversionTotals
 from brokerless.jobs.manifest import ManifestFile, describe_directory, describe_file
 from brokerless.jobs.rewrite.plan import PartitionTask
 from brokerless.jobs.rewrite.reading import RewriteReader
-from brokerless.jobs.run.types import Done
 from brokerless.log.commit.partition_copy import Copying, copy_partition, files_of
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.directory import PartitionPath
+from brokerless.progress import Done
 
 
 @dataclass(frozen=True, slots=True)

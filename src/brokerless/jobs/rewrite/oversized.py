@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from brokerless.findings import Kind
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.config import LogConfig
-from brokerless.log.segment import Report
+from brokerless.progress import Report
 
 
 @dataclass(slots=True)

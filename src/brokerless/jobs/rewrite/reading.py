@@ -16,7 +16,6 @@ from brokerless.format.convert import ConversionTotals, ConvertedBatches
 from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.manifest import FileHasher, ManifestFile, describe_file
 from brokerless.jobs.recovered.offsets_once import OffsetsOnce, earlier_offsets
-from brokerless.jobs.run.types import Done
 from brokerless.kafka_names import Isolation
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
@@ -28,8 +27,9 @@ from brokerless.log.partition import damage_finding, transactions_of
 from brokerless.log.producer.transactions import Transactions
 from brokerless.log.ranges import EVERYTHING, from_log_start
 from brokerless.log.seek import log_start_after_end
-from brokerless.log.segment import Report, check_checksums, scan
+from brokerless.log.segment import check_checksums, scan
 from brokerless.log.storage.location import DirectoryEntry
+from brokerless.progress import Done, Report
 
 
 def files_that_are_read(source: PartitionPath) -> list[DirectoryEntry]:

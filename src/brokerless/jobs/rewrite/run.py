@@ -14,13 +14,14 @@ from typing import Generic
 
 from brokerless.jobs.rewrite.plan import Plan, RewriteTaskT, Target
 from brokerless.jobs.run.job import in_order, longest_first, run
-from brokerless.jobs.run.types import NONE, Done, ResultT, Say, Spark, ValueT, ignore
+from brokerless.jobs.run.types import NONE, ResultT, Spark, ValueT
 from brokerless.log.commit.commit import commit
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.node_files import complete, complete_directories
 from brokerless.log.commit.run_record import commit_run, end_run
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.storage.destination import Destination
+from brokerless.progress import Done, Say, ignore
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Rewrite(Generic[RewriteTaskT, ValueT, ResultT]):
     has_manifest: bool = False
     commits_each: bool = False
     before_commit: Callable[[Sequence[ResultT]], object] = ignore
-    job_of: Callable[[Destination], str | None] = lambda _: None
+    job_of: Callable[[Destination], str | None] = ignore
     is_lossy: bool = False
     makes_logs: bool = True
     of_one_node: bool = True

@@ -22,8 +22,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from brokerless.jobs.run.types import NONE, Done, Place, Say, Sized, Spark, TaskT, ValueT, Work, ignore
+from brokerless.jobs.run.types import NONE, Place, Sized, Spark, TaskT, ValueT, Work
 from brokerless.ordered_threads import processors
+from brokerless.progress import Done, Say, ignore
 
 MANY_BYTES = 32 << 30
 """From here on, tasks are done on Spark if nothing else is said: its start no longer counts, and a process that is lost

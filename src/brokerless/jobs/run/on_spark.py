@@ -27,7 +27,8 @@ from uuid import uuid4
 
 from brokerless.errors import BrokerlessError, JobError, UsageError, install_command
 from brokerless.jobs.run.spark_worker import keep_what_is_loaded
-from brokerless.jobs.run.types import Done, Say, TaskT, ValueT, Work, ignore
+from brokerless.jobs.run.types import TaskT, ValueT, Work
+from brokerless.progress import Done, Say, ignore
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext

@@ -18,7 +18,8 @@ from threading import Thread
 from typing import Any
 
 from brokerless.errors import JobError
-from brokerless.jobs.run.types import Done, TaskT, ValueT, Work
+from brokerless.jobs.run.types import TaskT, ValueT, Work
+from brokerless.progress import Done
 
 _LOOK_UP = 0.25
 """Seconds between two polls of the bytes read."""

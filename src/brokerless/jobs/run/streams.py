@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from brokerless.errors import JobError
 from brokerless.jobs.run.job import SOME_BYTES
-from brokerless.jobs.run.types import Done, Sized, TaskT, ValueT, ignore
+from brokerless.jobs.run.types import Sized, TaskT, ValueT
 from brokerless.ordered_threads import processors
+from brokerless.progress import Done, ignore
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar, Union
 
-from brokerless.log.read_progress import Done, ignore
+from brokerless.progress import Done, ignore
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-Say = Callable[[str], object]
 Place = Union["SparkContext", str]
 Spark = Union["SparkContext", "SparkSession", str, None]
 
@@ -31,4 +30,4 @@ Work = Callable[[TaskT, Done], ValueT]
 NONE = "none"
 """For ``spark``: never."""
 
-__all__ = ["NONE", "Done", "Place", "ResultT", "Say", "Sized", "Spark", "TaskT", "ValueT", "Work", "ignore"]
+__all__ = ["NONE", "Done", "Place", "ResultT", "Sized", "Spark", "TaskT", "ValueT", "Work", "ignore"]

@@ -7,7 +7,7 @@ continuation. What is not certain stays apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -32,10 +32,10 @@ from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
 from brokerless.log.commit.run_record import commit_run, end_run, refuse_written, run_of
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
-from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import directory_name, full_path, parent_directory
+from brokerless.progress import Done, Report, ignore
 
 TOPIC = "carved"
 
@@ -101,9 +101,7 @@ def check(carvings: Sequence[Carving]) -> None:
             refuse_written(each.directory, first, run_of("carve", (each.path for each in carvings)))
 
 
-def carve(
-    carvings: Sequence[Carving], report: Report, done: Callable[[int], object] = lambda _: None
-) -> Iterator[Carved]:
+def carve(carvings: Sequence[Carving], report: Report, done: Done = ignore) -> Iterator[Carved]:
     """Carves files, all into one directory: a partition for each group, numbered from 0 on; all of them get their names
     when all are written. Memory: some 80 bytes for each batch of a file."""
     carved: list[Carved] = []
@@ -134,7 +132,7 @@ def _carve_file(
     files: OpenFiles,
     output: _CarveOutput,
     report: Report,
-    done: Callable[[int], object],
+    done: Done,
 ) -> Iterator[Carved]:
     found: list[NDArray[np.void]] = [np.zeros(0, INTACT_BATCH)]
     for each in find_intact_batches(files.get(number), carving.max_batch_bytes, is_log=False):

@@ -42,15 +42,15 @@ from brokerless.jobs.rewrite.plan import (
     plan_target,
 )
 from brokerless.jobs.rewrite.run import Rewrite, rewrite
-from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
+from brokerless.jobs.run.types import NONE, Spark
 from brokerless.jobs.salvage.tables import Table, Tables, check_tables, tables_of_job, write_table
 from brokerless.log.checkpoint.topic_ids import new_topic_id
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED, LogConfig
 from brokerless.log.directory import PartitionPath
-from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
+from brokerless.progress import Done, Report, Say, ignore
 from brokerless.table_formats.parquet_files import ParquetFile
 from brokerless.text import short_html, short_repr
 

@@ -5,7 +5,7 @@ The same batches are taken as a log would take, one piece after the other, and n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
@@ -19,11 +19,11 @@ from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.log import names
 from brokerless.log.offset_checks import is_first_at_offset
 from brokerless.log.partition import DecodedRows
-from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
 from brokerless.log.write.follower_append import check_next, whole_batches
+from brokerless.progress import Done, Report
 from brokerless.table_formats import export_directory, export_state
 from brokerless.table_formats.export_state import Exported, ExportState
 from brokerless.table_formats.parquet_files import (
@@ -83,7 +83,7 @@ def write_table(
     table: Table,
     contents: PartitionContents,
     report: Report,
-    done: Callable[[int], object],
+    done: Done,
     max_batch_bytes: int,
 ) -> tuple[NDArray[np.bool_], tuple[ParquetFile, ...]]:
     """Writes the records of batches that a consumer of their log would get, control records left out, and says which

@@ -15,14 +15,14 @@ from brokerless.format.convert import Converter
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
 from brokerless.format.write.column_slices import data_size
-from brokerless.jobs.run.types import Done
 from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.contents import Contents, contents_of, decode_contents, without_records
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
 from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import from_log_start
-from brokerless.log.segment import Chunk, Report, check_checksums, scan
+from brokerless.log.segment import Chunk, check_checksums, scan
+from brokerless.progress import Done, Report
 
 _SHARED_BYTES = 128 << 20
 """Bytes of decoded records of one chunk that are kept for the next choice; those of more are decoded again."""

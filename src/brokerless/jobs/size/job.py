@@ -17,7 +17,7 @@ from brokerless.findings import Finding
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.run.job import in_order, run
-from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
+from brokerless.jobs.run.types import NONE, Spark
 from brokerless.jobs.size.batch_finder import offsets_of
 from brokerless.jobs.size.choices import Choice, choices_of, is_too_large
 from brokerless.jobs.size.contents import Contents, contents_of, sum_of
@@ -30,6 +30,7 @@ from brokerless.jobs.size.sample import MOST_BYTES, SHARE, WHOLE, Sample, read_s
 from brokerless.log.directory import PartitionPath
 from brokerless.log.offset_gaps import missing_logs
 from brokerless.ordered_threads import processors
+from brokerless.progress import Done, Say, ignore
 
 _HEAVIEST = 1000
 """Keys and so on that a task hands to the driver."""

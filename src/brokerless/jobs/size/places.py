@@ -12,9 +12,10 @@ from brokerless.log.live_segments import open_listed
 from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.positions import last_indexed, position_of_offset
 from brokerless.log.ranges import Range, from_log_start
-from brokerless.log.segment import Report, ignore, scan_headers
+from brokerless.log.segment import scan_headers
 from brokerless.log.storage.paths import is_remote
 from brokerless.log.storage.side_by_side import side_by_side
+from brokerless.progress import Report, ignore
 
 _TAIL = 64
 """Bytes at the end of a file that are read; no batch ends in so many zeros."""

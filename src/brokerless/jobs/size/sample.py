@@ -29,9 +29,10 @@ from brokerless.jobs.size.contents import decode_contents, stored_bytes, without
 from brokerless.jobs.size.places import Place
 from brokerless.log.live_segments import ReplacedError, open_listed
 from brokerless.log.partition import damage_finding
-from brokerless.log.segment import Chunk, Report, check_checksums
+from brokerless.log.segment import Chunk, check_checksums
 from brokerless.log.segment_end import no_batches
 from brokerless.log.storage.files import File
+from brokerless.progress import Report
 
 Int64s = NDArray[np.int64]
 

@@ -36,6 +36,7 @@ from brokerless.log.storage.own_files import open_own
 from brokerless.log.storage.paths import directory_name, is_remote
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.segment_state import put_aside
+from brokerless.progress import ignore
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import short_html, short_repr
 
@@ -165,10 +166,10 @@ def _read_known(directories: Sequence[LogDirectory]) -> _Known:
     settings: dict[str, Settings] = {}
     for each in readers:
         if each.topic == CLUSTER_METADATA:
-            settings |= settings_by_topic(read_cluster(each, lambda _: None))
+            settings |= settings_by_topic(read_cluster(each, ignore))
     committed: dict[tuple[str, int], dict[str, int]] = {}
     offsets = [each for each in readers if each.topic == CONSUMER_OFFSETS]
-    for row in state_rows(offsets, ("offsets",), lambda _: None)["offsets"]:
+    for row in state_rows(offsets, ("offsets",), ignore)["offsets"]:
         committed.setdefault((row["topic"], row["partition"]), {})[row["group"]] = row["offset"]
     return _Known(settings, committed)
 
@@ -177,7 +178,7 @@ def _costs(partition: PartitionPath, segments: Sequence[TrimmedSegment], known: 
     topic, number = partition.topic or "", partition.partition or 0
     bases = {each.base_offset for each in segments}
     going = tuple(each for each in partition.segments if each.base_offset in bases)
-    rows = list(PartitionReader(replace(partition, segments=going)).segment_rows(on_damage=lambda _: None))
+    rows = list(PartitionReader(replace(partition, segments=going)).segment_rows(on_damage=ignore))
     counts = [row["records"] for row in rows]
     firsts = [row["minTimestamp"] for row in rows if row["minTimestamp"] is not None]
     lasts = [row["maxTimestamp"] for row in rows if row["maxTimestamp"] is not None]

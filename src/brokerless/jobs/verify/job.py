@@ -17,10 +17,11 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.run.job import in_order, run, started
-from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
+from brokerless.jobs.run.types import NONE, Spark
 from brokerless.jobs.segment_checks import SegmentScan
 from brokerless.jobs.verify.partition import check_directory, verify_epochs, verify_rest, verify_segment
 from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.progress import Done, Say, ignore
 
 if TYPE_CHECKING:
     from brokerless.jobs.verify.turn import Turn

@@ -6,7 +6,7 @@ of at the end (a cut-off one, for instance) is a warning at most.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -28,6 +28,7 @@ from brokerless.log.partition import transactions_of
 from brokerless.log.ranges import Range
 from brokerless.log.recovery.misleading_indexes import check_transaction_indexes, orphaned_aborts
 from brokerless.log.seek import log_start_after_end
+from brokerless.progress import Done, ignore
 
 
 def verify_partition(partition: PartitionPath, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Iterator[Finding]:
@@ -62,7 +63,7 @@ def verify_segment(
     segment: SegmentPaths,
     seen: SegmentScan,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    done: Callable[[int], object] = lambda _: None,
+    done: Done = ignore,
 ) -> Iterator[Finding]:
     """Yield what is wrong or unexpected in one segment, and its indexes. ``seen``: up to which offset the log went
     before, and then what was in this one. ``done`` is called with the bytes that were read. Raises as

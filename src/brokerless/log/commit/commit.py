@@ -14,6 +14,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from brokerless.errors import BrokerlessError, UsageError
+from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import (
     GrowingPartition,
@@ -28,7 +29,7 @@ from brokerless.log.checkpoint.commit_journal import (
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, write_checkpoints
 from brokerless.log.commit.remote_append import grow_remote, undo_remote
 from brokerless.log.commit.staged_append import append_staged, check_after_end
-from brokerless.log.commit.types import Place, StagedPartition
+from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import DEFAULTS, LogConfig
 from brokerless.log.directory import resolve
 from brokerless.log.recovery.log_loader import load_log
@@ -65,7 +66,7 @@ def commit_locked(
     directory: Path | Destination,
     lock: DirectoryLock,
     new: Sequence[StagedPartition],
-    growing: Mapping[Place, Sequence[StagedPartition]] | None = None,
+    growing: Mapping[TopicPartition, Sequence[StagedPartition]] | None = None,
     config: LogConfig = DEFAULTS,
     query: tuple[str, int] | None = None,
 ) -> None:
@@ -177,7 +178,7 @@ def remove_unfinished(log_directory: Destination, directories: Iterable[str]) ->
 def _grow_all(
     directory: Path,
     journal: Journal,
-    growing: Mapping[Place, Sequence[StagedPartition]],
+    growing: Mapping[TopicPartition, Sequence[StagedPartition]],
     config: LogConfig,
     was_clean: bool,
 ) -> Journal:
@@ -289,7 +290,7 @@ def _partitions(directory: Destination) -> set[str]:
     return {name for name, parsed in found if parsed is not None and parsed.state in ("live", "future")}
 
 
-def _place(name: str) -> Place:
+def _place(name: str) -> TopicPartition:
     parsed = names.parse_partition_directory(name)
     assert parsed is not None
     return parsed.topic, parsed.partition

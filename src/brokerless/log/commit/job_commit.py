@@ -29,6 +29,7 @@ from brokerless.log.config import DEFAULTS, LogConfig
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import is_only_holder
 from brokerless.log.storage.write_errors import unwritable
+from brokerless.progress import ignore
 
 _OWNER = 16
 """Of the 32 hexadecimal digits in the names of directories that are not finished, those that say whose they are."""
@@ -42,7 +43,7 @@ def commit_staged(
     hint: str = "",
     *,
     only_new: bool = False,
-    before_commit: Callable[[Sequence[StagedPartition]], object] = lambda _: None,
+    before_commit: Callable[[Sequence[StagedPartition]], object] = ignore,
 ) -> bool:
     """Commits all staged partitions at once. An existing partition is appended to. A new one gets its name if it was
     staged as one, and is assembled otherwise: by offset where records have offsets, else in this order.

@@ -6,7 +6,7 @@ the others again, empty. Checkpoints are not among these files, as each commit w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from brokerless.log import names
@@ -14,6 +14,7 @@ from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.write_errors import unwritable
+from brokerless.progress import Say
 
 _FILES = (names.BOOTSTRAP_CHECKPOINT, names.META_PROPERTIES)
 _LIMIT = 64 << 20
@@ -48,7 +49,7 @@ def copy_node_files(directories: Sequence[LogDirectory], to: Destination) -> str
     return None
 
 
-def complete(directories: Sequence[LogDirectory], to: Destination, say: Callable[[str], object]) -> None:
+def complete(directories: Sequence[LogDirectory], to: Destination, say: Say) -> None:
     """The same at the end of a job; ``say`` is called if there are no files that are the target's."""
     with unwritable(to):
         reason = copy_node_files(directories, to)

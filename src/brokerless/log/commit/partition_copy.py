@@ -40,7 +40,7 @@ from brokerless.log.recovery.misleading_indexes import misled
 from brokerless.log.recovery.plan import RecoveryPlan, apply_recovery, plan_recovery
 from brokerless.log.recovery.segment import OffsetOverflowError
 from brokerless.log.recovery.split import split_segment
-from brokerless.log.segment import ignore, scan_headers
+from brokerless.log.segment import scan_headers
 from brokerless.log.settings.definitions import versions
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.destination import Destination
@@ -49,6 +49,7 @@ from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.own_files import make_inner_directory, open_own, sync
 from brokerless.log.storage.paths import local
 from brokerless.log.storage.write_errors import unwritable
+from brokerless.progress import ignore
 
 _BLOCK = 8 << 20
 _CHECKPOINTS = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT)

@@ -14,8 +14,9 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.format import layouts
 from brokerless.format.append.offsets_and_timestamps import scatter
 from brokerless.format.read.batch_headers import Batches
-from brokerless.log.segment import ignore, scan
+from brokerless.log.segment import scan
 from brokerless.log.storage.destination import Destination
+from brokerless.progress import ignore
 
 if TYPE_CHECKING:
     from brokerless.log.commit.types import StagedPartition

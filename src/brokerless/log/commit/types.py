@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
 
-Place = tuple[str, int]
-"""Topic and partition."""
-
 
 @dataclass(frozen=True, slots=True)
 class StagedPartition:

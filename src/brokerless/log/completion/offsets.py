@@ -9,9 +9,10 @@ import numpy as np
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.log.index.readers import load_offset_index
-from brokerless.log.segment import ignore, scan_headers
+from brokerless.log.segment import scan_headers
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.offset_spans import Span, union
+from brokerless.progress import ignore
 
 _UNHARMFUL = (Kind.TRAILING_ZEROS,)
 

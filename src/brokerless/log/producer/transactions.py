@@ -19,7 +19,8 @@ from brokerless.findings import Finding, Kind, Severity
 from brokerless.format.control import ABORT, COMMIT, decode_controls
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.producer.recorded_aborts import PendingAborts, RecordedAbort, RecordedAborts, marker_missing
-from brokerless.log.segment import Chunk, Report, check_checksums, ignore
+from brokerless.log.segment import Chunk, check_checksums
+from brokerless.progress import Report, ignore
 
 if TYPE_CHECKING:
     from brokerless.format.read.decoder import Decoder

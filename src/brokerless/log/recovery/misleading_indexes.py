@@ -39,9 +39,10 @@ from brokerless.log.partition import transactions_of
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions
 from brokerless.log.recovery.trust import TrustedSegment
-from brokerless.log.segment import ignore, scan, scan_headers
+from brokerless.log.segment import scan, scan_headers
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.segment_files import SegmentFiles
+from brokerless.progress import ignore
 
 Aborted = tuple[int, int, int]
 """An aborted transaction: its producer's id, the offset of its first record that is left (-1 where there is none, or it

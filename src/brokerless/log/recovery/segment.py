@@ -20,9 +20,10 @@ from brokerless.log.checkpoint.leader_epochs import Epochs, recover_batches
 from brokerless.log.config import LogConfig
 from brokerless.log.offset_checks import first_offsets
 from brokerless.log.producer.state import CompletedTransaction, ProducerState, aborted_entry
-from brokerless.log.segment import Chunk, check_checksums, ignore, scan, scan_headers
+from brokerless.log.segment import Chunk, check_checksums, scan, scan_headers
 from brokerless.log.storage.files import File
 from brokerless.log.write.active_segment import Placement, SegmentState, no_limits
+from brokerless.progress import ignore
 
 
 @dataclass(frozen=True, slots=True)

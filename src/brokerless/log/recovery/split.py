@@ -8,9 +8,10 @@ from pathlib import Path
 
 from brokerless.log import names
 from brokerless.log.recovery.segment import check_split, follow_parts
-from brokerless.log.segment import ignore, scan
+from brokerless.log.segment import scan
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import open_own
+from brokerless.progress import ignore
 
 _BLOCK = 8 << 20
 _KINDS: tuple[names.SegmentFileKind, ...] = ("log", "offset-index", "time-index", "transaction-index")

@@ -16,7 +16,7 @@ import numpy as np
 from brokerless.format import layouts
 from brokerless.log import names
 from brokerless.log.index.readers import TimeIndex, load_offset_index, load_time_index, load_transaction_index
-from brokerless.log.segment import Report, ignore, scan_headers
+from brokerless.log.segment import scan_headers
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import Location
@@ -29,6 +29,7 @@ from brokerless.log.write.active_segment import (
     transaction_entries_before,
 )
 from brokerless.log.write.retention import ClosedSegment
+from brokerless.progress import Report, ignore
 
 KINDS: tuple[names.SegmentFileKind, ...] = (
     "log",

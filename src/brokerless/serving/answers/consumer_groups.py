@@ -12,9 +12,10 @@ from collections.abc import Set
 from typing import Any
 
 from brokerless.internals.messages import ZERO_UUID
+from brokerless.kafka_names import TopicPartition
 from brokerless.serving.answers.metadata import DESCRIBE, NOT_REQUESTED, READ
 from brokerless.serving.context import Request, Serving, unhurried
-from brokerless.serving.groups.assignors import ASSIGNORS, Place
+from brokerless.serving.groups.assignors import ASSIGNORS
 from brokerless.serving.groups.consumer import LEFT_FOR_NOW, ConsumerGroup, ConsumerMember, Heartbeat, by_topic
 from brokerless.serving.groups.errors import GroupError
 from brokerless.serving.groups.subscriptions import ServedTopics
@@ -106,7 +107,7 @@ def _described(group: ConsumerGroup, topics: Topics) -> Row:
     }
 
 
-def _member(member: ConsumerMember, target: set[Place], topics: Topics) -> Row:
+def _member(member: ConsumerMember, target: set[TopicPartition], topics: Topics) -> Row:
     return {
         "memberId": member.member_id,
         "instanceId": member.instance_id,
@@ -122,6 +123,6 @@ def _member(member: ConsumerMember, target: set[Place], topics: Topics) -> Row:
     }
 
 
-def _named(places: Set[Place], topics: Topics) -> list[Row]:
+def _named(places: Set[TopicPartition], topics: Topics) -> list[Row]:
     found = by_topic(places)
     return [{**each, "topicName": topics.by_id[each["topicId"]].name} for each in found if each["topicId"] != ZERO_UUID]

@@ -11,10 +11,11 @@ from typing import Any
 
 from brokerless.errors import UnwritableError
 from brokerless.internals.messages import ZERO_UUID
+from brokerless.kafka_names import TopicPartition
 from brokerless.serving.context import Request, Serving, unhurried
 from brokerless.serving.groups.consumer import ConsumerGroup
 from brokerless.serving.groups.errors import GroupError
-from brokerless.serving.groups.offsets import MOST_METADATA, Committed, Place, now_ms
+from brokerless.serving.groups.offsets import MOST_METADATA, Committed, now_ms
 from brokerless.serving.protocol.errors import Error
 from brokerless.serving.source.topics import ServedTopic
 
@@ -27,7 +28,7 @@ async def answer_commit(serving: Serving, request: Request) -> Row:
     """Take the offsets that a member, or a consumer without a group's protocol, commits."""
     await serving.loaded()
     error: Error | None = None
-    taken: dict[Place, Committed] = {}
+    taken: dict[TopicPartition, Committed] = {}
     rows: list[Row] = []
     async for topic in unhurried(request.body["topics"]):
         served = _topic(serving, topic, request.version)

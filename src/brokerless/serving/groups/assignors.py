@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 
-Place = tuple[str, int]
-"""A topic's ID, and a partition."""
-Assignment = dict[str, set[Place]]
+from brokerless.kafka_names import TopicPartition
+
+Assignment = dict[str, set[TopicPartition]]
 """The partitions of each member."""
 Subscriptions = Mapping[str, Set[str]]
 """The IDs of the topics of each member."""
 
 
 def assign_uniform(
-    subscriptions: Subscriptions, counts: Mapping[str, int], current: Mapping[str, Set[Place]]
+    subscriptions: Subscriptions, counts: Mapping[str, int], current: Mapping[str, Set[TopicPartition]]
 ) -> Assignment:
     """Give each member about as many partitions as others. ``counts``: of the partitions of each topic."""
     result: Assignment = {member: set() for member in sorted(subscriptions)}
@@ -28,7 +28,7 @@ def assign_uniform(
     everything = {(topic, number) for topic in subscribers for number in range(counts.get(topic, 0))}
     most = -(-len(everything) // max(1, len(result)))
     larger = len(everything) - (most - 1) * len(result)  # so many members may have that many
-    taken: set[Place] = set()
+    taken: set[TopicPartition] = set()
     for member, own in result.items():
         topics = subscriptions[member]
         kept = sorted(each for each in current.get(member, ()) if each in everything - taken and each[0] in topics)
@@ -42,7 +42,7 @@ def assign_uniform(
 
 
 def assign_range(
-    subscriptions: Subscriptions, counts: Mapping[str, int], current: Mapping[str, Set[Place]]
+    subscriptions: Subscriptions, counts: Mapping[str, int], current: Mapping[str, Set[TopicPartition]]
 ) -> Assignment:
     """Give each member consecutive partitions of each of its topics."""
     result: Assignment = {member: set() for member in sorted(subscriptions)}
@@ -57,7 +57,7 @@ def assign_range(
     return result
 
 
-ASSIGNORS: dict[str, Callable[[Subscriptions, Mapping[str, int], Mapping[str, Set[Place]]], Assignment]] = {
+ASSIGNORS: dict[str, Callable[[Subscriptions, Mapping[str, int], Mapping[str, Set[TopicPartition]]], Assignment]] = {
     "uniform": assign_uniform,
     "range": assign_range,
 }

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from brokerless.serving.groups.assignors import ASSIGNORS, Assignment, Place
+from brokerless.kafka_names import TopicPartition
+from brokerless.serving.groups.assignors import ASSIGNORS, Assignment
 from brokerless.serving.groups.errors import GroupError
 from brokerless.serving.groups.room import OF_EACH, Room, size_of
 from brokerless.serving.protocol.errors import Error
@@ -51,7 +52,7 @@ class Heartbeat:
     names: frozenset[str] | None
     regex: str | None
     assignor: str | None
-    owned: frozenset[Place] | None
+    owned: frozenset[TopicPartition] | None
     client_id: str
     host: str
 
@@ -87,8 +88,8 @@ class ConsumerMember:
     epoch: int = 0
     previous_epoch: int = -1
     state: MemberState = "stable"
-    assigned: frozenset[Place] = frozenset()
-    revoking: frozenset[Place] = frozenset()
+    assigned: frozenset[TopicPartition] = frozenset()
+    revoking: frozenset[TopicPartition] = frozenset()
     size: int = 0
     session: asyncio.TimerHandle | None = None
     rebalance: asyncio.TimerHandle | None = None
@@ -105,7 +106,7 @@ class ConsumerGroup:
     target_epoch: int = 0
     members: dict[str, ConsumerMember] = field(default_factory=dict[str, ConsumerMember])
     instances: dict[str, str] = field(default_factory=dict[str, str])
-    target: Assignment = field(default_factory=dict[str, set[Place]])
+    target: Assignment = field(default_factory=dict[str, set[TopicPartition]])
     room: Room = field(default_factory=Room)
 
     @property
@@ -245,7 +246,7 @@ class ConsumerGroup:
         self.target = ASSIGNORS[self.assignor](subscriptions, self.topics.counts(), current)
         self.target_epoch = self.epoch
 
-    def _reconcile(self, member: ConsumerMember, owned: frozenset[Place] | None) -> None:
+    def _reconcile(self, member: ConsumerMember, owned: frozenset[TopicPartition] | None) -> None:
         """One step of a member towards its target (``CurrentAssignmentBuilder``)."""
         if member.state == "stable" and member.epoch == self.target_epoch:
             return
@@ -267,7 +268,7 @@ class ConsumerGroup:
         if member.epoch != self.target_epoch:
             member.previous_epoch, member.epoch = member.epoch, self.target_epoch
 
-    def _is_owned(self, place: Place, by_others_than: ConsumerMember) -> bool:
+    def _is_owned(self, place: TopicPartition, by_others_than: ConsumerMember) -> bool:
         others = (each for each in self.members.values() if each is not by_others_than)
         return any(place in each.assigned or place in each.revoking for each in others)
 
@@ -319,7 +320,7 @@ class ConsumerGroup:
             self._stop_timers(member)
 
 
-def by_topic(places: Set[Place]) -> list[Row]:
+def by_topic(places: Set[TopicPartition]) -> list[Row]:
     """Return partitions as a response has them."""
     found: dict[str, list[int]] = {}
     for topic_id, number in sorted(places):

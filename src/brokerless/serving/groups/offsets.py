@@ -17,9 +17,10 @@ from typing import Any
 from brokerless.errors import UnwritableError
 from brokerless.findings import Kind
 from brokerless.internals.groups.offsets_file import read_offsets_file
-from brokerless.log.segment import Report, ignore
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.files import out_of_files
+from brokerless.progress import Report, ignore
 from brokerless.serving.groups.room import Room, size_of
 from brokerless.serving.reports import no_files_left
 from brokerless.serving.source.topics import Topics
@@ -30,7 +31,6 @@ MOST_METADATA = 4096
 MOST_OFFSETS = 2_000_000
 """Of all groups together: what memory is for."""
 
-Place = tuple[str, int]
 Row = dict[str, Any]
 
 
@@ -50,7 +50,9 @@ class CommittedOffsets:
 
     report: Report
     path: Path | None = None
-    groups: dict[str, dict[Place, Committed]] = field(default_factory=dict[str, dict[Place, Committed]])
+    groups: dict[str, dict[TopicPartition, Committed]] = field(
+        default_factory=dict[str, dict[TopicPartition, Committed]]
+    )
     count: int = 0
     room: Room = field(default_factory=Room)
     """What their metadata and the names of their groups may take; those of the dead cluster are there in any case."""
@@ -83,7 +85,7 @@ class CommittedOffsets:
         # Damage, and what no coordinator loads, is reported above.
         return state_rows(readers, ["groups"], ignore, counts=counts)["groups"] if readers else []
 
-    def _set(self, group: str, place: Place, committed: Committed) -> None:
+    def _set(self, group: str, place: TopicPartition, committed: Committed) -> None:
         if group not in self.groups:
             self.groups[group] = {}
             self.room.take(size_of((group,)))
@@ -93,7 +95,7 @@ class CommittedOffsets:
         of_group[place] = committed
         self.room.take(_size(committed) - _size(before))
 
-    async def commit(self, group: str, offsets: Mapping[Place, Committed]) -> None:
+    async def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Take offsets that a group commits. Raises :class:`UnwritableError` where they cannot be written to the file,
         which is reported; then the group has those from before."""
         before = {place: self.groups.get(group, {}).get(place) for place in offsets}
@@ -114,7 +116,7 @@ class CommittedOffsets:
                 self.report(no_files_left(str(self.path), text))
             raise UnwritableError(text) from error
 
-    def _restore(self, group: str, place: Place, committed: Committed, before: Committed | None) -> None:
+    def _restore(self, group: str, place: TopicPartition, committed: Committed, before: Committed | None) -> None:
         of_group = self.groups.get(group, {})
         if of_group.get(place) is not committed:
             return  # committed again meanwhile
@@ -159,7 +161,7 @@ def _size(committed: Committed | None) -> int:
     return 0 if committed is None or not committed.metadata else size_of((committed.metadata,))
 
 
-def _write_groups(path: Path, groups: Mapping[str, Mapping[Place, Committed]]) -> None:
+def _write_groups(path: Path, groups: Mapping[str, Mapping[TopicPartition, Committed]]) -> None:
     write_file(path, b"".join(_lines(groups)))
 
 
@@ -167,14 +169,14 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def read_file(path: Path) -> Iterable[tuple[str, Place, Committed]]:
+def read_file(path: Path) -> Iterable[tuple[str, TopicPartition, Committed]]:
     """Read a file of committed offsets; one that is not there has none. Raises :class:`UsageError` for another one."""
     for row in read_offsets_file(str(path)) if path.exists() else ():
         committed = Committed(row["offset"], row["leaderEpoch"], row["metadata"], row["commitTimestamp"])
         yield row["group"], (row["topic"], row["partition"]), committed
 
 
-def _lines(groups: Mapping[str, Mapping[Place, Committed]]) -> Iterable[bytes]:
+def _lines(groups: Mapping[str, Mapping[TopicPartition, Committed]]) -> Iterable[bytes]:
     for group, offsets in sorted(groups.items()):
         for (topic, partition), each in sorted(offsets.items()):
             row = {

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from brokerless.errors import UnreadableError
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.positions import last_indexed
-from brokerless.log.segment import FIRST_WINDOW, LEAST_WINDOW, WINDOW, Chunk, Report, Windows, ignore, scan
+from brokerless.log.segment import FIRST_WINDOW, LEAST_WINDOW, WINDOW, Chunk, Windows, scan
 from brokerless.log.storage.files import File
+from brokerless.progress import Report, ignore
 
 _SECTOR = 4096
 

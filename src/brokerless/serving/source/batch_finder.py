@@ -25,8 +25,9 @@ from brokerless.log.live_segments import ReplacedError, open_listed
 from brokerless.log.offset_checks import first_offsets
 from brokerless.log.offset_gaps import check_following
 from brokerless.log.positions import position_of_offset
-from brokerless.log.segment import Chunk, Report, check_checksums, graded_within_log, ignore, scan, scan_headers
+from brokerless.log.segment import Chunk, check_checksums, graded_within_log, scan, scan_headers
 from brokerless.log.storage.files import File
+from brokerless.progress import Report, ignore
 from brokerless.serving.protocol.writer import FileRange, Piece
 from brokerless.serving.source.bad_sectors import readable_batches, readable_start
 

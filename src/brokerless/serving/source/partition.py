@@ -24,10 +24,11 @@ from brokerless.log.offset_gaps import check_end, check_head
 from brokerless.log.positions import first_position
 from brokerless.log.producer.transactions import Transaction, open_transaction
 from brokerless.log.seek import last_offset, log_start_after_end, offset_for_timestamp
-from brokerless.log.segment import Report, ignore, scan_headers
+from brokerless.log.segment import scan_headers
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.tail import Tail, look, look_committed
 from brokerless.log.tiered.detection import is_tiered
+from brokerless.progress import Report, ignore
 from brokerless.serving.source.bad_sectors import readable_end
 from brokerless.serving.source.batch_finder import NOTHING, BatchFinder, Found, Spare, Want
 from brokerless.tables.partition_reader import PartitionReader

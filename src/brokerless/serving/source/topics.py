@@ -23,7 +23,7 @@ from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.live_segments import list_again
-from brokerless.log.segment import Report, ignore
+from brokerless.progress import Report, ignore
 from brokerless.serving.source.batch_finder import Spare
 from brokerless.serving.source.partition import ServedPartition
 from brokerless.tables.partition_reader import PartitionReader

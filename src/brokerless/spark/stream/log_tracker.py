@@ -30,6 +30,7 @@ from brokerless.log.ranges import Range, Span
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.tail import Tail, look, look_committed
+from brokerless.progress import Report
 from brokerless.spark.discovery import check_named, find_partitions, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Options, TopicPartition
 from brokerless.spark.plan import compact, first_since, reporter, tasks_of, timestamp_of
@@ -387,7 +388,7 @@ class LogTracker:
                 )
 
     def _open(
-        self, partition: Partition, segments: tuple[SegmentPaths, ...], report: Callable[[Finding], None]
+        self, partition: Partition, segments: tuple[SegmentPaths, ...], report: Report
     ) -> Iterator[tuple[SegmentPaths, File]]:
         """Segments with their logs, as they were listed; those that cannot be opened are reported."""
         for segment in segments:

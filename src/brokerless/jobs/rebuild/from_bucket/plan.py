@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from brokerless.clusters.disk import Disk
 from brokerless.clusters.missing_partitions import partition_missing
 from brokerless.errors import UsageError
-from brokerless.findings import Finding, Kind
+from brokerless.findings import Kind
 from brokerless.internals.metadata.cluster import Cluster, ResourceType
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.storage import remote_offsets_missing
@@ -24,6 +24,7 @@ from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import without_credentials
 from brokerless.log.tiered.detection import is_tiered
+from brokerless.progress import Report
 
 _METADATA_PARTITIONS = 50
 """``TopicBasedRemoteLogMetadataManagerConfig``: the default."""
@@ -31,7 +32,6 @@ _METADATA_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "remote.
 """``TopicBasedRemoteLogMetadataManager.newRemoteLogMetadataTopic`` (4.4.0)."""
 _KEPT = {"remote.storage.enable": "true", "retention.ms": "-1", "retention.bytes": "-1"}
 """Settings with which nothing of a topic is deleted."""
-Report = Callable[[Finding], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,10 @@ from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.internals.metadata.cluster import Cluster
-from brokerless.log.segment import Report, scan
+from brokerless.log.segment import scan
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import open_own
+from brokerless.progress import Report
 
 TopicIds = Mapping[bytes, bytes]
 """Ids of the target's topics by those of the source's, 16 bytes each."""

@@ -35,12 +35,12 @@ from brokerless.log.storage.directory_lock import DirectoryLock
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_local_within, is_remote
 from brokerless.log.storage.write_errors import unwritable
-from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.progress import Done, Report, ignore
+from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import short_html, short_repr
 
 _SAID = (Kind.RETENTION_DELETES, Kind.TARGET_COMPACTS, Kind.LATE_RECORDS, Kind.CONFIGS_UNKNOWN, Kind.CONFIG_DIFFERS)
 """What is to be known where records keep their batches and offsets."""
-Done = source.Done
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def plan_disks(
     selected: source.SelectedPartitions,
     to: Sequence[str],
     settings: DiskSettings,
-    on_damage: OnDamage,
+    on_damage: Report,
     done: Done,
 ) -> DiskRestore:
     """Reads the source once, and what the cluster's metadata says of the topics; nothing is changed.
@@ -132,7 +132,7 @@ def plan_disks(
                 findings.append(Kind.PARTITION_EXISTS.at(str(path / each.name), text))
     topic_ids: TopicIds = {}
     if CONSUMER_OFFSETS in readers:
-        rows = state_rows(readers[CONSUMER_OFFSETS], ("offsets",), lambda _: None, settings.max_batch_bytes)
+        rows = state_rows(readers[CONSUMER_OFFSETS], ("offsets",), ignore, settings.max_batch_bytes)
         topic_ids = changed_topic_ids(rows["offsets"], cluster, target.cluster)
     if SHARE_GROUP_STATE in readers and cluster is not None:
         findings += check_share_groups(cluster, target.cluster, target.metadata_path)
@@ -151,7 +151,7 @@ def _check_open(partition: PartitionReader, measured: SourcePartition) -> Iterat
         yield open_transaction(partition.path, start, text, of=name)
 
 
-def apply_disks(plan: DiskRestore, settings: DiskSettings, on_damage: OnDamage, done: Done) -> DiskRestore:
+def apply_disks(plan: DiskRestore, settings: DiskSettings, on_damage: Report, done: Done) -> DiskRestore:
     """Writes all partitions beside the others, and gives them their names, all or none. After a kill, the same again
     completes it or begins again.
 

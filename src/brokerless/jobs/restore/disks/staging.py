@@ -32,16 +32,15 @@ from brokerless.jobs.recovered.reading import (
 from brokerless.jobs.recovered.writing import PartitionContents, write_unfinished
 from brokerless.jobs.restore.disks.committed_topic_ids import TopicIds, translate
 from brokerless.jobs.restore.disks.targets import Placement
-from brokerless.jobs.run.types import Done
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end
 from brokerless.log.commit.partition_writer import NewPartition, unfinished_name
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED
 from brokerless.log.directory import resolve
-from brokerless.log.segment import Report
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.own_files import make_inner_directory, open_own
+from brokerless.progress import Done, Report
 from brokerless.tables.partition_reader import PartitionReader
 
 OWNER = "b0ce1e57"

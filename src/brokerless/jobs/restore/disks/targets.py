@@ -23,6 +23,7 @@ from brokerless.log import names
 from brokerless.log.directory import LogDirectory, resolve
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_remote, local
+from brokerless.progress import ignore
 from brokerless.tables.partition_reader import PartitionReader
 
 _DEFAULTS = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}
@@ -101,7 +102,7 @@ def load_target(paths: Sequence[str], metadata: str | None = None, max_batch_byt
     if best is None:
         text = "none of these directories has __cluster_metadata-0, which says where partitions belong"
         raise UsageError(f"{paths[0]}: {text}; give one of the cluster's that has, with --metadata")
-    cluster = read_cluster(best.reader, lambda _: None, best.end_offset, max_batch_bytes)
+    cluster = read_cluster(best.reader, ignore, best.end_offset, max_batch_bytes)
     return Target(tuple(disks), cluster, best.paths.path, settings_by_topic(cluster))
 
 

@@ -14,9 +14,11 @@ from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.restore.live.connection import TIMEOUT_S, Connection, describe, load_library
-from brokerless.jobs.restore.live.offset_map import Place, Run
+from brokerless.jobs.restore.live.offset_map import Run
 from brokerless.jobs.restore.results import GroupRestore
-from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.kafka_names import TopicPartition
+from brokerless.progress import Report
+from brokerless.tables.partition_reader import PartitionReader
 
 Row = Mapping[str, Any]
 _FREE = ("EMPTY", "DEAD", "UNKNOWN")
@@ -27,7 +29,7 @@ def source_offsets(
     partitions: Iterable[PartitionReader],
     cluster: Cluster | None,
     file: str | None,
-    on_damage: OnDamage,
+    on_damage: Report,
     max_batch_bytes: int | None = None,
 ) -> list[Row]:
     """Return what groups have committed in the source, as its coordinators load it, and later in a ``file`` of offsets,
@@ -43,7 +45,7 @@ def source_offsets(
     return list(last.values())
 
 
-def source_groups(rows: Iterable[Row], places: Iterable[Place]) -> list[GroupRestore]:
+def source_groups(rows: Iterable[Row], places: Iterable[TopicPartition]) -> list[GroupRestore]:
     """Return what groups have committed of the restored partitions, by the rows of the table ``offsets``."""
     restored = set(places)
     return [
@@ -53,15 +55,17 @@ def source_groups(rows: Iterable[Row], places: Iterable[Place]) -> list[GroupRes
     ]
 
 
-def translate(groups: Sequence[GroupRestore], runs: Iterable[Run], starts: Mapping[Place, int]) -> list[GroupRestore]:
+def translate(
+    groups: Sequence[GroupRestore], runs: Iterable[Run], starts: Mapping[TopicPartition, int]
+) -> list[GroupRestore]:
     """Each with the target's offset of the first restored record that the group has not read, or, if it has read all,
     the one after the last record. ``starts``: where the records begin on the target."""
-    wanted: dict[Place, list[int]] = {}
+    wanted: dict[TopicPartition, list[int]] = {}
     for each in groups:
         wanted.setdefault((each.topic, each.partition), []).append(each.source_offset)
     for offsets in wanted.values():
         offsets.sort()
-    found: dict[tuple[Place, int], int] = {}
+    found: dict[tuple[TopicPartition, int], int] = {}
     ends = dict(starts)
     answered = dict.fromkeys(wanted, 0)
     for run in runs:
@@ -146,7 +150,7 @@ def _state(connection: Connection, group: str) -> str:
     return connection.ask(ask)
 
 
-def _committed(connection: Connection, group: str, offsets: Sequence[GroupRestore]) -> dict[Place, int]:
+def _committed(connection: Connection, group: str, offsets: Sequence[GroupRestore]) -> dict[TopicPartition, int]:
     library = load_library()
     partitions = [library.TopicPartition(each.topic, each.partition) for each in offsets]
     requested = library.ConsumerGroupTopicPartitions(group, partitions)

@@ -20,7 +20,7 @@ from brokerless.jobs.restore import source
 from brokerless.jobs.restore.checks import check_groups, check_topic, codec_on, limits_of, refuse_errors
 from brokerless.jobs.restore.live.connection import Connection
 from brokerless.jobs.restore.live.groups import commit_groups, source_groups, source_offsets, translate
-from brokerless.jobs.restore.live.offset_map import OffsetMap, Place, is_map, open_map
+from brokerless.jobs.restore.live.offset_map import OffsetMap, is_map, open_map
 from brokerless.jobs.restore.live.production import Pace, Production, Row, rows_of
 from brokerless.jobs.restore.live.resumption import Resumed, Target, resume
 from brokerless.jobs.restore.live.topics import (
@@ -40,12 +40,12 @@ from brokerless.jobs.restore.results import (
     SourcePartition,
     TopicRestore,
 )
+from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.storage.paths import full_path
-from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.progress import Done, Report
+from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import short_html, short_repr
-
-Done = source.Done
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def plan_restore(
     selected: source.SelectedPartitions,
     connection: Connection,
     settings: LiveSettings,
-    on_damage: OnDamage,
+    on_damage: Report,
     done: Done,
 ) -> LiveRestore:
     """Reads the source once, and compares it with the target; nothing is changed.
@@ -177,7 +177,7 @@ def _check_empty(
                 yield Kind.TARGET_NOT_EMPTY.at(connection.bootstrap, text)
 
 
-def apply(restore: LiveRestore, on_damage: OnDamage, done: Done) -> Restore:
+def apply(restore: LiveRestore, on_damage: Report, done: Done) -> Restore:
     """Creates what is missing, sends the records, writes the map, and commits groups' offsets. After an error or a
     kill, the same again goes on where it ended.
 
@@ -212,7 +212,7 @@ def apply(restore: LiveRestore, on_damage: OnDamage, done: Done) -> Restore:
 
 
 def _start(
-    restore: LiveRestore, targets: Mapping[str, TargetTopic], bounds: Mapping[Place, tuple[int, int]]
+    restore: LiveRestore, targets: Mapping[str, TargetTopic], bounds: Mapping[TopicPartition, tuple[int, int]]
 ) -> dict[str, Any]:
     reading = restore.settings.reading
     return {
@@ -235,13 +235,13 @@ def _send_all(
     map_: OffsetMap,
     target: Target,
     targets: Mapping[str, TargetTopic],
-    bounds: Mapping[Place, tuple[int, int]],
-    on_damage: OnDamage,
+    bounds: Mapping[TopicPartition, tuple[int, int]],
+    on_damage: Report,
     done: Done,
-) -> tuple[list[RestoredPartition], list[Place]]:
+) -> tuple[list[RestoredPartition], list[TopicPartition]]:
     before = {place: at.records for place, at in map_.positions.items()}
-    matched: dict[Place, Resumed] = {}
-    interrupted: list[Place] = []
+    matched: dict[TopicPartition, Resumed] = {}
+    interrupted: list[TopicPartition] = []
     with Production(restore.connection, map_, Pace(restore.settings.rate)) as production:
         for topic in restore.plan.topics:
             settings = targets[topic.topic].settings
@@ -271,7 +271,7 @@ def _send_all(
 
 
 def _rows(
-    reader: PartitionReader, reading: source.Reading, start: int, end: int, on_damage: OnDamage, done: Done
+    reader: PartitionReader, reading: source.Reading, start: int, end: int, on_damage: Report, done: Done
 ) -> Generator[Row]:
     with closing(source.records(reader, reading, start, end, on_damage, done)) as batches:
         for batch in batches:
@@ -280,14 +280,14 @@ def _rows(
                     yield row
 
 
-def _result(map_: OffsetMap, place: Place, before: int, resumed: Resumed | None) -> RestoredPartition:
+def _result(map_: OffsetMap, place: TopicPartition, before: int, resumed: Resumed | None) -> RestoredPartition:
     at, matched = map_.positions[place], 0 if resumed is None else resumed.matched
     start = map_.start["topics"][place[0]]["starts"][str(place[1])]
     first = start if at.records else None
     return RestoredPartition(*place, at.records - before - matched, before, matched, first, at.target)
 
 
-def _interruption(connection: Connection, place: Place) -> Finding:
+def _interruption(connection: Connection, place: TopicPartition) -> Finding:
     name = names.partition_directory(*place)
     text = f"{name}: somebody else wrote to it while it was restored; the offset map says which records are restored"
     return Kind.WRITTEN_BY_OTHERS.at(connection.bootstrap, text)

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from brokerless.errors import UsageError
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.storage.atomic import replacing, sync_directory
 from brokerless.log.storage.directory_lock import file_lock
 from brokerless.log.storage.own_files import make_directory, open_own
@@ -39,8 +40,6 @@ from brokerless.values import (
     parse_object,
 )
 
-Place = tuple[str, int]
-"""Topic and partition."""
 JOURNAL, PARQUET, JSON_LINES = "journal.jsonl", "offset-map.parquet", "offset-map.jsonl"
 VERSION = 1
 OFFSET_MAP = pa.schema(
@@ -105,12 +104,12 @@ class OffsetMap:
     directory: Path
     start: dict[str, Any]
     is_new: bool
-    positions: dict[Place, Position]
+    positions: dict[TopicPartition, Position]
     _file: BinaryIO = field(repr=False)
-    _open: dict[Place, Run] = field(default_factory=dict[Place, Run], repr=False)
+    _open: dict[TopicPartition, Run] = field(default_factory=dict[TopicPartition, Run], repr=False)
     _lines: list[Run] = field(default_factory=list[Run], repr=False)
 
-    def add(self, place: Place, source: int, target: int) -> None:
+    def add(self, place: TopicPartition, source: int, target: int) -> None:
         """A record that the target has; those of a partition come in order. It is in the file after :meth:`write`."""
         position, run = self.positions[place], self._open.get(place)
         if run is not None and run.source_last + 1 == source and run.target_end == target:
@@ -132,7 +131,7 @@ class OffsetMap:
 
     def runs(self) -> Generator[Run]:
         """All runs that were written, those of a partition in order; neighbours are one."""
-        last: dict[Place, Run] = {}
+        last: dict[TopicPartition, Run] = {}
         for each in _read_runs(self.directory / JOURNAL):
             place, before = (each.topic, each.partition), last.get((each.topic, each.partition))
             if (
@@ -261,7 +260,7 @@ def _cut_last_line(path: Path) -> None:
             os.fsync(file.fileno())
 
 
-def _positions(path: Path, start: Mapping[str, Any]) -> dict[Place, Position]:
+def _positions(path: Path, start: Mapping[str, Any]) -> dict[TopicPartition, Position]:
     positions = {
         (topic, int(number)): Position(0, offset)
         for topic, described in start["topics"].items()

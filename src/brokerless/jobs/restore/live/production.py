@@ -17,8 +17,9 @@ import pyarrow as pa
 from brokerless import arrow
 from brokerless.errors import ClusterError
 from brokerless.jobs.restore.live.connection import Connection, load_library
-from brokerless.jobs.restore.live.offset_map import OffsetMap, Place
+from brokerless.jobs.restore.live.offset_map import OffsetMap
 from brokerless.jobs.restore.source import sizes_of
+from brokerless.kafka_names import TopicPartition
 from brokerless.text import format_bytes
 
 QUEUE_BYTES = 32 << 20
@@ -91,7 +92,7 @@ class Production:
     connection: Connection
     map: OffsetMap
     pace: Pace
-    interrupted: list[Place] = field(default_factory=list[Place])
+    interrupted: list[TopicPartition] = field(default_factory=list[TopicPartition])
     """Partitions in which others wrote in between."""
     _producers: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
     _failure: Any = None
@@ -109,7 +110,7 @@ class Production:
             each.flush(1)
         self.map.write()
 
-    def send(self, place: Place, row: Row, codec: str, largest: int | None) -> None:
+    def send(self, place: TopicPartition, row: Row, codec: str, largest: int | None) -> None:
         """Sends a record that can be sent. ``largest``: of a batch, by the topic's settings. Raises
         :class:`ClusterError` if this or an earlier one was refused, or the cluster takes none any more."""
         library, producer = load_library(), self._producer(codec, largest)
@@ -178,7 +179,7 @@ class Production:
             text = f"no record was acknowledged for {PATIENCE_S:.0f} s{last}. Run this again to go on from here"
             raise ClusterError(f"{self.connection.bootstrap}: {text}")
 
-    def _delivered(self, place: Place, offset: int, size: int, error: Any, message: Any) -> None:
+    def _delivered(self, place: TopicPartition, offset: int, size: int, error: Any, message: Any) -> None:
         self._pending -= 1
         self._progress = time.monotonic()
         if error is not None:
@@ -189,7 +190,7 @@ class Production:
                 self.interrupted.append(place)
             self.map.add(place, offset, target)
 
-    def _refused(self, place: Place, offset: int, size: int, error: Any) -> ClusterError:
+    def _refused(self, place: TopicPartition, offset: int, size: int, error: Any) -> ClusterError:
         codes = load_library().KafkaError
         remedies = {
             codes.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of the topic with kafka-configs",

@@ -13,8 +13,9 @@ from typing import Any
 
 from brokerless.errors import ClusterError, UsageError
 from brokerless.jobs.restore.live.connection import TIMEOUT_S, Connection, load_library
-from brokerless.jobs.restore.live.offset_map import OffsetMap, Place
+from brokerless.jobs.restore.live.offset_map import OffsetMap
 from brokerless.jobs.restore.live.production import Row
+from brokerless.kafka_names import TopicPartition
 
 SETTLED_S = 1.0
 """For so long nothing may have been appended before an end counts as one: requests of a killed run may still be on
@@ -61,12 +62,12 @@ class Target:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def bounds(self, place: Place) -> tuple[int, int]:
+    def bounds(self, place: TopicPartition) -> tuple[int, int]:
         """The log start offset, and the offset after the last record."""
         at = self._library.TopicPartition(*place)
         return self._connection.ask(lambda left: self._consumer.get_watermark_offsets(at, timeout=left))
 
-    def settled_ends(self, places: list[Place]) -> dict[Place, tuple[int, int]]:
+    def settled_ends(self, places: list[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
         """The same of several partitions, once nothing has been appended for :data:`SETTLED_S`; after a minute in which
         something was, others write there, and they are what they are by then."""
         found = {place: self.bounds(place) for place in places}
@@ -79,7 +80,7 @@ class Target:
             found = again
         return found
 
-    def read(self, place: Place, start: int, end: int) -> Iterator[TargetRecord]:
+    def read(self, place: TopicPartition, start: int, end: int) -> Iterator[TargetRecord]:
         """The records with ``start <= offset < end`` that are there. Raises :class:`ClusterError`."""
         if start >= end:
             return
@@ -128,7 +129,12 @@ class Resumed:
 
 
 def resume(
-    map_: OffsetMap, target: Target, place: Place, bounds: tuple[int, int], rows: Iterator[Row], is_compacted: bool
+    map_: OffsetMap,
+    target: Target,
+    place: TopicPartition,
+    bounds: tuple[int, int],
+    rows: Iterator[Row],
+    is_compacted: bool,
 ) -> tuple[Resumed, Row | None]:
     """Puts records into the map that are on the target already, and takes them from ``rows``, the source's next ones.
     The second value is a row that was taken and is not on the target.

@@ -225,6 +225,29 @@ def check_order(modules: dict[str, Module], root: str) -> Iterator[Violation]:
             )  # fmt: skip
 
 
+def check_class_names(modules: dict[str, Module]) -> Iterator[Violation]:
+    """A class has a name of its own."""
+    known: dict[str, str] = {}
+    for module in modules.values():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef) and known.setdefault(node.name, module.name) != module.name:
+                message = f"class {node.name} is also in {known[node.name]}; expected a name of its own"
+                yield Violation(f"class {module.name}.{node.name}", module.path, node.lineno, message)
+
+
+def check_pages(modules: dict[str, Module], root: str, source: Path) -> Iterator[Violation]:
+    """The page on the architecture names each folder, and that for developers each room and each job."""
+    for name, inner in (("docs/architecture.md", ()), ("DEVELOPERS.md", ("jobs",))):
+        page = source.parent / name
+        text = page.read_text() if page.exists() else None
+        for module in (each for each in modules.values() if each.is_package and each.name != root):
+            above, _, own = module.name.removeprefix(f"{root}.").rpartition(".")
+            is_needed = text is not None and (not above or above in inner)
+            if is_needed and not re.search(rf"\b{own}\b" if above else rf"\b{own}/", text):
+                message = f"names no {own}; expected a word on each room"
+                yield Violation(f"{name} {module.name}", page, 1, message)
+
+
 def check_circles(modules: dict[str, Module]) -> Iterator[Violation]:
     """No module imports itself through others."""
     for module in modules.values():
@@ -482,6 +505,8 @@ def find_violations(source: Path, root: str = "brokerless") -> list[Violation]:
     modules = {name: each for name, each in load_modules(source).items() if name.split(".")[0] == root}
     return [
         *check_order(modules, root),
+        *check_class_names(modules),
+        *check_pages(modules, root, source),
         *check_circles(modules),
         *check_package_circles(modules),
         *check_sizes(modules),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from brokerless.ordered_threads import Turn, in_order, read_ahead, turns
+from brokerless.ordered_threads import OrderedStep, in_order, read_ahead, turns
 
 
 def slow_first(task: int) -> Iterator[str]:
@@ -185,7 +185,7 @@ def test_ctrl_c_while_a_value_is_waited_for_ends_all_threads() -> None:
 def test_turns_are_taken_in_the_order_of_the_tasks() -> None:
     taken: list[int] = []
 
-    def work(task: tuple[int, Turn]) -> Iterator[int]:
+    def work(task: tuple[int, OrderedStep]) -> Iterator[int]:
         number, turn = task
         time.sleep(0.01 if number % 3 == 0 else 0)
         with turn.taken():
@@ -198,7 +198,7 @@ def test_turns_are_taken_in_the_order_of_the_tasks() -> None:
 
 
 def test_a_turn_that_fails_is_done() -> None:
-    def work(task: tuple[int, Turn]) -> Iterator[int]:
+    def work(task: tuple[int, OrderedStep]) -> Iterator[int]:
         with task[1].taken():
             if task[0] == 2:
                 raise ValueError("the third one")

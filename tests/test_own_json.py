@@ -57,7 +57,7 @@ def load_run(at: Path) -> None:
 
 
 def load_manifest(at: Path) -> None:
-    with manifest.Manifest.open(str(at / "manifest"), "convert", Settings(), dry_run=True) as found:
+    with manifest.JobManifest.open(str(at / "manifest"), "convert", Settings(), dry_run=True) as found:
         found.is_done("orders-0", [])
         found.change("orders-0", [])
 

@@ -40,6 +40,22 @@ def test_a_room_may_import_those_before_it_and_itself(tmp_path: Path):
     assert found == []
 
 
+def test_a_class_has_a_name_of_its_own(tmp_path: Path):
+    found = violations(tmp_path, errors="class A: ...\nclass A: ...", text="class A: ...", clock="class B: ...")
+    assert found == ["class brokerless.text.A"]
+
+
+def test_pages_name_each_room(tmp_path: Path):
+    for room in ("log", "log/storage", "jobs", "jobs/verify"):
+        (tmp_path / "src/brokerless" / room).mkdir(parents=True)
+        (tmp_path / "src/brokerless" / room / "__init__.py").touch()
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/architecture.md").write_text("`jobs/` and the catalog")
+    (tmp_path / "DEVELOPERS.md").write_text("`log/`, `jobs/`: verify")
+    found = [each.key for each in check_rooms.find_violations(tmp_path / "src") if ".md" in each.key]
+    assert found == ["docs/architecture.md brokerless.log"]
+
+
 @pytest.mark.parametrize(
     ("text", "call"),
     [

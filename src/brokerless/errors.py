@@ -1,4 +1,4 @@
-"""The exceptions that brokerless raises, and what takes earlier names of parameters.
+"""The exceptions that brokerless raises.
 
 Damage is data, not control flow: readers return what they could read and a :class:`~brokerless.Finding` for each place
 that they could not. Only what stops a whole call (a path that is not there, a wrong argument) is raised.

@@ -171,7 +171,7 @@ def read_ahead(values: Callable[[], Iterator[ValueT]]) -> Generator[ValueT]:
 
 
 @dataclass(frozen=True)
-class Turn:
+class OrderedStep:
     """What one task does while no other does it, in the order of the tasks, whichever thread has come there first."""
 
     before: Event | None
@@ -188,9 +188,9 @@ class Turn:
             self.done.set()
 
 
-def turns() -> Iterator[Turn]:
+def turns() -> Iterator[OrderedStep]:
     """One for each task that is begun, without end."""
-    turn = Turn(None)
+    turn = OrderedStep(None)
     while True:
         yield turn
-        turn = Turn(turn.done)
+        turn = OrderedStep(turn.done)

@@ -18,7 +18,7 @@ from tests.cli.conftest import Run
 from tests.golden import broker_data
 
 from brokerless.errors import UnwritableError
-from brokerless.jobs.manifest import Manifest
+from brokerless.jobs.manifest import JobManifest
 from brokerless.jobs.rewrite import run as rewriting
 from brokerless.log.commit.commit import commit
 from brokerless.log.commit.types import StagedPartition
@@ -207,7 +207,7 @@ def test_one_run_at_a_time_writes_a_manifest(run: Run, arguments: Sequence[str |
     class Settings:
         to: str
 
-    with Manifest.open(str(tmp_path / "manifest.jsonl"), "convert", Settings("to")):
+    with JobManifest.open(str(tmp_path / "manifest.jsonl"), "convert", Settings("to")):
         refused = run(*arguments)
     assert (refused.exit_code, "another run is writing" in refused.err) == (2, True)
 

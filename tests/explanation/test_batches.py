@@ -12,13 +12,13 @@ import pytest
 from tests.explanation.tree import check_tiles, entries_of, named, records_of
 from tests.golden import Case, broker_data, case, cases
 
-from brokerless.explanation.batches import Settings
+from brokerless.explanation.batches import ExplainSettings
 from brokerless.explanation.field import Field, problems
 from brokerless.explanation.records import RecordRange
 from brokerless.format import layouts
 
-FEW = Settings(RecordRange(None, 8), max_batch_bytes=1 << 20)
-ALL = Settings(RecordRange(), max_batch_bytes=4 << 20)
+FEW = ExplainSettings(RecordRange(None, 8), max_batch_bytes=1 << 20)
+ALL = ExplainSettings(RecordRange(), max_batch_bytes=4 << 20)
 CATEGORIES = ("articles", "formats", "specials", "framing", "damaged")
 CHANGES = 400
 
@@ -152,7 +152,7 @@ def test_whatever_is_changed_nothing_is_raised_and_nothing_is_left_out() -> None
                 data[at : at + 4] = chance.randbytes(len(data[at : at + 4]))
             else:
                 data[at:at] = chance.randbytes(chance.randint(1, 20))
-        settings = Settings(RecordRange(None, 8), chance.choice(topics), max_batch_bytes=1 << 18)
+        settings = ExplainSettings(RecordRange(None, 8), chance.choice(topics), max_batch_bytes=1 << 18)
         for start, fields in entries_of(bytes(data), settings):
             check_tiles(fields, start, sum(field.length for field in fields), bytes(data))
 
@@ -161,7 +161,7 @@ def test_records_before_the_offset_and_after_the_limit_are_one_field_each() -> N
     data = case("formats/v2-none-create").log.read_bytes()
     _, (whole, *_) = next(entries_of(data, ALL))
     offsets = [record["offset"] for record in records_of(whole)]
-    _, (entry, *_) = next(entries_of(data, Settings(RecordRange(offsets[2], 1))))
+    _, (entry, *_) = next(entries_of(data, ExplainSettings(RecordRange(offsets[2], 1))))
     assert [each.name for each in entry.children[-3:]] == ["records", "record[2]", "records"]
     assert [record["offset"] for record in records_of(entry)] == [offsets[2]]
 
@@ -170,7 +170,7 @@ def test_messages_of_a_wrapper_are_chosen_as_records_are() -> None:
     data = case("formats/v1-gzip-create").log.read_bytes()
     _, (whole, *_) = next(entries_of(data, ALL))
     offsets = [record["offset"] for record in records_of(whole)]
-    _, (entry, *_) = next(entries_of(data, Settings(RecordRange(offsets[1], 1))))
+    _, (entry, *_) = next(entries_of(data, ExplainSettings(RecordRange(offsets[1], 1))))
     payload = named(entry)["value"].inflated
     assert payload is not None
     assert [each.name for each in payload.fields] == ["messages", "message[1]", "messages"]

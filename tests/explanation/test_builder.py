@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tests.explanation.tree import check_tiles
 
-from brokerless.explanation.builder import MOST_FIELDS, Budget, FieldBuilder, Said, build
+from brokerless.explanation.builder import MOST_FIELDS, FieldBudget, FieldBuilder, Said, build
 from brokerless.format import layouts
 
 _BYTE = np.dtype("u1")
@@ -17,7 +17,7 @@ def test_where_the_sense_ends_groups_are_closed_and_the_rest_is_one_field() -> N
             builder.take_number("first", _BYTE, lambda _: Said())
             builder.expect("something else")
 
-    outer, rest = build(b"abc", 10, fill, Budget())
+    outer, rest = build(b"abc", 10, fill, FieldBudget())
     assert (outer.name, outer.children[0].name, outer.children[0].children[0].value) == ("outer", "inner", ord("a"))
     assert (rest.position, rest.length, rest.expected) == (11, 2, "something else")
 
@@ -27,7 +27,7 @@ def test_where_the_bytes_end_too_early_the_last_field_says_what_should_follow() 
         with builder.group("header"):
             builder.take_layout(layouts.LOG_ENTRY, lambda name, values: Said())
 
-    (header,) = build(bytes(8), 0, fill, Budget())
+    (header,) = build(bytes(8), 0, fill, FieldBudget())
     (offset,) = header.children
     assert offset.expected == "after it size, 4 bytes; none left"
 
@@ -37,7 +37,7 @@ def test_there_are_at_most_so_many_fields() -> None:
         while builder.left:
             builder.take_number("byte", _BYTE, lambda _: Said())
 
-    fields = build(bytes(200), 0, fill, Budget(50))
+    fields = build(bytes(200), 0, fill, FieldBudget(50))
     assert len(fields) == 51
     assert fields[-1].note == f"not explained: more than {MOST_FIELDS:,} fields"
     check_tiles(fields, 0, 200)

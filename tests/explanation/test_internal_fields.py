@@ -12,7 +12,7 @@ from tests.explanation.tree import check_tiles
 from tests.golden import broker_data
 
 import brokerless
-from brokerless.explanation.builder import Budget, build
+from brokerless.explanation.builder import FieldBudget, build
 from brokerless.explanation.control_fields import take_control_message
 from brokerless.explanation.field import Field, problems
 from brokerless.explanation.internal_fields import take_internal_key, take_internal_value
@@ -76,7 +76,7 @@ def test_what_a_broker_wrote_has_a_field_for_each_value() -> None:
         ):
             if not data or fill is None:
                 continue
-            fields = build(data, 0, fill, Budget())
+            fields = build(data, 0, fill, FieldBudget())
             check_tiles(fields, 0, len(data), data)
             assert not list(problems(fields))
             if decoded.type != "GROUP_METADATA" and said is not None:  # which has messages within messages
@@ -96,7 +96,7 @@ def test_whatever_is_changed_in_them_nothing_is_raised_and_what_is_refused_is_no
             del data[chance.randint(0, len(data)) or len(data) :]
             fill = take_internal_value(topic, key)
             if fill is not None and data:
-                fields = build(bytes(data), 0, fill, Budget())
+                fields = build(bytes(data), 0, fill, FieldBudget())
                 check_tiles(fields, 0, len(data), bytes(data))
                 if decode_record(topic, key, bytes(data)).problem is not None:
                     assert list(problems(fields)) or fields[-1].note.startswith("after the message")
@@ -114,7 +114,7 @@ def test_states_of_records_in_share_groups_have_kafkas_names(type_id: int, epoch
     data = bytes(2) + encode(layouts_of(SHARE_GROUP_STATE).values[type_id], 0, value)
     fill = take_internal_value(SHARE_GROUP_STATE, type_id.to_bytes(2, "big"))
     assert fill is not None
-    found = [each for each in walk(build(data, 0, fill, Budget())) if each.name == "deliveryState"]
+    found = [each for each in walk(build(data, 0, fill, FieldBudget())) if each.name == "deliveryState"]
     assert [(each.value, each.note) for each in found] == list(zip(states, (*DELIVERY_STATES, "", ""), strict=True))
 
 
@@ -133,10 +133,10 @@ VOTERS = {
 
 def test_the_values_of_control_records_are_those_that_are_decoded() -> None:
     data = messages.encode_message(messages.KRAFT_VOTERS, VOTERS)
-    fields = build(data, 0, lambda builder: take_control_message(builder, messages.KRAFT_VOTERS), Budget())
+    fields = build(data, 0, lambda builder: take_control_message(builder, messages.KRAFT_VOTERS), FieldBudget())
     check_tiles(fields, 0, len(data), data)
     assert values(fields) == scalars(VOTERS)[1:]  # without the version
     for end in range(1, len(data)):
-        cut = build(data[:end], 0, lambda builder: take_control_message(builder, messages.KRAFT_VOTERS), Budget())
+        cut = build(data[:end], 0, lambda builder: take_control_message(builder, messages.KRAFT_VOTERS), FieldBudget())
         check_tiles(cut, 0, end, data[:end])
         assert list(problems(cut))

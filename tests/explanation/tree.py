@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from brokerless.explanation.batches import Settings, explain_entry
-from brokerless.explanation.builder import Budget
+from brokerless.explanation.batches import ExplainSettings, explain_entry
+from brokerless.explanation.builder import FieldBudget
 from brokerless.explanation.field import Field, leaves
 from brokerless.format.read.batch_scan import scan_batches
 
 
-def entries_of(data: bytes, settings: Settings) -> Iterator[tuple[int, tuple[Field, ...]]]:
+def entries_of(data: bytes, settings: ExplainSettings) -> Iterator[tuple[int, tuple[Field, ...]]]:
     """The fields of each batch, message and wrapper, and of what is left at the end."""
     scan = scan_batches(np.frombuffer(data, np.uint8))
     bounds = [*scan.positions.tolist(), scan.stopped_at, len(data)]
     for start, end in pairwise(bounds):
         if start < end:
-            yield start, explain_entry(data[start:end], start, settings, Budget())
+            yield start, explain_entry(data[start:end], start, settings, FieldBudget())
 
 
 def check_tiles(fields: Sequence[Field], start: int, size: int, data: bytes | None = None) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tests.log.whole_batches import batch
 
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter
 from brokerless.log.config import LogConfig
 
 TOPIC_ID = "P4KqAlm-RcmdL3bLO8vOmg"
@@ -117,7 +117,7 @@ def write_disks(replicas: Sequence[ModelReplica], directory: Path, segment_bytes
     config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=512)
     for replica, disk in zip(replicas, disks, strict=True):
         disk.mkdir(parents=True)
-        with PartitionOutput(NewPartition(disk, "orders", 0, config, topic_id=TOPIC_ID)) as output:
+        with PartitionWriter(NewPartition(disk, "orders", 0, config, topic_id=TOPIC_ID)) as output:
             for each in replica.batches:
                 output.append(each.as_bytes())
             output.set_limits(0, replica.end, replica.epochs)

@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition as Position
 import brokerless
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.commit.log_opener import open_log
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.location import Location
 from tests.kafka.broker import TALKATIVE, KafkaBroker
@@ -66,7 +66,7 @@ def broker(
         directory = broker.log_dir / f"{topic}-0"
         ids[topic] = load_partition_metadata(Location(str(directory / "partition.metadata"))).topic_id
         shutil.rmtree(directory)
-    with PartitionOutput(NewPartition(broker.log_dir, BULK, 0, CONFIG, topic_id=ids[BULK])) as output:
+    with PartitionWriter(NewPartition(broker.log_dir, BULK, 0, CONFIG, topic_id=ids[BULK])) as output:
         for piece in written[BULK].pieces:
             output.append(piece)
         output.commit()

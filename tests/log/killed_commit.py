@@ -25,7 +25,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import committing, last_batch
 from brokerless.log.commit.commit import commit_locked, recover_commit
 from brokerless.log.commit.log_opener import open_log
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.directory_lock import lock_directory
@@ -44,7 +44,7 @@ CHANGES = ("fsync", "rename", "replace", "unlink", "mkdir", "rmdir")
 
 def write(directory: Path, partition: str, first: int, count: int, *, has_offsets: bool = True) -> StagedPartition:
     topic, _, number = partition.partition("-")
-    with PartitionOutput(
+    with PartitionWriter(
         NewPartition(directory, topic, int(number), CONFIG, may_exist=True), start_offset=first, has_offsets=has_offsets
     ) as output:
         output.append(batches(*(batch(first + offset) for offset in range(count))))

@@ -21,7 +21,7 @@ from brokerless.format import layouts
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import offset_checkpoint, read_checkpoints
 from brokerless.log.commit.log_opener import open_log
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.directory_lock import NO_BROKER
 from brokerless.log.write.log_writer import LogWriter
@@ -230,7 +230,7 @@ def test_whatever_is_done_to_a_log_leaves_the_files_that_kafka_leaves(
 @pytest.mark.parametrize("clean", [True, False])
 def test_kafka_opens_a_bulk_output_and_changes_nothing(tmp_path: Path, clean: bool) -> None:
     config = LogConfig(segment_bytes=20_000, index_interval_bytes=500)
-    with PartitionOutput(NewPartition(tmp_path, "orders", 0, config), start_offset=100) as output:
+    with PartitionWriter(NewPartition(tmp_path, "orders", 0, config), start_offset=100) as output:
         for offset in range(100, 3100, 10):
             epoch, time = offset // 1000, NOW + offset
             bits = layouts.TRANSACTIONAL_BIT

@@ -15,7 +15,7 @@ from tests.power import FailingDisk
 import brokerless
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.commit.log_opener import open_log
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter
 from brokerless.log.config import LogConfig
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100)
@@ -89,7 +89,7 @@ def test_at_any_moment_the_log_is_one_that_can_be_opened(disk: FailingDisk, tmp_
 
 
 def test_a_bulk_output_is_there_as_a_whole_or_not_at_all(disk: FailingDisk, tmp_path: Path) -> None:
-    with disk.watched(), PartitionOutput(NewPartition(disk.root, "orders", 0, SMALL)) as output:
+    with disk.watched(), PartitionWriter(NewPartition(disk.root, "orders", 0, SMALL)) as output:
         output.append(batches(*(batch(offset, producer=(offset, 0, 0)) for offset in range(50))))
         output.commit()
     whole = {path.name: path.read_bytes() for path in (disk.root / "orders-0").iterdir()}

@@ -35,7 +35,7 @@ from confluent_kafka.admin import (
 )
 
 import brokerless
-from brokerless.internals.messages import ZERO_UUID, Field
+from brokerless.internals.messages import ZERO_UUID, MessageField
 from brokerless.internals.tables import state_rows
 from brokerless.serving.answers.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from brokerless.serving.protocol.tables import apis
@@ -303,7 +303,7 @@ def request(name: str, version: int, body: Row) -> Row:
     return {"key": api.key, "version": version, "body": filled(api.request.fields, version, body)}
 
 
-def filled(fields: tuple[Field, ...], version: int, values: Row) -> Row:
+def filled(fields: tuple[MessageField, ...], version: int, values: Row) -> Row:
     """All fields of a version, with defaults for those that are not given."""
     found: Row = {}
     for each in fields:

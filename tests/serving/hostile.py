@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from brokerless.internals.messages import Field
+from brokerless.internals.messages import MessageField
 from brokerless.serving.answers.dispatch import answered
 from brokerless.serving.protocol.tables import Api
 from brokerless.serving.protocol.writer import encode
@@ -109,11 +109,11 @@ def attacks(most: int) -> Iterator[Attack]:
             yield Attack(api, variant, count, _framed(api, version, array, chosen))
 
 
-def _arrays(fields: tuple[Field, ...], version: int) -> Iterator[Field]:
+def _arrays(fields: tuple[MessageField, ...], version: int) -> Iterator[MessageField]:
     return (each for each in fields if each.type.startswith("[]") and version in each.versions)
 
 
-def _framed(api: Api, version: int, array: Field | None, numbers: list[int]) -> bytes:
+def _framed(api: Api, version: int, array: MessageField | None, numbers: list[int]) -> bytes:
     row = _row(api.request.fields, version, 0)
     if array is None:
         row = {name: LONG if isinstance(value, str) and value != "A" * 22 else value for name, value in row.items()}
@@ -126,7 +126,7 @@ def _framed(api: Api, version: int, array: Field | None, numbers: list[int]) -> 
     return (len(head) + len(body)).to_bytes(4, "big") + head + body
 
 
-def _elements(array: Field, version: int, numbers: list[int]) -> list[Any]:
+def _elements(array: MessageField, version: int, numbers: list[int]) -> list[Any]:
     """Elements by their numbers; where each has an array itself, that has them, in a single one."""
     if array.type != "[]struct":
         return [_value(array.type.removeprefix("[]"), each) for each in numbers]
@@ -136,7 +136,7 @@ def _elements(array: Field, version: int, numbers: list[int]) -> list[Any]:
     return [_row(array.fields, version, 0) | {inner.name: _elements(inner, version, numbers)}]
 
 
-def _row(fields: tuple[Field, ...], version: int, number: int) -> dict[str, Any]:
+def _row(fields: tuple[MessageField, ...], version: int, number: int) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for each in fields:
         if version not in each.versions or version in each.tagged:

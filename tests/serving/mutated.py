@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import brokerless
-from brokerless.internals.messages import Field
+from brokerless.internals.messages import MessageField
 from brokerless.serving.answers.dispatch import answered
 from brokerless.serving.protocol import writer
 from brokerless.serving.protocol.tables import Api
@@ -49,7 +49,7 @@ def body_of(api: Api, version: int, chance: random.Random) -> bytes:
         of_type = {"bool": True, "bytes": "AAAA", "records": [b"abc"], "float64": 1.5, "uuid": "A" * 22}
         return of_type[type_]
 
-    def struct_of(fields: tuple[Field, ...]) -> dict[str, object]:
+    def struct_of(fields: tuple[MessageField, ...]) -> dict[str, object]:
         row: dict[str, object] = {}
         for each in fields:
             name, type_ = each.name, each.type

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from brokerless.errors import UsageError
-from brokerless.spark.options import Limit, Options, Topics, parse_options
+from brokerless.spark.options import Limit, Options, TopicSelection, parse_options
 
 
 def parse(**options: str) -> Options:
@@ -41,8 +41,10 @@ def test_what_a_batch_may_inflate_to_goes_by_its_former_name_as_well() -> None:
 
 
 def test_topics() -> None:
-    assert parse(subscribe="a, b,,").topics == Topics(subscribe=frozenset({"a", "b"}))
-    assert parse(assign='{"a":[0,1],"b":[2]}').topics == Topics(assign=frozenset({("a", 0), ("a", 1), ("b", 2)}))
+    assert parse(subscribe="a, b,,").topics == TopicSelection(subscribe=frozenset({"a", "b"}))
+    assert parse(assign='{"a":[0,1],"b":[2]}').topics == TopicSelection(
+        assign=frozenset({("a", 0), ("a", 1), ("b", 2)})
+    )
     pattern = parse(subscribePattern=".*").topics
     assert pattern.have("orders", 3)
     for internal in ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"):

@@ -13,7 +13,7 @@ from pyspark.sql.streaming import StreamingQuery
 import brokerless
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import last_batch
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter
 
 
 def start(spark: SparkSession, root: Path, mode: str = "append", **options: Any) -> StreamingQuery:
@@ -74,7 +74,7 @@ def test_every_row_is_written_once_wherever_the_query_stops(spark: SparkSession,
     # Killed before our commit: tasks left their work behind, and Spark runs the batch again.
     put(tmp_path, "c", 50, 10)
     put(tmp_path, "empty", 0, 0)
-    with PartitionOutput(NewPartition(tmp_path / "log", "t", 0, may_exist=True)) as output:
+    with PartitionWriter(NewPartition(tmp_path / "log", "t", 0, may_exist=True)) as output:
         output.finish()
     forget_last_commit(tmp_path)
     run(spark, tmp_path)

@@ -7,13 +7,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from brokerless.findings import Finding, Kind
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
-from brokerless.views.metrics import CheckedRun, Place, begin_run, metrics
+from brokerless.views.metrics import CheckedRun, PartitionPlace, begin_run, metrics
 
 ODD = 'a"b\\c\nd-0'
 
 
 def test_the_parser_gets_every_sample() -> None:
-    run = CheckedRun(1_000, {ODD: Place(ODD, 'a"b\\c\nd', 0, 42), "x-1": Place("x-1", "x", 1, 7)}, 3_500, 1)
+    run = CheckedRun(
+        1_000, {ODD: PartitionPlace(ODD, 'a"b\\c\nd', 0, 42), "x-1": PartitionPlace("x-1", "x", 1, 7)}, 3_500, 1
+    )
     run.unread = 1
     for kind in (Kind.CHECKSUM_MISMATCH, Kind.CHECKSUM_MISMATCH, Kind.ZERO_TAIL):
         run.add(Finding("error", kind, f"{ODD}/0.log", position=1, offset=2, message="m"))

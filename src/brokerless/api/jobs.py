@@ -341,7 +341,7 @@ def convert(
 ) -> list[ConvertResult]:
     """``manifest``: by which a later run goes on; what an earlier one has converted is not in the result."""
     from brokerless.jobs.convert.job import ConvertSettings, convert, plan
-    from brokerless.jobs.manifest import Manifest
+    from brokerless.jobs.manifest import JobManifest
     from brokerless.jobs.rewrite.plan import Source
     from brokerless.jobs.rewrite.reading import raise_damage
     from brokerless.log.storage.paths import full_path
@@ -350,7 +350,7 @@ def convert(
         journal = None
         if manifest is not None:
             settings = ConvertSettings(full_path(to.path), replace(conversion, dry_run=False))
-            opened = Manifest.open(os.fspath(manifest), "convert", settings, dry_run=conversion.dry_run)
+            opened = JobManifest.open(os.fspath(manifest), "convert", settings, dry_run=conversion.dry_run)
             journal = stack.enter_context(opened)
         planned = plan(list(map(Source.all_of, directories)), to, conversion, manifest=journal)
         results = convert(planned, on_damage or raise_damage, spark=spark, manifest=journal, processes=1)
@@ -374,7 +374,7 @@ def trim(
     log_dirs: LogDirs,
     apply: bool,
 ) -> Trim:
-    from brokerless.jobs.trim.candidates import Limits
+    from brokerless.jobs.trim.candidates import TrimLimits
     from brokerless.jobs.trim.job import trim
 
     named = None if topics is None else set(topics)
@@ -384,7 +384,7 @@ def trim(
     if free is not None and (size is None or size < 1):
         raise UsageError(f"free={free!r} is not a number of bytes above 0; use one such as 1000000, '500MB' or '1GiB'")
     return trim(
-        directory, Limits.one_of(size, milliseconds(before), retention=retention), partitions=partitions,
+        directory, TrimLimits.one_of(size, milliseconds(before), retention=retention), partitions=partitions,
         named=named or (), others=others, apply=apply,
     )  # fmt: skip
 

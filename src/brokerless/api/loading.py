@@ -81,7 +81,7 @@ def load(
     return load_into(to, batches, loading, done)
 
 
-class PartitionOutput(partition_writer.PartitionOutput):
+class PartitionOutput(partition_writer.PartitionWriter):
     """A partition that is being written into a log directory. Leaving it as a context manager, or :meth:`abandon`,
     removes all that was written, unless :meth:`commit` or :meth:`finish` was called.
 

@@ -60,7 +60,7 @@ class ReadingOptions(TypedDict, total=False):
     jobs: int | None
 
 
-class Frames:
+class DataFrames:
     """Records in memory as a table of whichever library; without records, a table without rows."""
 
     def to_table(self, columns: Sequence[str] | None = None, **options: Unpack[ReadingOptions]) -> pa.Table:
@@ -135,7 +135,7 @@ class Frames:
 
 @checked_methods
 @dataclass(frozen=True)
-class Partition(PartitionReader, Frames):
+class Partition(PartitionReader, DataFrames):
     """One partition's log: its segments, in order. ``topic`` and ``partition`` are None for a lone file."""
 
     def _table_row(self) -> dict[str, Any]:

@@ -101,10 +101,10 @@ def restore(
     UsageError, UnreadableError, UnwritableError
         For what cannot be done, read or written.
     """
-    from brokerless.jobs.restore.live.connection import Connection, load_config
+    from brokerless.jobs.restore.live.connection import ClusterConnection, load_config
     from brokerless.jobs.restore.live.job import LiveSettings, plan_restore
     from brokerless.jobs.restore.live.job import apply as apply_restore
-    from brokerless.jobs.restore.source import Reading, SelectedPartitions
+    from brokerless.jobs.restore.source import SelectedPartitions, SourceReading
 
     targets = [os.fspath(each) for each in to]
     if (bootstrap_servers is None) == (not targets):
@@ -129,12 +129,12 @@ def restore(
         disks = plan_disks(selected, targets, how, on_damage=report, done=done)
         return apply_disks(disks, how, report, done) if apply else disks
     live = LiveSettings(
-        Reading(isolation, milliseconds(until), max_batch_bytes),
+        SourceReading(isolation, milliseconds(until), max_batch_bytes),
         None if offset_map is None else Path(offset_map),
         rate,
         groups=groups,
         append=append,
         offsets=None if offsets is None else os.fspath(offsets),
     )
-    planned = plan_restore(selected, Connection(bootstrap_servers, settings), live, on_damage=report, done=done)
+    planned = plan_restore(selected, ClusterConnection(bootstrap_servers, settings), live, on_damage=report, done=done)
     return apply_restore(planned, report, done) if apply else planned.plan

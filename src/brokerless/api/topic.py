@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import pyarrow as pa
 
 from brokerless.api import jobs
-from brokerless.api.partition import Frames, Partition, ReadingOptions
+from brokerless.api.partition import DataFrames, Partition, ReadingOptions
 from brokerless.arrow import table_of
 from brokerless.errors import UsageError
 from brokerless.progress import Done, Report, ignore
@@ -34,7 +34,7 @@ class BatchOptions(TypedDict, total=False):
 
 @checked_methods
 @dataclass(frozen=True)
-class Topic(Frames):
+class Topic(DataFrames):
     """What :meth:`Log.topic` returns. Its methods are those of :class:`Log`, with the same options, for this topic."""
 
     directory: LogDirectory

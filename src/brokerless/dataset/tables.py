@@ -178,7 +178,7 @@ def _selected(
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PartitionPart:
     """What is read of a partition: ranges of offsets, in order."""
 
     partition: PartitionReader
@@ -204,13 +204,13 @@ def _records(
     values = {} if tables.control else _required_values(filter, schema, named)
     if not all(values.values()):
         return
-    parts = [_Part(each, [(MIN_INT64, MAX_INT64)], each.paths.size) for each in partitions]
+    parts = [_PartitionPart(each, [(MIN_INT64, MAX_INT64)], each.paths.size) for each in partitions]
     if "offset" in named:
         parts = list(_narrowed(partitions, filter, schema, named))
 
     threads = processors() if sum(each.size for each in parts) >= _MANY_BYTES else 1
 
-    def read(part: _Part) -> Iterator[pa.RecordBatch]:
+    def read(part: _PartitionPart) -> Iterator[pa.RecordBatch]:
         selected = _filter_of(values)
         for first, last in part.ranges:
             yield from read_records(
@@ -264,7 +264,7 @@ def _end(last: int) -> int | None:
 
 def _narrowed(
     partitions: Sequence[PartitionReader], filter: Expression, schema: pa.Schema, named: Sequence[str]
-) -> Iterator[_Part]:
+) -> Iterator[_PartitionPart]:
     """The ranges of offsets to read of each partition that may have some."""
     places = [name for name in named if name in _PLACE]
     by_place = bool(places) and len(partitions) <= _FEW_PARTITIONS
@@ -277,7 +277,7 @@ def _narrowed(
             found = Range(_start(first), _end(last)).segments(each.paths.segments)
             sizes.update({segment.base_offset: segment.size for segment in found})
         if sizes:
-            yield _Part(each, ranges, sum(sizes.values()))
+            yield _PartitionPart(each, ranges, sum(sizes.values()))
 
 
 def _batches(

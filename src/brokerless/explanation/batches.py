@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from brokerless.explanation.builder import Budget, FieldBuilder, Said, build
-from brokerless.explanation.contents import Contents
+from brokerless.explanation.builder import FieldBudget, FieldBuilder, Said, build
+from brokerless.explanation.contents import ContentTypes
 from brokerless.explanation.field import Field, Inflated
 from brokerless.explanation.meanings import codec_name, describe_entry, expected_codec, layout_of
 from brokerless.explanation.messages import take_message
@@ -15,7 +15,7 @@ from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES, Infl
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ExplainSettings:
     """What of a batch is explained. ``topic``: the internal topic whose records are decoded; None for other topics.
     ``max_batch_bytes``: what a payload may inflate to."""
 
@@ -24,7 +24,7 @@ class Settings:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
 
-def explain_entry(data: bytes, position: int, settings: Settings, budget: Budget) -> tuple[Field, ...]:
+def explain_entry(data: bytes, position: int, settings: ExplainSettings, budget: FieldBudget) -> tuple[Field, ...]:
     """The fields of the entry that ``data`` begins with; they make up all of ``data``, which is at ``position``.
 
     The first is a group (``batch``, ``message`` or ``wrapper``); another one follows where the sense ends.
@@ -47,7 +47,7 @@ def _magic(data: bytes) -> int:
     return int.from_bytes(data[at : at + 1], "big", signed=True) if len(data) > at else layouts.MAGIC_V2
 
 
-def _take_batch(builder: FieldBuilder, settings: Settings) -> None:
+def _take_batch(builder: FieldBuilder, settings: ExplainSettings) -> None:
     data = builder.data
     values = builder.take_layout(layout_of(_magic(data)), describe_entry(data, builder.position))
     if values["size"] < layouts.BATCH_V2_SIZE - layouts.LOG_ENTRY_SIZE:
@@ -57,7 +57,7 @@ def _take_batch(builder: FieldBuilder, settings: Settings) -> None:
     if not builder.left and values["count"]:
         builder.expect(f"{values['count']} records")
     is_control = bool(values["attributes"] & layouts.CONTROL_BIT)
-    contents = Contents(is_control, settings.topic)
+    contents = ContentTypes(is_control, settings.topic)
     header = RecordsHeader(
         values["count"], values["base_offset"], values["base_timestamp"], max_timestamp=values["max_timestamp"],
         is_append_time=bool(values["attributes"] & layouts.TIMESTAMP_TYPE_BIT), base_sequence=values["base_sequence"],
@@ -69,7 +69,7 @@ def _take_batch(builder: FieldBuilder, settings: Settings) -> None:
 
 
 def _take_payload(
-    builder: FieldBuilder, attributes: int, header: RecordsHeader, contents: Contents, settings: Settings
+    builder: FieldBuilder, attributes: int, header: RecordsHeader, contents: ContentTypes, settings: ExplainSettings
 ) -> None:
     codec, size = codec_name(attributes), builder.left
     inflater = Inflater(settings.max_batch_bytes)

@@ -32,7 +32,7 @@ class _FullError(Exception):
 
 
 @dataclass(slots=True)
-class Budget:
+class FieldBudget:
     """How many more fields one explanation may have."""
 
     left: int = MOST_FIELDS
@@ -66,7 +66,7 @@ Describe = Callable[[str, dict[str, int]], Said]
 class FieldBuilder:
     """Takes fields from ``data``, whose first byte is at ``position`` (bytes)."""
 
-    def __init__(self, data: bytes, position: int, budget: Budget) -> None:
+    def __init__(self, data: bytes, position: int, budget: FieldBudget) -> None:
         self.data, self.budget = data, budget
         self.at, self._base = 0, position
         self._open = [Group("", position)]
@@ -191,7 +191,7 @@ class FieldBuilder:
             self.take(name, self.left, None, Said(note, expected))
 
 
-def build(data: bytes, position: int, fill: Callable[[FieldBuilder], None], budget: Budget) -> tuple[Field, ...]:
+def build(data: bytes, position: int, fill: Callable[[FieldBuilder], None], budget: FieldBudget) -> tuple[Field, ...]:
     """The fields that ``fill`` makes of ``data``. They make up all of it: where the sense ends, the rest is one."""
     builder = FieldBuilder(data, position, budget)
     try:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from brokerless.explanation.builder import Budget, FieldBuilder, Said, build
+from brokerless.explanation.builder import FieldBudget, FieldBuilder, Said, build
 from brokerless.explanation.field import Field, Value
 from brokerless.explanation.records import RecordRange
 from brokerless.log import names
@@ -52,7 +52,7 @@ FILES = frozenset({*_ENTRIES, *_JSON, names.PARTITION_METADATA, names.META_PROPE
 """The names of files that can be explained."""
 
 
-def explain_text_file(data: bytes, name: str, chosen: RecordRange, budget: Budget) -> tuple[Field, ...]:
+def explain_text_file(data: bytes, name: str, chosen: RecordRange, budget: FieldBudget) -> tuple[Field, ...]:
     """The fields of one of :data:`FILES`."""
 
     def fill(builder: FieldBuilder) -> None:

@@ -16,7 +16,7 @@ _INT16, _INT32 = np.dtype(">i2"), np.dtype(">i4")
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class ContentTypes:
     """How keys and values are read. ``topic``: one of Kafka's own, or None."""
 
     is_control: bool = False

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.explanation.batches import Settings, explain_entry
-from brokerless.explanation.builder import Budget
+from brokerless.explanation.batches import ExplainSettings, explain_entry
+from brokerless.explanation.builder import FieldBudget
 from brokerless.explanation.checkpoints import FILES, explain_text_file
 from brokerless.explanation.field import Field, Value, leaves, problems
 from brokerless.explanation.indexes import LAYOUTS, explain_index
@@ -137,7 +137,7 @@ def explain(
     ['batch.base_offset', 'batch.size']
     """
     location = _segment_with(Location.of(path, storage_options), offset)
-    path, name, budget = location.path, location.name, Budget()
+    path, name, budget = location.path, location.name, FieldBudget()
     if position is not None and offset is not None:
         raise UsageError("offset and position exclude each other; use one of them")
     chosen = RecordRange(offset, MOST_RECORDS if records is None else records)
@@ -156,7 +156,7 @@ def explain(
         data = _whole(location)
         fields = explain_index(data, known.kind, known.offset, chosen=chosen, budget=budget, start=position or 0)
         return Explanation(path, known.kind, fields)
-    settings = Settings(chosen, topic_of_file(path), max_batch_bytes or DEFAULT_MAX_BATCH_BYTES)
+    settings = ExplainSettings(chosen, topic_of_file(path), max_batch_bytes or DEFAULT_MAX_BATCH_BYTES)
     with location.open() as file:
         start = _start(file, location, offset, position)
         return Explanation(path, LOG, tuple(_entries(file, start, settings, most=records or 1, budget=budget)))
@@ -183,7 +183,7 @@ def _offsets_of(partition: PartitionPath) -> str:
 
 def explain_built(data: bytes, codec_limit: int = DEFAULT_MAX_BATCH_BYTES) -> Explanation:
     """Explains batches that lie one after the other in ``data``."""
-    settings, budget = Settings(max_batch_bytes=codec_limit), Budget()
+    settings, budget = ExplainSettings(max_batch_bytes=codec_limit), FieldBudget()
     fields: list[Field] = []
     at = 0
     while at < len(data):
@@ -259,7 +259,7 @@ def _segment(location: Location, size: int) -> SegmentPaths:
     return SegmentPaths(known.offset, log, DirectoryEntry(index.name, index, False) if index.exists() else None)
 
 
-def _entries(file: File, at: int, settings: Settings, most: int, budget: Budget) -> Iterator[Field]:
+def _entries(file: File, at: int, settings: ExplainSettings, most: int, budget: FieldBudget) -> Iterator[Field]:
     """The entry at a position; at most so many, where they are uncompressed messages of v0 and v1."""
     while most > 0 and at < file.size:
         data = _read_entry(file, at)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from brokerless.explanation.builder import Budget, FieldBuilder, Said, build
+from brokerless.explanation.builder import FieldBudget, FieldBuilder, Said, build
 from brokerless.explanation.field import Field
 from brokerless.explanation.meanings import time_of
 from brokerless.explanation.records import RecordRange
@@ -24,7 +24,7 @@ LAYOUTS: dict[SegmentFileKind, np.dtype[Any]] = {
 
 
 def explain_index(
-    data: bytes, kind: SegmentFileKind, base_offset: int, chosen: RecordRange, budget: Budget, start: int = 0
+    data: bytes, kind: SegmentFileKind, base_offset: int, chosen: RecordRange, budget: FieldBudget, start: int = 0
 ) -> tuple[Field, ...]:
     """The fields of an index; entries before position ``start`` (bytes) and before the chosen offset are one field."""
     layout = LAYOUTS[kind]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from brokerless.explanation.builder import FieldBuilder, Said
-from brokerless.internals.messages import MOST_ELEMENTS, Cursor, Field, Message, UnreadableMessageError, messages
+from brokerless.internals.messages import MOST_ELEMENTS, Cursor, Message, MessageField, UnreadableMessageError, messages
 from brokerless.internals.records import CLUSTER_METADATA, REMOTE_LOG_METADATA, type_name
 from brokerless.kafka_names import DELIVERY_STATES
 from brokerless.text import java_text
@@ -95,7 +95,7 @@ class _MessageFields:
         self._builder, self._version, self._flexible = builder, version, flexible
         self._left = MOST_ELEMENTS
 
-    def take(self, fields: Sequence[Field]) -> None:
+    def take(self, fields: Sequence[MessageField]) -> None:
         """Takes the fields of a structure that this version has."""
         there = [each for each in fields if self._version in each.versions]
         for each in there:
@@ -115,7 +115,7 @@ class _MessageFields:
                 else:
                     builder.take_bytes("data", size, "unknown; Kafka skips it")
 
-    def _take_field(self, field: Field) -> None:
+    def _take_field(self, field: MessageField) -> None:
         builder, nullable = self._builder, self._version in field.nullable
         is_tagged = self._version in field.tagged
         if field.type == "struct":
@@ -136,7 +136,7 @@ class _MessageFields:
             return self._builder.take_unsigned(f"{name}_present", lambda value: "" if value else note) == 0
         return self._builder.take_number(f"{name}_present", _INT8, lambda value: Said(note if value < 0 else "")) < 0
 
-    def _take_array(self, field: Field, nullable: bool) -> None:
+    def _take_array(self, field: MessageField, nullable: bool) -> None:
         count = self._take_length(field.name, _INT32, nullable, "elements")
         self._left -= max(0, count)
         if count > self._builder.left or self._left < 0:

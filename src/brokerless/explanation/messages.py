@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from brokerless.explanation.builder import FieldBuilder, Said, build
-from brokerless.explanation.contents import Contents
+from brokerless.explanation.contents import ContentTypes
 from brokerless.explanation.field import Inflated
 from brokerless.explanation.meanings import codec_name, describe_entry, expected_codec, layout_of, time_of
 from brokerless.explanation.records import RecordRange
@@ -43,7 +43,7 @@ def take_message(builder: FieldBuilder, topic: str | None, chosen: RecordRange, 
     attributes_at = layouts.position_of(layouts.MESSAGE_V0, "attributes")
     is_wrapper = bool(builder.data[attributes_at : attributes_at + 1] and builder.data[attributes_at] & 7)
     with builder.group("wrapper" if is_wrapper else "message"):
-        values, contents = _take_header(builder, None), Contents(False, topic)
+        values, contents = _take_header(builder, None), ContentTypes(False, topic)
         key = _take_key(builder, values, contents)
         if not is_wrapper:
             _take_value(builder, key, contents)
@@ -94,14 +94,14 @@ def _inner_offset(wrapper: _Wrapper, offset: int) -> str:
     )
 
 
-def _take_key(builder: FieldBuilder, values: dict[str, int], contents: Contents) -> bytes | None:
+def _take_key(builder: FieldBuilder, values: dict[str, int], contents: ContentTypes) -> bytes | None:
     length = values["key_length"]
     if max(0, length) + _LENGTH.itemsize > builder.left:
         builder.expect(f"a key_length of at most {builder.left - _LENGTH.itemsize}, up to the value's length")
     return contents.take_key(builder, length) if length >= 0 else None
 
 
-def _take_value(builder: FieldBuilder, key: bytes | None, contents: Contents) -> None:
+def _take_value(builder: FieldBuilder, key: bytes | None, contents: ContentTypes) -> None:
     """The value, and what may follow it within the message."""
     length = builder.take_number(
         "value_length", _LENGTH, lambda value: Said("null" if value < 0 else "bytes of the value")
@@ -117,7 +117,7 @@ def _take_wrapped(
     builder: FieldBuilder,
     length: int,
     values: dict[str, int],
-    contents: Contents,
+    contents: ContentTypes,
     chosen: RecordRange,
     inflater: Inflater,
 ) -> None:
@@ -136,7 +136,7 @@ def _take_wrapped(
         builder.expect(expected or "messages inside of the wrapper")
 
 
-def _take_inner(builder: FieldBuilder, values: dict[str, int], contents: Contents, chosen: RecordRange) -> None:
+def _take_inner(builder: FieldBuilder, values: dict[str, int], contents: ContentTypes, chosen: RecordRange) -> None:
     """The messages inside. First their sizes: a bad one fails the whole wrapper, and offsets need the last one's."""
     ends, last_offset = _scan(builder)
     is_append = values["magic"] == layouts.MAGIC_V1 and values["attributes"] & layouts.TIMESTAMP_TYPE_BIT
@@ -163,7 +163,7 @@ def _take_inner(builder: FieldBuilder, values: dict[str, int], contents: Content
 
 
 def _take_one_inner(
-    builder: FieldBuilder, index: int, size: int, offset: int, wrapper: _Wrapper, contents: Contents
+    builder: FieldBuilder, index: int, size: int, offset: int, wrapper: _Wrapper, contents: ContentTypes
 ) -> None:
     attributes_at = builder.at + layouts.position_of(layouts.MESSAGE_V0, "attributes")
     if builder.data[attributes_at] & layouts.CODEC_MASK:

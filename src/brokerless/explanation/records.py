@@ -11,7 +11,7 @@ import numpy as np
 
 from brokerless.bounds import MAX_INT32
 from brokerless.explanation.builder import FieldBuilder, Said
-from brokerless.explanation.contents import Contents
+from brokerless.explanation.contents import ContentTypes
 from brokerless.explanation.meanings import time_of
 from brokerless.explanation.varints import read_varint
 
@@ -38,7 +38,7 @@ class RecordsHeader:
     base_sequence: int
 
 
-def take_records(builder: FieldBuilder, header: RecordsHeader, contents: Contents, chosen: RecordRange) -> None:
+def take_records(builder: FieldBuilder, header: RecordsHeader, contents: ContentTypes, chosen: RecordRange) -> None:
     """Takes all records: the chosen ones field by field, others as one field before and one after."""
     if header.count < 0:
         builder.expect("a count of 0 or more records")
@@ -78,7 +78,7 @@ def _skip(builder: FieldBuilder, header: RecordsHeader, offset: int) -> int:
     return skipped
 
 
-def _take_record(builder: FieldBuilder, header: RecordsHeader, contents: Contents) -> int:
+def _take_record(builder: FieldBuilder, header: RecordsHeader, contents: ContentTypes) -> int:
     """Takes one record, and returns its offset."""
     length = builder.take_varint("length", lambda value: "bytes of the record that follow")
     if length > builder.left:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from brokerless.explanation.builder import Budget, FieldBuilder, Said, build
+from brokerless.explanation.builder import FieldBudget, FieldBuilder, Said, build
 from brokerless.explanation.field import Field
 from brokerless.explanation.meanings import NONE, time_of
 from brokerless.explanation.records import RecordRange
@@ -14,7 +14,7 @@ from brokerless.log.checkpoint.producer_snapshot import snapshot_checksum
 _SIZE = layouts.PRODUCER_SNAPSHOT_ENTRY.itemsize
 
 
-def explain_producer_snapshot(data: bytes, chosen: RecordRange, budget: Budget) -> tuple[Field, ...]:
+def explain_producer_snapshot(data: bytes, chosen: RecordRange, budget: FieldBudget) -> tuple[Field, ...]:
     """The fields of a ``.snapshot`` file."""
 
     def fill(builder: FieldBuilder) -> None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from brokerless.errors import UsageError
-from brokerless.internals.messages import Field, Message
+from brokerless.internals.messages import Message, MessageField
 
 _LARGEST_STRING = 0x7FFF
 _INTEGERS = {
@@ -50,7 +50,7 @@ def unsigned_varint(value: int) -> bytes:
 
 
 def _write_struct(
-    out: bytearray, fields: tuple[Field, ...], version: int, flexible: bool, data: Any, place: str
+    out: bytearray, fields: tuple[MessageField, ...], version: int, flexible: bool, data: Any, place: str
 ) -> None:
     if not isinstance(data, dict):
         raise UsageError(f"{place} is an object, not {_shown(data)}")
@@ -78,7 +78,7 @@ def _write_struct(
             out += unsigned_varint(tag) + unsigned_varint(len(content)) + content
 
 
-def _write(out: bytearray, field: Field, version: int, flexible: bool, value: Any, place: str) -> None:
+def _write(out: bytearray, field: MessageField, version: int, flexible: bool, value: Any, place: str) -> None:
     nullable = version in field.nullable
     if value is None and not nullable:
         raise UsageError(f"{place} is null, which it cannot be")

@@ -38,7 +38,7 @@ class UnreadableMessageError(Exception):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Field:
+class MessageField:
     """``type``: such as ``int32`` or ``string``; ``struct`` has ``fields``; ``[]`` before it makes an array.
 
     ``versions``, ``nullable`` and ``tagged`` are ranges of the message's versions. ``default`` is what a tagged field
@@ -52,7 +52,7 @@ class Field:
     tagged: range
     tag: int | None
     default: Any
-    fields: tuple[Field, ...]
+    fields: tuple[MessageField, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +64,7 @@ class Message:
     api_key: int | None
     versions: range
     flexible: range
-    fields: tuple[Field, ...]
+    fields: tuple[MessageField, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +159,11 @@ def message_of(facts: dict[str, Any]) -> Message:
     return Message(facts["name"], facts["apiKey"], known, flexible=flexible, fields=fields)
 
 
-def _field(facts: dict[str, Any]) -> Field:
+def _field(facts: dict[str, Any]) -> MessageField:
     nullable, tagged = (_range(facts.get(key, "none")) for key in ("nullableVersions", "taggedVersions"))
     fields = tuple(map(_field, facts.get("fields", ())))
     default = facts["default"] if "default" in facts else _default(facts["type"], fields)
-    return Field(
+    return MessageField(
         facts["name"],
         facts["type"],
         _range(facts["versions"]),
@@ -184,7 +184,7 @@ def _range(text: str) -> range:
     return range(int(match[1]), last + 1)
 
 
-def _default(type_: str, fields: tuple[Field, ...]) -> Any:
+def _default(type_: str, fields: tuple[MessageField, ...]) -> Any:
     if type_.startswith("[]"):
         return []
     if type_ == "struct":
@@ -197,7 +197,7 @@ def _reader(message: Message, version: int) -> Read:
     return _struct(message.fields, version, version in message.flexible)
 
 
-def _struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Read:
+def _struct(fields: tuple[MessageField, ...], version: int, flexible: bool) -> Read:
     there = [each for each in fields if version in each.versions]
     plain = [(each.name, _value(each, version, flexible)) for each in there if version not in each.tagged]
     tagged = {each.tag: each for each in there if version in each.tagged}
@@ -226,7 +226,7 @@ def _struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Read:
     return read
 
 
-def _value(field: Field, version: int, flexible: bool) -> Read:
+def _value(field: MessageField, version: int, flexible: bool) -> Read:
     """Reads one field. A tagged one is always in the flexible form."""
     nullable = version in field.nullable
     if field.type == "struct":
@@ -247,7 +247,7 @@ def _value(field: Field, version: int, flexible: bool) -> Read:
     return _FIXED[field.type]
 
 
-def _array(field: Field, version: int, flexible: bool, nullable: bool) -> Read:
+def _array(field: MessageField, version: int, flexible: bool, nullable: bool) -> Read:
     of = field.type[2:]
     if of == "struct":
         element = _struct(field.fields, version, flexible)

@@ -133,7 +133,7 @@ class _Head(LenientValue, frozen=True):
     manifest: Literal[1]
 
 
-class Manifest:
+class JobManifest:
     """A manifest that is open, for one run at a time."""
 
     def __init__(self, path: str, file: BinaryIO | None, tasks: dict[str, ManifestTask]) -> None:
@@ -196,7 +196,7 @@ class Manifest:
 
     @classmethod
     @contextmanager
-    def open(cls, path: str, job: str, settings: Any, *, dry_run: bool = False) -> Generator[Manifest]:
+    def open(cls, path: str, job: str, settings: Any, *, dry_run: bool = False) -> Generator[JobManifest]:
         """Begins a manifest, or goes on with one. ``settings``: a dataclass of plain values; a manifest that was begun
         with others is not gone on with. With ``dry_run`` nothing is written.
 

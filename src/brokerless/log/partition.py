@@ -40,7 +40,7 @@ from brokerless.log.seek import position_of_timestamp
 from brokerless.log.segment import Chunk, all_decoded, check_checksums, scan, within_log
 from brokerless.log.storage.files import File, LocalFile
 from brokerless.log.storage.read_ahead import SPACE, ReadAhead, Window
-from brokerless.ordered_threads import Turn, in_order, turns
+from brokerless.ordered_threads import OrderedStep, in_order, turns
 from brokerless.progress import Report, ignore
 
 THREADS_FROM = 4 << 20
@@ -178,7 +178,7 @@ class FileReader:
         """Chunks are read, checked, decoded and matched in threads; here, what they give is put in order."""
         local, chunks = threading.local(), _Chunks(self.file, start, end, self.reading.threads)
 
-        def work_of(task: tuple[Turn, Window | None]) -> Iterator[_Decoded]:
+        def work_of(task: tuple[OrderedStep, Window | None]) -> Iterator[_Decoded]:
             chunk, findings = chunks.take(*task, self._is_past)
             if chunk is None:
                 yield _Decoded(None, _NO_ROWS, findings)
@@ -318,13 +318,13 @@ class _Chunks:
             windows, step = self._ahead.read, most + SPACE
         self._chunks = scan(file, self._findings.append, start, end=end, step=step, windows=windows)
 
-    def tasks(self) -> Iterator[tuple[Turn, Window | None]]:
+    def tasks(self) -> Iterator[tuple[OrderedStep, Window | None]]:
         """Without end: those after the last chunk find nothing."""
         for turn in turns():
             yield turn, None if self._ahead is None else self._ahead.plan()
 
     def take(
-        self, turn: Turn, window: Window | None, is_past: Callable[[Chunk], bool]
+        self, turn: OrderedStep, window: Window | None, is_past: Callable[[Chunk], bool]
     ) -> tuple[Chunk | None, list[Finding]]:
         """The next chunk, and what was found on the way to it; None at the end, or where all is past what is read."""
         if self._ahead is not None and window is not None:

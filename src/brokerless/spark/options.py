@@ -47,7 +47,7 @@ _TIMESTAMPS_EXAMPLE = '{"topicA":{"0":1700000000000},"topicB":{"0":1700000000000
 
 
 @dataclass(frozen=True, slots=True)
-class Topics:
+class TopicSelection:
     """Which topics are selected; without any of these, all. At most one of them is set."""
 
     subscribe: frozenset[str] | None = None
@@ -89,7 +89,7 @@ class Options:
 
     paths: tuple[str, ...]
     table: Table = "records"
-    topics: Topics = Topics()
+    topics: TopicSelection = TopicSelection()
     start: Limit = Limit()
     end: Limit = Limit()
     latest_without_match: bool = False
@@ -180,7 +180,7 @@ def parse_any_options(given: Mapping[str, str]) -> Options:
     options = {name.lower(): value for name, value in given.items()}
     _refuse_tables(options)
     _refuse_unknown(options)
-    read = _Reader(options)
+    read = _OptionsReader(options)
     return Options(
         paths=read.paths(),
         table=cast(Table, read.choice("table", TABLES, "records")),
@@ -213,7 +213,7 @@ def parse_any_options(given: Mapping[str, str]) -> Options:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _OptionsReader:
     options: Mapping[str, str]
 
     def text(self, name: str) -> str | None:
@@ -263,20 +263,20 @@ class _Reader:
             )
         return tuple(map(full_path, found))
 
-    def topics(self) -> Topics:
+    def topics(self) -> TopicSelection:
         given = [name for name in ("assign", "subscribe", "subscribePattern") if self.text(name) is not None]
         if len(given) > 1:
             raise UsageError(
                 f"options {' and '.join(given)}: only one of assign, subscribe, subscribePattern is allowed"
             )
         if not given:
-            return Topics()
+            return TopicSelection()
         name, value = given[0], cast(str, self.text(given[0]))
         if name == "subscribe":
             topics = frozenset(topic.strip() for topic in value.split(",") if topic.strip())
             if not topics:
                 raise UsageError(f"option subscribe: no topics in {value!r}; give their names, with commas between")
-            return Topics(subscribe=topics)
+            return TopicSelection(subscribe=topics)
         if name == "subscribePattern":
             try:
                 re.compile(value)
@@ -284,9 +284,9 @@ class _Reader:
                 raise UsageError(f"option subscribePattern: {value!r} is not a regular expression: {error}") from None
             if not value:
                 raise UsageError("option subscribePattern: the pattern is empty")
-            return Topics(pattern=value)
+            return TopicSelection(pattern=value)
         parsed = self.json("assign", value, _is_assignment, '{"topicA":[0,1],"topicB":[2,4]}')
-        return Topics(assign=frozenset((topic, each) for topic, numbers in parsed.items() for each in numbers))
+        return TopicSelection(assign=frozenset((topic, each) for topic, numbers in parsed.items() for each in numbers))
 
     def limit(self, side: str) -> Limit:
         """The first of these that is given counts, as in spark-sql-kafka: timestamp, timestamps, offsets."""

@@ -105,7 +105,7 @@ class _LastRecord(Value, frozen=True):
         return LastRecord(self.offset, self.timestamp, self.checksum, self.leader_epoch)
 
 
-class _Partition(Value, frozen=True, omit_defaults=True):
+class _ExportedPartition(Value, frozen=True, omit_defaults=True):
     """As :class:`Exported`, but that a span ends with its last offset."""
 
     next_offset: Int64
@@ -121,7 +121,7 @@ class _Partition(Value, frozen=True, omit_defaults=True):
             raise WrongJsonError("a pair of offsets has the first above the last")
 
     @classmethod
-    def of(cls, exported: Exported) -> _Partition:
+    def of(cls, exported: Exported) -> _ExportedPartition:
         missing, filling = (
             tuple((first, after - 1) for first, after in spans) for spans in (exported.missing, exported.filling)
         )
@@ -142,7 +142,7 @@ class _Document(Value, frozen=True, omit_defaults=True):
     topic_id: str | None
     by_date: bool
     isolation: Isolation
-    partitions: dict[Int32, _Partition]
+    partitions: dict[Int32, _ExportedPartition]
     decoded: bool = False
     key_format: str | None = None
     value_format: str | None = None
@@ -151,7 +151,7 @@ class _Document(Value, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, state: ExportState) -> _Document:
-        partitions = {number: _Partition.of(each) for number, each in sorted(state.partitions.items())}
+        partitions = {number: _ExportedPartition.of(each) for number, each in sorted(state.partitions.items())}
         formats = state.key_format, state.value_format, state.keys_named_by, state.values_named_by
         where = state.topic, state.topic_id, state.by_date, state.isolation
         return cls(_VERSION, *where, partitions, state.is_decoded, *formats)
@@ -162,7 +162,7 @@ class _Document(Value, frozen=True, omit_defaults=True):
         return ExportState(self.topic, self.topic_id, self.by_date, self.isolation, partitions, self.decoded, *formats)
 
 
-class _Versioned(LenientValue, frozen=True):
+class _StateVersion(LenientValue, frozen=True):
     version: Int64
 
 
@@ -199,7 +199,7 @@ def parse(data: bytes, topic: str, path: str) -> ExportState:
     """Return what :func:`dump` wrote. ``path``: where it was found. Raises :class:`UnreadableError`."""
     try:
         found = parse_json(data)
-        version = from_members(found, _Versioned).version
+        version = from_members(found, _StateVersion).version
         if version != _VERSION:
             raise UnreadableError(path, f"version {version} of an export; this is for {_VERSION}")
         document = from_members(found, _Document)

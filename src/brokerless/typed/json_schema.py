@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from brokerless.arrow import Column, without_times
 from brokerless.errors import missing_libraries
 from brokerless.typed.framing import Frame
-from brokerless.typed.json.column_rules import NotByColumnsError, Rule, rule_of
+from brokerless.typed.json.column_rules import ColumnRule, NotByColumnsError, rule_of
 from brokerless.typed.json.columns import by_columns
 from brokerless.typed.merge import merge_types
 from brokerless.typed.payloads import PayloadDecoder, Reasons, rows_decoder
@@ -147,7 +147,7 @@ class JsonValidator:
         self._validator = _linear(kind)(_without_dialects(documents[""]), registry=registry)
         self._unresolvable = referencing.exceptions.Unresolvable
 
-    def rule(self, target: pa.DataType) -> Rule | None:
+    def rule(self, target: pa.DataType) -> ColumnRule | None:
         """The schema as a rule for columns of a type; None where it has others."""
 
         def resolve(reference: str) -> Any:

@@ -31,7 +31,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordColumns:
+class AvroColumns:
     """The columns of a record of Avro, by its full name: ``fields`` has those whose columns have other names, with
     these; ``elsewhere`` the columns that other versions have for a field of this one."""
 
@@ -54,7 +54,7 @@ class Schema:
     is_deleted: bool = False
     guid: str | None = None
     imports: tuple[tuple[str, Schema], ...] = ()
-    columns: tuple[RecordColumns, ...] = ()
+    columns: tuple[AvroColumns, ...] = ()
 
 
 def age(schema: Schema) -> int:

@@ -17,7 +17,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PartitionPlace:
     """The place of a partition; that of a lone file has no topic. ``size`` in bytes."""
 
     path: str
@@ -39,7 +39,7 @@ class CheckedRun:
     what is in none), severity and kind. ``unread``: how many paths were not read."""
 
     started_ms: int
-    places: dict[str, Place]
+    places: dict[str, PartitionPlace]
     ended_ms: int = 0
     exit_code: int = 0
     counts: Counter[tuple[str, Severity, str]] = field(default_factory=Counter[tuple[str, Severity, str]])
@@ -59,7 +59,7 @@ class CheckedRun:
 def begin_run(partitions: Sequence[PartitionPath], started_ms: int) -> CheckedRun:
     """Return a run over these partitions that has found nothing yet."""
     return CheckedRun(
-        started_ms, {each.path: Place(each.path, each.topic, each.partition, each.size) for each in partitions}
+        started_ms, {each.path: PartitionPlace(each.path, each.topic, each.partition, each.size) for each in partitions}
     )
 
 
@@ -96,7 +96,7 @@ def _head(name: str, text: str) -> tuple[str, str]:
     return f"# HELP brokerless_verify_{name} {text}", f"# TYPE brokerless_verify_{name} gauge"
 
 
-def _labels_of(place: Place | None) -> dict[str, str]:
+def _labels_of(place: PartitionPlace | None) -> dict[str, str]:
     if place is None:
         return {"topic": "", "partition": "", "path": ""}
     number = "" if place.partition is None else str(place.partition)

@@ -9,7 +9,7 @@ from typing import Any
 from brokerless.clusters.start.effects import directory_effects, partition_effects
 from brokerless.clusters.start.results import READ_IN_VAIN, DirectoryRestart, Restart
 from brokerless.clusters.start.retention_forecast import Retention
-from brokerless.clusters.start.transactions import Completion
+from brokerless.clusters.start.transactions import EndedTransaction
 from brokerless.findings import Finding, Kind, remedy_of
 from brokerless.log.index.checks import KEEP_INDEXES
 from brokerless.log.names import parse_partition_directory
@@ -224,7 +224,7 @@ def _place(topic: str, partition: int) -> str:
     return f"{show_name(topic)}-{partition}"
 
 
-def _completion(completion: Completion) -> str:
+def _completion(completion: EndedTransaction) -> str:
     name, places = show_name(completion.transactional_id), ", ".join(_place(*each) for each in completion.partitions)
     why = "its time is over" if completion.state == "Ongoing" else completion.state
     marker = f"a marker is appended to {places or 'no partition that is here'}"
@@ -238,9 +238,6 @@ def partition_lines(restarts: Sequence[Restart]) -> Iterator[str]:
 
 def detail_lines(restart: Restart) -> Iterator[str]:
     """Yield what would happen to one partition and why, if it is more than that unflushed segments are read."""
-    reasons: dict[str, list[str]] = {}
-    for base_offset, reason in restart.recovered:
-        reasons.setdefault(reason, []).append(str(base_offset))
     changes = (
         restart.refused,
         restart.stray,
@@ -255,58 +252,77 @@ def detail_lines(restart: Restart) -> Iterator[str]:
         restart.misled,
         restart.retention,
     )
-    if not any(changes) and not reasons.keys() - {"not-flushed"}:
+    if not any(changes) and not _reasons_of(restart).keys() - {"not-flushed"}:
         return
-    root = root_of([restart.path])
     yield f"\n{show_name(restart.path)}:"
+    for lines in (_refusal_lines, _recovery_lines, _file_lines):
+        yield from (f"  {line}" for line in lines(restart))
+    if restart.retention is not None:
+        yield from (f"  {line}" for line in _retention(restart.retention, restart.log_start_offset))
+
+
+def _refusal_lines(restart: Restart) -> Iterator[str]:
+    root = root_of([restart.path])
     if restart.refused is not None:
-        yield f"  the broker cannot load it, and {_then(restart)}: {show_name(restart.refused)}"
+        yield f"the broker cannot load it, and {_then(restart)}: {show_name(restart.refused)}"
     if restart.refused_by is not None:
-        yield f"  {_remedy(restart.refused_by)}"
-    for line in () if restart.stray is None else _stray(restart.path, restart.stray, root):
-        yield f"  {line}"
-    unserved = None if restart.refused is not None else restart.unserved
-    for line in () if unserved is None else _unserved(restart.path, unserved, root):
-        yield f"  {line}"
+        yield _remedy(restart.refused_by)
+    if restart.stray is not None:
+        yield from _stray(restart.path, restart.stray, root)
+    if restart.unserved is not None and restart.refused is None:
+        yield from _unserved(restart.path, restart.unserved, root)
+
+
+def _recovery_lines(restart: Restart) -> Iterator[str]:
+    root = root_of([restart.path])
     for file, bases in restart.split:
         text = f"splits {show_name(file)} into segments that begin at {', '.join(map(str, bases))}"
-        yield f"  {text}, as its offsets are too far apart for one"
-    for reason, bases in reasons.items():
-        yield f"  reads segment {', '.join(bases)} batch by batch: {_REASONS[reason]}"
+        yield f"{text}, as its offsets are too far apart for one"
+    for reason, bases in _reasons_of(restart).items():
+        yield f"reads segment {', '.join(bases)} batch by batch: {_REASONS[reason]}"
     for each in restart.cut:
         kept, size = format_number(each.kept), format_number(each.size)
-        yield f"  cuts {_name(each.file)} from {size} bytes to {kept}: {show_name(each.reason)}"
+        yield f"cuts {_name(each.file)} from {size} bytes to {kept}: {show_name(each.reason)}"
     if restart.beyond_end is not None:
-        yield from (f"  lost: {finding_line(restart.beyond_end, root)}", f"  {_remedy(restart.beyond_end)}")
+        yield from (f"lost: {finding_line(restart.beyond_end, root)}", _remedy(restart.beyond_end))
     for file, size in restart.deleted:
-        yield f"  deletes {_name(file)} of {format_number(size)} bytes, and its indexes"
+        yield f"deletes {_name(file)} of {format_number(size)} bytes, and its indexes"
     for text in restart.unclosed:
-        yield f"  accepts the end of the log without recovery, as the stop was clean: {show_name(text)}"
+        yield f"accepts the end of the log without recovery, as the stop was clean: {show_name(text)}"
     for misled in restart.misled:
         if misled.effect == "aborted-shown":
-            yield f"  gives aborted records to read_committed: {finding_line(misled.finding, root)}"
+            yield f"gives aborted records to read_committed: {finding_line(misled.finding, root)}"
             is_kept = KEEP_INDEXES in misled.finding.message
-            yield f"    {_remedy(Kind.ABORT_MARKER_MISSING if is_kept else misled.finding.kind)}"
+            yield f"  {_remedy(Kind.ABORT_MARKER_MISSING if is_kept else misled.finding.kind)}"
         if misled.effect == "aborted-exposed":
-            yield f"  forgets which records were aborted: {finding_line(misled.finding, root)}"
-            yield f"    {_remedy(misled.finding.kind)}"
+            yield f"forgets which records were aborted: {finding_line(misled.finding, root)}"
+            yield f"  {_remedy(misled.finding.kind)}"
+
+
+def _file_lines(restart: Restart) -> Iterator[str]:
     for file in restart.emptied:
         effect = "retention then goes by the time of the log file"
         if file.endswith(".index"):
             effect = "every read of this segment then begins at its start"
-        yield f"  makes an empty {_name(file)}: {effect}"
+        yield f"makes an empty {_name(file)}: {effect}"
     for file, size, spans in restart.replaced:
         offsets = ", ".join(f"{first}..{end - 1}" for first, end in spans)
         text = f"deletes {_name(file)} of {format_number(size)} bytes, and no file that stays has offsets {offsets}"
-        yield f"  lost: {text}; copy the directory before the start (brokerless salvage takes all that is intact)"
+        yield f"lost: {text}; copy the directory before the start (brokerless salvage takes all that is intact)"
     lost = {PurePath(file).name for file, _, _ in restart.replaced}
     for name in restart.removed:
         if name not in lost:
-            yield f"  deletes {show_name(name)}, left by an earlier stop"
+            yield f"deletes {show_name(name)}, left by an earlier stop"
     for source, target in restart.renamed:
-        yield f"  renames {show_name(source)} to {show_name(target)}"
-    if restart.retention is not None:
-        yield from (f"  {line}" for line in _retention(restart.retention, restart.log_start_offset))
+        yield f"renames {show_name(source)} to {show_name(target)}"
+
+
+def _reasons_of(restart: Restart) -> dict[str, list[str]]:
+    """Return why segments are read batch by batch, and which ones are."""
+    reasons: dict[str, list[str]] = {}
+    for base_offset, reason in restart.recovered:
+        reasons.setdefault(reason, []).append(str(base_offset))
+    return reasons
 
 
 def _then(restart: Restart) -> str:

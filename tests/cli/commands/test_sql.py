@@ -120,7 +120,7 @@ def test_json_and_csv(run: Run) -> None:
 @pytest.mark.parametrize("name", ["r.parquet", "r.arrow", "r.csv", "r.jsonl", "r.data"])
 def test_files(run: Run, tmp_path: Path, name: str) -> None:
     to = tmp_path / name
-    done = run("sql", COUNT, DEMO, "-o", str(to), *(["--format", "parquet"] if name == "r.data" else []))
+    done = run("sql", COUNT, DEMO, "-o", str(to), *(["--output-format", "parquet"] if name == "r.data" else []))
     assert (done.exit_code, done.out.decode()) == (0, f"6 rows written to {to}\n")
     match name.partition(".")[2]:
         case "parquet" | "data":
@@ -289,7 +289,7 @@ def test_mistakes_and_what_is_not_allowed(run: Run, tmp_path: Path, query: str, 
     ("arguments", "message"),
     [
         (["--csv", "--json"], "exclude each other"),
-        (["--format", "csv"], "add -o FILE"),
+        (["--output-format", "csv"], "add -o FILE"),
         (["-o", "result.txt"], "its ending is none of"),
     ],
 )

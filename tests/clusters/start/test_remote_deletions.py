@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from brokerless.clusters.start.remote_deletions import RemoteDeletion, deletion_line, remote_deletions
-from brokerless.internals.remote.storage import RemoteSegment, RemoteStorage
+from brokerless.internals.remote.storage import RemoteLogSegment, RemoteStorage
 
-SEGMENTS = {("T", 0): [RemoteSegment("a", 0, 9, 100, (0,)), RemoteSegment("b", 10, 19, 50, (0, 1))]}
+SEGMENTS = {("T", 0): [RemoteLogSegment("a", 0, 9, 100, (0,)), RemoteLogSegment("b", 10, 19, 50, (0, 1))]}
 STORAGE = RemoteStorage({"T": "orders"}, SEGMENTS, True, SEGMENTS)
 
 

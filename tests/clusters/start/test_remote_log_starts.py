@@ -10,13 +10,13 @@ from tests.internals.remote.metadata import broker_directory
 
 import brokerless
 from brokerless.clusters.start.remote_log_starts import LoadedLog, RemoteLogStart, log_start_line, remote_log_starts
-from brokerless.internals.remote.storage import RemoteSegment, RemoteStorage
+from brokerless.internals.remote.storage import RemoteLogSegment, RemoteStorage
 
 TOPICS = {"T" * 22: "orders", "M" * 22: "__remote_log_metadata"}
 KEY = ("T" * 22, 0)
 
 
-def moved(log: LoadedLog, *segments: RemoteSegment, metadata_on: int = 1) -> list[RemoteLogStart]:
+def moved(log: LoadedLog, *segments: RemoteLogSegment, metadata_on: int = 1) -> list[RemoteLogStart]:
     storage = RemoteStorage({"T" * 22: "orders"}, {}, True, {KEY: segments})
     row: dict[str, Any] = {"replicas": [1], "isr": [1], "leaderEpoch": 1}
     of_metadata = {"replicas": [metadata_on], "isr": [metadata_on], "leaderEpoch": 0}
@@ -31,7 +31,7 @@ def test_a_log_without_known_remote_segments_begins_with_what_is_local() -> None
 
 
 def test_a_log_begins_with_the_first_remote_segment_of_its_first_epoch() -> None:
-    segments = RemoteSegment("b", 200, 299, 9, (0,)), RemoteSegment("a", 100, 199, 9, (0,))
+    segments = RemoteLogSegment("b", 200, 299, 9, (0,)), RemoteLogSegment("a", 100, 199, 9, (0,))
     assert moved(LoadedLog(0, 655, ((0, 0),)), *segments) == [RemoteLogStart("orders", 0, 0, 100)]
     assert moved(LoadedLog(212, 655, ((0, 0),)), *segments) == []
     assert moved(LoadedLog(0, 655, ((1, 0),)), *segments) == [RemoteLogStart("orders", 0, 0, 655)]

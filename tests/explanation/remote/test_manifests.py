@@ -11,7 +11,7 @@ import pytest
 from tests.log.tiered import golden
 
 import brokerless
-from brokerless.explanation.builder import Budget
+from brokerless.explanation.builder import FieldBudget
 from brokerless.explanation.field import Field
 from brokerless.explanation.records import RecordRange
 from brokerless.explanation.remote.manifests import explain_manifest
@@ -51,7 +51,7 @@ def test_each_member_of_what_the_plugin_wrote(path: Path) -> None:
 @pytest.mark.parametrize("limit", [1, 100])
 def test_sizes_of_chunks_are_unfolded(limit: int) -> None:
     path = max((golden() / "compressed" / "bucket").rglob("*.rsm-manifest"), key=lambda each: each.stat().st_size)
-    inflated = transformed(explain_manifest(path.read_bytes(), RecordRange(None, limit), Budget())).inflated
+    inflated = transformed(explain_manifest(path.read_bytes(), RecordRange(None, limit), FieldBudget())).inflated
     assert inflated is not None
     assert sum(each.length for each in inflated.fields) == inflated.size
     chunks = [each for each in inflated.fields if each.name.startswith("chunk[")]
@@ -73,12 +73,12 @@ def test_damaged_manifests_are_explained_as_far_as_they_make_sense() -> None:
         for _ in range(randomly.choice([1, 1, 3])):
             damaged[randomly.randrange(len(damaged))] = randomly.randrange(256)
         cut = bytes(damaged[: randomly.randrange(1, len(damaged) + 1)])
-        fields = explain_manifest(cut, chosen, Budget())
+        fields = explain_manifest(cut, chosen, FieldBudget())
         assert b"".join(each.raw for each in fields) == cut
-    fields = explain_manifest(data.replace(b'"version":"1"', b'"version":"2"'), chosen, Budget())
+    fields = explain_manifest(data.replace(b'"version":"1"', b'"version":"2"'), chosen, FieldBudget())
     assert fields[0].expected == "a manifest: Invalid enum value '2' - at `$.version`"
     for bomb in (b'{"a":' * 1000, b"{" + b'"a":1,' * 100_000, b" " * (LIMIT + 1), b"[" * 10_000, b""):
-        assert sum(each.length for each in explain_manifest(bomb, chosen, Budget())) == len(bomb)
+        assert sum(each.length for each in explain_manifest(bomb, chosen, FieldBudget())) == len(bomb)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.log.tiered import copy_of, golden
 import brokerless
 from brokerless import DamageError, Kind
 from brokerless.findings import BEFORE_FIRST_SEGMENT
-from brokerless.internals.remote.storage import RemoteSegment, RemoteStorage, deleted_by_epochs
+from brokerless.internals.remote.storage import RemoteLogSegment, RemoteStorage, deleted_by_epochs
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 
@@ -19,7 +19,7 @@ ID = "HgTP-yCeTxanOEnWWBin1A"
 
 
 def storage(*ranges: tuple[int, int], is_known: bool = True) -> RemoteStorage:
-    segments = [RemoteSegment(str(first), first, last, 100, (0,)) for first, last in ranges]
+    segments = [RemoteLogSegment(str(first), first, last, 100, (0,)) for first, last in ranges]
     return RemoteStorage({ID: "orders"}, {(ID, 0): segments}, is_known)
 
 
@@ -50,7 +50,7 @@ def test_a_tiered_topic_without_the_metadata_of_its_segments_is_named(tmp_path: 
 
 
 def test_segments_whose_epochs_are_all_before_the_first_local_one_go() -> None:
-    segments = [RemoteSegment(str(at), at, at, 1, epochs) for at, epochs in enumerate([(0,), (0, 1), (1, 2), (3,)])]
+    segments = [RemoteLogSegment(str(at), at, at, 1, epochs) for at, epochs in enumerate([(0,), (0, 1), (1, 2), (3,)])]
     assert [each.start_offset for each in deleted_by_epochs(segments, 2)] == [0, 1]
     assert [each.start_offset for each in deleted_by_epochs(segments, 4)] == [0, 1, 2, 3]
 

@@ -17,7 +17,7 @@ from tests.kafka.written import START, everything
 from brokerless.format import layouts
 from brokerless.format.write.builder import BatchAttributes, BatchBuilder
 from brokerless.jobs.compact.settings import CompactOptions
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter
 from brokerless.log.config import LogConfig
 
 DAY = 86_400_000
@@ -50,7 +50,7 @@ def write_log(directory: Path, seed: int) -> tuple[Path, int]:
     directory.mkdir(parents=True, exist_ok=True)
     least = max(map(len, pieces))
     config = LogConfig(segment_bytes=max(least, chance.choice([12_000, 30_000, 1 << 20])), index_interval_bytes=1000)
-    with PartitionOutput(NewPartition(directory, "topic", 0, config)) as output:
+    with PartitionWriter(NewPartition(directory, "topic", 0, config)) as output:
         for piece in pieces:
             output.append(piece)
         end = output.log_end_offset

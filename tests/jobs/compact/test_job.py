@@ -18,7 +18,7 @@ from brokerless.format.write.builder import BatchAttributes, BatchBuilder
 from brokerless.jobs.compact import decided_batches, key_offsets
 from brokerless.jobs.compact.job import compact, plan
 from brokerless.jobs.compact.settings import KEY_BYTES, CompactOptions
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter
 from brokerless.log.config import LogConfig
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
@@ -55,7 +55,7 @@ def test_many_keys_in_little_memory_are_cleaned_as_in_much(tmp_path: Path) -> No
     """Of 30,000 keys a table has room for 3,072."""
     chance = random.Random(7)
     (tmp_path / "from").mkdir()
-    with PartitionOutput(NewPartition(tmp_path / "from", "topic", 0, LogConfig(segment_bytes=1 << 20))) as output:
+    with PartitionWriter(NewPartition(tmp_path / "from", "topic", 0, LogConfig(segment_bytes=1 << 20))) as output:
         for first in range(0, 60_000, 200):
             builder = BatchBuilder(codec="lz4", attributes=BatchAttributes(first))
             for _ in range(200):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tests.examples import examples
 from tests.jobs.replicas import Batch, Cluster, ModelReplica, shared
 
-from brokerless.jobs.merge.agreement import Replica, agree, rank
+from brokerless.jobs.merge.agreement import MergedReplica, agree, rank
 from brokerless.jobs.merge.leader_epochs import EpochStart, joined, starts_of, with_right_epochs, with_right_last_epoch
 from brokerless.jobs.merge.outcome import committed_until, contributions, divergences, losses
 from brokerless.jobs.merge.replica_merge import MergedBatches, fill
@@ -54,17 +54,17 @@ def intact(batches: list[Batch], file: int = 0) -> NDArray[np.void]:
 
 def copy_of(
     replica: ModelReplica, number: int = 0, lost: set[int] = frozenset(), noted: Epochs | None = None
-) -> Replica:
+) -> MergedReplica:
     """A replica's log without the batches that are lost."""
     kept = [each for row, each in enumerate(replica.batches) if row not in lost]
     gone = [Loss(b.offset, b.end - 1, None, None, ()) for row, b in enumerate(replica.batches) if row in lost]
     batches = intact(kept, number)
     reach = kept[-1].end if kept else 0
     starts = starts_of(batches, replica.epochs if noted is None else noted, 0)
-    return Replica(batches, tuple(gone), 0, 0, reach, replica.end, starts)
+    return MergedReplica(batches, tuple(gone), 0, 0, reach, replica.end, starts)
 
 
-def merged(replicas: list[Replica]) -> tuple[int, MergedBatches, list[int]]:
+def merged(replicas: list[MergedReplica]) -> tuple[int, MergedBatches, list[int]]:
     order = rank(replicas)
     agreements = agree(replicas, order)
     return order[0], fill(replicas, order, agreements, 0), [each.until for each in agreements]
@@ -197,10 +197,10 @@ def test_what_two_copies_know_of_epochs_is_put_together() -> None:
 
 
 def test_copies_without_epochs_are_compared_by_what_they_have() -> None:
-    def old(texts: str) -> Replica:
+    def old(texts: str) -> MergedReplica:
         batches = intact([Batch(offset, 1, -1, text) for offset, text in enumerate(texts)])
         batches["magic"] = 1
-        return Replica(batches, (), 0, 0, len(texts), len(texts))
+        return MergedReplica(batches, (), 0, 0, len(texts), len(texts))
 
     replicas = [old("abcdefgh"), old("abcxyz"), old("abcde")]
     order = rank(replicas)
@@ -216,14 +216,14 @@ def test_a_compacted_log_is_filled_with_all_that_the_other_copy_has_from_there_o
     batches = leading.batches[[0, 1, 2, 8, 9, 15, 19]].copy()
     batches["records"][5:] = 1
     loss = Loss(int(batches["last"][2]) + 1, int(batches["first"][3]) - 1, None, None, ())
-    leading = Replica(batches, (loss,), 0, 0, 40, 40, leading.starts, None, True)
-    replicas = [leading, Replica(other.batches[1:19], (), 2, 2, 38, 38, other.starts, None, True)]
+    leading = MergedReplica(batches, (loss,), 0, 0, 40, 40, leading.starts, None, True)
+    replicas = [leading, MergedReplica(other.batches[1:19], (), 2, 2, 38, 38, other.starts, None, True)]
     _, filled, _ = merged(replicas)
     assert filled.batches["first"].tolist() == [0, 2, *range(4, 38, 2), 38]
     assert filled.batches["records"].tolist() == [*[2] * 19, 1]
     assert filled.givers.tolist() == [0, 0, 0, *[1] * 5, 0, 0, *[1] * 9, 0]
     # Where nothing is damaged, what the leading copy has is right.
-    replicas[0] = Replica(batches, (), 0, 0, 40, 40, leading.starts, None, True)
+    replicas[0] = MergedReplica(batches, (), 0, 0, 40, 40, leading.starts, None, True)
     _, filled, _ = merged(replicas)
     assert (filled.batches == batches).all()
 
@@ -234,7 +234,7 @@ def test_committed_is_what_is_recorded_or_what_most_have() -> None:
     assert committed_until(replicas, agree(replicas, rank(replicas))) == 7
     assert committed_until(replicas[:2], agree(replicas[:2], [0, 1])) == 7
     assert committed_until(replicas[:1], agree(replicas[:1], [0])) is None
-    noted = Replica(replicas[2].batches, (), 0, 0, 4, 4, replicas[2].starts, 9)
+    noted = MergedReplica(replicas[2].batches, (), 0, 0, 4, 4, replicas[2].starts, 9)
     assert committed_until([replicas[0], noted], agree([replicas[0], noted], [0, 1])) == 4
-    noted = Replica(replicas[0].batches, (), 0, 0, 10, 10, replicas[0].starts, 9)
+    noted = MergedReplica(replicas[0].batches, (), 0, 0, 10, 10, replicas[0].starts, 9)
     assert committed_until([noted, *replicas[1:]], agree([noted, *replicas[1:]], [0, 1, 2])) == 9

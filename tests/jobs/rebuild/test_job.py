@@ -19,7 +19,7 @@ from tests.lock_holder import held_by_another
 import brokerless
 from brokerless import UnreadableError, UsageError
 from brokerless.internals.metadata.cluster import read_cluster
-from brokerless.jobs.rebuild.nodes import Listener, Node
+from brokerless.jobs.rebuild.nodes import Node, NodeListener
 from brokerless.jobs.rebuild.plan import Rebuild
 from brokerless.jobs.rebuild.server_properties import server_properties
 from brokerless.log.storage.atomic import write_file
@@ -187,8 +187,8 @@ def test_of_directories_alone_ids_stay_and_what_is_lost_is_listed(tmp_path: Path
 
 def test_a_lost_node_of_both_roles_comes_back_as_a_controller_with_a_controllers_listeners(tmp_path: Path) -> None:
     """A controller does not start with a broker's listeners, nor a broker with its controllers'."""
-    both = (Listener("PLAINTEXT", "h", 1, "PLAINTEXT"), Listener("SASL", "h", 2, "SASL_PLAINTEXT"))
-    quorum = Listener("CONTROLLER", "h", 3, "PLAINTEXT")
+    both = (NodeListener("PLAINTEXT", "h", 1, "PLAINTEXT"), NodeListener("SASL", "h", 2, "SASL_PLAINTEXT"))
+    quorum = NodeListener("CONTROLLER", "h", 3, "PLAINTEXT")
     nodes = [
         Node(1, 1, ("broker", "controller"), (*both, quorum), None, (), "CONTROLLER"),
         Node(2, 2, ("controller",), (*both, quorum), None, (), "CONTROLLER"),

@@ -21,7 +21,7 @@ from brokerless.jobs.salvage.job import Salvage
 from brokerless.jobs.salvage.job import plan as plan_salvage
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.topic_ids import random_id, topic_ids_there
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter
 from brokerless.log.storage.location import Location
 
 ONE, OTHER = "P4KqAlm-RcmdL3bLO8vOmg", "GGfzE_HvRoGT7m9N-0_chw"
@@ -29,7 +29,7 @@ ONE, OTHER = "P4KqAlm-RcmdL3bLO8vOmg", "GGfzE_HvRoGT7m9N-0_chw"
 
 def write(directory: Path, partition: int, topic_id: str | None) -> Path:
     directory.mkdir(exist_ok=True)
-    with PartitionOutput(NewPartition(directory, "orders", partition, topic_id=topic_id)) as output:
+    with PartitionWriter(NewPartition(directory, "orders", partition, topic_id=topic_id)) as output:
         output.append(batch(0))
         output.commit()
     path = directory / f"orders-{partition}"

@@ -28,7 +28,7 @@ from brokerless.log.checkpoint.commit_journal import (
 )
 from brokerless.log.commit.commit import commit, commit_locked, discard, recover_commit
 from brokerless.log.commit.log_opener import open_log
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput, unfinished_name
+from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter, unfinished_name
 from brokerless.log.storage.directory_lock import lock_directory
 from brokerless.log.storage.location import Location
 
@@ -150,7 +150,7 @@ def test_a_full_disk_undoes_all_of_it(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_several_new_partitions_are_there_or_none(tmp_path: Path) -> None:
     one, other = write(tmp_path, "a-0", 0, 3), write(tmp_path, "b-0", 0, 3)
-    with PartitionOutput(NewPartition(tmp_path, "b", 0)) as output:
+    with PartitionWriter(NewPartition(tmp_path, "b", 0)) as output:
         output.commit()
     with pytest.raises(UsageError, match="b-0: this partition exists already"):
         commit(tmp_path, [one, other])
@@ -247,7 +247,7 @@ def test_what_a_broker_deleted_meanwhile_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', '{"version": 1, "growing": [1], "new": []}', "7"])
 def test_a_journal_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
-    with PartitionOutput(NewPartition(tmp_path, "a", 0)) as output:
+    with PartitionWriter(NewPartition(tmp_path, "a", 0)) as output:
         output.commit()
     (tmp_path / JOURNAL).write_text(text)
     with pytest.raises(UnreadableError, match=r"not what brokerless writes there .*; move the file away"):
@@ -273,7 +273,7 @@ def test_old_formats_give_way_where_they_can(tmp_path: Path, magic: int, codec: 
     for name in ("piece", "log"):
         load([rows], str(tmp_path / name), Routing("old"), settings)
     log = (tmp_path / "piece" / "old-0" / f"{0:020}.log").read_bytes()
-    with PartitionOutput(NewPartition(tmp_path / "log", "old", 0, may_exist=True), has_offsets=False) as output:
+    with PartitionWriter(NewPartition(tmp_path / "log", "old", 0, may_exist=True), has_offsets=False) as output:
         output.append(np.frombuffer(log, np.uint8))
         piece = output.finish()
     directory = tmp_path / "log"

@@ -16,7 +16,7 @@ from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, load_
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.commit.commit import commit, discard
 from brokerless.log.commit.log_opener import open_log
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput, output_directory, unfinished_name
+from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter, output_directory, unfinished_name
 from brokerless.log.config import LogConfig
 from brokerless.log.names import parse_partition_directory
 from brokerless.log.storage.directory_lock import is_locked
@@ -31,7 +31,7 @@ def listed(directory: Path) -> dict[str, bytes]:
 
 
 def test_a_partition_is_there_when_it_is_committed(tmp_path: Path) -> None:
-    with PartitionOutput(NewPartition(tmp_path, "orders", 3, SMALL)) as output:
+    with PartitionWriter(NewPartition(tmp_path, "orders", 3, SMALL)) as output:
         output.append(TEN)
         with pytest.raises(UsageError, match="no partition"):
             brokerless.open(tmp_path).partition("orders", 3)
@@ -42,7 +42,7 @@ def test_a_partition_is_there_when_it_is_committed(tmp_path: Path) -> None:
 
 
 def test_it_is_as_after_a_clean_stop(tmp_path: Path) -> None:
-    with PartitionOutput(
+    with PartitionWriter(
         NewPartition(tmp_path / "", "orders", 3, SMALL, topic_id="P4KqAlm-RcmdL3bLO8vOmg"), start_offset=0
     ) as output:
         output.append(TEN)
@@ -61,7 +61,7 @@ def test_it_is_as_after_a_clean_stop(tmp_path: Path) -> None:
 def test_it_is_the_same_as_what_a_log_writer_leaves(tmp_path: Path) -> None:
     for name in ("bulk", "log"):
         (tmp_path / name).mkdir()
-    with PartitionOutput(NewPartition(tmp_path / "bulk", "orders", 0, SMALL)) as output:
+    with PartitionWriter(NewPartition(tmp_path / "bulk", "orders", 0, SMALL)) as output:
         output.append(TEN)
         output.commit()
     with open_log(tmp_path / "log", "orders", 0, SMALL) as log:
@@ -88,7 +88,7 @@ def test_a_large_log_goes_to_the_disk_while_it_is_written(tmp_path: Path, monkey
         for each in numbered:
             log.append(each)
     assert not given, "a log that is read meanwhile stays in memory"
-    with PartitionOutput(NewPartition(tmp_path, "orders", 0, LogConfig(segment_bytes=40 * mebibyte))) as output:
+    with PartitionWriter(NewPartition(tmp_path, "orders", 0, LogConfig(segment_bytes=40 * mebibyte))) as output:
         for each in numbered:
             output.append(each)
         output.commit()
@@ -105,7 +105,7 @@ def test_a_large_log_goes_to_the_disk_while_it_is_written(tmp_path: Path, monkey
 
 def test_without_a_commit_nothing_is_left(tmp_path: Path) -> None:
     before = listed(tmp_path)
-    with PartitionOutput(NewPartition(tmp_path, "orders", 0)) as output:
+    with PartitionWriter(NewPartition(tmp_path, "orders", 0)) as output:
         output.append(TEN)
         with pytest.raises(RefusedError):
             output.append(TEN)
@@ -114,7 +114,7 @@ def test_without_a_commit_nothing_is_left(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_partition_has_a_name_that_a_broker_deletes(tmp_path: Path) -> None:
-    output = PartitionOutput(NewPartition(tmp_path, "orders", 0))
+    output = PartitionWriter(NewPartition(tmp_path, "orders", 0))
     (directory,) = [path.name for path in tmp_path.iterdir() if path.is_dir()]
     parsed = parse_partition_directory(directory)
     assert parsed is not None
@@ -128,15 +128,15 @@ def test_an_unfinished_partition_has_a_name_that_a_broker_deletes(tmp_path: Path
 
 def test_a_partition_that_exists_is_refused(tmp_path: Path) -> None:
     first, second = (
-        PartitionOutput(NewPartition(tmp_path, "orders", 0)),
-        PartitionOutput(NewPartition(tmp_path, "orders", 0)),
+        PartitionWriter(NewPartition(tmp_path, "orders", 0)),
+        PartitionWriter(NewPartition(tmp_path, "orders", 0)),
     )
     first.commit()
     with pytest.raises(UsageError, match="exists already"):
         second.commit()
     second.abandon()
     with pytest.raises(UsageError, match="exists already"):
-        PartitionOutput(NewPartition(tmp_path, "orders", 0))
+        PartitionWriter(NewPartition(tmp_path, "orders", 0))
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["orders-0"]
 
 
@@ -151,14 +151,14 @@ def test_a_directory_without_a_name_is_refused(name: str, tmp_path: Path, monkey
 @pytest.mark.parametrize("topic", ["", "..", "a/b", "a b", "t" * 250])
 def test_impossible_names_are_refused(tmp_path: Path, topic: str) -> None:
     with pytest.raises(UsageError, match="not a partition's name"):
-        PartitionOutput(NewPartition(tmp_path, topic, 0))
+        PartitionWriter(NewPartition(tmp_path, topic, 0))
     with pytest.raises(UsageError, match="not a partition's name"):
         open_log(tmp_path, "orders", -1)
 
 
 def test_other_partitions_lines_in_the_checkpoints_stay(tmp_path: Path) -> None:
     (tmp_path / names.RECOVERY_POINT_CHECKPOINT).write_bytes(b"0\n2\nother 1 7\norders 0 99\n")
-    with PartitionOutput(NewPartition(tmp_path, "orders", 0)) as output:
+    with PartitionWriter(NewPartition(tmp_path, "orders", 0)) as output:
         output.append(TEN)
         output.commit()
     offsets = load_offset_checkpoint(Location(str(tmp_path / names.RECOVERY_POINT_CHECKPOINT))).offsets
@@ -169,7 +169,7 @@ def test_a_checkpoint_that_is_no_checkpoint_is_not_overwritten(tmp_path: Path) -
     (tmp_path / names.RECOVERY_POINT_CHECKPOINT).write_bytes(b"what is this\n")
     with (
         pytest.raises(UsageError, match="move the file away"),
-        PartitionOutput(NewPartition(tmp_path, "orders", 0)) as output,
+        PartitionWriter(NewPartition(tmp_path, "orders", 0)) as output,
     ):
         output.commit()
     assert (tmp_path / names.RECOVERY_POINT_CHECKPOINT).read_bytes() == b"what is this\n"
@@ -181,14 +181,14 @@ def test_the_mark_of_a_clean_stop_is_only_made_where_there_was_nothing(tmp_path:
         directory = tmp_path / name
         for each in (".", *others):
             (directory / each).mkdir()
-        with PartitionOutput(NewPartition(directory, "orders", 0)) as output:
+        with PartitionWriter(NewPartition(directory, "orders", 0)) as output:
             output.commit()
     assert (tmp_path / "empty" / names.CLEAN_SHUTDOWN).exists()
     assert not (tmp_path / "used" / names.CLEAN_SHUTDOWN).exists()
 
 
 def test_a_log_may_begin_at_any_offset(tmp_path: Path) -> None:
-    with PartitionOutput(NewPartition(tmp_path, "orders", 0), start_offset=1000) as output:
+    with PartitionWriter(NewPartition(tmp_path, "orders", 0), start_offset=1000) as output:
         output.append(batch(1200))
         output.commit()
     with open_log(tmp_path, "orders", 0) as log:
@@ -202,7 +202,7 @@ def test_many_batches_a_call_and_many_calls_come_to_the_same(tmp_path: Path) -> 
     config = LogConfig(segment_bytes=1000, index_interval_bytes=200)
     for name, pieces in (("one", [batches(*made)]), ("many", made)):
         (tmp_path / name).mkdir()
-        with PartitionOutput(NewPartition(tmp_path / name, "orders", 0, config)) as output:
+        with PartitionWriter(NewPartition(tmp_path / name, "orders", 0, config)) as output:
             for piece in pieces:
                 output.append(np.asarray(piece))
             output.commit()
@@ -212,7 +212,7 @@ def test_many_batches_a_call_and_many_calls_come_to_the_same(tmp_path: Path) -> 
 
 
 def test_what_is_finished_gets_its_name_from_whoever_has_the_value(tmp_path: Path) -> None:
-    with PartitionOutput(NewPartition(tmp_path, "orders", 0, SMALL, owner="c0ffee")) as output:
+    with PartitionWriter(NewPartition(tmp_path, "orders", 0, SMALL, owner="c0ffee")) as output:
         output.append(TEN)
         unfinished = pickle.loads(pickle.dumps(output.finish()))
     assert not is_locked(tmp_path)
@@ -227,7 +227,7 @@ def test_what_is_finished_gets_its_name_from_whoever_has_the_value(tmp_path: Pat
 
 
 def test_what_changed_since_it_was_finished_is_not_committed(tmp_path: Path) -> None:
-    with PartitionOutput(NewPartition(tmp_path, "orders", 0, SMALL)) as output:
+    with PartitionWriter(NewPartition(tmp_path, "orders", 0, SMALL)) as output:
         output.append(TEN)
         unfinished = output.finish()
     (tmp_path / unfinished.directory / "00000000000000000000.index").unlink()
@@ -238,7 +238,7 @@ def test_what_changed_since_it_was_finished_is_not_committed(tmp_path: Path) -> 
 
 
 def test_where_the_last_records_are_missing_an_empty_batch_leads_to_the_end(tmp_path: Path) -> None:
-    with PartitionOutput(NewPartition(tmp_path, "orders", 3)) as output:
+    with PartitionWriter(NewPartition(tmp_path, "orders", 3)) as output:
         output.append(TEN)
         output.set_limits(2, 15, ((0, 0), (4, 7), (9, 15)))
         output.commit()
@@ -250,7 +250,7 @@ def test_where_the_last_records_are_missing_an_empty_batch_leads_to_the_end(tmp_
 
 
 def test_formats_without_empty_batches_end_with_an_empty_segment(tmp_path: Path) -> None:
-    with PartitionOutput(NewPartition(tmp_path, "orders", 3)) as output:
+    with PartitionWriter(NewPartition(tmp_path, "orders", 3)) as output:
         output.append(TEN)
         output.set_limits(0, 15, (), magic=1)
         output.commit()

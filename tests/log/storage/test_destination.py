@@ -20,7 +20,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import GrowingPartition, Journal, last_batch, write_journal
 from brokerless.log.commit.commit import discard, recover_commit
 from brokerless.log.commit.job_commit import commit_staged, prepare
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
@@ -131,7 +131,7 @@ QUERY = ("a-query", 7)
 
 def piece(partition: str, first: int, count: int, *, has_offsets: bool = False) -> StagedPartition:
     topic, _, number = partition.partition("-")
-    with PartitionOutput(
+    with PartitionWriter(
         NewPartition(URL, topic, int(number), SMALL, topic_id=TOPIC_ID, may_exist=True),
         start_offset=first,
         has_offsets=has_offsets,

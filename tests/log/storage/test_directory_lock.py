@@ -12,7 +12,7 @@ import pytest
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.commit.log_opener import open_log
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter
 from brokerless.log.storage.directory_lock import NO_BROKER, lock_directory
 
 HOLD = """
@@ -53,7 +53,7 @@ def test_where_a_broker_runs_nothing_is_written(held: Path) -> None:
     with pytest.raises(UsageError, match="a broker, or another process that writes, is running"):
         open_log(held, "orders", 0)
     with pytest.raises(UsageError, match="a broker, or another process that writes, is running"):
-        PartitionOutput(NewPartition(held, "orders", 0))
+        PartitionWriter(NewPartition(held, "orders", 0))
     assert sorted(held.iterdir()) == before
 
 
@@ -65,8 +65,8 @@ def test_no_broker_starts_while_a_log_is_open(tmp_path: Path) -> None:
 
 def test_partitions_can_be_written_side_by_side_but_no_broker_starts_meanwhile(tmp_path: Path) -> None:
     first, second = (
-        PartitionOutput(NewPartition(tmp_path, "orders", 0)),
-        PartitionOutput(NewPartition(tmp_path, "orders", 1)),
+        PartitionWriter(NewPartition(tmp_path, "orders", 0)),
+        PartitionWriter(NewPartition(tmp_path, "orders", 1)),
     )
     assert can_be_taken(tmp_path, "shared")
     first.commit()

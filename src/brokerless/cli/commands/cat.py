@@ -120,7 +120,7 @@ def run(options: Namespace) -> int:
     output = Output()
     selection = _filter_of(options)
     within, printed = (selection, None) if requested is None else _of_printed(selection)
-    run = _Run(
+    run = _CatRun(
         options, requested, within, printed,
         now=clock.now(), to_terminal=output.is_terminal and options.output is None, key=secrets.token_bytes(32),
     )  # fmt: skip
@@ -150,7 +150,7 @@ def _set_form(options: Namespace) -> None:
     options.csv, options.json = ending == "csv", ending in ("json", "jsonl", "ndjson")
 
 
-def _print(run: _Run, partitions: Sequence[Partition], output: Output) -> None:
+def _print(run: _CatRun, partitions: Sequence[Partition], output: Output) -> None:
     options, selection = run.options, run.filter
     types = _types(run, partitions)
     tasks = [_PrintTask(run, each.paths, types.get(each.topic), options.jobs) for each in partitions]
@@ -183,7 +183,7 @@ def _print(run: _Run, partitions: Sequence[Partition], output: Output) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _CatRun:
     """A run of the command, the same for all partitions.
 
     ``decoding``: None where records are printed as bytes. ``selection`` selects records by their bytes, ``printed`` by
@@ -204,7 +204,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _PrintTask:
-    run: _Run
+    run: _CatRun
     paths: PartitionPath
     topic_type: TopicType | None = None
     jobs: int | None = None
@@ -259,7 +259,7 @@ def _joined(item: Item) -> Item:
     return (item[0], [b"".join(item[1])]) if isinstance(item, tuple) else item
 
 
-def _view(run: _Run) -> tuple[list[str], View]:
+def _view(run: _CatRun) -> tuple[list[str], View]:
     """Return which columns are read, and how their records are shown."""
     from brokerless.interchange import jsonl_writer
     from brokerless.views import text
@@ -322,7 +322,7 @@ def _csv_head() -> Iterator[bytes]:
     return csv_lines(pa.schema([(name, pa.null()) for name in _CSV_COLUMNS]), iter(()))
 
 
-def _csv(batch: pa.RecordBatch, controls: list[Any] | None, run: _Run) -> Iterator[bytes]:
+def _csv(batch: pa.RecordBatch, controls: list[Any] | None, run: _CatRun) -> Iterator[bytes]:
     """Lines of CSV: times in ISO 8601, headers as JSON; what a control record says is in place of its value."""
     from brokerless import arrow
     from brokerless.interchange.result_text import csv_lines
@@ -368,7 +368,7 @@ def _printed_records(task: _PrintTask, columns: list[str]) -> Callable[[pa.Recor
     return select
 
 
-def _types(run: _Run, partitions: Sequence[Partition]) -> dict[str | None, TopicType]:
+def _types(run: _CatRun, partitions: Sequence[Partition]) -> dict[str | None, TopicType]:
     """The types of each topic, by the records that are to be printed; empty where nothing is decoded."""
     if run.decoding is None:
         return {}
@@ -387,7 +387,7 @@ def _types(run: _Run, partitions: Sequence[Partition]) -> dict[str | None, Topic
     return resolve_types(partitions, run.decoding, read)
 
 
-def _range(run: _Run) -> Range:
+def _range(run: _CatRun) -> Range:
     from brokerless.tables.read_options import range_of
 
     options = run.options

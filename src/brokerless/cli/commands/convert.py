@@ -30,7 +30,7 @@ from brokerless.views.table import format_number, segments_changed, table
 
 if TYPE_CHECKING:
     from brokerless.jobs.convert.job import Conversion, ConvertResult
-    from brokerless.jobs.manifest import Manifest
+    from brokerless.jobs.manifest import JobManifest
 
 DESCRIPTION = """\
 Rewrites partitions in another message format, codec or batch size, as new partitions that a broker can serve.
@@ -114,15 +114,15 @@ def run(options: Namespace) -> int:
     return output.end()
 
 
-def _manifest(options: Namespace, conversion: Conversion) -> AbstractContextManager[Manifest | None]:
+def _manifest(options: Namespace, conversion: Conversion) -> AbstractContextManager[JobManifest | None]:
     from brokerless.jobs.convert.job import ConvertSettings
-    from brokerless.jobs.manifest import Manifest
+    from brokerless.jobs.manifest import JobManifest
     from brokerless.log.storage.paths import full_path
 
     if options.manifest is None:
         return nullcontext()
     settings = ConvertSettings(full_path(options.to), replace(conversion, dry_run=False))
-    return Manifest.open(options.manifest, "convert", settings, dry_run=options.dry_run)
+    return JobManifest.open(options.manifest, "convert", settings, dry_run=options.dry_run)
 
 
 def _show(output: Output, results: list[ConvertResult], options: Namespace) -> None:

@@ -208,7 +208,7 @@ def _recorded(
     earlier run that loaded the same."""
     from brokerless.interchange.input_files import STDIN
     from brokerless.jobs.load.loader import LoadSettings
-    from brokerless.jobs.manifest import Manifest, ManifestTask, describe_directory, describe_file, entry_of
+    from brokerless.jobs.manifest import JobManifest, ManifestTask, describe_directory, describe_file, entry_of
     from brokerless.log.commit.partition_writer import output_directory
     from brokerless.log.storage.paths import full_path
 
@@ -220,7 +220,7 @@ def _recorded(
     to = output_directory(Location.of(options.to))
     entries = [entry_of(Location(path)) for path in inputs.files]
     settings = LoadSettings(full_path(options.to), options.bytes, *how)
-    with Manifest.open(options.manifest, "load", settings, dry_run=options.dry_run) as manifest:
+    with JobManifest.open(options.manifest, "load", settings, dry_run=options.dry_run) as manifest:
 
         def before_commit(loaded: Loaded, partitions: Sequence[StagedPartition]) -> None:
             written = [file for each in partitions for file in describe_directory(to, each.directory, each.name)]

@@ -194,20 +194,20 @@ def _into_cluster(options: Namespace, selected: SelectedPartitions, on_damage: R
 
 def _plan(options: Namespace, selected: SelectedPartitions, on_damage: Report) -> LiveRestore:
     from brokerless import clock
-    from brokerless.jobs.restore.live.connection import Connection, load_config
+    from brokerless.jobs.restore.live.connection import ClusterConnection, load_config
     from brokerless.jobs.restore.live.job import LiveSettings, plan_restore
-    from brokerless.jobs.restore.source import Reading
+    from brokerless.jobs.restore.source import SourceReading
 
     if options.offsets and not options.groups:
         raise UsageError("--offsets needs --groups")
     until = None if options.until is None else parse_time(options.until, clock.now(), options.timezone)
     config = {} if options.command_config is None else load_config(options.command_config)
     settings = LiveSettings(
-        Reading(options.isolation, until, options.max_batch_bytes),
+        SourceReading(options.isolation, until, options.max_batch_bytes),
         None if options.offset_map is None else Path(options.offset_map),
         options.rate, groups=options.groups, append=options.append, offsets=options.offsets,
     )  # fmt: skip
     with progress("reading", sum(each.size for each in selected.partitions)) as done:
         return plan_restore(
-            selected, Connection(options.bootstrap_servers, config), settings, on_damage=on_damage, done=done
+            selected, ClusterConnection(options.bootstrap_servers, config), settings, on_damage=on_damage, done=done
         )

@@ -59,7 +59,7 @@ def run(options: Namespace) -> int:
     import brokerless
     from brokerless import clock
     from brokerless.clusters.directory_state import load_directory_state, running_broker
-    from brokerless.jobs.trim.candidates import Limits
+    from brokerless.jobs.trim.candidates import TrimLimits
     from brokerless.jobs.trim.job import trim
     from brokerless.views.jobs.trim import lines, rows
 
@@ -74,7 +74,7 @@ def run(options: Namespace) -> int:
     running = running_broker(load_directory_state(log.directory))
     if running is not None and not options.apply:
         output.say(f"{running}: a broker is running on this directory; stop it before --apply")
-    limits = Limits.one_of(options.free, before, retention=options.retention)
+    limits = TrimLimits.one_of(options.free, before, retention=options.retention)
     with progress("reading"):
         trimmed = trim(
             log.directory, limits, partitions=partitions,

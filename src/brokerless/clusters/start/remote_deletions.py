@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from brokerless.findings import Finding, Kind
-from brokerless.internals.remote.storage import RemoteSegment, RemoteStorage, deleted_by_epochs
+from brokerless.internals.remote.storage import RemoteLogSegment, RemoteStorage, deleted_by_epochs
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.checkpoint.leader_epochs import Epochs
 
@@ -63,7 +63,7 @@ def leads(row: Mapping[str, Any], node_id: int | None) -> bool:
 
 
 def deletion_of(
-    topic: str, partition: int, gone: Collection[RemoteSegment], objects: Mapping[str, int] | None = None
+    topic: str, partition: int, gone: Collection[RemoteLogSegment], objects: Mapping[str, int] | None = None
 ) -> RemoteDeletion:
     """Return the deletion of segments of one partition. ``objects``: how many each has in the bucket, if that is
     known."""

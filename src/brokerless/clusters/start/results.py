@@ -10,7 +10,7 @@ from brokerless.clusters.remote_retention import Expired
 from brokerless.clusters.start.remote_deletions import RemoteDeletion
 from brokerless.clusters.start.remote_log_starts import RemoteLogStart
 from brokerless.clusters.start.retention_forecast import Retention, Settings
-from brokerless.clusters.start.transactions import Completion
+from brokerless.clusters.start.transactions import EndedTransaction
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition
 from brokerless.kafka_names import TopicPartition
@@ -142,7 +142,7 @@ class DirectoryRestart:
     unserved: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
     created: tuple[TopicPartition, ...] = ()
     deleted: tuple[tuple[str, int], ...] = ()
-    completed: tuple[Completion, ...] = ()
+    completed: tuple[EndedTransaction, ...] = ()
     is_state_known: bool = False
     placements: tuple[Placement, ...] = ()
     """Where its replicas are by the cluster's metadata."""

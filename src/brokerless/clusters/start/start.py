@@ -87,7 +87,7 @@ def foresee_start(
     if not any(map(is_started_on, directories)):
         return {}
     own = {each.path: each for each in directories if each.kind == "log-directory" and not is_remote(each.path)}
-    reading = _Reading(max_batch_bytes, with_partitions)
+    reading = _StartReading(max_batch_bytes, with_partitions)
     if version is not None:
         return {path: replace(each, version=version) for path, each in _outcomes(own, version, reading, done).items()}
     newest = _outcomes(own, None, reading, done)
@@ -101,13 +101,13 @@ def foresee_start(
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _StartReading:
     max_batch_bytes: int | None
     with_partitions: bool
 
 
 def _outcomes(
-    own: Mapping[str, LogDirectory], version: str | None, reading: _Reading, done: Done
+    own: Mapping[str, LogDirectory], version: str | None, reading: _StartReading, done: Done
 ) -> dict[str, StartOutcome]:
     outcomes: dict[str, StartOutcome] = {}
     bound = reading.max_batch_bytes

@@ -18,7 +18,7 @@ from brokerless.tables.partition_reader import PartitionReader
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class EndedTransaction:
     """A transaction that is ended. ``state``: how far it is; Ongoing where it is aborted as its time is over.
     ``partitions`` get a marker each, so that their logs end one offset later."""
 
@@ -31,7 +31,7 @@ class Completion:
 
 def completions(
     partitions: Iterable[PartitionReader], there: set[TopicPartition], now_ms: int, max_batch_bytes: int | None = None
-) -> Iterator[Completion]:
+) -> Iterator[EndedTransaction]:
     """``partitions``: those of ``__transaction_state`` that a broker loads; ``there``: what it serves of the others."""
     own = [each for each in partitions if each.topic == TRANSACTION_STATE]
     if not own:
@@ -41,7 +41,7 @@ def completions(
         if outcome is not None:
             topics = row["transactionPartitions"]
             places = ((each["topic"], number) for each in topics for number in each["partitionIds"])
-            yield Completion(
+            yield EndedTransaction(
                 row["transactionalId"],
                 row["producerId"],
                 row["state"],

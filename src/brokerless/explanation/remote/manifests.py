@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import zstandard
 
-from brokerless.explanation.builder import Budget, FieldBuilder, Said, build
+from brokerless.explanation.builder import FieldBudget, FieldBuilder, Said, build
 from brokerless.explanation.field import Field, Inflated
 from brokerless.explanation.records import RecordRange
 from brokerless.log.tiered.manifest import LIMIT, Manifest, parse_manifest
@@ -53,7 +53,7 @@ _NOTES = {
 """What members mean, by their paths; ``*`` is any name."""
 
 
-def explain_manifest(data: bytes, chosen: RecordRange, budget: Budget) -> tuple[Field, ...]:
+def explain_manifest(data: bytes, chosen: RecordRange, budget: FieldBudget) -> tuple[Field, ...]:
     """The fields of a manifest. At most ``chosen.limit`` chunks are listed."""
     try:
         manifest, problem = parse_manifest(data), None

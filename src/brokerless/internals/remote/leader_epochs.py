@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import REMOTE_STORAGE
 from brokerless.internals.remote.storage import (
-    RemoteSegment,
+    RemoteLogSegment,
     begun_segments,
     deleted_by_epochs,
     is_enabled,
@@ -67,7 +67,7 @@ def check_remote_epochs(partition: PartitionPath, damage: Finding | None = None)
     return Kind.REMOTE_EPOCHS_LOST.at(path, text, expected=expected, found=found)
 
 
-def _remote_segments(partition: PartitionPath, topic: str) -> tuple[bool, Sequence[RemoteSegment]]:
+def _remote_segments(partition: PartitionPath, topic: str) -> tuple[bool, Sequence[RemoteLogSegment]]:
     """Return whether a topic is tiered by the metadata beside a partition, and what that partition has in remote
     storage."""
     location = without_remote(partition.location)

@@ -34,7 +34,7 @@ _DELETED = "DELETE_SEGMENT_FINISHED"
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteSegment:
+class RemoteLogSegment:
     """A segment in remote storage, with ``start_offset <= offset <= end_offset``. ``epochs``: the leader epochs of its
     batches. ``size`` in bytes; ``max_timestamp`` in ms, -1 where none is known."""
 
@@ -53,15 +53,15 @@ class RemoteStorage:
     a ``__remote_log_metadata`` here."""
 
     topics: Mapping[str, str] = field(default_factory=dict[str, str])
-    segments: Mapping[Key, Sequence[RemoteSegment]] = field(default_factory=dict[Key, "Sequence[RemoteSegment]"])
+    segments: Mapping[Key, Sequence[RemoteLogSegment]] = field(default_factory=dict[Key, "Sequence[RemoteLogSegment]"])
     is_known: bool = False
-    begun: Mapping[Key, Sequence[RemoteSegment]] = field(default_factory=dict[Key, "Sequence[RemoteSegment]"])
+    begun: Mapping[Key, Sequence[RemoteLogSegment]] = field(default_factory=dict[Key, "Sequence[RemoteLogSegment]"])
 
     def id_of(self, topic: str | None) -> str | None:
         """The ID of a tiered topic; None for any other."""
         return next((topic_id for topic_id, name in self.topics.items() if name == topic), None)
 
-    def of(self, topic: str | None, partition: int | None) -> Sequence[RemoteSegment]:
+    def of(self, topic: str | None, partition: int | None) -> Sequence[RemoteLogSegment]:
         """The remote segments of a partition of a tiered topic."""
         topic_id = self.id_of(topic)
         return () if topic_id is None else self.segments.get((topic_id, partition or 0), ())
@@ -139,27 +139,27 @@ def is_enabled(setting: str | None) -> bool:
     return setting is not None and setting.strip().lower() == "true"
 
 
-def begun_segments(metadata: RemoteMetadata) -> Mapping[Key, Sequence[RemoteSegment]]:
+def begun_segments(metadata: RemoteMetadata) -> Mapping[Key, Sequence[RemoteLogSegment]]:
     """All segments of which something may be in remote storage, by topic ID and partition."""
     return _segments(metadata, lambda each: each.state != _DELETED)
 
 
 def _segments(
     metadata: RemoteMetadata, is_chosen: Callable[[SegmentMetadata], bool]
-) -> dict[Key, tuple[RemoteSegment, ...]]:
+) -> dict[Key, tuple[RemoteLogSegment, ...]]:
     return {
         key: tuple(sorted((_segment(each) for each in known.values() if is_chosen(each)), key=_start_offset))
         for key, known in metadata.segments.items()
     }
 
 
-def _segment(found: SegmentMetadata) -> RemoteSegment:
+def _segment(found: SegmentMetadata) -> RemoteLogSegment:
     epochs = tuple(epoch for epoch, _ in found.epochs)
     ends = found.start_offset, found.end_offset
-    return RemoteSegment(found.segment_id, *ends, size=found.size, epochs=epochs, max_timestamp=found.max_timestamp)
+    return RemoteLogSegment(found.segment_id, *ends, size=found.size, epochs=epochs, max_timestamp=found.max_timestamp)
 
 
-def _start_offset(segment: RemoteSegment) -> int:
+def _start_offset(segment: RemoteLogSegment) -> int:
     return segment.start_offset
 
 
@@ -219,7 +219,7 @@ def topic_settings(cluster: Cluster) -> dict[str, dict[str, str]]:
 _storage_of = lru_cache(maxsize=4)(load_remote_storage)
 
 
-def deleted_by_epochs(segments: Sequence[RemoteSegment], earliest_epoch: int) -> Sequence[RemoteSegment]:
+def deleted_by_epochs(segments: Sequence[RemoteLogSegment], earliest_epoch: int) -> Sequence[RemoteLogSegment]:
     """The remote segments that a leader deletes whose first local leader epoch is this one: all of whose epochs are
     before it. With an empty directory, that is the epoch in which it becomes leader, and all go."""
     return [each for each in segments if all(epoch < earliest_epoch for epoch in each.epochs)]

@@ -27,8 +27,8 @@ from brokerless.log.tiered.detection import is_joined, is_tiered, remote_of
 from brokerless.log.tiered.remote_history import (
     Held,
     InBucket,
+    SegmentVerdict,
     Standing,
-    Verdict,
     is_deleted_first,
     standing_of,
     verdict_of,
@@ -121,7 +121,7 @@ def audit_remote(
     loaded = LoadedMetadata(RemoteMetadata({}), frozenset(), is_damaged=False)
     if not is_tiered(location):
         loaded = load_remote_metadata(location)  # damage in it is reported of its partition
-    known = _Known.of(directory, loaded.partitions, loaded.metadata)
+    known = _KnownPartitions.of(directory, loaded.partitions, loaded.metadata)
     if loaded.is_damaged:
         known = replace(known, here=frozenset())  # what was lost there may be about any segment
     comparison = _Comparison(loaded.metadata, known, clock.now(), is_alone=is_tiered(location))
@@ -158,7 +158,7 @@ def show_cost(cost: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownPartitions:
     """Which partitions' segments can be looked up here: ``here`` are the partitions of the metadata, of ``count``.
     ``topics``: IDs of the cluster's topics, and of those that the metadata has: others may be another cluster's.
     ``newest``: the timestamp of the last event in each partition of the metadata (ms)."""
@@ -169,7 +169,7 @@ class _Known:
     newest: Mapping[int, int]
 
     @classmethod
-    def of(cls, directory: LogDirectory, here: Collection[int], metadata: RemoteMetadata) -> _Known:
+    def of(cls, directory: LogDirectory, here: Collection[int], metadata: RemoteMetadata) -> _KnownPartitions:
         above = log_directory_of(directory.location)
         cluster = cluster_in(above) if here else None
         count = None if cluster is None else len(cluster.partitions_of(REMOTE_LOG_METADATA))
@@ -207,7 +207,7 @@ _REASONS = {
 @dataclass(slots=True)
 class _Comparison:
     metadata: RemoteMetadata
-    known: _Known
+    known: _KnownPartitions
     now: int
     is_alone: bool = False
     price: float | None = None
@@ -307,7 +307,7 @@ class _Comparison:
             self._judge_left(standing, verdict, objects, segment)
 
     def _judge_left(
-        self, standing: Standing, verdict: Verdict, objects: SegmentObjects, segment: SegmentMetadata | None
+        self, standing: Standing, verdict: SegmentVerdict, objects: SegmentObjects, segment: SegmentMetadata | None
     ) -> None:
         """A segment that is not read, and whose offsets are elsewhere."""
         text, instead = self._reason(standing, objects, segment), self._instead(segment)

@@ -17,7 +17,7 @@ _FEWEST = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class BatchRun:
     """Batches in order. ``is_intact``: neighbours that stay unchanged; others have to be decoded, and ``superseded``
     are the flags of their rows (bool), None where those are not known yet."""
 
@@ -31,7 +31,7 @@ class DecidedRuns:
     """``gone``: how many batches have no record that stays, and are in none of ``runs``; ``gone_records``,
     ``gone_bytes``: of these."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[BatchRun, ...]
     gone: int
     gone_records: int
     gone_bytes: int
@@ -60,16 +60,16 @@ class DecidedBatches:
         gone, stays = plain & (lost == counts) & ~stays_empty, plain & (lost == 0)
         firsts = np.flatnonzero(np.diff(stays, prepend=False))
         bounds = [each for each in _pairs(firsts, len(stays)) if each[1] - each[0] >= _FEWEST]
-        runs: list[Run] = []
+        runs: list[BatchRun] = []
         at = 0
         for start, end in (*bounds, (len(batches), len(batches))):
             rows = np.flatnonzero(~gone[at:start]) + at
             if len(rows):
                 flags = superseded[_rows_of(rows, ends, counts)] if len(rows) < start - at else None
                 every = superseded[int(ends[at] - counts[at]) : int(ends[start - 1])]
-                runs.append(Run(batches.take(rows), False, every if flags is None else flags))
+                runs.append(BatchRun(batches.take(rows), False, every if flags is None else flags))
             if end > start:
-                runs.append(Run(batches.take(slice(start, end)), True, None))
+                runs.append(BatchRun(batches.take(slice(start, end)), True, None))
             at = end
         return DecidedRuns(tuple(runs), int(gone.sum()), int(counts[gone].sum()), int(batches.sizes[gone].sum()))
 

@@ -35,7 +35,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.commit.partition_copy import Copying, copy_partition
-from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.commit.partition_writer import PartitionWriter
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED
 from brokerless.log.directory import PartitionPath
@@ -227,7 +227,7 @@ def run_task(task: CompactTask, done: Done) -> CompactTaskResult:
         output = None
         if not settings.dry_run:
             place = task.place(UNBOUNDED)
-            output = stack.enter_context(PartitionOutput(place, start_offset=producers.end_offset, producers=producers))
+            output = stack.enter_context(PartitionWriter(place, start_offset=producers.end_offset, producers=producers))
         cleaned = cleaner.clean(output, producers, done)
         result = _result(task, cleaned)
         if output is None or cleaned.damages:

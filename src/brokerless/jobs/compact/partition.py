@@ -18,7 +18,7 @@ from brokerless.format.columns import RecordColumns
 from brokerless.format.filter import BatchFilter, WholeBatches, read_whole_batches
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import Damage, Decoder
-from brokerless.jobs.compact.decided_batches import DecidedBatches, Run
+from brokerless.jobs.compact.decided_batches import BatchRun, DecidedBatches
 from brokerless.jobs.compact.history import Aborts, History, SourceProducers, is_before, read_history
 from brokerless.jobs.compact.key_offsets import KeyHasher, LastRows
 from brokerless.jobs.compact.row_flags import RowFlags
@@ -27,7 +27,7 @@ from brokerless.jobs.compact.segments import CleanableRange, Segments, find_clea
 from brokerless.jobs.compact.settings import CompactSettings
 from brokerless.jobs.compact.totals import CompactTotals, FrequentKey
 from brokerless.jobs.recovered.offsets_once import OffsetsOnce, earlier_offsets
-from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.commit.partition_writer import PartitionWriter
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.offset_gaps import check_end, check_following, check_head
@@ -94,7 +94,7 @@ class PartitionCleaner:
             self.damages.append(finding)
         self._report(finding)
 
-    def clean(self, output: PartitionOutput | None, producers: SourceProducers, done: Done) -> CleanedPartition:
+    def clean(self, output: PartitionWriter | None, producers: SourceProducers, done: Done) -> CleanedPartition:
         """Reads everything, and writes what stays. Where there is damage, the output is not complete."""
         source, cleanable, totals = self._source, self.result.cleanable, self.result.totals
         check_head(source, self.report)
@@ -126,7 +126,7 @@ class PartitionCleaner:
         self._check_unchanged()
         return self.result
 
-    def _append(self, output: PartitionOutput | None, buffer: NDArray[np.uint8], group: Segments) -> None:
+    def _append(self, output: PartitionWriter | None, buffer: NDArray[np.uint8], group: Segments) -> None:
         if output is None or not len(buffer):
             return
         try:
@@ -271,13 +271,13 @@ class PartitionCleaner:
         totals.bytes_in += int(whole.batches.sizes.sum())
         return filtered.buffer
 
-    def _runs(self, batches: Batches, is_dirty: bool) -> tuple[Run, ...]:
+    def _runs(self, batches: Batches, is_dirty: bool) -> tuple[BatchRun, ...]:
         """Return the runs of the next batches, with those that have to be decoded."""
         number = self._batches
         if is_dirty:
             self._batches += len(batches)
         if not is_dirty or self._has_others or self._frequent or not batches.all_v2:
-            return (Run(batches, False, None),)
+            return (BatchRun(batches, False, None),)
         rows = int(batches.count.sum())
         superseded = self._superseded.get(self._rows, rows)
         self._rows += rows

@@ -18,7 +18,7 @@ from brokerless.findings import Finding
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import LOST, ConversionTarget, ConversionTotals, Converter
-from brokerless.jobs.manifest import Manifest, ManifestTask, describe_directory
+from brokerless.jobs.manifest import JobManifest, ManifestTask, describe_directory
 from brokerless.jobs.named_partitions import by_name
 from brokerless.jobs.rewrite.copy import Rewritten, copy_unchanged
 from brokerless.jobs.rewrite.oversized import OversizedBatches
@@ -40,7 +40,7 @@ from brokerless.kafka_names import Isolation
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
 from brokerless.log.commit.partition_copy import files_of
-from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.commit.partition_writer import PartitionWriter
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED, LogConfig
 from brokerless.log.directory import PartitionPath
@@ -155,7 +155,7 @@ def plan(
     to: str | os.PathLike[str] | Location,
     conversion: Conversion,
     named: Collection[str] = (),
-    manifest: Manifest | None = None,
+    manifest: JobManifest | None = None,
 ) -> Plan[ConvertTask]:
     """A task for each of the partitions that were chosen of each source. ``named``: which of Kafka's own topics are
     converted as well, beside those whose directories are sources; others of them are copied unchanged. ``manifest``: of
@@ -189,7 +189,7 @@ def plan(
     return Plan(tuple(tasks), tuple(targets), conversion.dry_run, tuple(finished))
 
 
-def _is_finished(source: PartitionPath, manifest: Manifest, target: OfTarget, name: str) -> bool:
+def _is_finished(source: PartitionPath, manifest: JobManifest, target: OfTarget, name: str) -> bool:
     """Return whether an earlier run has written a partition. Raises :class:`UsageError` if that was changed since."""
     key = target.prefix + name
     if manifest.is_done(key, files_that_are_read(source)) or manifest.is_done(key, files_of(source)):
@@ -207,7 +207,7 @@ def convert(
     *,
     spark: Spark = NONE,
     say: Say = ignore,
-    manifest: Manifest | None = None,
+    manifest: JobManifest | None = None,
     processes: int | None = None,
 ) -> Generator[ConvertResult]:
     """Runs a plan, and commits partitions without damage; the results come in the order of the tasks. With a manifest,
@@ -292,9 +292,9 @@ def run_task(task: ConvertTask, done: Done) -> Rewritten:
         )
 
 
-def _begin(task: ConvertTask) -> PartitionOutput:
+def _begin(task: ConvertTask) -> PartitionWriter:
     start_offset = _first_offset(task.source)
-    return PartitionOutput(
+    return PartitionWriter(
         task.place(task.conversion.log_config),
         start_offset=start_offset,
         producers=ProducerState(start_offset, recorded=RecordedAborts(task.source.segments)),

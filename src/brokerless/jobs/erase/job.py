@@ -43,7 +43,7 @@ from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.commit.commit import recover_commit
 from brokerless.log.commit.partition_copy import files_of
-from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.commit.partition_writer import PartitionWriter
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED
 from brokerless.log.directory import LogDirectory
@@ -319,9 +319,9 @@ def _copied(
     return {name: files[name] for name in logs if name in files}
 
 
-def _begin(task: EraseTask) -> PartitionOutput:
+def _begin(task: EraseTask) -> PartitionWriter:
     segments = from_log_start(task.source).segments(task.source.segments)
-    return PartitionOutput(
+    return PartitionWriter(
         task.place(UNBOUNDED),
         start_offset=segments[0].base_offset if segments else 0,
         base_offsets=[each.base_offset for each in task.source.segments[1:]],
@@ -329,7 +329,7 @@ def _begin(task: EraseTask) -> PartitionOutput:
     )
 
 
-def _keep_transactional_state(task: EraseTask, output: PartitionOutput) -> None:
+def _keep_transactional_state(task: EraseTask, output: PartitionWriter) -> None:
     """No batch of a producer goes, so what the source recorded of producers and aborted transactions holds, also where
     compaction took what it was made of. A snapshot whose checksum is wrong stays as it was rebuilt."""
     made = {*(each.base_offset for each in task.source.segments), output.log_end_offset}

@@ -12,7 +12,7 @@ from brokerless.jobs.erase.field_counts import FieldCount, TopicField, by_topic
 from brokerless.jobs.erase.job import ErasedPartition, Erasure
 from brokerless.jobs.erase.signed_manifest import (
     ManifestEntries,
-    Request,
+    RecordedRequest,
     check_path,
     describe_selection,
     directory_entry,
@@ -59,7 +59,7 @@ class ManifestWriter:
         is not Ed25519; UnreadableError."""
         self.path = os.fspath(path)
         self._key = None if sign_key is None else load_private_key(os.fspath(sign_key))
-        self._request = Request(tuple(map(full_path, sources)), full_path(to.path), erasure)
+        self._request = RecordedRequest(tuple(map(full_path, sources)), full_path(to.path), erasure)
         check_path(self.path, sources)
         self.finished: Mapping[str, dict[str, Any]] = finished_partitions(self.path, self._request, to)
         self._partitions = list(self.finished.values())

@@ -45,7 +45,7 @@ SIGNATURE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RecordedRequest:
     """What a run of ``erase`` was asked to do, by which a later run is known for the same."""
 
     sources: tuple[str, ...]
@@ -136,7 +136,9 @@ class ManifestEntries:
     schemas: Sequence[Mapping[str, Any]]
 
 
-def write_manifest(path: str, request: Request, entries: ManifestEntries, key: Ed25519PrivateKey | None) -> None:
+def write_manifest(
+    path: str, request: RecordedRequest, entries: ManifestEntries, key: Ed25519PrivateKey | None
+) -> None:
     """Writes a manifest, and its signature if there is a key; both replace what was there. Raises UnwritableError."""
     manifest = {
         "erasure": VERSION,
@@ -194,7 +196,7 @@ class SignedManifest:
     signature: bytes | None
 
 
-class _Versioned(LenientValue, frozen=True):
+class _ManifestVersion(LenientValue, frozen=True):
     erasure: Int64
 
 
@@ -215,7 +217,7 @@ def load_manifest(path: str) -> SignedManifest:
     data = read_own(Location(path), LIMIT)
     try:
         value = parse_object(data)
-        found = from_members(value, _Versioned).erasure
+        found = from_members(value, _ManifestVersion).erasure
         if found != VERSION:
             raise UnreadableError(path, f"a manifest of version {found}; this brokerless knows version {VERSION}")
         from_members(value, _Parts)
@@ -226,7 +228,7 @@ def load_manifest(path: str) -> SignedManifest:
     return SignedManifest(path, data, value, read_own(Location(signature), _KEY_LIMIT) if has_signature else None)
 
 
-def finished_partitions(path: str, request: Request, to: Location) -> dict[str, dict[str, Any]]:
+def finished_partitions(path: str, request: RecordedRequest, to: Location) -> dict[str, dict[str, Any]]:
     """Return what an earlier run of the same request wrote and committed in ``to``, by the path of the target. Raises
     :class:`UsageError` for the manifest of another request."""
     if not os.path.lexists(local(path)):

@@ -31,7 +31,7 @@ from brokerless.jobs.run.encoders import AT_ONCE, Encoders
 from brokerless.log.checkpoint.topic_ids import check_topic_ids
 from brokerless.log.commit.commit import commit, discard
 from brokerless.log.commit.job_commit import owner_of_command, prepare, remove_unused
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
@@ -126,7 +126,7 @@ class _OpenPartition:
     """A partition that is being written."""
 
     batcher: Batcher
-    output: PartitionOutput | None
+    output: PartitionWriter | None
     first_offset: int
     first_row: int
     size: int = 0
@@ -297,7 +297,7 @@ class Loader:
                     self._stack.callback(remove_unused, self._directory)
                 prepare(self._directory)
                 self._stack.enter_context(self._directory.hold())  # until all is committed
-        output = PartitionOutput(
+        output = PartitionWriter(
             NewPartition(
                 self._directory,
                 topic,

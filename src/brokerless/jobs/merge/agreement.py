@@ -20,7 +20,7 @@ from brokerless.log.checkpoint.leader_epochs import truncation_offset
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class MergedReplica:
     """One replica. ``batches``: :data:`INTACT_BATCH`, by offset. ``losses``: what is missing between them. Its first
     segment begins at ``begin``, its first record is at ``start``, its last batch or segment ends at ``reach``,
     and it has been at ``end`` once, by what is recorded."""
@@ -50,12 +50,12 @@ class Agreement:
     by: Literal["epochs", "contents", "nothing"]
     epoch: int | None = None
 
-    def left_out(self, replica: Replica) -> NDArray[np.bool_]:
+    def left_out(self, replica: MergedReplica) -> NDArray[np.bool_]:
         """Return which of a replica's batches are of another history."""
         return replica.batches["last"] >= self.until
 
 
-def rank(replicas: Sequence[Replica]) -> list[int]:
+def rank(replicas: Sequence[MergedReplica]) -> list[int]:
     """The numbers of the replicas, from the one with the history that counts to the one that is last to be asked. Those
     whose last epoch is greater come first, then longer ones, then those with more records: fewer are left of one that
     is damaged, lost a file without a trace, or was compacted again, which takes no key's last record."""
@@ -67,7 +67,7 @@ def rank(replicas: Sequence[Replica]) -> list[int]:
     return sorted(range(len(replicas)), key=key)
 
 
-def agree(replicas: Sequence[Replica], order: Sequence[int]) -> list[Agreement]:
+def agree(replicas: Sequence[MergedReplica], order: Sequence[int]) -> list[Agreement]:
     """Return how far each replica has the history of the first in ``order``, by the replica's number."""
     leading = replicas[order[0]]
     starts = leading.starts
@@ -90,17 +90,17 @@ def agree(replicas: Sequence[Replica], order: Sequence[int]) -> list[Agreement]:
     return [agreements[number] for number in range(len(replicas))]
 
 
-def _agreement(replica: Replica, until: int, by: Literal["epochs", "contents", "nothing"]) -> Agreement:
+def _agreement(replica: MergedReplica, until: int, by: Literal["epochs", "contents", "nothing"]) -> Agreement:
     known = [start.epoch for start in replica.starts if start.earliest < until]
     return Agreement(until, by, known[-1] if known else None)
 
 
-def _most(leading: Replica, replica: Replica) -> int:
+def _most(leading: MergedReplica, replica: MergedReplica) -> int:
     """Up to where a replica without epochs may have the same history: it has no part in what has epochs."""
     return min(replica.reach, leading.starts[0].earliest if leading.starts else leading.reach)
 
 
-def _same_until(leading: Replica, replica: Replica) -> int:
+def _same_until(leading: MergedReplica, replica: MergedReplica) -> int:
     """Return where the last batch that both have ends before the first that differs."""
     most = _most(leading, replica)
     ours, theirs = replica.batches, leading.batches

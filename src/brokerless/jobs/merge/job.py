@@ -16,7 +16,7 @@ from brokerless.clusters.directory_state import DirectoryState, load_directory_s
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.jobs.merge.agreement import Agreement, Replica, agree, rank
+from brokerless.jobs.merge.agreement import Agreement, MergedReplica, agree, rank
 from brokerless.jobs.merge.misplaced import without_moved
 from brokerless.jobs.merge.outcome import (
     Contribution,
@@ -108,7 +108,7 @@ class MergeResult:
     records: int
     bytes: int
     leading: int
-    replicas: tuple[Replica, ...]
+    replicas: tuple[MergedReplica, ...]
     agreements: tuple[Agreement, ...]
     damaged: tuple[int, ...]
     differing: tuple[int, ...]
@@ -357,7 +357,7 @@ def _cleaned_until(task: MergeTask) -> int | None:
 
 def _report(
     task: MergeTask,
-    replicas: Sequence[Replica],
+    replicas: Sequence[MergedReplica],
     agreements: Sequence[Agreement],
     filled: MergedBatches,
     paths: Sequence[str],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.jobs.merge.agreement import Agreement, Replica
+from brokerless.jobs.merge.agreement import Agreement, MergedReplica
 from brokerless.jobs.merge.replica_merge import MergedBatches
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.jobs.recovered.losses import TO_THE_END, Loss
@@ -64,7 +64,7 @@ def contributions(filled: MergedBatches) -> tuple[Contribution, ...]:
     )
 
 
-def divergences(replicas: Sequence[Replica], agreements: Sequence[Agreement]) -> tuple[Divergence, ...]:
+def divergences(replicas: Sequence[MergedReplica], agreements: Sequence[Agreement]) -> tuple[Divergence, ...]:
     """Return what is left out of each replica as another history."""
     found: list[Divergence] = []
     for number, (replica, agreement) in enumerate(zip(replicas, agreements, strict=True)):
@@ -88,7 +88,7 @@ def divergences(replicas: Sequence[Replica], agreements: Sequence[Agreement]) ->
     return tuple(found)
 
 
-def committed_until(replicas: Sequence[Replica], agreements: Sequence[Agreement]) -> int | None:
+def committed_until(replicas: Sequence[MergedReplica], agreements: Sequence[Agreement]) -> int | None:
     """The offset before which all is known to be committed: by the high watermark that any replica records, or because
     more than half of the replicas have got it, if there are several. None if nothing is known."""
     both = list(zip(replicas, agreements, strict=True))
@@ -101,7 +101,7 @@ def committed_until(replicas: Sequence[Replica], agreements: Sequence[Agreement]
 
 def losses(
     filled: MergedBatches,
-    replicas: Sequence[Replica],
+    replicas: Sequence[MergedReplica],
     agreements: Sequence[Agreement],
     leading: int,
     start: int,
@@ -137,7 +137,7 @@ def losses(
 
 
 def _bounded(
-    holes: Sequence[Span], replicas: Sequence[Replica], leading: int, start: int, end: int
+    holes: Sequence[Span], replicas: Sequence[MergedReplica], leading: int, start: int, end: int
 ) -> list[tuple[int, int | None]]:
     """Holes as first and last offsets, without what is before or after the log."""
     found: list[tuple[int, int | None]] = []

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
-from brokerless.jobs.merge.agreement import Agreement, Replica
+from brokerless.jobs.merge.agreement import Agreement, MergedReplica
 from brokerless.jobs.merge.leader_epochs import has_epoch, is_same
 from brokerless.jobs.recovered.losses import TO_THE_END
 from brokerless.offset_spans import Span, union, without
@@ -34,7 +34,7 @@ class MergedBatches:
 
 
 def fill(
-    replicas: Sequence[Replica], order: Sequence[int], agreements: Sequence[Agreement], begin: int
+    replicas: Sequence[MergedReplica], order: Sequence[int], agreements: Sequence[Agreement], begin: int
 ) -> MergedBatches:
     """Merges the replicas; those that come first in ``order`` are asked first. ``begin``: where the log begins."""
     leading = replicas[order[0]]
@@ -63,7 +63,7 @@ def fill(
     return MergedBatches(batches, givers, tuple(holes), tuple(misfits))
 
 
-def differing(replica: Replica, until: int, batches: NDArray[np.void]) -> Rows:
+def differing(replica: MergedReplica, until: int, batches: NDArray[np.void]) -> Rows:
     """The batches of a replica before ``until`` that are others than those of the merged log with the same offsets,
     though neither was compacted; rows."""
     if not len(batches) or replica.is_compacted:
@@ -76,7 +76,7 @@ def differing(replica: Replica, until: int, batches: NDArray[np.void]) -> Rows:
     return np.flatnonzero(meets & is_whole & ~is_same(ours, theirs))
 
 
-def _holes(replica: Replica) -> list[Span]:
+def _holes(replica: MergedReplica) -> list[Span]:
     return union(
         (loss.first_offset, TO_THE_END if loss.last_offset is None else loss.last_offset + 1) for loss in replica.losses
     )
@@ -119,7 +119,7 @@ def _together(
 
 
 def _less_compacted(
-    batches: NDArray[np.void], givers: Rows, replica: Replica, number: int, first: int, until: int
+    batches: NDArray[np.void], givers: Rows, replica: MergedReplica, number: int, first: int, until: int
 ) -> tuple[NDArray[np.void], Rows]:
     """A hole in a compacted log was filled with records that a later one made void; from there on, nothing of that
     replica may be missing, for it may be a tombstone that did so, or a marker that the leading replica needs no

@@ -8,7 +8,7 @@ import numpy as np
 
 from brokerless.clusters.epoch_checks import epochs_disagree
 from brokerless.findings import Kind
-from brokerless.jobs.merge.agreement import Agreement, Replica
+from brokerless.jobs.merge.agreement import Agreement, MergedReplica
 from brokerless.jobs.merge.leader_epochs import disagreement, starts_of, with_right_epochs, with_right_last_epoch
 from brokerless.jobs.merge.replica_merge import MergedBatches
 from brokerless.jobs.recovered.reading import PartitionFiles, RecoveredLog
@@ -19,7 +19,7 @@ from brokerless.progress import Report
 
 def read_replicas(
     founds: Sequence[RecoveredLog], paths: Sequence[str], report: Report
-) -> tuple[list[Replica], list[Epochs]]:
+) -> tuple[list[MergedReplica], list[Epochs]]:
     """The replicas, whose batches count their files in ``paths``, those of all replicas; and what is recorded of the
     epochs of each, as far as it can be believed."""
     recorded = [_recorded(found.files, report) for found in founds]
@@ -27,7 +27,7 @@ def read_replicas(
     right = [with_right_epochs(found.saved, epochs) for found, epochs in zip(founds, recorded, strict=True)]
     others = [[*right[:number], *right[number + 1 :]] for number in range(len(right))]
     right = [with_right_last_epoch(*each) for each in zip(right, recorded, others, strict=True)]
-    replicas: list[Replica] = []
+    replicas: list[MergedReplica] = []
     believed: list[Epochs] = []
     for number, (found, batches, epochs) in enumerate(zip(founds, right, recorded, strict=True)):
         batches = batches.copy()
@@ -42,7 +42,7 @@ def read_replicas(
             epochs = ()
         live = max((each.base_offset for each in found.files.paths[0].segments), default=found.begin)
         reach = max(live, int(batches["last"][-1]) + 1 if len(batches) else found.begin)
-        replica = Replica(
+        replica = MergedReplica(
             batches,
             tuple(found.losses(found.saved, found.regions)),
             found.begin,
@@ -68,7 +68,7 @@ def read_replicas(
 
 
 def begin_of(
-    found: RecoveredLog, recorded: Epochs, replicas: Sequence[Replica], agreements: Sequence[Agreement]
+    found: RecoveredLog, recorded: Epochs, replicas: Sequence[MergedReplica], agreements: Sequence[Agreement]
 ) -> tuple[int, int]:
     """Return where the first segment and the log of the leading replica begin, also where files of it are missing at
     the start: a broker records the first epoch again when it deletes old records, and leaves no index without its
@@ -97,7 +97,7 @@ def begin_of(
 
 
 def end_of(
-    replicas: Sequence[Replica], agreements: Sequence[Agreement], leading: Replica, filled: MergedBatches
+    replicas: Sequence[MergedReplica], agreements: Sequence[Agreement], leading: MergedReplica, filled: MergedBatches
 ) -> int:
     """Return where the merged log ends, or once ended."""
     ends = [leading.end, *(loss.last_offset + 1 for loss in leading.losses if loss.last_offset is not None)]
@@ -110,7 +110,7 @@ def end_of(
 
 
 def report_batches(
-    replica: Replica, rows: Sequence[int], paths: Sequence[str], kind: Kind, text: str, report: Report
+    replica: MergedReplica, rows: Sequence[int], paths: Sequence[str], kind: Kind, text: str, report: Report
 ) -> None:
     for row in rows:
         each = replica.batches[row]

@@ -119,7 +119,7 @@ def run_pipeline(
     settings = replace(settings, to=to)
     check_target(settings.root)
     with _without_traces(to), only_export(paths.join(to, PRIVATE)):
-        own = _Run(settings, report, phase or _no_phase, say)
+        own = _RunningPipeline(settings, report, phase or _no_phase, say)
         return own.run(settings.spark if spark is None else spark, is_following)
 
 
@@ -160,7 +160,7 @@ def _without_traces(to: str) -> Generator[None]:
         raise
 
 
-class _Run:
+class _RunningPipeline:
     """One run, while it is under way."""
 
     def __init__(self, settings: Settings, report: Report, phase: Phase, say: Say) -> None:

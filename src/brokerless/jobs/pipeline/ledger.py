@@ -76,7 +76,7 @@ class Checked:
         return self.kind, self.path
 
 
-class _Run(Value, frozen=True, rename={"form": "as"}):
+class _LedgerRun(Value, frozen=True, rename={"form": "as"}):
     """The format of the tables, and the ID of a run that is under way."""
 
     version: Literal[1]
@@ -130,7 +130,7 @@ class Ledger:
         if file_tree.exists(self._directory / _RUN):
             own = self._directory / _RUN
             try:
-                before = from_json(read_own(own, 1 << 16), _Run)
+                before = from_json(read_own(own, 1 << 16), _LedgerRun)
             except WrongJsonError as error:
                 text = "this does not say which format the tables have; remove it if you know that"
                 raise UnreadableError(own.path, f"{text} ({error})") from error
@@ -163,7 +163,7 @@ class Ledger:
 
     def _save_run(self, run_id: str | None, form: str) -> None:
         with self.recording():
-            file_tree.write(self._directory / _RUN, to_json(_Run(1, form, run_id)))
+            file_tree.write(self._directory / _RUN, to_json(_LedgerRun(1, form, run_id)))
 
     def get(self, kind: str, path: str) -> Checked | None:
         return self.entries.get((kind, path_of(path)))

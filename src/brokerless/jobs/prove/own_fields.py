@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from brokerless.explanation.builder import UNREAD, Budget
+from brokerless.explanation.builder import UNREAD, FieldBudget
 from brokerless.explanation.checkpoints import FILES, explain_text_file
 from brokerless.explanation.field import Field, leaves, problems
 from brokerless.explanation.indexes import LAYOUTS, explain_index
@@ -65,7 +65,9 @@ class OwnFields:
         if not self._is_index:
             return ()
         around = RecordRange(None, 2 + length // LAYOUTS[self._kind].itemsize)
-        explained = explain_index(self._data, self._kind, self._base_offset, around, budget=Budget(), start=position)
+        explained = explain_index(
+            self._data, self._kind, self._base_offset, around, budget=FieldBudget(), start=position
+        )
         return list(leaves(explained))
 
     @cached_property
@@ -81,9 +83,9 @@ class OwnFields:
     def _all(self) -> Sequence[tuple[str, Field]]:
         """The fields of a file that is no index; none where it is not of its format."""
         if self.is_text:
-            fields = explain_text_file(self._data, self._name, RecordRange(), Budget())
+            fields = explain_text_file(self._data, self._name, RecordRange(), FieldBudget())
         elif self._kind == "producer-snapshot":
-            fields = explain_producer_snapshot(self._data, RecordRange(), Budget())
+            fields = explain_producer_snapshot(self._data, RecordRange(), FieldBudget())
         else:
             return ()
         return () if any(problems(fields)) else list(leaves(fields))

@@ -132,8 +132,8 @@ class PatternSearch:
                 yield len(self.short) + number, at
 
     @cached_property
-    def _finder(self) -> _Finder:
-        return _Finder(self.long)
+    def _finder(self) -> _PatternFinder:
+        return _PatternFinder(self.long)
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "_finder"}
@@ -152,7 +152,7 @@ class PatternSearch:
             report(Kind.BYTES_FOUND.at(path, text, severity=severity, position=position, offset=offset))
 
 
-class _Finder:
+class _PatternFinder:
     """A table of patterns of 8 bytes or more. ``left_out``: uint8, those that are not in it."""
 
     def __init__(self, patterns: list[bytes]) -> None:

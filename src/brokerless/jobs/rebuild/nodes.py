@@ -23,7 +23,7 @@ _LIMIT = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class NodeListener:
     """A listener as others reach it. ``protocol``: one of :data:`PROTOCOLS`, None where it is not known."""
 
     name: str
@@ -46,13 +46,13 @@ class Node:
     node_id: int
     was: int | None
     roles: tuple[str, ...]
-    listeners: tuple[Listener, ...]
+    listeners: tuple[NodeListener, ...]
     rack: str | None
     disks: tuple[str, ...]
     controller_listener: str | None = None
 
     @property
-    def controller_address(self) -> Listener | None:
+    def controller_address(self) -> NodeListener | None:
         """The listener on which controllers talk; None where it is not known."""
         return next((each for each in self.listeners if each.name == self.controller_listener), None)
 
@@ -67,7 +67,7 @@ class Node:
 
 ALONE = Node(
     1, None, (BROKER, CONTROLLER),
-    listeners=(Listener(PLAIN, "127.0.0.1", 9092, PLAIN), Listener("CONTROLLER", "127.0.0.1", 9093, PLAIN)),
+    listeners=(NodeListener(PLAIN, "127.0.0.1", 9092, PLAIN), NodeListener("CONTROLLER", "127.0.0.1", 9093, PLAIN)),
     rack=None, disks=(), controller_listener="CONTROLLER",
 )  # fmt: skip
 """The only node of a cluster of which no disk is left, and no mapping file says otherwise."""
@@ -111,7 +111,7 @@ class _Mapping(Value, frozen=True):
     nodes: tuple[_MappedNode, ...]
 
 
-def _own_listener(roles: tuple[str, ...], listeners: tuple[Listener, ...]) -> str | None:
+def _own_listener(roles: tuple[str, ...], listeners: tuple[NodeListener, ...]) -> str | None:
     """The name of a controller's listener: the usual one, or the only one of a node that is nothing else."""
     if CONTROLLER not in roles:
         return None
@@ -133,12 +133,12 @@ def _node(mapped: _MappedNode, disks: Sequence[Disk]) -> Node:
     )
 
 
-def _listener(name: str, address: str, node: _MappedNode) -> Listener:
+def _listener(name: str, address: str, node: _MappedNode) -> NodeListener:
     host, _, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise WrongJsonError(f"listener {name} of node {node.id} is no host and port, such as kafka1:9092")
     own = name if name in PROTOCOLS else "PLAINTEXT" if name == "CONTROLLER" else None
-    return Listener(name, host.removeprefix("[").removesuffix("]"), int(port), node.protocols.get(name, own))
+    return NodeListener(name, host.removeprefix("[").removesuffix("]"), int(port), node.protocols.get(name, own))
 
 
 def _checked(path: str, nodes: tuple[Node, ...], disks: Sequence[Disk]) -> tuple[Node, ...]:
@@ -202,7 +202,7 @@ def _controller_name(node: int, cluster: Cluster, voters: Iterable[Voter]) -> st
     return next((str(row["name"]) for row in rows), None)
 
 
-def _known_listeners(node: int, cluster: Cluster, voters: Iterable[Voter]) -> Iterator[Listener]:
+def _known_listeners(node: int, cluster: Cluster, voters: Iterable[Voter]) -> Iterator[NodeListener]:
     of_voter = next((each for each in voters if each["voterId"] == node), {})
     rows = [
         *cluster.brokers.get(node, {}).get("endPoints", ()),
@@ -218,7 +218,7 @@ def _known_listeners(node: int, cluster: Cluster, voters: Iterable[Voter]) -> It
                 known = PROTOCOLS[protocol]
             elif row["name"] in PROTOCOLS:
                 known = row["name"]
-            yield Listener(row["name"], row["host"], row["port"], known)
+            yield NodeListener(row["name"], row["host"], row["port"], known)
 
 
 def refuse_running(disks: Iterable[Disk]) -> None:

@@ -171,7 +171,7 @@ class Rebuild:
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _RebuildState:
     cluster: Cluster
     origin: str
     offset: int
@@ -318,11 +318,11 @@ def _position_finding(position: LostPosition, path: str, reset_to: ResetTo | Non
     return replace(found, severity="info", message=f"{position}; it is set to the {reset_to} of what is left")
 
 
-def _state(disks: Sequence[Disk], options: RebuildOptions, findings: list[Finding]) -> _State:
+def _state(disks: Sequence[Disk], options: RebuildOptions, findings: list[Finding]) -> _RebuildState:
     """The state to rebuild: of a file that was given, of the best replica on the disks, or nothing."""
     replicas = [each.metadata for each in disks if each.metadata is not None]
     best = best_of(replicas)
-    state = partial(_State, replica=best, is_dynamic=_is_dynamic(best))
+    state = partial(_RebuildState, replica=best, is_dynamic=_is_dynamic(best))
     now = clock.now()
     if options.source is not None and is_tables(options.source):
         offset, epoch = (0, 0) if best is None else (best.end_offset, best.epoch)

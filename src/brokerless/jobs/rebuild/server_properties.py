@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from brokerless.jobs.rebuild.nodes import Listener, Node
+from brokerless.jobs.rebuild.nodes import Node, NodeListener
 
 UNKNOWN = "HOST:PORT"
 """In place of an address that is not known."""
@@ -46,5 +46,5 @@ def server_properties(
     return found
 
 
-def _address(listener: Listener | None) -> str:
+def _address(listener: NodeListener | None) -> str:
     return UNKNOWN if listener is None else listener.address

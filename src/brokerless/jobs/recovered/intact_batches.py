@@ -65,12 +65,12 @@ def find_intact_batches(
     whose checksum is right, but whose records do not decode to the end, what comes before counts as intact.
     ``is_log``: the file is one log, in which offsets go up, and not an image that may have many.
     """
-    finder = _Finder(file, max_batch_bytes, partial, is_log)
+    finder = _BatchFinder(file, max_batch_bytes, partial, is_log)
     while finder.at < file.size:
         yield from finder.follow()
 
 
-class _Finder:
+class _BatchFinder:
     """Where in a file the search is. ``at``: everything before this was given; ``_end``: where the last intact batch
     ended, and ``_after`` the offset after it; ``_wrapper_end``: where a damaged wrapper message ends, as it says."""
 

@@ -61,7 +61,7 @@ def choose(intact: NDArray[np.void], logs: Logs) -> tuple[NDArray[np.void], Batc
     begins = np.ones(len(good), np.bool_)  # a cluster of batches that have offsets in common
     begins[1:] = first[1:] > reach[:-1]
     taken = np.ones(len(good), np.bool_)
-    parts: dict[int, _Part] = {}
+    parts: dict[int, _BatchPart] = {}
     lost: dict[int, list[Span]] = {}
     starts = np.flatnonzero(begins)
     sizes = np.diff(np.append(starts, len(good)))
@@ -87,7 +87,7 @@ def choose(intact: NDArray[np.void], logs: Logs) -> tuple[NDArray[np.void], Batc
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _BatchPart:
     """What is taken of a batch that is not taken unchanged. ``is_complete``: all of its records are."""
 
     offsets: list[Span]
@@ -107,7 +107,7 @@ class _Cluster:
         self.lost: dict[int, list[Span]] = {}
         """By row: the offsets of a batch of the log that was not taken, and that no other one has."""
 
-    def take_each_offset_once(self, supported: NDArray[np.bool_]) -> dict[int, _Part | None]:
+    def take_each_offset_once(self, supported: NDArray[np.bool_]) -> dict[int, _BatchPart | None]:
         """Return which rows are taken, and of which only parts are: a consumer takes the rest of a batch."""
         order = self._rows[np.lexsort((self._rows, ~supported[self._rows]))]
         taken = dict(self._take(order, supported))
@@ -115,13 +115,13 @@ class _Cluster:
         rejected = ((row, touching(everything, *self._header(row))) for row in self.lost)
         self.lost = {row: rest for row, others in rejected if (rest := without(self.lost[row], others))}
         everything = union([*everything, *(span for spans in self.lost.values() for span in spans)])
-        found: dict[int, _Part | None] = {}
+        found: dict[int, _BatchPart | None] = {}
         for row, offsets in taken.items():
             records, header = self._records(row), self._header(row)
             is_complete = offsets == records
             gaps = [] if records == [header] else without([header], records)
             is_crowded = bool(gaps) and without(gaps, touching(everything, *header)) != gaps
-            found[row] = None if is_complete and not is_crowded else _Part(offsets, is_complete)
+            found[row] = None if is_complete and not is_crowded else _BatchPart(offsets, is_complete)
         return found
 
     def _take(self, order: Rows, supported: NDArray[np.bool_]) -> Iterator[tuple[int, list[Span]]]:
@@ -150,7 +150,7 @@ class _Cluster:
         return self._found[row]
 
 
-def _with_parts(intact: NDArray[np.void], parts: dict[int, _Part]) -> tuple[NDArray[np.void], Rows]:
+def _with_parts(intact: NDArray[np.void], parts: dict[int, _BatchPart]) -> tuple[NDArray[np.void], Rows]:
     """The batches with the first part of each in its place, and the others at the end; the rows of these."""
     more: list[NDArray[np.void]] = []
     for row, part in parts.items():

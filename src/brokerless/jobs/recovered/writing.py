@@ -14,7 +14,7 @@ from brokerless.format import layouts
 from brokerless.jobs.recovered.open_files import OpenFiles
 from brokerless.jobs.recovered.partial_batches import part_of_batch
 from brokerless.log.checkpoint.leader_epochs import Epochs
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.producer.recorded_aborts import RecordedAborts
@@ -59,9 +59,9 @@ def write_unfinished(
 ) -> tuple[NDArray[np.bool_], StagedPartition]:
     """Writes a partition, and says which of the batches the log took; to give it its name is left to whoever has the
     result. ``epochs``: the first offset of each leader epoch; those of the batches if there are none. ``beside``: files
-    that are put beside the segments. Raises what :class:`PartitionOutput` does."""
+    that are put beside the segments. Raises what :class:`PartitionWriter` does."""
     Destination.of(place.directory).make()
-    with PartitionOutput(
+    with PartitionWriter(
         place, start_offset=contents.begin, base_offsets=contents.base_offsets, producers=contents.producers()
     ) as output:
         taken = write_batches(

@@ -38,7 +38,7 @@ def read_figures(
     rows: dict[str, list[Row]] = {name: [] for name in ("partitions", "segments", "producers")}
     topics: dict[str | None, TopicSums] = {}
     for partition in partitions:
-        reading = _Reading(partition, topics.setdefault(partition.topic, TopicSums()), max_batch_bytes)
+        reading = _FiguresReading(partition, topics.setdefault(partition.topic, TopicSums()), max_batch_bytes)
         segments = reading.segment_rows(on_damage or raise_errors, on_unreadable, done)
         place = {"topic": partition.topic, "partition": partition.partition}
         rows["segments"] += segments
@@ -56,7 +56,7 @@ def read_figures(
 
 
 @dataclass(slots=True)
-class _Reading:
+class _FiguresReading:
     partition: PartitionReader
     topic: TopicSums
     max_batch_bytes: int | None

@@ -31,7 +31,7 @@ _OVERHEAD = 61 + 7 * 5
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SourceReading:
     """How a source is read. ``until``: a partition ends before its first record of this time (ms) or later."""
 
     isolation: Isolation = "read_committed"
@@ -104,7 +104,7 @@ def partition_count(cluster: Cluster | None, topic: str, partitions: Sequence[Pa
     return last if cluster is None else max(last, len(cluster.partitions_of(topic)))
 
 
-def end_of(partition: PartitionReader, reading: Reading) -> int:
+def end_of(partition: PartitionReader, reading: SourceReading) -> int:
     """The offset before which a partition is restored."""
     end = partition.end_offset or 0
     if reading.until is None:
@@ -114,7 +114,7 @@ def end_of(partition: PartitionReader, reading: Reading) -> int:
 
 
 def measure(
-    partition: PartitionReader, reading: Reading, limits: Limits, on_damage: Report, done: Done
+    partition: PartitionReader, reading: SourceReading, limits: Limits, on_damage: Report, done: Done
 ) -> SourcePartition:
     """Reads a partition once, and counts what of it meets the limits. Damage is reported."""
     end = end_of(partition, reading)
@@ -138,7 +138,7 @@ def measure(
     return found
 
 
-def _undecided(partition: PartitionReader, reading: Reading, end: int) -> tuple[int, int] | None:
+def _undecided(partition: PartitionReader, reading: SourceReading, end: int) -> tuple[int, int] | None:
     """Return where the first open transaction before ``end`` begins, and how many records there are from there on,
     which nobody who reads what is committed gets."""
     if reading.isolation != "read_committed":
@@ -157,7 +157,7 @@ def open_transaction(partition: PartitionReader, end: int) -> int | None:
 
 
 def records(
-    partition: PartitionReader, reading: Reading, start: int, end: int, on_damage: Report, done: Done
+    partition: PartitionReader, reading: SourceReading, start: int, end: int, on_damage: Report, done: Done
 ) -> Generator[pa.RecordBatch]:
     """The records to restore with ``start <= offset < end``, with :data:`COLUMNS`."""
     options = ReadOptions(

@@ -23,12 +23,12 @@ from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_b
 from brokerless.jobs.recovered.open_files import LogFile, OpenFiles
 from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.jobs.rewrite.oversized import report_oversized
-from brokerless.jobs.salvage.tables import Table, Tables, check_tables, tables_of_job, write_table
+from brokerless.jobs.salvage.tables import SalvagedTables, Table, check_tables, tables_of_job, write_table
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import random_id, topic_ids_there
 from brokerless.log.commit.commit import refuse_existing
 from brokerless.log.commit.job_commit import outputs_of_job
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput, output_directory
+from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter, output_directory
 from brokerless.log.commit.run_record import commit_run, end_run, refuse_written, run_of
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
@@ -194,7 +194,7 @@ class _CarveOutput:
 
     def __init__(self, how: Carving, files: OpenFiles, report: Report) -> None:
         self._how, self._files, self._report = how, files, report
-        self._tables: Tables | None = None
+        self._tables: SalvagedTables | None = None
         self._owner = self._topic_id = ""
         self._unfinished: list[StagedPartition] = []
 
@@ -231,7 +231,7 @@ class _CarveOutput:
         place = NewPartition(
             carving.directory, TOPIC, partition, config=carving.config, topic_id=self._topic_id, owner=self._owner
         )
-        with PartitionOutput(place, start_offset=first) as output:
+        with PartitionWriter(place, start_offset=first) as output:
             taken = write_batches(
                 output, batches, self._files, report=self._report, done=_ignore, max_batch_bytes=max_batch_bytes
             )

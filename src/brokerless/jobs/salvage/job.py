@@ -43,7 +43,7 @@ from brokerless.jobs.rewrite.plan import (
 )
 from brokerless.jobs.rewrite.run import Rewrite, rewrite
 from brokerless.jobs.run.types import NONE, Spark
-from brokerless.jobs.salvage.tables import Table, Tables, check_tables, tables_of_job, write_table
+from brokerless.jobs.salvage.tables import SalvagedTables, Table, check_tables, tables_of_job, write_table
 from brokerless.log.checkpoint.topic_ids import new_topic_id
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED, LogConfig
@@ -219,7 +219,7 @@ def salvage(
     ``report`` is called with what was left out though it is intact, ``done`` with the bytes that were read (and again
     with those that were written). ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
     """
-    tables: dict[str, Tables] = {}
+    tables: dict[str, SalvagedTables] = {}
 
     def take(task: SalvageTask, value: SalvageTaskResult) -> tuple[SalvageResult, StagedPartition | None]:
         for finding in value.findings:
@@ -332,7 +332,7 @@ def _table(task: SalvageTask) -> Table:
 
 
 @contextmanager
-def _tables(tasks: Sequence[SalvageTask]) -> Generator[Tables]:
+def _tables(tasks: Sequence[SalvageTask]) -> Generator[SalvagedTables]:
     topic_ids = {task.topic: task.topic_id for task in tasks if task.topic_id}
     with tables_of_job(tasks[0].directory) as tables:
         for topic, partitions in _partitions(tasks).items():

@@ -87,7 +87,7 @@ def write_table(
     max_batch_bytes: int,
 ) -> tuple[NDArray[np.bool_], tuple[ParquetFile, ...]]:
     """Writes the records of batches that a consumer of their log would get, control records left out, and says which
-    batches were taken (as :func:`write_batches` does); the files are for :meth:`Tables.commit`.
+    batches were taken (as :func:`write_batches` does); the files are for :meth:`SalvagedTables.commit`.
     ``max_batch_bytes``: bytes that a batch may inflate to. Raises :class:`UnwritableError`."""
     output = _TableOutput(table, contents, max_batch_bytes=max_batch_bytes, report=report)
     try:
@@ -101,7 +101,7 @@ def write_table(
 
 
 class _TableOutput:
-    """Takes what :class:`brokerless.log.commit.partition_writer.PartitionOutput` takes, and makes files of it."""
+    """Takes what :class:`brokerless.log.commit.partition_writer.PartitionWriter` takes, and makes files of it."""
 
     def __init__(self, table: Table, contents: PartitionContents, max_batch_bytes: int, report: Report) -> None:
         self._table, self._report = table, report
@@ -145,7 +145,7 @@ class _TableOutput:
             self._files.add(batch)
 
 
-class Tables:
+class SalvagedTables:
     """The tables of a directory while they are written; made by :func:`tables_of_job`."""
 
     def __init__(self, directory: Destination) -> None:
@@ -195,12 +195,12 @@ class Tables:
 
 
 @contextmanager
-def tables_of_job(directory: Destination) -> Generator[Tables]:
+def tables_of_job(directory: Destination) -> Generator[SalvagedTables]:
     """Nobody else writes tables there meanwhile; what was not committed is removed at the end. Raises
     :class:`UsageError` if somebody does, and UnwritableError."""
     with ExitStack() as stack:
         stack.enter_context(export_directory.only_export(directory.path))
-        tables = Tables(directory)
+        tables = SalvagedTables(directory)
         try:
             yield tables
         except BaseException:

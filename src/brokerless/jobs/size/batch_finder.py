@@ -15,7 +15,7 @@ from brokerless.format import layouts
 from brokerless.format.read.batch_headers import checksums_match, read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.resync import find_batch, find_next_batch
-from brokerless.jobs.size.places import Place
+from brokerless.jobs.size.places import SampledSegment
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import open_listed
 from brokerless.log.storage.files import File
@@ -31,7 +31,7 @@ _FEW_HOPS = 16
 _NONE = np.empty(0, np.int64)
 
 
-class BatchFinder:
+class BatchSearch:
     """Finds batches in segments; ``touched`` are the bytes that were read of their logs."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class BatchFinder:
         self._hops: dict[str, list[int]] = {}
         """Where batches begin, as far as headers were followed from the start; by path."""
 
-    def spacing(self, place: Place, file: File) -> int:
+    def spacing(self, place: SampledSegment, file: File) -> int:
         """Return about how many bytes a large batch takes: by the offset index, which has an entry for each one, or by
         the first headers."""
         positions = self._indexed(place)
@@ -48,7 +48,7 @@ class BatchFinder:
             positions = np.array(self._follow(place, file, file.size, _FEW_HOPS), np.int64)
         return int(np.median(np.diff(positions))) if len(positions) > 1 else 0
 
-    def find(self, place: Place, file: File, position: int, length: int, least: int) -> tuple[int, Bytes]:
+    def find(self, place: SampledSegment, file: File, position: int, length: int, least: int) -> tuple[int, Bytes]:
         """Return where a valid batch begins at or after ``position``, or else before it, but from ``least`` on; and
         ``length`` bytes from there on, or the whole batch. Of no batch, there are no bytes."""
         for start in self._likely(place, file, position, least):
@@ -69,7 +69,7 @@ class BatchFinder:
             return self.find(place, file, place.start, length=length, least=least)
         return (place.end, buffer[:0]) if start is None else (start, self._window(file, start, length))
 
-    def last_offset(self, place: Place, file: File) -> int | None:
+    def last_offset(self, place: SampledSegment, file: File) -> int | None:
         """The offset of the last record, by headers from the last entry of the offset index on; None where that is too
         far, or a header is invalid."""
         indexed = self._indexed(place)
@@ -85,7 +85,7 @@ class BatchFinder:
             at += size
         return None
 
-    def _likely(self, place: Place, file: File, position: int, least: int) -> list[int]:
+    def _likely(self, place: SampledSegment, file: File, position: int, least: int) -> list[int]:
         """Return where a batch may begin at or after a position, or else the last one."""
         if position == place.start:
             return [position]
@@ -98,7 +98,7 @@ class BatchFinder:
         at = int(np.searchsorted(known, position))
         return [start for start in known[max(0, min(at, len(known) - 1)) :][:1].tolist() if start >= least]
 
-    def _follow(self, place: Place, file: File, position: int, most: int) -> list[int]:
+    def _follow(self, place: SampledSegment, file: File, position: int, most: int) -> list[int]:
         """Return where batches begin by the sizes in their headers, up to the first one at or after a position."""
         hops = self._hops.setdefault(file.path, [place.start])
         while hops[-1] < position and len(hops) < most:
@@ -109,7 +109,7 @@ class BatchFinder:
             hops.append(following)
         return hops
 
-    def _indexed(self, place: Place) -> Int64s:
+    def _indexed(self, place: SampledSegment) -> Int64s:
         """Return where batches begin, by the offset index; empty without a valid one."""
         entry = place.segment.offset_index
         if entry is None:
@@ -137,10 +137,10 @@ class BatchFinder:
         return buffer
 
 
-def offsets_of(places: Sequence[Place]) -> int | None:
+def offsets_of(places: Sequence[SampledSegment]) -> int | None:
     """Return how many offsets there are, by the names of segments and the last batch of each partition; None where that
     is not found quickly."""
-    finder, total = BatchFinder(), 0
+    finder, total = BatchSearch(), 0
     for place, following in zip_longest(places, places[1:]):
         first = max(place.segment.base_offset, place.partition.log_start_offset)
         if following is not None and following.partition is place.partition:

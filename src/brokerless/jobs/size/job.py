@@ -24,7 +24,7 @@ from brokerless.jobs.size.contents import Contents, contents_of, sum_of
 from brokerless.jobs.size.crossover import smaller_from
 from brokerless.jobs.size.estimate import Estimate, Estimator, Population
 from brokerless.jobs.size.exact import measure_partition
-from brokerless.jobs.size.places import Place, places_of
+from brokerless.jobs.size.places import SampledSegment, places_of
 from brokerless.jobs.size.result import TopicSize, codec_name, sum_estimates
 from brokerless.jobs.size.sample import MOST_BYTES, SHARE, WHOLE, Sample, read_sample
 from brokerless.log.directory import PartitionPath
@@ -75,7 +75,7 @@ class SizeTask:
     settings: SizeSettings
     threads: int
     with_contents: bool = True
-    places: tuple[Place, ...] = ()
+    places: tuple[SampledSegment, ...] = ()
     findings: tuple[Finding, ...] = ()
 
     @property

@@ -22,7 +22,7 @@ _TAIL = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SampledSegment:
     """A segment that is sampled: its bytes from ``start`` up to ``end``, after which there are only zeros."""
 
     partition: PartitionPath
@@ -36,10 +36,10 @@ class Place:
         return max(0, self.end - self.start)
 
 
-def places_of(partitions: Sequence[PartitionPath], report: Report = ignore) -> list[Place]:
+def places_of(partitions: Sequence[PartitionPath], report: Report = ignore) -> list[SampledSegment]:
     """All segments of some partitions, from their log start offsets up to their last batches. ``report``: called with
     what is after those, such as the zeros of a preallocated file."""
-    found: list[Place] = []
+    found: list[SampledSegment] = []
     for partition in partitions:
         for _, finding in missing_logs(partition):
             report(finding)
@@ -56,7 +56,9 @@ def places_of(partitions: Sequence[PartitionPath], report: Report = ignore) -> l
                 ):
                     start = position_of_offset(file, segment, partition.log_start_offset)
             is_last = segment is partition.segments[-1]
-            found.append(Place(partition, segment, selected, start=start, end=end if is_last else segment.size))
+            found.append(
+                SampledSegment(partition, segment, selected, start=start, end=end if is_last else segment.size)
+            )
     return found
 
 

@@ -24,9 +24,9 @@ from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.decoder import Damage, Decoder
 from brokerless.format.write.column_slices import concat_columns
 from brokerless.format.write.grouping import BatchGroup, join_groups
-from brokerless.jobs.size.batch_finder import BatchFinder
+from brokerless.jobs.size.batch_finder import BatchSearch
 from brokerless.jobs.size.contents import decode_contents, stored_bytes, without_records
-from brokerless.jobs.size.places import Place
+from brokerless.jobs.size.places import SampledSegment
 from brokerless.log.live_segments import ReplacedError, open_listed
 from brokerless.log.partition import damage_finding
 from brokerless.log.segment import Chunk, check_checksums
@@ -87,10 +87,10 @@ class Sample:
 
 
 def read_sample(
-    places: Sequence[Place], budget: int, report: Report, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    places: Sequence[SampledSegment], budget: int, report: Report, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 ) -> Sample:
     """Reads about ``budget`` bytes, evenly from all places. What is damaged is reported and left out."""
-    reader = _Reader(report, max_batch_bytes)
+    reader = _SampleReader(report, max_batch_bytes)
     total, sample = sum(place.size for place in places), reader.sample
     spacing = max((reader.spacing(place) for place in places[:: max(1, len(places) // 3)]), default=0)
     number = int(np.clip(budget // max(RUN, spacing), FEWEST_RUNS, MOST_RUNS))
@@ -118,14 +118,14 @@ def read_sample(
     return sample
 
 
-class _Reader:
+class _SampleReader:
     """Reads runs of segments, in the order of their positions."""
 
     def __init__(self, report: Report, max_batch_bytes: int) -> None:
         self.sample = Sample()
         self._report = report
         self._decoder = Decoder(max_batch_bytes=max_batch_bytes)
-        self._finder = BatchFinder()
+        self._finder = BatchSearch()
         self._ends: dict[str, int] = {}
         """Where the last run of a segment ended, by its path."""
 
@@ -133,7 +133,7 @@ class _Reader:
     def touched(self) -> int:
         return self._finder.touched
 
-    def spacing(self, place: Place) -> int:
+    def spacing(self, place: SampledSegment) -> int:
         """Return about how many bytes a large batch takes."""
         try:
             with self._open(place) as file:
@@ -141,7 +141,7 @@ class _Reader:
         except UnreadableError:  # which is reported where a run is read
             return 0
 
-    def read_run(self, place: Place, position: int, length: int, most_inflated: int) -> BatchGroup | None:
+    def read_run(self, place: SampledSegment, position: int, length: int, most_inflated: int) -> BatchGroup | None:
         """The batches of about ``length`` bytes at a position, as far as they do not inflate to more."""
         path = place.segment.log.path
         position = max(position, self._ends.get(path, 0))
@@ -154,10 +154,12 @@ class _Reader:
             self._report(error.finding(path, place.segment.base_offset))
             return None
 
-    def _open(self, place: Place) -> File:
+    def _open(self, place: SampledSegment) -> File:
         return open_listed(place.segment, place.segment is place.partition.segments[-1])
 
-    def _read(self, place: Place, file: File, position: int, length: int, most_inflated: int) -> BatchGroup | None:
+    def _read(
+        self, place: SampledSegment, file: File, position: int, length: int, most_inflated: int
+    ) -> BatchGroup | None:
         path = place.segment.log.path
         start, buffer = self._finder.find(place, file, position, length, self._ends.get(path, 0))
         batches = read_headers(buffer, scan_batches(buffer).positions)

@@ -52,7 +52,7 @@ class TrimmedSegment:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TrimLimits:
     """What is to go. ``free``: bytes; ``before``: ms since the epoch. One of them, or else what retention lets go."""
 
     free: int | None
@@ -60,7 +60,7 @@ class Limits:
     now_ms: int
 
     @classmethod
-    def one_of(cls, free: int | None, before: int | None, *, retention: bool, now_ms: int | None = None) -> Limits:
+    def one_of(cls, free: int | None, before: int | None, *, retention: bool, now_ms: int | None = None) -> TrimLimits:
         """``now_ms``: when retention is measured (now). Raises :class:`UsageError` for none of the three, and for
         several."""
         if [free is not None, retention, before is not None].count(True) != 1:
@@ -126,7 +126,7 @@ def _files(paths: SegmentPaths) -> list[DirectoryEntry]:
 
 
 def choose(
-    candidates_by_path: Mapping[str, Sequence[tuple[int, TrimmedSegment]]], limits: Limits, freed: int
+    candidates_by_path: Mapping[str, Sequence[tuple[int, TrimmedSegment]]], limits: TrimLimits, freed: int
 ) -> dict[str, list[TrimmedSegment]]:
     """The segments that go, by their partition's path. ``freed``: bytes that are free without them."""
     chosen: dict[str, list[TrimmedSegment]] = {}
@@ -139,7 +139,7 @@ def choose(
 
 
 def _in_order(
-    candidates_by_path: Mapping[str, Sequence[tuple[int, TrimmedSegment]]], limits: Limits
+    candidates_by_path: Mapping[str, Sequence[tuple[int, TrimmedSegment]]], limits: TrimLimits
 ) -> Iterator[tuple[str, TrimmedSegment]]:
     """Yield deleted and expired segments first, then the oldest ones; those of each partition from the first segment
     on."""
@@ -160,7 +160,7 @@ def _in_order(
         add(path, row + 1)
 
 
-def _may_go(stage: int, segment: TrimmedSegment, limits: Limits) -> bool:
+def _may_go(stage: int, segment: TrimmedSegment, limits: TrimLimits) -> bool:
     if stage == DELETED or limits.free is not None:
         return True
     if limits.before is not None:

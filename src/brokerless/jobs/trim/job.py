@@ -17,7 +17,7 @@ from brokerless.errors import UnwritableError, UsageError
 from brokerless.internals.metadata.cluster import read_cluster
 from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS
 from brokerless.internals.tables import state_rows
-from brokerless.jobs.trim.candidates import Limits, TrimmedSegment, candidates, choose, refusal, waiting
+from brokerless.jobs.trim.candidates import TrimLimits, TrimmedSegment, candidates, choose, refusal, waiting
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import (
     epochs_of,
@@ -91,7 +91,7 @@ class Trim:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownSettings:
     """What a broker's log directories say: settings by topic, and for each partition the groups' committed offsets."""
 
     settings: Mapping[str, Settings]
@@ -100,7 +100,7 @@ class _Known:
 
 def plan(
     directory: LogDirectory,
-    limits: Limits,
+    limits: TrimLimits,
     *,
     partitions: Collection[PartitionPath] | None = None,
     named: Collection[str] = (),
@@ -161,7 +161,7 @@ def _unreadable(partition: PartitionPath) -> str | None:
     return None if unopened is None else f"{unopened} of {name} cannot be opened"
 
 
-def _read_known(directories: Sequence[LogDirectory]) -> _Known:
+def _read_known(directories: Sequence[LogDirectory]) -> _KnownSettings:
     readers = [PartitionReader(each) for directory in directories for each in directory.partitions]
     settings: dict[str, Settings] = {}
     for each in readers:
@@ -171,10 +171,10 @@ def _read_known(directories: Sequence[LogDirectory]) -> _Known:
     offsets = [each for each in readers if each.topic == CONSUMER_OFFSETS]
     for row in state_rows(offsets, ("offsets",), ignore)["offsets"]:
         committed.setdefault((row["topic"], row["partition"]), {})[row["group"]] = row["offset"]
-    return _Known(settings, committed)
+    return _KnownSettings(settings, committed)
 
 
-def _costs(partition: PartitionPath, segments: Sequence[TrimmedSegment], known: _Known) -> TrimmedPartition:
+def _costs(partition: PartitionPath, segments: Sequence[TrimmedSegment], known: _KnownSettings) -> TrimmedPartition:
     topic, number = partition.topic or "", partition.partition or 0
     bases = {each.base_offset for each in segments}
     going = tuple(each for each in partition.segments if each.base_offset in bases)
@@ -205,7 +205,7 @@ def _costs(partition: PartitionPath, segments: Sequence[TrimmedSegment], known: 
 
 def trim(
     directory: LogDirectory,
-    limits: Limits,
+    limits: TrimLimits,
     *,
     partitions: Collection[PartitionPath] | None = None,
     named: Collection[str] = (),

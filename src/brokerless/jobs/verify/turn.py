@@ -46,7 +46,7 @@ class VerifiedSegment(Value, frozen=True):
         return (self.size_in_bytes, self.modified) == (segment.size, segment.log.modified)
 
 
-class _State(Value, frozen=True):
+class _VerifyState(Value, frozen=True):
     verify_state: Literal[1]
     segments: dict[str, VerifiedSegment]
 
@@ -108,7 +108,7 @@ class Turn:
     def save(self) -> None:
         """Writes the state. Raises :class:`UnwritableError`."""
         with unwritable(self.path):
-            write_file(self.path, to_json(_State(1, dict(sorted(self.state.items()))), indent=1))
+            write_file(self.path, to_json(_VerifyState(1, dict(sorted(self.state.items()))), indent=1))
         self._saved = monotonic()
 
     def end(self) -> None:
@@ -186,7 +186,7 @@ def load_state(path: str) -> dict[str, VerifiedSegment]:
     try:
         if len(data) > _LIMIT:
             raise WrongJsonError(f"it has more than {_LIMIT} bytes")
-        return from_json(data, _State).segments
+        return from_json(data, _VerifyState).segments
     except WrongJsonError as error:
         raise UnreadableError(path, f"this is no state of verify --budget: {error}; name another file") from error
 

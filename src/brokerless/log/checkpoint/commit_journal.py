@@ -158,7 +158,7 @@ class _Queries(Value, frozen=True):
     queries: dict[str, Int64]
 
 
-class _Versioned(LenientValue, frozen=True):
+class _JournalVersion(LenientValue, frozen=True):
     version: Int64
 
 
@@ -229,7 +229,7 @@ def _queries(log_directory: Destination) -> dict[str, int]:
 def _load(location: Location, kind: type[ValueT], newest: int) -> ValueT:
     try:
         found = parse_json(read_own(location, _LIMIT))
-        version = from_members(found, _Versioned).version
+        version = from_members(found, _JournalVersion).version
         if version > newest:
             raise UsageError(f"{location}: a newer brokerless wrote this (version {version}); use that one")
         return from_members(found, kind)

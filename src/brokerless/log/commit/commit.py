@@ -1,6 +1,6 @@
 """Commits partitions that were written under temporary names: all of them become visible, or none.
 
-Who writes (:class:`brokerless.log.commit.partition_writer.PartitionOutput`) may be another process than who commits:
+Who writes (:class:`brokerless.log.commit.partition_writer.PartitionWriter`) may be another process than who commits:
 between the two goes a :class:`StagedPartition`. One new partition is committed by one
 renaming; for more than that a journal (``log/checkpoint/commit_journal.py``) is there meanwhile.
 """

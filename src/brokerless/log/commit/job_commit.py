@@ -22,7 +22,7 @@ from brokerless.log.commit.commit import (
     recover_commit_locked,
     remove_unfinished,
 )
-from brokerless.log.commit.partition_writer import NewPartition, PartitionOutput
+from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter
 from brokerless.log.commit.staged_append import append_staged
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import DEFAULTS, LogConfig
@@ -209,7 +209,7 @@ def _by_partition(staged: Collection[StagedPartition], hint: str) -> Iterator[li
 def _put_together(directory: Destination, parts: Sequence[StagedPartition], config: LogConfig) -> StagedPartition:
     first = parts[0]
     metadata = directory.location / first.directory / names.PARTITION_METADATA
-    with PartitionOutput(
+    with PartitionWriter(
         NewPartition(
             directory, first.topic, first.partition, config, topic_id=load_partition_metadata(metadata).topic_id
         ),

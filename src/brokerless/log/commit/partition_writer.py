@@ -92,7 +92,7 @@ class NewPartition:
     may_exist: bool = False
 
 
-class PartitionOutput:
+class PartitionWriter:
     """A partition that is being written into a log directory. Leaving it as a context manager, or :meth:`abandon`,
     takes away all that was written, unless :meth:`commit` or :meth:`finish` was called.
 

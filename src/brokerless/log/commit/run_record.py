@@ -28,7 +28,7 @@ _LIMIT = 256 << 20
 Files = tuple[tuple[str, Int64], ...]
 
 
-class _Partition(Value, frozen=True):
+class _RecordedPartition(Value, frozen=True):
     """A new partition's directory, and names and sizes of its files."""
 
     name: str
@@ -43,7 +43,7 @@ class _Partition(Value, frozen=True):
 class _RunRecord(Value, frozen=True):
     version: Literal[1]
     run: str
-    partitions: tuple[_Partition, ...]
+    partitions: tuple[_RecordedPartition, ...]
 
 
 def run_of(command: str, sources: Iterable[str]) -> str:
@@ -76,7 +76,7 @@ def forgotten_on_error(directory: Destination, run: str) -> Generator[None]:
 
 def record_run(directory: Destination, partitions: Sequence[StagedPartition], run: str) -> None:
     """Records the partitions that ``run`` is about to commit, until :func:`end_run`. Raises UnwritableError."""
-    record = _RunRecord(1, run, tuple(_Partition(each.name, each.files) for each in partitions))
+    record = _RunRecord(1, run, tuple(_RecordedPartition(each.name, each.files) for each in partitions))
     with unwritable(directory):
         directory.write(names.RUN_RECORD, to_json(record))
 

@@ -22,7 +22,7 @@ from brokerless.log.offset_checks import first_offsets
 from brokerless.log.producer.state import CompletedTransaction, ProducerState, aborted_entry
 from brokerless.log.segment import Chunk, check_checksums, scan, scan_headers
 from brokerless.log.storage.files import File
-from brokerless.log.write.active_segment import Placement, SegmentState, no_limits
+from brokerless.log.write.active_segment import SegmentFollower, SegmentState, no_limits
 from brokerless.progress import ignore
 
 
@@ -70,7 +70,7 @@ def recover_segment(
     Raises :class:`UnreadableError` for what keeps Kafka from loading a log: an offset too far from the base offset, and
     data that its producer wrote outside of its open transaction.
     """
-    placement = Placement(SegmentState(base_offset), no_limits(config))
+    placement = SegmentFollower(SegmentState(base_offset), no_limits(config))
     offset_index, time_index, aborted = bytearray(), bytearray(), bytearray()
     stops: list[Finding] = []
     next_offset = base_offset

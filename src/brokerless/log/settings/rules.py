@@ -16,7 +16,7 @@ Name = Literal["transaction-index-version", "repeated-cleaner-checkpoint"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SettingRule:
     """``since``: the first version that does ``what``. ``source``: the change to Kafka."""
 
     since: str
@@ -24,11 +24,11 @@ class Rule:
     source: str
 
 
-RULES: dict[Name, Rule] = {
-    "transaction-index-version": Rule(
+RULES: dict[Name, SettingRule] = {
+    "transaction-index-version": SettingRule(
         "4.4.0", "ends at an entry of a transaction index with an unknown version", "AbortedTxn, KAFKA-19562"
     ),
-    "repeated-cleaner-checkpoint": Rule(
+    "repeated-cleaner-checkpoint": SettingRule(
         "4.1.2",
         "ends the cleaner at a partition in the cleaner's checkpoints of two directories; before, the last line counts",
         "LogCleanerManager.allCleanerCheckpoints, KAFKA-14485",

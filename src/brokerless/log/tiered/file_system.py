@@ -205,7 +205,7 @@ class TieredFileSystem(AbstractFileSystem):
     def _open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> Any:
         if mode != "rb":
             raise PermissionError("tiered storage is only read")
-        return io.BufferedReader(_Stream(self.open_file(path, f"tiered://{path}")))
+        return io.BufferedReader(_FileStream(self.open_file(path, f"tiered://{path}")))
 
     def _folder(self, directory: str) -> Folder:
         folders = self._bucket.folders()
@@ -297,7 +297,7 @@ def _stripped(path: str) -> str:
     return path.removeprefix("tiered://").strip("/")
 
 
-class _Stream(io.RawIOBase):
+class _FileStream(io.RawIOBase):
     """A file as a stream."""
 
     def __init__(self, file: File) -> None:

@@ -41,28 +41,28 @@ class Held(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SegmentVerdict:
     """The finding about a segment: its kind, None where there is nothing to say, and its severity."""
 
     kind: Kind | None
     severity: Severity = "info"
 
 
-Verdicts = tuple[Verdict, Verdict, Verdict]
+Verdicts = tuple[SegmentVerdict, SegmentVerdict, SegmentVerdict]
 """By :class:`Held`: in a copy, in the local log, nowhere."""
 
 
 def _missing(kind: Kind) -> Verdicts:
-    held = Verdict(kind, "warning")
-    return held, held, Verdict(kind, "error")
+    held = SegmentVerdict(kind, "warning")
+    return held, held, SegmentVerdict(kind, "error")
 
 
 def _left_out(kind: Kind) -> Verdicts:
-    held = Verdict(kind)
-    return held, held, Verdict(Kind.REMOTE_SEGMENT_NEEDED, "warning")
+    held = SegmentVerdict(kind)
+    return held, held, SegmentVerdict(Kind.REMOTE_SEGMENT_NEEDED, "warning")
 
 
-_NOTHING = Verdict(None)
+_NOTHING = SegmentVerdict(None)
 _REPLACED = _left_out(Kind.REMOTE_SEGMENT_REPEATED)
 _UNFINISHED = _left_out(Kind.REMOTE_SEGMENT_UNFINISHED)
 _DELETED = _left_out(Kind.REMOTE_SEGMENT_DELETED)
@@ -79,7 +79,7 @@ TABLE: Mapping[tuple[Standing, InBucket], Verdicts] = {
 }
 
 
-def verdict_of(standing: Standing, found: InBucket, held: Held) -> Verdict:
+def verdict_of(standing: Standing, found: InBucket, held: Held) -> SegmentVerdict:
     """Return the finding about a segment in such a state."""
     return TABLE[standing, found][list(Held).index(held)]
 

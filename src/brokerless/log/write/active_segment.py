@@ -55,7 +55,7 @@ class Placed:
     time_index: bytes
 
 
-class Placement:
+class SegmentFollower:
     """Follows a segment while batches come to it, in numbers only."""
 
     def __init__(self, state: SegmentState, limits: Int64s) -> None:

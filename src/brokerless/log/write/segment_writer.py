@@ -20,7 +20,7 @@ from brokerless.format.read.batch_headers import Batches
 from brokerless.log import names
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.own_files import open_own, sync
-from brokerless.log.write.active_segment import Placement, SegmentState, limits_of
+from brokerless.log.write.active_segment import SegmentFollower, SegmentState, limits_of
 
 _MOST_AT_ONCE = 1 << 30
 """Bytes in one call; Linux takes no more than 2 GiB."""
@@ -46,7 +46,7 @@ class SegmentWriter:
         self._directory = directory
         self._created = clock.now()
         self._given = state.size if is_bulk and hasattr(os, "posix_fadvise") else None
-        self._placement = Placement(state, limits_of(config))
+        self._placement = SegmentFollower(state, limits_of(config))
         offsets_size = state.offset_entries * layouts.OFFSET_INDEX_ENTRY.itemsize
         times_size = state.time_entries * layouts.TIME_INDEX_ENTRY.itemsize
         with ExitStack() as opened:

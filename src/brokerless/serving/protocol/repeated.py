@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from brokerless.internals.messages import Field
+from brokerless.internals.messages import MessageField
 from brokerless.serving.protocol.tables import Api
 
 AS_THEY_ARE = frozenset(
@@ -43,7 +43,7 @@ class _Seen:
 
     elements: dict[Key, Row | None] = field(default_factory=dict[Key, Row | None])
 
-    def row(self, fields: tuple[Field, ...], row: Row, path: Key) -> Row:
+    def row(self, fields: tuple[MessageField, ...], row: Row, path: Key) -> Row:
         changed = dict(row)
         for each in fields:
             values = row.get(each.name)
@@ -51,7 +51,7 @@ class _Seen:
                 changed[each.name] = self._array(each, values, (*path, each.name))
         return changed
 
-    def _array(self, of: Field, values: list[Any], path: Key) -> list[Any]:
+    def _array(self, of: MessageField, values: list[Any], path: Key) -> list[Any]:
         if of.type != "[]struct":
             return [each for each in values if self._is_new((*path, each))]
         number = next((each.name for each in of.fields if each.name in _PARTITION), None)
@@ -69,7 +69,7 @@ class _Seen:
         self.elements[key] = changed = dict(row)
         return changed
 
-    def _other(self, of: Field, row: Row, path: Key) -> Row | None:
+    def _other(self, of: MessageField, row: Row, path: Key) -> Row | None:
         """An element without a number; those that differ in their partitions alone are one, which has them all."""
         if not self._is_new((*path, _frozen(row))):
             return None
@@ -88,7 +88,7 @@ class _Seen:
         return True
 
 
-def _has_partitions(of: Field) -> bool:
+def _has_partitions(of: MessageField) -> bool:
     return of.name.startswith("partition") or any(
         each.name in _PARTITION or _has_partitions(each) for each in of.fields
     )

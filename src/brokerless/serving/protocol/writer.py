@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, cast
 
 from brokerless.internals.message_encoder import unsigned_varint
-from brokerless.internals.messages import Field, Message
+from brokerless.internals.messages import Message, MessageField
 from brokerless.log.directory import SegmentPaths
 
 
@@ -114,7 +114,7 @@ def _writer(message: Message, version: int) -> Write:
     return _struct(message.fields, version, version in message.flexible)
 
 
-def _struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Write:
+def _struct(fields: tuple[MessageField, ...], version: int, flexible: bool) -> Write:
     there = [each for each in fields if version in each.versions]
     plain = [(each.name, each.default, _value(each, version, flexible)) for each in there if version not in each.tagged]
     tagged = sorted(
@@ -138,7 +138,7 @@ def _struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Write:
     return write
 
 
-def _value(field: Field, version: int, flexible: bool) -> Write:
+def _value(field: MessageField, version: int, flexible: bool) -> Write:
     """Writes one field. A tagged one is always in the flexible form."""
     if field.type == "struct":
         struct_ = _struct(field.fields, version, flexible)

@@ -64,7 +64,7 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTransaction:
+class ServedTransaction:
     """A transaction without an end, the last sequence number of its producer, and the coordinator's epoch in the
     marker of the one before it; -1 where there is none."""
 
@@ -155,7 +155,7 @@ class ServedPartition:
                 default=None,
             )
 
-    def open_transactions(self) -> list[OpenTransaction]:
+    def open_transactions(self) -> list[ServedTransaction]:
         """Return the transactions that have not ended.
 
         Raises :class:`UnreadableError`."""
@@ -165,11 +165,11 @@ class ServedPartition:
             if transactions is None or not transactions.open:
                 return []
             epochs = {each.producer_id: each.coordinator_epoch for each in transactions.ended}
-            found: list[OpenTransaction] = []
+            found: list[ServedTransaction] = []
             for each in transactions.open.values():
                 batch, epoch = self._batch_at(each.last_offset), epochs.get(each.producer_id)
                 sequence = NO_SEQUENCE if batch is None else int(batch.last_sequence[0])
-                found.append(OpenTransaction(each, sequence, NO_EPOCH if epoch is None else epoch))
+                found.append(ServedTransaction(each, sequence, NO_EPOCH if epoch is None else epoch))
             return found
 
     def epochs(self) -> Epochs:

@@ -28,10 +28,10 @@ class _SyncedFile(PyArrowFile):
     def create(self, overwrite: bool = False) -> Any:
         path = Path(self._path)
         own_files.make_directory(path.parent)
-        return _Stream(path, os.O_TRUNC if overwrite else os.O_EXCL)
+        return _OutputStream(path, os.O_TRUNC if overwrite else os.O_EXCL)
 
 
-class _Stream(io.BufferedWriter):
+class _OutputStream(io.BufferedWriter):
     def __init__(self, path: Path, flags: int) -> None:
         super().__init__(io.FileIO(own_files.open_own(path, os.O_WRONLY | os.O_CREAT | flags), "wb"))
         self._parent = path.parent

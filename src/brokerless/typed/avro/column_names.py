@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from brokerless.typed.avro.schema import AvroType, parse_schema
-from brokerless.typed.registry import RecordColumns, Schema, age
+from brokerless.typed.registry import AvroColumns, Schema, age
 
 _Versions = list[tuple[Schema, AvroType]]
 _MAX_TRIES = 8
@@ -106,17 +106,17 @@ def _names_from(versions: _Versions, start: int, columns: set[str]) -> tuple[tup
 
 
 @dataclass(eq=False, slots=True)
-class _Field:
+class _FieldVersions:
     """A field of a record through its versions. ``name``: its last one; ``seen``: the last version that has it;
     ``later``: what an alias says that it is, which other versions have; ``column``: empty until it is named."""
 
     name: str
     seen: int
-    later: _Field | None = None
+    later: _FieldVersions | None = None
     column: str = ""
 
     @property
-    def root(self) -> _Field:
+    def root(self) -> _FieldVersions:
         found = self
         while found.later is not None:
             found = found.later
@@ -129,13 +129,13 @@ class _Record:
     the names that they have in it; ``unreadable``: those of which a later one calls two fields by one name;
     ``aliases``: those of the last one, which a next version that lists them again does not apply again."""
 
-    names: dict[str, _Field] = field(default_factory=dict[str, _Field])
-    fields: list[_Field] = field(default_factory=list[_Field])
-    versions: list[dict[str, _Field]] = field(default_factory=list[dict[str, _Field]])
-    unreadable: list[dict[str, _Field]] = field(default_factory=list[dict[str, _Field]])
+    names: dict[str, _FieldVersions] = field(default_factory=dict[str, _FieldVersions])
+    fields: list[_FieldVersions] = field(default_factory=list[_FieldVersions])
+    versions: list[dict[str, _FieldVersions]] = field(default_factory=list[dict[str, _FieldVersions]])
+    unreadable: list[dict[str, _FieldVersions]] = field(default_factory=list[dict[str, _FieldVersions]])
     aliases: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
-    def add(self, record: AvroType, version: int) -> dict[str, _Field]:
+    def add(self, record: AvroType, version: int) -> dict[str, _FieldVersions]:
         """Rename the fields so far by the aliases of a version; return its own, by their names."""
         known = self.aliases
         new = [
@@ -143,24 +143,24 @@ class _Record:
         ]
         renamed = {alias: each.name for alias, each in new}
         self.aliases = {each.name: each.aliases for each in record.fields}
-        before, claims = self.names, dict[str, list[_Field]]()
+        before, claims = self.names, dict[str, list[_FieldVersions]]()
         for name, each in before.items():
             claims.setdefault(renamed.get(name, name), []).append(each)
         self.names = {name: self._joined(name, fields) for name, fields in claims.items()}
         for name, each in before.items():
             if each.later is None and each not in self.names.values():
                 self.names.setdefault(name, each)
-        own: dict[str, _Field] = {}
+        own: dict[str, _FieldVersions] = {}
         for each in record.fields:
             if each.name not in self.names:
-                self.names[each.name] = new = _Field(each.name, version)
+                self.names[each.name] = new = _FieldVersions(each.name, version)
                 self.fields.append(new)
             own[each.name] = found = self.names[each.name]
             found.name, found.seen = each.name, version
         self.versions.append(own)
         return own
 
-    def _joined(self, name: str, fields: list[_Field]) -> _Field:
+    def _joined(self, name: str, fields: list[_FieldVersions]) -> _FieldVersions:
         """Return the field that has a name from now on, among those that aliases call so: first one that a version has
         without the others, which Java can read by these aliases. The others are the same field in the versions without
         it; in those that have both, which Java can read no more, the alias is not theirs."""
@@ -172,16 +172,16 @@ class _Record:
             self._join(other, first)
         return first
 
-    def _is_readable(self, version: dict[str, _Field]) -> bool:
+    def _is_readable(self, version: dict[str, _FieldVersions]) -> bool:
         return not any(each is version for each in self.unreadable)
 
-    def _join(self, other: _Field, first: _Field) -> None:
+    def _join(self, other: _FieldVersions, first: _FieldVersions) -> None:
         """Let a field be another one; where versions have both, only in those that do not."""
         having = [(version, {each.root for each in version.values()}) for version in self.versions]
         if not any({first, other} <= roots for _, roots in having):
             other.later = first
             return
-        split: dict[_Field, _Field] = {}
+        split: dict[_FieldVersions, _FieldVersions] = {}
         for version, roots in having:
             if first not in roots and self._is_readable(version):
                 for name, each in version.items():
@@ -207,27 +207,27 @@ class _Record:
             for each in groups[root]:
                 each.column = each.column or column
 
-    def groups(self) -> dict[_Field, list[_Field]]:
+    def groups(self) -> dict[_FieldVersions, list[_FieldVersions]]:
         """Return the fields that are the same, by the one that has the name."""
-        found: dict[_Field, list[_Field]] = {}
+        found: dict[_FieldVersions, list[_FieldVersions]] = {}
         for each in self.fields:
             found.setdefault(each.root, []).append(each)
         return found
 
 
-_Columns = list[tuple[Schema, tuple[RecordColumns, ...]]]
+_Columns = list[tuple[Schema, tuple[AvroColumns, ...]]]
 
 
-def _replayed(versions: _Versions, named_by: Sequence[int]) -> tuple[_Columns, dict[str, dict[str, _Field]]]:
+def _replayed(versions: _Versions, named_by: Sequence[int]) -> tuple[_Columns, dict[str, dict[str, _FieldVersions]]]:
     """Return the columns of all versions, and the fields of the last one's records, by their names."""
     records: dict[str, _Record] = {}
-    own: list[tuple[Schema, list[tuple[str, _Record, dict[str, _Field]]]]] = []
+    own: list[tuple[Schema, list[tuple[str, _Record, dict[str, _FieldVersions]]]]] = []
     events = sorted(named_by)
     for number, (schema, type_) in enumerate(versions):
         while events and age(schema) > events[0]:
             _name_all(records)
             del events[0]
-        found: list[tuple[str, _Record, dict[str, _Field]]] = []
+        found: list[tuple[str, _Record, dict[str, _FieldVersions]]] = []
         all_records = list(_records(type_))
         names = {each.name for each in all_records}
         for each in all_records:
@@ -252,12 +252,12 @@ def _record_of(type_: AvroType, records: dict[str, _Record], names: set[str]) ->
     return records[type_.name]
 
 
-def _columns_of(name: str, record: _Record, fields: dict[str, _Field]) -> RecordColumns | None:
+def _columns_of(name: str, record: _Record, fields: dict[str, _FieldVersions]) -> AvroColumns | None:
     """Return the columns of one version's record; None where each field has its name, and no other column."""
     groups = record.groups()
     pairs = tuple((own, each.column) for own, each in fields.items() if own != each.column)
     others = {other.column for each in fields.values() for other in groups[each.root] if other.column != each.column}
-    return RecordColumns(name, pairs, tuple(sorted(others))) if pairs or others else None
+    return AvroColumns(name, pairs, tuple(sorted(others))) if pairs or others else None
 
 
 def _records(type_: AvroType) -> Iterator[AvroType]:

@@ -8,13 +8,14 @@ symbol, a fixed is bytes, a UUID is text. A type within itself has no Arrow type
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pyarrow as pa
 
-from brokerless.typed.registry import RecordColumns, Schema
+from brokerless.typed.registry import AvroColumns, Schema
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 MAX_NODES = 4096
@@ -102,7 +103,7 @@ def _texts(schema: Schema, seen: set[tuple[str, int]]) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Parser:
-    columns: dict[str, RecordColumns]
+    columns: dict[str, AvroColumns]
     names: dict[str, AvroType] = field(default_factory=dict[str, AvroType])
 
     def parse(self, found: Any, namespace: str) -> AvroType:
@@ -335,28 +336,7 @@ def _encode(type_: AvroType, value: Any, out: bytearray, depth: int) -> None:
             except (ValueError, TypeError, AttributeError):
                 del out[size:]
         raise ValueError("is of no branch of its union")
-    if kind == "null":
-        if value is not None:
-            raise ValueError("is not null")
-    elif kind == "boolean" and isinstance(value, bool):
-        out.append(value)
-    elif kind in ("int", "long") and isinstance(value, int) and not isinstance(value, bool):
-        limit = 1 << (31 if kind == "int" else 63)
-        if not -limit <= value < limit:
-            raise ValueError("is not of its type")
-        out += zigzag(value)
-    elif kind in ("float", "double") and isinstance(value, (int, float)) and not isinstance(value, bool):
-        import struct
-
-        out += struct.pack("<f" if kind == "float" else "<d", value)
-    elif kind in ("bytes", "string", "fixed") and isinstance(value, str):
-        data = value.encode() if kind == "string" else value.encode("latin-1")
-        if kind == "fixed" and len(data) != type_.size:
-            raise ValueError("is of another size")
-        out += data if kind == "fixed" else zigzag(len(data)) + data
-    elif kind == "enum" and value in type_.symbols:
-        out += zigzag(type_.symbols.index(value))
-    elif kind in ("array", "map") and isinstance(value, list if kind == "array" else dict):
+    if kind in ("array", "map") and isinstance(value, list if kind == "array" else dict):
         assert type_.items is not None
         if value:
             out += zigzag(len(value))
@@ -372,7 +352,29 @@ def _encode(type_: AvroType, value: Any, out: bytearray, depth: int) -> None:
                 raise ValueError("has not all fields")
             _encode(each.type, own, out, depth + 1)
     else:
-        raise ValueError("is not of its type")
+        out += _encode_scalar(type_, value)
+
+
+def _encode_scalar(type_: AvroType, value: Any) -> bytes:
+    kind = type_.kind
+    if kind == "null" and value is None:
+        return b""
+    if kind == "boolean" and isinstance(value, bool):
+        return bytes([value])
+    if kind in ("int", "long") and isinstance(value, int) and not isinstance(value, bool):
+        limit = 1 << (31 if kind == "int" else 63)
+        if -limit <= value < limit:
+            return zigzag(value)
+    elif kind in ("float", "double") and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return struct.pack("<f" if kind == "float" else "<d", value)
+    elif kind in ("bytes", "string", "fixed") and isinstance(value, str):
+        data = value.encode() if kind == "string" else value.encode("latin-1")
+        if kind == "fixed" and len(data) != type_.size:
+            raise ValueError("is of another size")
+        return data if kind == "fixed" else zigzag(len(data)) + data
+    elif kind == "enum" and value in type_.symbols:
+        return zigzag(type_.symbols.index(value))
+    raise ValueError("is not null" if kind == "null" else "is not of its type")
 
 
 def zigzag(number: int) -> bytes:

@@ -15,7 +15,7 @@ from brokerless.typed.avro.kernels import SPARE_ITEMS
 from brokerless.typed.avro.rows import MAX_DEPTH, AvroReader
 from brokerless.typed.avro.schema import MAX_NODES, AvroType, reader_branch, zigzag
 from brokerless.typed.blanking.edits import Edit
-from brokerless.typed.blanking.paths import NamedFields, Presence, Target, beyond, is_end, named
+from brokerless.typed.blanking.paths import FieldTarget, NamedFields, Presence, beyond, is_end, named
 
 _ZEROS = {"null": b"", "boolean": b"\0", "int": b"\0", "long": b"\0", "float": bytes(4), "double": bytes(8),
           "bytes": b"\0", "string": b"\0", "enum": b"\0", "array": b"\0", "map": b"\0"}  # fmt: skip
@@ -26,7 +26,7 @@ _ZERO_UUID = b"00000000-0000-0000-0000-000000000000"
 def avro_edits(data: bytes, type_: AvroType, others: Sequence[AvroType], fields: NamedFields) -> list[Edit]:
     """Edits of a payload. ``type_``: its writer's schema; ``others``: those of the same topic, by whose names of fields
     and aliases its own are known as well. Raises ValueError for bytes that are not as the schema says."""
-    walker = _Walker(data, fields)
+    walker = _AvroWalker(data, fields)
     walker.walk(type_, [each for each in others if each is not type_], fields.targets, 0)
     if walker.source.at != len(data):
         raise ValueError("bytes are left after the value")
@@ -56,7 +56,7 @@ def names_of_fields(type_: AvroType, others: tuple[AvroType, ...]) -> dict[str, 
     return found
 
 
-class _Walker:
+class _AvroWalker:
     """A place in one payload, and the edits before it."""
 
     def __init__(self, data: bytes, fields: NamedFields) -> None:
@@ -64,7 +64,7 @@ class _Walker:
         self.edits: list[Edit] = []
         self._fields = fields
 
-    def walk(self, type_: AvroType, others: Sequence[AvroType], targets: Sequence[Target], depth: int) -> None:
+    def walk(self, type_: AvroType, others: Sequence[AvroType], targets: Sequence[FieldTarget], depth: int) -> None:
         """Passes over a value, and edits what some paths in it lead to."""
         if depth > MAX_DEPTH:
             raise ValueError("nested too deeply")
@@ -79,7 +79,9 @@ class _Walker:
         else:
             self._walk_items(type_, _branches(others, type_), targets, depth)
 
-    def _walk_record(self, type_: AvroType, others: Sequence[AvroType], targets: Sequence[Target], depth: int) -> None:
+    def _walk_record(
+        self, type_: AvroType, others: Sequence[AvroType], targets: Sequence[FieldTarget], depth: int
+    ) -> None:
         all_names = names_of_fields(type_, tuple(others))
         for each in type_.fields:
             names = all_names[each.name]
@@ -92,7 +94,9 @@ class _Walker:
         known = set[str]().union(*all_names.values())
         self._fields.add((each for each in targets if each.path[0] not in known), Presence.LACKING)
 
-    def _walk_items(self, type_: AvroType, others: Sequence[AvroType], targets: Sequence[Target], depth: int) -> None:
+    def _walk_items(
+        self, type_: AvroType, others: Sequence[AvroType], targets: Sequence[FieldTarget], depth: int
+    ) -> None:
         assert type_.items is not None
         inner = [each.items for each in others if each.items is not None]
         keys: set[str] = set()
@@ -114,7 +118,7 @@ class _Walker:
         elif type_.kind == "map":
             self._fields.add((each for each in targets if each.path[0] not in keys), Presence.LACKING)
 
-    def _erase(self, type_: AvroType, targets: Sequence[Target], depth: int) -> None:
+    def _erase(self, type_: AvroType, targets: Sequence[FieldTarget], depth: int) -> None:
         start, contents = self.source.at, list[tuple[int, int]]()
         self._skip(type_, contents, depth)
         old, end = self.source.data[start : self.source.at], self.source.at

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from brokerless.typed.blanking.edits import Edit
 from brokerless.typed.blanking.json_text import Route, edits_of, find_spans
-from brokerless.typed.blanking.paths import NamedFields, Target
+from brokerless.typed.blanking.paths import FieldTarget, NamedFields
 
 PAYLOAD = "payload"
 _ZEROS: dict[str, Any] = {
@@ -29,7 +29,7 @@ def connect_edits(data: bytes, envelope: dict[str, Any], fields: NamedFields) ->
     schema = envelope["schema"]
     is_field = _is_field(schema, PAYLOAD)
     targets = [
-        each if each.path[0] == PAYLOAD and not is_field else Target((PAYLOAD, *each.path), each.number)
+        each if each.path[0] == PAYLOAD and not is_field else FieldTarget((PAYLOAD, *each.path), each.number)
         for each in fields.targets
     ]
     own = NamedFields(

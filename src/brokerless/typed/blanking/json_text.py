@@ -10,7 +10,7 @@ from json.decoder import scanstring  # pyright: ignore[reportAttributeAccessIssu
 from typing import Any
 
 from brokerless.typed.blanking.edits import Edit
-from brokerless.typed.blanking.paths import NamedFields, Presence, Target, beyond, is_end, named
+from brokerless.typed.blanking.paths import FieldTarget, NamedFields, Presence, beyond, is_end, named
 
 Route = tuple[str | int, ...]
 """Names of members and numbers of elements, from the outermost value."""
@@ -20,23 +20,23 @@ _STRING, _COLON = re.compile(r'"((?:[^"\\]|\\.)*)"'), re.compile(r"[ \t\n\r]*:")
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class JsonSpan:
     """A value within JSON, from ``start`` to ``end`` (characters), how one comes to it, and which fields it is."""
 
     start: int
     end: int
     route: Route
-    targets: Sequence[Target]
+    targets: Sequence[FieldTarget]
 
 
-def find_spans(text: str, fields: NamedFields) -> list[Span]:
+def find_spans(text: str, fields: NamedFields) -> list[JsonSpan]:
     """Return where the values of fields are, in order; none is within another one. Raises ValueError for what is no
     JSON."""
     json.loads(text)
     return list(_find(text, _skip(text, 0), fields, targets=fields.targets, route=()))
 
 
-def edits_of(text: str, spans: Iterable[Span], values: Iterable[str], fields: NamedFields) -> list[Edit]:
+def edits_of(text: str, spans: Iterable[JsonSpan], values: Iterable[str], fields: NamedFields) -> list[Edit]:
     """Edits of the text's bytes in UTF-8: other values in place of those of spans that are others."""
     edits: list[Edit] = []
     at = position = 0
@@ -90,7 +90,7 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(each)
 
 
-def _find(text: str, at: int, fields: NamedFields, targets: Sequence[Target], route: Route) -> Iterator[Span]:
+def _find(text: str, at: int, fields: NamedFields, targets: Sequence[FieldTarget], route: Route) -> Iterator[JsonSpan]:
     """Yield where the values of some fields are, within the value that begins at a place of valid JSON."""
     if text[at] == "[":
         at, number = _skip(text, at + 1), 0
@@ -105,7 +105,9 @@ def _find(text: str, at: int, fields: NamedFields, targets: Sequence[Target], ro
         fields.add(targets, Presence.EMPTY if text[at] == "n" else Presence.LACKING)
 
 
-def _find_in_object(text: str, at: int, fields: NamedFields, targets: Sequence[Target], route: Route) -> Iterator[Span]:
+def _find_in_object(
+    text: str, at: int, fields: NamedFields, targets: Sequence[FieldTarget], route: Route
+) -> Iterator[JsonSpan]:
     names: set[str] = set()
     while text[at] != "}":
         name, after = scanstring(text, at + 1)
@@ -114,7 +116,7 @@ def _find_in_object(text: str, at: int, fields: NamedFields, targets: Sequence[T
         end = _DECODER.raw_decode(text, start)[1]
         own = named(targets, (name,))
         if is_end(own):
-            yield Span(start, end, (*route, name), own)
+            yield JsonSpan(start, end, (*route, name), own)
         elif own:
             yield from _find(text, start, fields, targets=beyond(own), route=(*route, name))
         at = _after(text, end, "}")

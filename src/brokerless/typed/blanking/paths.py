@@ -60,7 +60,7 @@ class Presence(IntFlag):
     LACKING = 4
 
 
-class Target(NamedTuple):
+class FieldTarget(NamedTuple):
     """A named field, as it is seen from within a value: the names that are left, and its number among all."""
 
     path: Path
@@ -72,35 +72,35 @@ class NamedFields:
     """The fields that are named, and their presence in one value, which walkers add to. ``declares``: whether a schema
     permits that a member is left out of the object that some names and numbers lead to."""
 
-    targets: Sequence[Target]
+    targets: Sequence[FieldTarget]
     presence: list[Presence]
     declares: Callable[[tuple[str | int, ...], str], bool] | None = field(default=None)
 
     @classmethod
     def of(cls, paths: Sequence[Path]) -> NamedFields:
-        return cls([Target(path, number) for number, path in enumerate(paths)], [Presence(0)] * len(paths))
+        return cls([FieldTarget(path, number) for number, path in enumerate(paths)], [Presence(0)] * len(paths))
 
-    def add(self, targets: Iterable[Target], presence: Presence) -> None:
+    def add(self, targets: Iterable[FieldTarget], presence: Presence) -> None:
         for each in targets:
             self.presence[each.number] |= presence
 
-    def add_missing(self, targets: Iterable[Target], route: tuple[str | int, ...]) -> None:
+    def add_missing(self, targets: Iterable[FieldTarget], route: tuple[str | int, ...]) -> None:
         """The fields whose first names an object of JSON has not, which ``route`` leads to."""
         for each in targets:
             is_optional = self.declares is not None and self.declares(route, each.path[0])
             self.presence[each.number] |= Presence.EMPTY if is_optional else Presence.LACKING
 
 
-def named(targets: Iterable[Target], names: Collection[str]) -> list[Target]:
+def named(targets: Iterable[FieldTarget], names: Collection[str]) -> list[FieldTarget]:
     """Those that go through, or end at, what has one of these names."""
     return [each for each in targets if each.path[0] in names]
 
 
-def is_end(targets: Iterable[Target]) -> bool:
+def is_end(targets: Iterable[FieldTarget]) -> bool:
     """Return whether the path of one of these ends at the next name."""
     return any(len(each.path) == 1 for each in targets)
 
 
-def beyond(targets: Iterable[Target]) -> list[Target]:
+def beyond(targets: Iterable[FieldTarget]) -> list[FieldTarget]:
     """The same after the next name."""
-    return [Target(each.path[1:], each.number) for each in targets]
+    return [FieldTarget(each.path[1:], each.number) for each in targets]

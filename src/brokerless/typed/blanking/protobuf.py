@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from brokerless.typed.blanking.edits import Edit
-from brokerless.typed.blanking.paths import NamedFields, Presence, Target, beyond, is_end, named
+from brokerless.typed.blanking.paths import FieldTarget, NamedFields, Presence, beyond, is_end, named
 
 _MAX_DEPTH = 100
 _VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
@@ -31,7 +31,7 @@ _VALUE, _NULL_VALUE, _OF_OTHERS = "google.protobuf.Value", 1, (5, 6)
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class _WireField:
     """One field on the wire: from its tag to its end; ``body``: from where its value begins, without its length."""
 
     number: int
@@ -44,13 +44,13 @@ class _Field:
 def protobuf_edits(data: bytes, descriptor: Any, others: Sequence[Any], fields: NamedFields) -> list[Edit]:
     """Edits of a message. ``others``: the same message in other schemas of the topic, by whose names its fields are
     known as well, if they have the same number. Raises ValueError for bytes that are none."""
-    walker = _Walker(data, [], fields)
+    walker = _ProtobufWalker(data, [], fields)
     walker.message(0, len(data), descriptor, others=others, targets=fields.targets, depth=0)
     return walker.edits
 
 
 @dataclass(frozen=True, slots=True)
-class _Walker:
+class _ProtobufWalker:
     """One message, and the edits so far."""
 
     data: bytes
@@ -58,13 +58,13 @@ class _Walker:
     fields: NamedFields
 
     def message(
-        self, at: int, end: int, descriptor: Any, others: Sequence[Any], targets: Sequence[Target], depth: int
+        self, at: int, end: int, descriptor: Any, others: Sequence[Any], targets: Sequence[FieldTarget], depth: int
     ) -> None:
         if depth > _MAX_DEPTH:
             raise ValueError("nested too deeply")
         if descriptor.full_name in _TRANSPARENT:
             targets = [
-                Target((name, *each.path), each.number)
+                FieldTarget((name, *each.path), each.number)
                 for name in _TRANSPARENT[descriptor.full_name]
                 for each in targets
             ]  # fmt: skip
@@ -102,7 +102,7 @@ class _Walker:
         self,
         descriptor: Any,
         names: Mapping[int, set[str]],
-        targets: Sequence[Target],
+        targets: Sequence[FieldTarget],
         seen: set[int],
         keys: dict[int, set[str]],
     ) -> None:
@@ -112,7 +112,7 @@ class _Walker:
             if number not in _OF_OTHERS:
                 self.fields.add(targets, Presence.EMPTY if number == _NULL_VALUE else Presence.LACKING)
             return
-        known: list[Target] = []
+        known: list[FieldTarget] = []
         for number, own in names.items():
             here = named(targets, own)
             known += here
@@ -123,14 +123,14 @@ class _Walker:
                 self.fields.add(missing, Presence.LACKING)
         self.fields.add((each for each in targets if each not in known), Presence.LACKING)
 
-    def _replace(self, own: _Field, field: Any, new: bytes, targets: Sequence[Target]) -> None:
+    def _replace(self, own: _WireField, field: Any, new: bytes, targets: Sequence[FieldTarget]) -> None:
         is_same = self.data[own.start : own.end] == new
         self.fields.add(targets, Presence.EMPTY if is_same else Presence.HELD)
         if not is_same:
             self.edits.append(Edit(own.start, own.end, new, tuple(_contents(self.data, own, field, 0))))
 
     def _inside(
-        self, own: _Field, descriptor: Any, others: Sequence[Any], targets: Sequence[Target], depth: int
+        self, own: _WireField, descriptor: Any, others: Sequence[Any], targets: Sequence[FieldTarget], depth: int
     ) -> None:
         """Edits a field that is a message; its length follows."""
         if own.wire not in (_LENGTH, _GROUP):
@@ -144,7 +144,13 @@ class _Walker:
             self.edits.insert(first, Edit(length_at, own.body, _varint(own.end - own.body + growth)))
 
     def _entry(
-        self, own: _Field, field: Any, others: Sequence[Any], targets: Sequence[Target], keys: set[str], depth: int
+        self,
+        own: _WireField,
+        field: Any,
+        others: Sequence[Any],
+        targets: Sequence[FieldTarget],
+        keys: set[str],
+        depth: int,
     ) -> None:
         """An entry of a map, which goes if a path ends with its key, or whose value is edited."""
         descriptor = field.message_type
@@ -158,7 +164,7 @@ class _Walker:
         elif here and descriptor.fields_by_name["value"].message_type is None:
             self.fields.add(here, Presence.LACKING)
         elif here:
-            inner = [Target(("value", *each.path), each.number) for each in beyond(here)]
+            inner = [FieldTarget(("value", *each.path), each.number) for each in beyond(here)]
             self._inside(own, descriptor, others, targets=inner, depth=depth)
 
 
@@ -179,7 +185,7 @@ def _is_like(field: Any, other: Any) -> bool:
     return other is not None and (other.message_type is None) == (field.message_type is None)
 
 
-def _contents(data: bytes, own: _Field, field: Any, depth: int) -> Iterator[tuple[int, int]]:
+def _contents(data: bytes, own: _WireField, field: Any, depth: int) -> Iterator[tuple[int, int]]:
     """Yield where a field's values are, those of messages one by one. ``field``: None if it is not in the schema."""
     message = None if field is None else field.message_type
     if message is None or own.wire not in (_LENGTH, _GROUP) or depth > _MAX_DEPTH:
@@ -225,7 +231,7 @@ def _zero(field: Any, depth: int) -> bytes:
     return tag + {_VARINT: b"\0", _LENGTH: b"\0", _FIXED32: bytes(4), _FIXED64: bytes(8)}[wire]
 
 
-def _next(data: bytes, start: int, end: int, depth: int) -> _Field:
+def _next(data: bytes, start: int, end: int, depth: int) -> _WireField:
     tag, at = _read_varint(data, start, end)
     number, wire = tag >> 3, tag & 7
     if not 0 < number < 1 << 29:
@@ -251,7 +257,7 @@ def _next(data: bytes, start: int, end: int, depth: int) -> _Field:
         raise ValueError("a wire type that is none")
     if at > end:
         raise ValueError("a length that goes past the message's end")
-    return _Field(number, wire, start, body=body, end=at)
+    return _WireField(number, wire, start, body=body, end=at)
 
 
 def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:

@@ -44,14 +44,14 @@ class NotByColumnsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ColumnRule:
     """What a schema says of a column."""
 
     kind: str
     is_nullable: bool = False
-    members: Mapping[str, tuple[Rule, bool]] = field(default_factory=dict[str, "tuple[Rule, bool]"])
+    members: Mapping[str, tuple[ColumnRule, bool]] = field(default_factory=dict[str, "tuple[ColumnRule, bool]"])
     """Of an object: by name, and whether it is required."""
-    items: Rule | None = None
+    items: ColumnRule | None = None
     bounds: tuple[tuple[str, float], ...] = ()
     """Arrow's comparison, and with what: of a number, or of a length."""
     pattern: str | None = None
@@ -93,7 +93,7 @@ class Rule:
         sizes = column if own is None else pc.call_function(own, [column])
         return sizes if own is None else sizes.cast(pa.int64())
 
-    def _refused_items(self, rule: Rule, column: Any, may_be_null: Flags) -> Flags:
+    def _refused_items(self, rule: ColumnRule, column: Any, may_be_null: Flags) -> Flags:
         ends = np.asarray(column.offsets).astype(np.int64)
         first, values = int(ends[0]), column.values.slice(int(ends[0]), int(ends[-1] - ends[0]))
         refused = rule._refused(values, np.repeat(may_be_null, np.diff(ends)))
@@ -107,7 +107,7 @@ def _true(found: Any) -> Flags:
     return np.asarray(found.fill_null(False))
 
 
-def rule_of(node: Any, target: Any, keywords: Collection[str], resolve: Resolve, depth: int = 0) -> Rule:
+def rule_of(node: Any, target: Any, keywords: Collection[str], resolve: Resolve, depth: int = 0) -> ColumnRule:
     """The rule of a schema for a column of a type. ``keywords``: all that the schema's dialect checks; others say
     nothing. Raises :class:`NotByColumnsError`."""
     if not isinstance(node, dict) or depth > _MAX_DEPTH:
@@ -127,24 +127,26 @@ def rule_of(node: Any, target: Any, keywords: Collection[str], resolve: Resolve,
         raise NotByColumnsError
     bounds = tuple((_BOUNDS[name], _bound(kind, value)) for name, value in found.items() if name in _BOUNDS)
     if kind == "object":
-        return Rule(kind, is_nullable, _members(found, target, *inner))
+        return ColumnRule(kind, is_nullable, _members(found, target, *inner))
     if kind == "array":
         if not pa.types.is_list(target) or "items" not in found:
             raise NotByColumnsError
-        return Rule(kind, is_nullable, items=rule_of(found["items"], target.value_type, *inner), bounds=bounds)
+        return ColumnRule(kind, is_nullable, items=rule_of(found["items"], target.value_type, *inner), bounds=bounds)
     if target != _TYPES[kind]:
         raise NotByColumnsError
-    return Rule(kind, is_nullable, bounds=bounds, pattern=_pattern(found), values=_values(kind, found, is_nullable))
+    return ColumnRule(
+        kind, is_nullable, bounds=bounds, pattern=_pattern(found), values=_values(kind, found, is_nullable)
+    )
 
 
-def _or_null(branches: Any, target: Any, keywords: Collection[str], resolve: Resolve, depth: int) -> Rule:
+def _or_null(branches: Any, target: Any, keywords: Collection[str], resolve: Resolve, depth: int) -> ColumnRule:
     others = [each for each in cast("list[Any]", branches) if each != {"type": "null"}]
     if len(others) != 1 or len(branches) != 2:
         raise NotByColumnsError
     found = rule_of(others[0], target, keywords, resolve=resolve, depth=depth)
     if found.is_nullable:
         raise NotByColumnsError  # of ``oneOf``, two would hold
-    return Rule(
+    return ColumnRule(
         found.kind,
         True,
         found.members,
@@ -157,7 +159,7 @@ def _or_null(branches: Any, target: Any, keywords: Collection[str], resolve: Res
 
 def _members(
     found: Mapping[str, Any], target: Any, keywords: Collection[str], resolve: Resolve, depth: int
-) -> dict[str, tuple[Rule, bool]]:
+) -> dict[str, tuple[ColumnRule, bool]]:
     properties, required = found.get("properties"), found.get("required", [])
     others = found.get("additionalProperties", True)
     if not isinstance(properties, dict) or not isinstance(required, list) or not isinstance(others, bool):

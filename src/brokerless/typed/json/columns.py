@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.typed.framing import Frame
-from brokerless.typed.json.column_rules import Rule
+from brokerless.typed.json.column_rules import ColumnRule
 from brokerless.typed.payloads import PayloadDecoder, Reasons, rows_decoder
 from brokerless.typed.plain import parse_json
 
@@ -32,13 +32,13 @@ def json_decoder(type_: pa.DataType) -> PayloadDecoder:
     return by_columns(type_, rows_decoder(parse_json, type_))
 
 
-def by_columns(type_: pa.DataType, by_rows: PayloadDecoder, rule: Rule | None = None) -> PayloadDecoder:
+def by_columns(type_: pa.DataType, by_rows: PayloadDecoder, rule: ColumnRule | None = None) -> PayloadDecoder:
     """A decoder that is as ``by_rows``, which gets what Arrow does not read, or what ``rule`` does not accept."""
     return _ColumnDecoder(type_, by_rows, rule) if is_readable(type_) else by_rows
 
 
 class _ColumnDecoder:
-    def __init__(self, type_: Any, by_rows: PayloadDecoder, rule: Rule | None) -> None:
+    def __init__(self, type_: Any, by_rows: PayloadDecoder, rule: ColumnRule | None) -> None:
         self._type, self._by_rows, self._rule = type_, by_rows, rule
         self._schema = pa.schema(list(type_))
         self._has_doubles = _has_doubles(type_)

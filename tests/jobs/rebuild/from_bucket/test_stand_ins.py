@@ -9,7 +9,7 @@ import pytest
 
 import brokerless
 from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition
-from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket, OpenTransaction, StandIn, write_stand_ins
+from brokerless.jobs.rebuild.from_bucket.stand_ins import BucketTransaction, FromBucket, StandIn, write_stand_ins
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
 from brokerless.log.producer.state import ProducerState
 from brokerless.log.storage.location import Location
@@ -43,7 +43,7 @@ def test_an_empty_log_begins_after_the_bucket(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_ended", [False, True])
 def test_open_transactions_are_ended_if_that_is_wanted(is_ended: bool, tmp_path: Path) -> None:
     snapshot = ProducerState(100).snapshot()
-    open_ones = OpenTransaction(7, 2, 5, 40), OpenTransaction(9, 0, -1, 60)
+    open_ones = BucketTransaction(7, 2, 5, 40), BucketTransaction(9, 0, -1, 60)
     stand_in = StandIn(replace(PARTITION, snapshot=snapshot), 1, 0, True, open_ones, is_ended)
     path = written(tmp_path, stand_in)
     assert (path / f"{100:020}.snapshot").read_bytes() == snapshot

@@ -9,7 +9,7 @@ from tests.kafka.broker import free_ports
 
 from brokerless.errors import ClusterError, UsageError
 from brokerless.jobs.restore.live import connection
-from brokerless.jobs.restore.live.connection import Connection, load_config
+from brokerless.jobs.restore.live.connection import ClusterConnection, load_config
 
 LOGIN = 'org.apache.kafka.common.security.{}LoginModule required \\\n   username="ann" password="p w\\\\\\\\;";'
 
@@ -59,7 +59,7 @@ def test_what_librdkafka_cannot_do_is_refused_without_secrets(tmp_path: Path, te
 
 def test_an_unknown_setting_is_refused_by_its_name() -> None:
     with pytest.raises(UsageError, match=r"sasl\.nothing"):
-        Connection("127.0.0.1:1", {"sasl.nothing": "secret"}).open()
+        ClusterConnection("127.0.0.1:1", {"sasl.nothing": "secret"}).open()
 
 
 def test_nobody_who_answers_is_an_error_within_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,4 +67,4 @@ def test_nobody_who_answers_is_an_error_within_the_time(monkeypatch: pytest.Monk
     with free_ports(1) as (port,):
         pass
     with pytest.raises(ClusterError, match=f"127.0.0.1:{port}: no broker answers here .*refused.*; check bootstrap"):
-        Connection(f"127.0.0.1:{port}").open()
+        ClusterConnection(f"127.0.0.1:{port}").open()

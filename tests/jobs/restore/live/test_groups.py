@@ -5,10 +5,15 @@ from __future__ import annotations
 import pytest
 
 from brokerless.jobs.restore.live.groups import source_groups, translate
-from brokerless.jobs.restore.live.offset_map import Run
+from brokerless.jobs.restore.live.offset_map import OffsetRun
 from brokerless.jobs.restore.results import GroupRestore
 
-RUNS = [Run("t", 0, 10, 19, 100), Run("t", 1, 0, 0, 7), Run("t", 0, 30, 34, 110), Run("t", 0, 35, 35, 200)]
+RUNS = [
+    OffsetRun("t", 0, 10, 19, 100),
+    OffsetRun("t", 1, 0, 0, 7),
+    OffsetRun("t", 0, 30, 34, 110),
+    OffsetRun("t", 0, 35, 35, 200),
+]
 STARTS = {("t", 0): 100, ("t", 1): 7, ("t", 2): 50}
 
 

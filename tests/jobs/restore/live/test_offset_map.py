@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from brokerless.errors import UsageError
-from brokerless.jobs.restore.live.offset_map import JSON_LINES, PARQUET, OffsetMap, Run, open_map
+from brokerless.jobs.restore.live.offset_map import JSON_LINES, PARQUET, OffsetMap, OffsetRun, open_map
 
 ID = "GGfzE_HvRoGT7m9N-0_chw"
 START = {
@@ -33,7 +33,8 @@ def test_offsets_that_follow_each_other_on_both_sides_are_one_run(tmp_path: Path
         add_all(map_, (0, 100), partition=1)
         map_.write()
         assert list(map_.runs()) == [
-            Run("t", 0, 5, 6, 0), Run("t", 0, 8, 9, 2), Run("t", 0, 10, 10, 7), Run("t", 1, 0, 0, 100),
+            OffsetRun("t", 0, 5, 6, 0), OffsetRun("t", 0, 8, 9, 2), OffsetRun("t", 0, 10, 10, 7),
+            OffsetRun("t", 1, 0, 0, 100),
         ]  # fmt: skip
 
 
@@ -50,7 +51,7 @@ def test_a_map_that_is_opened_again_goes_on_where_it_was_written(tmp_path: Path)
         assert map_.start["topics"]["t"]["starts"] == {"0": 0, "1": 100}
         add_all(map_, (7, 2))
         map_.write()
-        assert list(map_.runs()) == [Run("t", 0, 5, 7, 0)]
+        assert list(map_.runs()) == [OffsetRun("t", 0, 5, 7, 0)]
 
 
 @pytest.mark.parametrize("cut", range(1, 70, 11))

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from brokerless.errors import UsageError
-from brokerless.jobs.restore.live.offset_map import Run, open_map
+from brokerless.jobs.restore.live.offset_map import OffsetRun, open_map
 from brokerless.jobs.restore.live.production import Row
-from brokerless.jobs.restore.live.resumption import Resumed, Target, TargetRecord, resume
+from brokerless.jobs.restore.live.resumption import Resumed, TargetReader, TargetRecord, resume
 
 PLACE = ("t", 0)
 START = {"topics": {"t": {"topicId": "x", "starts": {"0": 0}}}}
@@ -38,7 +38,7 @@ class Records:
 
 def resumed(
     tmp_path: Path, target: Records, bounds: tuple[int, int], is_compacted: bool = False
-) -> tuple[Resumed, int | None, list[Run]]:
+) -> tuple[Resumed, int | None, list[OffsetRun]]:
     """Of a source with the offsets 2, 3, 5, 6 and 7, of which 2 is in the map: what was found, which row is next, and
     the map."""
     with open_map(tmp_path, START) as map_:
@@ -46,19 +46,19 @@ def resumed(
         map_.write()
     with open_map(tmp_path, START) as map_:
         rows = iter([row(offset) for offset in (3, 5, 6, 7)])
-        found, pending = resume(map_, cast("Target", target), PLACE, bounds, rows, is_compacted)
+        found, pending = resume(map_, cast("TargetReader", target), PLACE, bounds, rows, is_compacted)
         following = pending or next(rows, None)
         return found, None if following is None else following.offset, list(map_.runs())
 
 
 def test_nothing_was_on_its_way(tmp_path: Path) -> None:
-    assert resumed(tmp_path, Records(), (0, 1)) == (Resumed(0, 0), 3, [Run("t", 0, 2, 2, 0)])
+    assert resumed(tmp_path, Records(), (0, 1)) == (Resumed(0, 0), 3, [OffsetRun("t", 0, 2, 2, 0)])
 
 
 def test_records_that_were_on_their_way_are_not_sent_again(tmp_path: Path) -> None:
     found, following, runs = resumed(tmp_path, Records(record(1, 3), record(2, 5)), (0, 3))
     assert (found, following) == (Resumed(2, 0), 6)
-    assert runs == [Run("t", 0, 2, 3, 0), Run("t", 0, 5, 5, 2)]
+    assert runs == [OffsetRun("t", 0, 2, 3, 0), OffsetRun("t", 0, 5, 5, 2)]
 
 
 def test_all_may_be_there(tmp_path: Path) -> None:
@@ -70,13 +70,13 @@ def test_records_of_others_in_between_are_not_taken_for_the_sources(tmp_path: Pa
     target = Records(record(1, 3), TargetRecord(2, b"k", b"other", (), 5), record(3, 5))
     found, following, runs = resumed(tmp_path, target, (0, 4))
     assert (found, following) == (Resumed(2, 1), 6)
-    assert runs[-1] == Run("t", 0, 5, 5, 3)
+    assert runs[-1] == OffsetRun("t", 0, 5, 5, 3)
 
 
 def test_what_compaction_took_meanwhile_had_been_there(tmp_path: Path) -> None:
     found, following, runs = resumed(tmp_path, Records(record(2, 5)), (0, 4), is_compacted=True)
     assert (found, following) == (Resumed(3, 0), 7)
-    assert runs == [Run("t", 0, 2, 3, 0), Run("t", 0, 5, 6, 2)]
+    assert runs == [OffsetRun("t", 0, 2, 3, 0), OffsetRun("t", 0, 5, 6, 2)]
 
 
 def test_what_retention_deleted_meanwhile_had_been_there(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.storage import remote_offsets_missing
 from brokerless.jobs.rebuild.adopted_topics import settings_lost
 from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition, ReplacedTopic, read_partitions
-from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket, OpenTransaction, StandIn
+from brokerless.jobs.rebuild.from_bucket.stand_ins import BucketTransaction, FromBucket, StandIn
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.checkpoint.topic_ids import random_id
@@ -268,14 +268,14 @@ def _report_expired(each: BucketPartition, start: int, url: str, report: Report)
         report(Kind.REMOTE_SEGMENT_EXPIRED.at(url, text, severity="warning", offset=each.start_offset))
 
 
-def _open_transactions(each: BucketPartition) -> list[OpenTransaction]:
+def _open_transactions(each: BucketPartition) -> list[BucketTransaction]:
     entries = each.producers
     if entries is None:
         return []
     columns = (
         entries.producer_ids, entries.producer_epochs, entries.coordinator_epochs, entries.current_txn_first_offsets,
     )  # fmt: skip
-    found = (OpenTransaction(*map(int, row)) for row in zip(*columns, strict=True))
+    found = (BucketTransaction(*map(int, row)) for row in zip(*columns, strict=True))
     return [one for one in found if one.first_offset >= 0]
 
 

@@ -33,7 +33,7 @@ _BATCH_SIZE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTransaction:
+class BucketTransaction:
     """A transaction that is open where a bucket ends."""
 
     producer_id: int
@@ -52,7 +52,7 @@ class StandIn:
     node_id: int
     log_start: int
     is_log_start_known: bool
-    transactions: tuple[OpenTransaction, ...] = ()
+    transactions: tuple[BucketTransaction, ...] = ()
     is_ended: bool = False
 
 

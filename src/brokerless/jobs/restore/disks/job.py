@@ -21,7 +21,7 @@ from brokerless.jobs.restore.checks import check_topic, limits_of, refuse_errors
 from brokerless.jobs.restore.disks.committed_topic_ids import TopicIds, changed_topic_ids, check_share_groups
 from brokerless.jobs.restore.disks.staging import OWNER, Staged, stage
 from brokerless.jobs.restore.disks.swap import check_aside, plan_swap
-from brokerless.jobs.restore.disks.targets import Placement, load_target, place
+from brokerless.jobs.restore.disks.targets import PartitionTarget, load_target, place
 from brokerless.jobs.restore.results import Limits, SourcePartition, TopicRestore
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import committing
@@ -75,7 +75,7 @@ class DiskRestore:
     what it did."""
 
     topics: tuple[TopicRestore, ...]
-    placements: tuple[Placement, ...]
+    placements: tuple[PartitionTarget, ...]
     findings: tuple[Finding, ...]
     partitions: tuple[RestoredDisk, ...] = ()
     is_applied: bool = False
@@ -108,9 +108,9 @@ def plan_disks(
             raise UsageError(f"{inner} is within {each}, which is written to; restore from somewhere else")
     target = load_target([os.path.realpath(each) for each in to], settings.metadata, settings.max_batch_bytes)
     cluster = source.source_cluster(selected.everything, settings.max_batch_bytes)
-    reading = source.Reading("read_uncommitted", settings.until, settings.max_batch_bytes)
+    reading = source.SourceReading("read_uncommitted", settings.until, settings.max_batch_bytes)
     topics: list[TopicRestore] = []
-    placements: list[Placement] = []
+    placements: list[PartitionTarget] = []
     findings: list[Finding] = []
     for name, of_topic in readers.items():
         configs = source.topic_configs(cluster, name)

@@ -31,7 +31,7 @@ from brokerless.jobs.recovered.reading import (
 )
 from brokerless.jobs.recovered.writing import PartitionContents, write_unfinished
 from brokerless.jobs.restore.disks.committed_topic_ids import TopicIds, translate
-from brokerless.jobs.restore.disks.targets import Placement
+from brokerless.jobs.restore.disks.targets import PartitionTarget
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end
 from brokerless.log.commit.partition_writer import NewPartition, unfinished_name
 from brokerless.log.commit.types import StagedPartition
@@ -51,7 +51,7 @@ OWNER = "b0ce1e57"
 class Staged:
     """A partition that lacks nothing but its names: by log directory, the directory that it has for now."""
 
-    placement: Placement
+    placement: PartitionTarget
     partition: StagedPartition
     directories: dict[Path, str]
     losses: tuple[Loss, ...]
@@ -59,7 +59,7 @@ class Staged:
 
 
 def stage(
-    placement: Placement,
+    placement: PartitionTarget,
     source: PartitionReader,
     end: int | None,
     report: Report,
@@ -107,7 +107,7 @@ def stage(
 
 
 def _contents(
-    found: RecoveredLog, opened: OpenFiles, placement: Placement, end: int | None
+    found: RecoveredLog, opened: OpenFiles, placement: PartitionTarget, end: int | None
 ) -> tuple[PartitionContents, Epochs]:
     batches, until = found.saved, found.end
     if end is not None and end < until:

@@ -41,7 +41,7 @@ class TargetDisk:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class StoppedCluster:
     """The log directories of stopped brokers, and what their cluster knows."""
 
     disks: tuple[TargetDisk, ...]
@@ -54,7 +54,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class PartitionTarget:
     """Where a partition is written. ``leader_epoch``: that of the metadata, which batches may not exceed. ``existing``:
     of the directories that have the partition already, whether it has records."""
 
@@ -70,7 +70,9 @@ class Placement:
         return names.partition_directory(self.topic, self.partition)
 
 
-def load_target(paths: Sequence[str], metadata: str | None = None, max_batch_bytes: int | None = None) -> Target:
+def load_target(
+    paths: Sequence[str], metadata: str | None = None, max_batch_bytes: int | None = None
+) -> StoppedCluster:
     """``metadata``: a log directory of the same cluster to read its metadata from, where ``paths`` have none.
 
     Raises :class:`UsageError` for what is no stopped broker's log directory, or of several clusters, and
@@ -103,7 +105,7 @@ def load_target(paths: Sequence[str], metadata: str | None = None, max_batch_byt
         text = "none of these directories has __cluster_metadata-0, which says where partitions belong"
         raise UsageError(f"{paths[0]}: {text}; give one of the cluster's that has, with --metadata")
     cluster = read_cluster(best.reader, ignore, best.end_offset, max_batch_bytes)
-    return Target(tuple(disks), cluster, best.paths.path, settings_by_topic(cluster))
+    return StoppedCluster(tuple(disks), cluster, best.paths.path, settings_by_topic(cluster))
 
 
 def _resolve(path: str) -> LogDirectory:
@@ -114,8 +116,8 @@ def _resolve(path: str) -> LogDirectory:
 
 
 def place(
-    target: Target, topic: str, readers: Iterable[PartitionReader], configs: Settings | None, count: int
-) -> tuple[list[Placement], list[Finding]]:
+    target: StoppedCluster, topic: str, readers: Iterable[PartitionReader], configs: Settings | None, count: int
+) -> tuple[list[PartitionTarget], list[Finding]]:
     """Return where the partitions of a topic go, and why some cannot. ``configs``, ``count``: its settings and
     partitions in the source, for the command that creates it."""
     topic_id = target.cluster.id_of(topic)
@@ -128,7 +130,7 @@ def place(
             f"--partitions {count}{own}; it gets an ID of its own, which is written here. Stop it, and run this again"
         )
         return [], [Kind.TARGET_TOPIC_MISSING.at(target.metadata_path, text)]
-    found: list[Placement] = []
+    found: list[PartitionTarget] = []
     findings: list[Finding] = []
     for reader in readers:
         number = reader.partition or 0
@@ -156,14 +158,14 @@ def place(
         ]
         existing = {disk.path: _has_records(disk.path / name) for disk in chosen if (disk.path / name).exists()}
         found.append(
-            Placement(
+            PartitionTarget(
                 topic, number, topic_id, leader_epoch=row["leaderEpoch"], replicas=tuple(chosen), existing=existing
             )
         )
     return found, findings
 
 
-def _disk_of(target: Target, node: int, directory_id: str | None, name: str) -> TargetDisk:
+def _disk_of(target: StoppedCluster, node: int, directory_id: str | None, name: str) -> TargetDisk:
     """The log directory of a node that has the partition, or that the metadata says, or else its first one."""
     own = [disk for disk in target.disks if disk.node_id == node]
     there = [disk for disk in own if (disk.path / name).exists()]

@@ -89,7 +89,7 @@ def load_library() -> Any:
 
 
 @dataclass(slots=True)
-class Connection:
+class ClusterConnection:
     """A cluster, and how to reach it. ``problems``: what librdkafka has said of brokers and logins, the last ones."""
 
     bootstrap: str

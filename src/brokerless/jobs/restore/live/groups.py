@@ -13,8 +13,8 @@ from brokerless.internals.groups.offsets_file import read_offsets_file
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.internals.tables import state_rows
-from brokerless.jobs.restore.live.connection import TIMEOUT_S, Connection, describe, load_library
-from brokerless.jobs.restore.live.offset_map import Run
+from brokerless.jobs.restore.live.connection import TIMEOUT_S, ClusterConnection, describe, load_library
+from brokerless.jobs.restore.live.offset_map import OffsetRun
 from brokerless.jobs.restore.results import GroupRestore
 from brokerless.kafka_names import TopicPartition
 from brokerless.progress import Report
@@ -56,7 +56,7 @@ def source_groups(rows: Iterable[Row], places: Iterable[TopicPartition]) -> list
 
 
 def translate(
-    groups: Sequence[GroupRestore], runs: Iterable[Run], starts: Mapping[TopicPartition, int]
+    groups: Sequence[GroupRestore], runs: Iterable[OffsetRun], starts: Mapping[TopicPartition, int]
 ) -> list[GroupRestore]:
     """Each with the target's offset of the first restored record that the group has not read, or, if it has read all,
     the one after the last record. ``starts``: where the records begin on the target."""
@@ -84,7 +84,7 @@ def translate(
     ]
 
 
-def commit_groups(connection: Connection, groups: Sequence[GroupRestore]) -> list[GroupRestore]:
+def commit_groups(connection: ClusterConnection, groups: Sequence[GroupRestore]) -> list[GroupRestore]:
     """Commits the offsets of groups that have no members and nothing else committed there. All others get no
     ``target_offset``, and a ``reason``. The metadata of commits is left out: confluent-kafka adds a zero byte to it."""
     by_group: dict[str, list[GroupRestore]] = {}
@@ -93,7 +93,7 @@ def commit_groups(connection: Connection, groups: Sequence[GroupRestore]) -> lis
     return [each for group in sorted(by_group) for each in _commit(connection, group, by_group[group])]
 
 
-def _commit(connection: Connection, group: str, offsets: Sequence[GroupRestore]) -> list[GroupRestore]:
+def _commit(connection: ClusterConnection, group: str, offsets: Sequence[GroupRestore]) -> list[GroupRestore]:
     library = load_library()
     try:
         state = _state(connection, group)
@@ -135,7 +135,7 @@ def _left(each: GroupRestore, reason: str) -> GroupRestore:
     return replace(each, target_offset=None, reason=reason)
 
 
-def _state(connection: Connection, group: str) -> str:
+def _state(connection: ClusterConnection, group: str) -> str:
     library = load_library()
 
     def ask(left: float) -> str:
@@ -150,7 +150,7 @@ def _state(connection: Connection, group: str) -> str:
     return connection.ask(ask)
 
 
-def _committed(connection: Connection, group: str, offsets: Sequence[GroupRestore]) -> dict[TopicPartition, int]:
+def _committed(connection: ClusterConnection, group: str, offsets: Sequence[GroupRestore]) -> dict[TopicPartition, int]:
     library = load_library()
     partitions = [library.TopicPartition(each.topic, each.partition) for each in offsets]
     requested = library.ConsumerGroupTopicPartitions(group, partitions)

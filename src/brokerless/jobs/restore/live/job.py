@@ -18,11 +18,11 @@ from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.jobs.restore import source
 from brokerless.jobs.restore.checks import check_groups, check_topic, codec_on, limits_of, refuse_errors
-from brokerless.jobs.restore.live.connection import Connection
+from brokerless.jobs.restore.live.connection import ClusterConnection
 from brokerless.jobs.restore.live.groups import commit_groups, source_groups, source_offsets, translate
 from brokerless.jobs.restore.live.offset_map import OffsetMap, is_map, open_map
 from brokerless.jobs.restore.live.production import Pace, Production, Row, rows_of
-from brokerless.jobs.restore.live.resumption import Resumed, Target, resume
+from brokerless.jobs.restore.live.resumption import Resumed, TargetReader, resume
 from brokerless.jobs.restore.live.topics import (
     REPLICATION,
     TargetTopic,
@@ -54,7 +54,7 @@ class LiveSettings:
     committed, too. ``append``: topics may have records already. ``offsets``: a file of what groups have committed
     later (``serve --offsets``)."""
 
-    reading: source.Reading = field(default_factory=source.Reading)
+    reading: source.SourceReading = field(default_factory=source.SourceReading)
     map_directory: Path | None = None
     rate: int | None = None
     groups: bool = False
@@ -66,7 +66,7 @@ class LiveSettings:
 class LiveRestore:
     """A restore that was planned. ``everything``: all partitions of the source, Kafka's own topics among them."""
 
-    connection: Connection
+    connection: ClusterConnection
     settings: LiveSettings
     paths: tuple[str, ...]
     readers: Mapping[str, Sequence[PartitionReader]]
@@ -80,7 +80,7 @@ class LiveRestore:
 
 def plan_restore(
     selected: source.SelectedPartitions,
-    connection: Connection,
+    connection: ClusterConnection,
     settings: LiveSettings,
     on_damage: Report,
     done: Done,
@@ -164,9 +164,9 @@ def _check_partitions(topic: TopicRestore, path: str, count: int, is_known: bool
 
 
 def _check_empty(
-    connection: Connection, targets: Mapping[str, TargetTopic], readers: Mapping[str, Sequence[PartitionReader]]
+    connection: ClusterConnection, targets: Mapping[str, TargetTopic], readers: Mapping[str, Sequence[PartitionReader]]
 ) -> Iterator[Finding]:
-    with Target(connection) as target:
+    with TargetReader(connection) as target:
         for name, topic in targets.items():
             numbers = [each.partition or 0 for each in readers[name] if (each.partition or 0) < topic.partition_count]
             found = [target.bounds((name, number)) for number in numbers]
@@ -194,7 +194,7 @@ def apply(restore: LiveRestore, on_damage: Report, done: Done) -> Restore:
         )
     create_topics(connection, missing)
     targets = describe_topics(connection, list(restore.readers))
-    with Target(connection) as target:
+    with TargetReader(connection) as target:
         places = [(each.topic, each.partition) for topic in plan.topics for each in topic.partitions]
         bounds = target.settled_ends(places) if plan.is_resumed else {at: target.bounds(at) for at in places}
         with open_map(settings.map_directory, _start(restore, targets, bounds)) as map_:
@@ -233,7 +233,7 @@ def _start(
 def _send_all(
     restore: LiveRestore,
     map_: OffsetMap,
-    target: Target,
+    target: TargetReader,
     targets: Mapping[str, TargetTopic],
     bounds: Mapping[TopicPartition, tuple[int, int]],
     on_damage: Report,
@@ -271,7 +271,7 @@ def _send_all(
 
 
 def _rows(
-    reader: PartitionReader, reading: source.Reading, start: int, end: int, on_damage: Report, done: Done
+    reader: PartitionReader, reading: source.SourceReading, start: int, end: int, on_damage: Report, done: Done
 ) -> Generator[Row]:
     with closing(source.records(reader, reading, start, end, on_damage, done)) as batches:
         for batch in batches:
@@ -287,7 +287,7 @@ def _result(map_: OffsetMap, place: TopicPartition, before: int, resumed: Resume
     return RestoredPartition(*place, at.records - before - matched, before, matched, first, at.target)
 
 
-def _interruption(connection: Connection, place: TopicPartition) -> Finding:
+def _interruption(connection: ClusterConnection, place: TopicPartition) -> Finding:
     name = names.partition_directory(*place)
     text = f"{name}: somebody else wrote to it while it was restored; the offset map says which records are restored"
     return Kind.WRITTEN_BY_OTHERS.at(connection.bootstrap, text)

@@ -57,7 +57,7 @@ _LINE_LIMIT = 1 << 24
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-class Run(Value, frozen=True):
+class OffsetRun(Value, frozen=True):
     """Records of one partition whose offsets follow each other on both sides."""
 
     topic: str
@@ -106,18 +106,18 @@ class OffsetMap:
     is_new: bool
     positions: dict[TopicPartition, Position]
     _file: BinaryIO = field(repr=False)
-    _open: dict[TopicPartition, Run] = field(default_factory=dict[TopicPartition, Run], repr=False)
-    _lines: list[Run] = field(default_factory=list[Run], repr=False)
+    _open: dict[TopicPartition, OffsetRun] = field(default_factory=dict[TopicPartition, OffsetRun], repr=False)
+    _lines: list[OffsetRun] = field(default_factory=list[OffsetRun], repr=False)
 
     def add(self, place: TopicPartition, source: int, target: int) -> None:
         """A record that the target has; those of a partition come in order. It is in the file after :meth:`write`."""
         position, run = self.positions[place], self._open.get(place)
         if run is not None and run.source_last + 1 == source and run.target_end == target:
-            self._open[place] = Run(*place, run.source_first, source, run.target_first)
+            self._open[place] = OffsetRun(*place, run.source_first, source, run.target_first)
         else:
             if run is not None:
                 self._lines.append(run)
-            self._open[place] = Run(*place, source, source, target)
+            self._open[place] = OffsetRun(*place, source, source, target)
         position.source, position.target, position.records = source + 1, target + 1, position.records + 1
 
     def write(self) -> None:
@@ -129,9 +129,9 @@ class OffsetMap:
             self._file.flush()
             os.fsync(self._file.fileno())
 
-    def runs(self) -> Generator[Run]:
+    def runs(self) -> Generator[OffsetRun]:
         """All runs that were written, those of a partition in order; neighbours are one."""
-        last: dict[TopicPartition, Run] = {}
+        last: dict[TopicPartition, OffsetRun] = {}
         for each in _read_runs(self.directory / JOURNAL):
             place, before = (each.topic, each.partition), last.get((each.topic, each.partition))
             if (
@@ -139,7 +139,7 @@ class OffsetMap:
                 and before.source_last + 1 == each.source_first
                 and before.target_end == each.target_first
             ):
-                last[place] = Run(*place, before.source_first, each.source_last, before.target_first)
+                last[place] = OffsetRun(*place, before.source_first, each.source_last, before.target_first)
                 continue
             if before is not None:
                 yield before
@@ -276,12 +276,12 @@ def _positions(path: Path, start: Mapping[str, Any]) -> dict[TopicPartition, Pos
     return positions
 
 
-def _read_runs(path: Path) -> Iterator[Run]:
+def _read_runs(path: Path) -> Iterator[OffsetRun]:
     with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
         file.readline(_LINE_LIMIT)
         for number, line in enumerate(file, 2):
             try:
-                run = from_json(line, Run)
+                run = from_json(line, OffsetRun)
             except WrongJsonError as error:
                 text = f"line {number} is no run of offsets: {error}; give another directory with --offset-map"
                 raise UsageError(f"{path}: {text}") from error

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from brokerless import arrow
 from brokerless.errors import ClusterError
-from brokerless.jobs.restore.live.connection import Connection, load_library
+from brokerless.jobs.restore.live.connection import ClusterConnection, load_library
 from brokerless.jobs.restore.live.offset_map import OffsetMap
 from brokerless.jobs.restore.source import sizes_of
 from brokerless.kafka_names import TopicPartition
@@ -89,7 +89,7 @@ class Pace:
 class Production:
     """Records on their way to the cluster. Leaving it as a context manager drops what was not acknowledged."""
 
-    connection: Connection
+    connection: ClusterConnection
     map: OffsetMap
     pace: Pace
     interrupted: list[TopicPartition] = field(default_factory=list[TopicPartition])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from brokerless.errors import ClusterError, UsageError
-from brokerless.jobs.restore.live.connection import TIMEOUT_S, Connection, load_library
+from brokerless.jobs.restore.live.connection import TIMEOUT_S, ClusterConnection, load_library
 from brokerless.jobs.restore.live.offset_map import OffsetMap
 from brokerless.jobs.restore.live.production import Row
 from brokerless.kafka_names import TopicPartition
@@ -42,10 +42,10 @@ class TargetRecord:
         )
 
 
-class Target:
+class TargetReader:
     """Reads partitions of the target."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ClusterConnection) -> None:
         self._connection, self._library = connection, load_library()
         settings = connection.settings(
             group_id="brokerless-restore", enable_auto_commit=False, auto_offset_reset="error",
@@ -56,7 +56,7 @@ class Target:
     def close(self) -> None:
         self._consumer.close()
 
-    def __enter__(self) -> Target:
+    def __enter__(self) -> TargetReader:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -130,7 +130,7 @@ class Resumed:
 
 def resume(
     map_: OffsetMap,
-    target: Target,
+    target: TargetReader,
     place: TopicPartition,
     bounds: tuple[int, int],
     rows: Iterator[Row],

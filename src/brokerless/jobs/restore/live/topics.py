@@ -9,7 +9,7 @@ from typing import Any
 
 from brokerless.errors import ClusterError
 from brokerless.findings import Finding, Kind
-from brokerless.jobs.restore.live.connection import TIMEOUT_S, Connection, describe, load_library
+from brokerless.jobs.restore.live.connection import TIMEOUT_S, ClusterConnection, describe, load_library
 from brokerless.jobs.restore.results import Settings
 
 REPLICATION = "default.replication.factor"
@@ -45,7 +45,7 @@ class TargetTopic:
     settings: Settings
 
 
-def describe_topics(connection: Connection, topics: Sequence[str]) -> dict[str, TargetTopic]:
+def describe_topics(connection: ClusterConnection, topics: Sequence[str]) -> dict[str, TargetTopic]:
     """Those of some topics that are there. Raises :class:`ClusterError`."""
     library = load_library()
     admin, found = connection.admin, dict[str, tuple[str, int, int]]()
@@ -69,7 +69,7 @@ def describe_topics(connection: Connection, topics: Sequence[str]) -> dict[str, 
     return {name: TargetTopic(name, *found[name], settings.get(name, {})) for name in found}
 
 
-def default_settings(connection: Connection) -> Settings:
+def default_settings(connection: ClusterConnection) -> Settings:
     """Return what counts for a topic that sets nothing itself, by one of the brokers."""
     library = load_library()
     broker = str(connection.brokers[0])
@@ -84,14 +84,14 @@ def default_settings(connection: Connection) -> Settings:
     return found
 
 
-def check_new_topics(connection: Connection, topics: Mapping[str, tuple[int, Settings]]) -> Iterator[Finding]:
+def check_new_topics(connection: ClusterConnection, topics: Mapping[str, tuple[int, Settings]]) -> Iterator[Finding]:
     """Yield why the cluster would not create topics, as it says itself; none is created."""
     for name, reason in _create(connection, topics, validate_only=True):
         text = f"{name} cannot be created: {reason}; create it with kafka-topics, with settings that this cluster takes"
         yield Kind.TARGET_TOPIC_REFUSED.at(connection.bootstrap, f"{text}, and run this again")
 
 
-def create_topics(connection: Connection, topics: Mapping[str, tuple[int, Settings]]) -> None:
+def create_topics(connection: ClusterConnection, topics: Mapping[str, tuple[int, Settings]]) -> None:
     """Creates topics, by name with their number of partitions and own settings, and waits until all have leaders. The
     number of replicas is the cluster's default. Raises :class:`ClusterError`; those before it are there then."""
     for name, reason in _create(connection, topics, validate_only=False):
@@ -101,7 +101,7 @@ def create_topics(connection: Connection, topics: Mapping[str, tuple[int, Settin
 
 
 def _create(
-    connection: Connection, topics: Mapping[str, tuple[int, Settings]], *, validate_only: bool
+    connection: ClusterConnection, topics: Mapping[str, tuple[int, Settings]], *, validate_only: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield the topics that were not created, and why."""
     library = load_library()
@@ -126,7 +126,7 @@ def own_settings(settings: Settings) -> dict[str, str]:
     return {name: value for name, value in settings.items() if name not in _NOT_OF_TOPIC}
 
 
-def wait_for_leaders(connection: Connection, topics: Iterable[str]) -> None:
+def wait_for_leaders(connection: ClusterConnection, topics: Iterable[str]) -> None:
     """Raises :class:`ClusterError` for the first partition that has none in time."""
     give_up = time.monotonic() + TIMEOUT_S
     waiting = list(topics)
@@ -146,7 +146,7 @@ def _is_led(topic: Any) -> bool:
     )
 
 
-def _describe_configs(connection: Connection, resources: Sequence[Any]) -> dict[str, dict[str, str]]:
+def _describe_configs(connection: ClusterConnection, resources: Sequence[Any]) -> dict[str, dict[str, str]]:
     def ask(left: float) -> dict[str, dict[str, str]]:
         answers = connection.admin.describe_configs(list(resources), request_timeout=left)
         return {

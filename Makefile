@@ -66,7 +66,6 @@ KERNEL_TESTS := tests.format.varint_kernels tests.format.crc.test_kernels
 	env -u BROKERLESS_KERNELS $(BIN)/python scripts/build_kernels.py $(@D) $(ARGUMENTS_OF_$*)
 ARGUMENTS_OF_plain := $(addprefix --and , $(KERNEL_TESTS))
 ARGUMENTS_OF_checked := --check-bounds $(ARGUMENTS_OF_plain)
-ARGUMENTS_OF_wheel :=
 
 WITH_NATIVE := tests/format tests/interchange tests/tables/test_partitioner.py tests/log/test_segment.py \
     tests/log/write/test_segment_roll_kernels.py tests/typed/avro tests/typed/json tests/jobs/compact/test_key_offsets.py \
@@ -76,9 +75,8 @@ native: .cache/native/plain/kernels.json .cache/native/checked/kernels.json  ## 
 	    --ignore tests/format/test_compiler.py --ignore tests/format/test_kernel_library.py)
 	BROKERLESS_KERNELS=$(CURDIR)/.cache/native/checked BROKERLESS_CHECK_BOUNDS=1 $(BIN)/python -m tests.bounds 1000 $(or $(SEED),1)
 
-wheel: .cache/native/wheel/kernels.json .cache/uv  ## A wheel for this system, in dist/: it has compiled kernels and needs no Numba
-	rm -rf .cache/wheel && "$$(cat .cache/uv)" build --quiet --wheel --no-create-gitignore --out-dir .cache/wheel
-	$(BIN)/python scripts/make_wheel.py .cache/wheel/*.whl .cache/native/wheel dist
+wheel: .cache/uv  ## A wheel for this system, in dist/: it has compiled kernels and needs no Numba
+	"$$(cat .cache/uv)" build --quiet --wheel --no-create-gitignore --build-constraint locks/newest.txt --out-dir dist
 
 check-wheel: wheel  ## The wheel, installed into an environment of its own, used and uninstalled
 	$(BIN)/python scripts/check_wheel.py "$$(cat .cache/uv)" dist/*.whl

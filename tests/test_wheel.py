@@ -8,15 +8,17 @@ import hashlib
 import io
 import json
 import platform
+import shutil
 import sys
 import zipfile
 from email.parser import BytesParser
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from packaging.tags import sys_tags
 from packaging.utils import parse_wheel_filename
-from scripts import make_wheel
+from scripts import build_backend, make_wheel
 
 METADATA = """Metadata-Version: 2.4
 Name: brokerless
@@ -97,3 +99,57 @@ def test_this_machine_takes_the_wheel_that_is_made_here() -> None:
     assert platform.machine().lower() in own
     _, _, _, tags = parse_wheel_filename(f"brokerless-1.2-{own}.whl")
     assert tags & set(sys_tags())
+
+
+class Hatchling:
+    """Writes the wheel of the sources, as hatchling does."""
+
+    def __init__(self, pure: Path) -> None:
+        self.pure = pure
+
+    def build_wheel(self, directory: str, *_: object) -> str:
+        shutil.copy(self.pure, directory)
+        return self.pure.name
+
+
+@pytest.fixture
+def backend(parts: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The build backend; kernels are those of ``parts``, and this machine has a linker."""
+    hatchling = ModuleType("hatchling")
+    hatchling.build = Hatchling(parts[0])  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "hatchling", hatchling)
+    monkeypatch.setattr(build_backend, "can_link", lambda: True)
+    run = build_backend._run
+
+    def run_or_copy(script: str, *arguments: Path | str) -> None:
+        if script == "build_kernels.py":
+            shutil.copytree(parts[1], arguments[0])
+        else:
+            run(script, *arguments)
+
+    monkeypatch.setattr(build_backend, "_run", run_or_copy)
+    return build_backend
+
+
+def test_what_pip_builds_has_compiled_kernels(backend: ModuleType, tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    to.mkdir()
+    name = backend.build_wheel(str(to))
+    assert [each.name for each in to.iterdir()] == [name]
+    assert name == f"brokerless-1.2-{make_wheel.platform_tag()}.whl"
+    assert "brokerless/kernels/a.so" in zipfile.ZipFile(to / name).namelist()
+    assert any(each.startswith("numba") for each in backend.get_requires_for_build_wheel())
+    assert not hasattr(backend, "prepare_metadata_for_build_wheel")  # it would say that Numba is needed
+
+
+@pytest.mark.parametrize("lacking", ["linker", "numba"])
+def test_without_a_linker_it_is_that_of_the_sources(
+    lacking: str, backend: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if lacking == "linker":
+        monkeypatch.setattr(backend, "can_link", lambda: False)
+        assert backend.get_requires_for_build_wheel() == []
+    else:  # as with pip install --no-build-isolation
+        monkeypatch.setattr(backend, "find_spec", lambda _: None)
+    (tmp_path / "to").mkdir()
+    assert backend.build_wheel(str(tmp_path / "to")) == "brokerless-1.2-py3-none-any.whl"

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
+from tests.examples import some_quick
 from tests.golden import broker_data, cases
+from tests.tables import random_searches
 
 import brokerless
 from brokerless import Finding, RecordFilter, UsageError
@@ -182,3 +184,38 @@ def test_headers_of_a_command_line() -> None:
 def test_what_is_no_filter_is_refused_by_name(given: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
         RecordFilter(**given)
+
+
+@pytest.mark.parametrize("seed", some_quick(range(32)))
+def test_searching_the_bytes_of_batches_finds_what_decoding_all_of_them_does(seed: int, tmp_path: Path) -> None:
+    assert random_searches.search(seed, tmp_path)["records"]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_batches_that_repeat_offsets_are_reported_although_they_have_nothing_that_is_looked_for(
+    tmp_path: Path, jobs: int
+) -> None:
+    def batch(offset: int) -> bytes:
+        builder: Any = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 24)
+        for place in range(3):
+            builder.append(place, 1_000, b"key-%d" % (offset + place), b"x" * 50_000, [])
+        return offset.to_bytes(8, "big") + bytes(builder.build())[8:]
+
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(b"".join(map(batch, [*range(0, 180, 3), 61, 64, *range(180, 240, 3)])))
+    found, missing = random_searches.compare(path, RecordFilter(keys=["key-62", "key-200"]), {"jobs": jobs})
+    assert [row["offset"] for row in found] == [62, 200]
+    assert not missing
+
+
+def test_a_record_that_is_later_than_its_header_says_is_reported_although_it_is_not_selected(tmp_path: Path) -> None:
+    builder: Any = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 24)
+    builder.append(0, 5_000, b"key", b"", [])
+    batch = bytearray(builder.build())
+    batch[35:43] = (2_000).to_bytes(8, "big")
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(random_searches.checked(batch))
+    for given, kinds in (({"start_timestamp": 1_000}, ["timestamp-above-header"]), ({}, [])):
+        found, findings = random_searches.read(path, RecordFilter(grep="not there"), given)
+        assert not found
+        assert [each.kind for each in findings] == kinds

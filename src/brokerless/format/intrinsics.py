@@ -1,4 +1,4 @@
-"""Machine instructions for kernels: words at any address of a byte array, wide copies, CRC-32C.
+"""Machine instructions for kernels: words at any address of a byte array, wide copies and comparisons, CRC-32C.
 
 NumPy's indexing in Numba moves one byte at a time; these intrinsics become single machine instructions. None of them
 checks bounds, as the caller has; ``make bounds`` compiles them with such checks (``kernel.CHECK_BOUNDS``).
@@ -20,6 +20,7 @@ __all__ = [
     "copy_bytes",
     "copy_value",
     "crc32c_word",
+    "equal_bytes_64",
     "keep_apart",
     "load_u32_be",
     "load_u64",
@@ -166,6 +167,22 @@ def copy_bytes(typing, target, target_position, source, source_position, length)
         )
 
     return types.void(target, types.int64, source, types.int64, types.int64), generate
+
+
+@intrinsic
+def equal_bytes_64(typing, array, position, byte):
+    """Return which of the 64 bytes from ``position`` on are ``byte`` (uint8): uint64, the first in the lowest bit."""
+
+    def generate(context, builder, sig, args):
+        vector = ir.VectorType(ir.IntType(8), 64)
+        loaded = builder.load(builder.bitcast(address(context, builder, sig, args, 0, 1, 64), vector.as_pointer()))
+        loaded.align = 1
+        undefined = ir.Constant(vector, ir.Undefined)
+        first = builder.insert_element(undefined, args[2], ir.Constant(ir.IntType(32), 0))
+        every = builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64))
+        return builder.bitcast(builder.icmp_unsigned("==", loaded, every), ir.IntType(64))
+
+    return types.uint64(array, types.int64, types.uint8), generate
 
 
 @intrinsic

@@ -191,14 +191,16 @@ class FileOverlaps:
         self._reported: set[int] = set()
         self._decoded_to, self._repeats_at = (-1, MIN_INT64), -1  # the last batch and its highest offset: it may go on
 
-    def follow(self, batches: Batches, base: int) -> None:
-        """Adds the intact batches of the next chunk, which begins at ``base`` (bytes), before they are decoded."""
+    def follow(self, batches: Batches, base: int) -> bool:
+        """Adds the intact batches of the next chunk, which begins at ``base`` (bytes), before they are decoded. Returns
+        whether the header of one says that it begins at an offset that was there before."""
         if not len(batches):
-            return
+            return False
         highest = np.maximum.accumulate(np.concatenate([[self._highest], batches.end_of_records]))
         self._positions = np.concatenate([self._positions, batches.positions + base])
         self._before = np.concatenate([self._before, highest[:-1]])
         self._highest = int(highest[-1])
+        return bool((batches.entry_offset <= highest[:-1]).any())
 
     def rows(self, decoded: DecodedRecords) -> tuple[NDArray[np.bool_] | None, list[Finding]]:
         """Return which decoded records are the first at their offsets, None for all; and a finding for each batch of

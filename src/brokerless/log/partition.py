@@ -93,8 +93,11 @@ class Reading:
     threads: int = 1
     prepare: Callable[[DecodedRows], Any] | None = None
 
-    def decoder(self) -> Decoder:
-        return Decoder(self.keys, self.values, self.headers, self.max_batch_bytes, any_of=self.any_of)
+    def decoder(self, every: bool = False) -> Decoder:
+        """``every``: batches without any of the byte strings are decoded too."""
+        # Times that are above those of their headers are to be found, as batches are passed over by these.
+        any_of = () if every or self.range.pruned_from is not None else self.any_of
+        return Decoder(self.keys, self.values, self.headers, self.max_batch_bytes, any_of=any_of)
 
     def make_match(self) -> Match | None:
         return None if self.matcher is None else self.matcher()
@@ -162,9 +165,10 @@ class FileReader:
             load_decoding_kernels(chunk.batches)
             # Checked before anything is left out by its header: a flipped bit would hide records without a word.
             valid = check_checksums(chunk, self.file.path, self.findings.append)
-            batches, _ = self._new_batches(chunk, valid)
+            batches, _, is_overlapping = self._new_batches(chunk, valid)
             # With a match, the first would wait for the last.
-            yield from self._decode(chunk, batches, is_last=self.match is not None or not is_requested)
+            is_last = self.match is not None or not is_requested
+            yield from self._decode(chunk, batches, is_last=is_last, is_overlapping=is_overlapping)
             is_requested = True
             if self._is_last(chunk, batches):
                 break
@@ -195,9 +199,9 @@ class FileReader:
                 chunk = checked.chunk
                 if chunk is None:
                     break
-                batches, is_repeated = self._new_batches(chunk, checked.valid)
-                if is_repeated:  # which was not known when it was decoded
-                    yield from self._decode(chunk, batches, is_last=True)
+                batches, is_repeated, is_overlapping = self._new_batches(chunk, checked.valid)
+                if is_repeated or is_overlapping:  # which was not known when it was decoded
+                    yield from self._decode(chunk, batches, is_last=True, is_overlapping=is_overlapping)
                 else:
                     for each in values:
                         found = [each]
@@ -228,11 +232,12 @@ class FileReader:
             rows = matches if rows is None else rows & matches
         return rows
 
-    def _decode(self, chunk: Chunk, batches: Batches, is_last: bool) -> Iterator[DecodedRows]:
+    def _decode(self, chunk: Chunk, batches: Batches, is_last: bool, is_overlapping: bool) -> Iterator[DecodedRows]:
         chosen = batches.take(_chosen(batches, self.reading, self.requested))
-        decoded = self.decoder.decode(chunk.buffer, chosen, chunk.base)
-        if is_last:
-            decoded = all_decoded(self.decoder, chunk, chosen)
+        decoder = self.reading.decoder(every=True) if is_overlapping else self.decoder
+        decoded = decoder.decode(chunk.buffer, chosen, chunk.base)
+        if is_last or is_overlapping:
+            decoded = all_decoded(decoder, chunk, chosen)
         for given in map(self._selected, decoded):
             yield from given
 
@@ -268,8 +273,9 @@ class FileReader:
             self.findings += [] if finding is None else [finding]
         return unseen
 
-    def _new_batches(self, chunk: Chunk, valid: NDArray[np.bool_]) -> tuple[Batches, bool]:
-        """The valid batches of a chunk that earlier segments do not have, and whether there are others."""
+    def _new_batches(self, chunk: Chunk, valid: NDArray[np.bool_]) -> tuple[Batches, bool, bool]:
+        """The valid batches of a chunk that earlier segments do not have, whether there are others, and whether all of
+        them are to be decoded because some overlap those before them, which their records say."""
         reading, path = self.reading, self.file.path
         if reading.watch is not None:
             reading.watch(path, chunk, valid)
@@ -278,16 +284,18 @@ class FileReader:
         batches = chunk.take(valid).batches
         if batches.goes_past_last_offset.any():
             report_past_last(chunk.take(valid), path, self.findings.append)
-        self.overlaps.follow(batches, chunk.base)
+        is_overlapping = self.overlaps.follow(batches, chunk.base)
+        is_overlapping |= self.seen is not None and self.seen.overlapping(batches) is not None
+        is_overlapping &= len(reading.any_of) > 0
         if self.times is not None:
             self.times.follow(batches, chunk.base)
         repeated = None if self.seen is None else self.seen.repeated(batches)
         if self.seen is None or repeated is None:
-            return batches, False
+            return batches, False, is_overlapping
         at = int(np.argmax(repeated))
         finding = self.seen.finding(path, chunk.base + int(batches.positions[at]), int(batches.entry_offset[at]))
         self.findings += [] if finding is None else [finding]
-        return batches.take(~repeated), True
+        return batches.take(~repeated), True, is_overlapping
 
     def _is_past(self, chunk: Chunk) -> bool:
         return self.reading.span is None and is_past(chunk.batches, self.requested)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from types import UnionType
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +26,28 @@ Match = Callable[["DecodedRecords"], NDArray[np.bool_]]
 """Which of some decoded records are selected: bool, shape ``(rows,)``."""
 
 _SEARCHED_KEYS = 16
-"""Keys that are looked for in a batch's bytes before it is decoded; for more, decoding is faster."""
+"""Keys, or texts of an expression, that are looked for in a batch's bytes before it is decoded; for more, decoding is
+faster."""
 _KEY = pa.schema([RECORDS.field("key")])
+
+_REGEX_TOKEN = re.compile(
+    r"""
+      \\[^A-Za-z0-9]                                             # one character, literally
+    | \\[dDwWsSbBAz]                                             # a class, or a place
+    | \[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\])*\]                 # a class
+    | \(\?:|\(\?P?<\w+>|\((?!\?)|\)|\|                           # groups and alternatives
+    | [*+?]\??|\{[0-9]+(?:,[0-9]*)?\}\??                         # repetitions
+    | [^\\\[\]{}()|*+?]                                          # one character, or any, or a place
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""What is known here of RE2's syntax (its ``doc/syntax.txt``); flags, for one, are not."""
+_MOST_GROUPS = 100
+"""Groups of an expression, which may lie within each other."""
+
+_Required = tuple[str, ...]
+"""Texts of which one is in all that matches; () where nothing is known."""
+_ANYTHING: _Required = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +59,9 @@ class RecordFilter:
     and a value that the record has as a header. ``where``: a condition of DuckDB's SQL on the columns of
     :data:`schemas.RECORDS`, ``key_text``, ``value_text``, ``key_json`` and ``value_json``; the last four are null where
     that is not UTF-8, or not JSON. A record without a key matches neither ``keys`` nor ``key_regex``.
+
+    Batches without the bytes of a key, a text or a header, or without a text that the expression requires, are not
+    decoded. Their checksums are verified, but nothing is reported of records in them that are invalid nevertheless.
 
     Raises :class:`UsageError` if nothing is given, for an empty text, an invalid expression or condition, and where
     ``where`` is given without DuckDB.
@@ -101,6 +126,8 @@ class RecordFilter:
             choices.append((max(as_bytes(self.header[0]), as_bytes(self.header[1]), key=len),))
         if self.keys is not None and len(self.keys) <= _SEARCHED_KEYS:
             choices.append(tuple(as_bytes(each) for each in self.keys))
+        if self.key_regex is not None and len(required := required_literals(self.key_regex)) <= _SEARCHED_KEYS:
+            choices.append(required)
         # The longer the shortest of them, the fewer batches have it by chance.
         return max((each for each in choices if each and all(each)), key=lambda each: min(map(len, each)), default=())
 
@@ -195,10 +222,10 @@ def _contains(decoded: DecodedRecords, text: NDArray[np.uint8]) -> NDArray[np.bo
 
 
 def _mark(ends: NDArray[np.int32], data: NDArray[np.uint8], text: NDArray[np.uint8], found: NDArray[np.uint8]) -> None:
-    from brokerless.format.read.search_kernels import mark_containing
+    from brokerless.format.read.search_kernels import find_rarest, mark_containing
 
     borders = ends[: len(found) + 1].astype(np.int64)
-    mark_containing(data, borders[:-1], borders[1:], text, found)
+    mark_containing(data, borders[:-1], borders[1:], text, find_rarest(data, text), found)
 
 
 def _of_records(decoded: DecodedRecords, of_headers: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -229,6 +256,47 @@ def matches_regex(keys: Column, regex: str) -> NDArray[np.bool_]:
     except pa.ArrowInvalid as error:
         raise UsageError(f"{regex!r} is not a regular expression of RE2: {error}") from error
     return _flags(pc.fill_null(found, False))
+
+
+def required_literals(regex: str) -> tuple[bytes, ...]:
+    """Return byte strings (ASCII) of which each match of a valid expression has at least one; () where it may have
+    none of any."""
+    tokens = _REGEX_TOKEN.findall(regex)
+    if "".join(tokens) != regex or regex.count("(") > _MOST_GROUPS:
+        return ()
+    return tuple(each.encode("ascii") for each in _required_of(iter(tokens)))
+
+
+def _required_of(tokens: Iterator[str]) -> _Required:
+    """Return what the alternatives up to the end of a group require together."""
+    alternatives: list[list[str | _Required]] = [[]]
+    for token in tokens:
+        items = alternatives[-1]
+        if token == ")":
+            break
+        if token == "|":
+            alternatives.append([])
+        elif token[0] == "(":
+            items.append(_required_of(tokens))
+        elif token[0] == "+":
+            items.append(_ANYTHING)
+        elif token[0] in "*?{":
+            items[-1:] = [_ANYTHING]
+        elif token[0] in "[.^$" or (len(token) == 2 and token[1].isalpha()) or not token.isascii():
+            items.append(_ANYTHING)
+        else:
+            items.append(token[-1])
+    required = [_longest(each) for each in alternatives]
+    return sum(required, ()) if all(required) else _ANYTHING
+
+
+def _longest(items: list[str | _Required]) -> _Required:
+    """Return the longest text, or the texts of a group, of which one is in each match of a sequence."""
+    found: list[_Required] = [each for each in items if isinstance(each, tuple) and each]
+    for is_text, run in groupby(items, lambda each: isinstance(each, str)):
+        if is_text:
+            found.append(("".join(each for each in run if isinstance(each, str)),))
+    return max(found, key=lambda each: min(map(len, each)), default=_ANYTHING)
 
 
 def _flags(found: pa.Array) -> NDArray[np.bool_]:

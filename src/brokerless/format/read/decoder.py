@@ -99,7 +99,8 @@ class Decoder:
 
     ``keys``, ``values``, ``headers``: whether to keep them (all are checked). ``max_batch_bytes``: bytes that one batch
     may inflate to. ``rows`` and ``data``: when a chunk is full. ``any_of``: batches whose record bytes contain none of
-    these byte strings are inflated, but neither decoded nor checked beyond that; () decodes all.
+    these byte strings are inflated, but neither decoded nor checked beyond that, except for wrapper messages, whose
+    offsets and checksums are those of the messages in them; () decodes all.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class Decoder:
         self._inflater = Inflater(max_batch_bytes)
         self._rows, self._data, self._fit = rows, data, data
         self._any_of = [np.frombuffer(each, np.uint8) for each in any_of]
+        self._rarest: list[NDArray[np.int64]] | None = None
         self._columns: RecordColumns | None = None
         self._reused = ReusedArrays()
         self._sources: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]] = []
@@ -333,8 +335,6 @@ class Decoder:
             for row, error in errors.items():  # Kafka reads a whole wrapper before it returns any message
                 self._damage(run, first + row, reasons.NO_MESSAGES, base=base, error=error, found=None)
             good = np.setdiff1d(np.arange(last - first), np.array(list(errors), np.int64))
-            if self._any_of:
-                good = good[self._has_any(self._inflater.buffer, starts, ends)[good]]
             part = run.take(good + first)
             yield from self._inner_messages(part, starts[good], ends[good], base)
             self._inflater.clear()
@@ -374,11 +374,13 @@ class Decoder:
         self, buffer: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
         """Return which of ``buffer[starts[i]:ends[i]]`` contain any of the requested byte strings."""
-        from brokerless.format.read.search_kernels import mark_containing
+        from brokerless.format.read.search_kernels import find_rarest, mark_containing
 
+        if self._rarest is None:  # once, as a buffer may be of a few small batches
+            self._rarest = [find_rarest(buffer, each) for each in self._any_of]
         found = np.zeros(len(starts), np.uint8)
-        for each in self._any_of:
-            mark_containing(buffer, starts, ends, each, found)
+        for each, rarest in zip(self._any_of, self._rarest, strict=True):
+            mark_containing(buffer, starts, ends, each, rarest, found)
         return found != 0
 
     def _current(self) -> RecordColumns:

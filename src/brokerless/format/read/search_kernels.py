@@ -1,4 +1,8 @@
-"""A kernel that finds which stretches of a buffer contain a byte string."""
+"""A kernel that finds which stretches of a buffer contain a byte string.
+
+Three of its bytes are compared at 64 positions at once, and the rest only where all three are in place: as libraries do
+that search for text, those which the buffer has least (:func:`find_rarest`).
+"""
 
 # pyright: basic, reportCallIssue=false
 
@@ -7,60 +11,67 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format.intrinsics import load_u64
+from brokerless.format.intrinsics import equal_bytes_64, trailing_zeros
 from brokerless.format.kernel import inlined, kernel
 
-_ONES = np.uint64(0x0101010101010101)
-_HIGH_BITS = np.uint64(0x8080808080808080)
+_SAMPLED = 4096
+"""Bytes of a buffer in which those of a byte string are counted."""
+
+
+def find_rarest(buffer: NDArray[np.uint8], needle: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return the places in ``needle`` (of at least one byte) of three bytes that ``buffer`` seldom has: int64, shape
+    ``(3,)``; of a shorter one, some are the same."""
+    counts = np.bincount(buffer[:: max(1, len(buffer) // _SAMPLED)], minlength=256)
+    return np.resize(np.argsort(counts[needle], kind="stable")[:3], 3).astype(np.int64)
 
 
 @inlined
-def _differences(buffer: NDArray[np.uint8], first: int, last: int, firsts: np.uint64, lasts: np.uint64) -> np.uint64:
-    """Eight bytes, each zero only where both the first and the last byte of what is looked for are in place."""
-    return (load_u64(buffer, first) ^ firsts) | (load_u64(buffer, last) ^ lasts)
+def _is_at(buffer: NDArray[np.uint8], at: int, needle: NDArray[np.uint8]) -> bool:
+    same = 0
+    while same < len(needle) and buffer[at + same] == needle[same]:
+        same += 1
+    return same == len(needle)
 
 
 @kernel(
     "void(Array(uint8, 1, 'C', readonly=True), Array(int64, 1, 'C', readonly=True), "
-    "Array(int64, 1, 'C', readonly=True), Array(uint8, 1, 'C', readonly=True), uint8[::1])"
+    "Array(int64, 1, 'C', readonly=True), Array(uint8, 1, 'C', readonly=True), int64[::1], uint8[::1])"
 )
 def mark_containing(
     buffer: NDArray[np.uint8],
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
     needle: NDArray[np.uint8],
+    rarest: NDArray[np.int64],
     found: NDArray[np.uint8],
 ) -> None:
     """Sets ``found[i]`` to 1 where ``buffer[starts[i]:ends[i]]`` contains ``needle``, of at least one byte; rows that
-    are 1 already are passed over."""
+    are 1 already are passed over. ``rarest``: the places in ``needle`` of the three bytes that are compared first."""
     size = len(needle)
-    if size == 0:
+    if size == 0 or len(rarest) < 3:
         return
-    firsts, lasts = _ONES * np.uint64(needle[0]), _ONES * np.uint64(needle[size - 1])
+    one, two, three = rarest[0], rarest[1], rarest[2]
+    if min(one, two, three) < 0 or max(one, two, three) >= size:
+        return
+    first, second, third = needle[one], needle[two], needle[three]
+    last_wide = len(buffer) - size - 63
     for row in range(min(len(starts), len(ends), len(found))):
         at = max(starts[row], 0)
         end = min(ends[row], len(buffer)) - size
         is_found = found[row] != 0
         while at <= end and not is_found:
-            until = end + 1
-            if at + 31 <= end:
-                # Thirty-two positions at once, by the first and the last byte.
-                one = _differences(buffer, at, at + size - 1, firsts, lasts)
-                two = _differences(buffer, at + 8, at + size + 7, firsts, lasts)
-                three = _differences(buffer, at + 16, at + size + 15, firsts, lasts)
-                four = _differences(buffer, at + 24, at + size + 23, firsts, lasts)
-                zeros = (one - _ONES) & ~one | (two - _ONES) & ~two
-                zeros |= (three - _ONES) & ~three | (four - _ONES) & ~four
-                if zeros & _HIGH_BITS == 0:
-                    at += 32
-                    continue
-                until = at + 32
-            while at < until and not is_found:
-                if buffer[at] == needle[0] and buffer[at + size - 1] == needle[size - 1]:
-                    same = 1
-                    while same < size and buffer[at + same] == needle[same]:
-                        same += 1
-                    is_found = same == size
+            if at > last_wide:
+                is_found = _is_at(buffer, at, needle)
                 at += 1
+                continue
+            places = equal_bytes_64(buffer, at + one, first) & equal_bytes_64(buffer, at + two, second)
+            places &= equal_bytes_64(buffer, at + three, third)
+            if places != 0:
+                if end - at < 63:
+                    places &= (np.uint64(2) << np.uint64(end - at)) - np.uint64(1)
+                while places != 0 and not is_found:
+                    is_found = _is_at(buffer, at + trailing_zeros(places), needle)
+                    places &= places - np.uint64(1)
+            at += 64
         if is_found:
             found[row] = 1

@@ -10,31 +10,29 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 
 from brokerless.clusters.directory_state import DirectoryState, load_directory_state
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.jobs.merge.agreement import Agreement, MergedReplica, agree, rank
-from brokerless.jobs.merge.misplaced import without_moved
+from brokerless.jobs.merge.agreement import Agreement, MergedReplica
+from brokerless.jobs.merge.merged_log import read_merged_log
 from brokerless.jobs.merge.outcome import (
     Contribution,
     Divergence,
-    committed_until,
     contributions,
     cut_off,
     divergences,
     losses,
 )
-from brokerless.jobs.merge.replica_merge import MergedBatches, differing, fill
-from brokerless.jobs.merge.replicas import begin_of, end_of, read_replicas, report_batches
+from brokerless.jobs.merge.replica_merge import MergedBatches, differing
+from brokerless.jobs.merge.replicas import report_batches
 from brokerless.jobs.named_partitions import topic_id_of_partition, topic_ids_of
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
 from brokerless.jobs.recovered.open_files import OpenFiles, with_open_files
 from brokerless.jobs.recovered.quorum import newest_quorum_files
-from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, find_log, list_files_again
+from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, list_files_again
 from brokerless.jobs.recovered.writing import PartitionContents, write_unfinished
 from brokerless.jobs.rewrite.oversized import report_oversized
 from brokerless.jobs.rewrite.plan import OfTarget, Plan, RewriteTask, Source, TargetPartition, plan_target
@@ -223,23 +221,9 @@ def run_task(task: MergeTask, done: Done) -> MergeTaskResult:
 def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
     report = FindingCollector()
     how = task.merge
-    firsts = accumulate((len(files.files) for files in task.replicas), initial=0)
-    founds = without_moved(
-        [
-            find_log(files, opened, how.max_batch_bytes, partial=False, report=report, done=done, first=first)
-            for files, first in zip(task.replicas, firsts, strict=False)
-        ]
-    )
-    paths = [file.path for files in task.replicas for file in files.files]
-    replicas, recorded = read_replicas(founds, paths, report)
-    order = rank(replicas)
-    leading = replicas[order[0]]
-    agreements = agree(replicas, order)
-    begin, start = begin_of(founds[order[0]], recorded[order[0]], replicas, agreements)
-    filled = fill(replicas, order, agreements, begin)
-    committed = committed_until(replicas, agreements)
-    end = end_of(replicas, agreements, leading, filled)
-    reach = max([leading.reach, *(filled.batches["last"][-1:] + 1).tolist()])
+    merged = read_merged_log(task.replicas, opened, how.max_batch_bytes, report=report, done=done)
+    replicas, agreements, paths, filled = merged.replicas, merged.agreements, merged.paths, merged.filled
+    begin, start, end, reach, committed = merged.begin, merged.start, merged.end, merged.reach, merged.committed
     if how.committed_only:
         if committed is None and reach > start:
             text = (
@@ -254,7 +238,7 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
     staged = None
     if not how.dry_run and not task.is_unreadable:
         filled, staged = _write(
-            task, filled, opened, limits=(begin, start, end), recorded=recorded[order[0]], report=report, done=done
+            task, filled, opened, limits=(begin, start, end), recorded=merged.recorded, report=report, done=done
         )
     sizes, offsets = filled.batches["size"], filled.batches["first"]
     report_oversized(sizes, offsets, how.config, task.paths[0], report=report)
@@ -271,14 +255,14 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
         batches=len(filled.batches),
         records=int(filled.batches["records"].sum()),
         bytes=int(filled.batches["size"].sum()),
-        leading=order[0],
+        leading=merged.leading,
         replicas=tuple(replace(replica, batches=replica.batches[:0].copy(), losses=()) for replica in replicas),
         agreements=tuple(agreements),
-        damaged=tuple(sum(region.size for region, _ in found.regions if not region.is_empty) for found in founds),
+        damaged=tuple(sum(each.size for each, _ in found.regions if not each.is_empty) for found in merged.founds),
         differing=tuple(map(len, differ)),
         contributions=contributions(filled),
         divergences=divergences(replicas, agreements),
-        losses=summed(losses(filled, replicas, agreements, order[0], start, end)),
+        losses=summed(losses(filled, replicas, agreements, merged.leading, start, end)),
         committed=committed,
         reach=reach,
     )

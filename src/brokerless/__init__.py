@@ -9,6 +9,7 @@ What there is; ``help(brokerless.Log)`` and so on say more:
 
 - read: ``open`` returns a ``Log``, which has ``Topic`` and ``Partition``; ``explain``, ``record_views``
 - check: their methods ``verify``, ``audit``, ``restart``, ``size``, ``report``; ``cluster``, ``prove``
+- back up: ``backup``, and ``Backup`` for its snapshots
 - serve to Kafka clients: ``serve``
 - repair: their methods ``salvage``, ``trim``; ``merge``, ``carve``, ``rebuild``, ``undo_rebuild``, ``restore``
 - write: their methods ``export``, ``convert``, ``compact``, ``erase``; ``load``, ``pipeline``, ``next_offsets``
@@ -29,7 +30,7 @@ if sys.platform == "win32":
 
 if TYPE_CHECKING:
     from brokerless import schemas
-    from brokerless.api.cluster import cluster, rebuild, serve, undo_rebuild
+    from brokerless.api.cluster import Backup, backup, cluster, rebuild, serve, undo_rebuild
     from brokerless.api.jobs import LogAudit, LogRestart
     from brokerless.api.loading import load
     from brokerless.api.log import Log, open
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from brokerless.typed.topic_type import Decoding
 
 __all__ = [
+    "Backup",
     "BatchSettings",
     "BrokerlessError",
     "Catalog",
@@ -91,6 +93,7 @@ __all__ = [
     "UnreadableError",
     "UnwritableError",
     "UsageError",
+    "backup",
     "carve",
     "cluster",
     "explain",
@@ -110,7 +113,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _MODULES = {
-    "brokerless.api.cluster": ("cluster", "rebuild", "serve", "undo_rebuild"),
+    "brokerless.api.cluster": ("Backup", "backup", "cluster", "rebuild", "serve", "undo_rebuild"),
     "brokerless.api.log": ("Log", "open"),
     "brokerless.api.partition": ("Partition",),
     "brokerless.api.pipeline": ("next_offsets", "pipeline"),

@@ -303,6 +303,10 @@ class Kind(StrEnum):
     GROUP_OFFSET_AFTER_END = "group-offset-after-end"
     SHARE_GROUP_TOPIC_IDS = "share-group-topic-ids"
     TOPIC_IDS_COMPRESSED = "topic-ids-compressed"
+    OFFSETS_MISSED = "offsets-missed"
+    HISTORY_CHANGED = "history-changed"
+    REPLICA_DIVERGES = "replica-diverges"
+    STORED_OBJECT_DIFFERS = "stored-object-differs"
 
     def __repr__(self) -> str:
         return repr(self.value)

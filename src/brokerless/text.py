@@ -40,8 +40,8 @@ _OTHER_NAMES = {
 }
 """Parameters that are not called as the option, by the option's name."""
 _COMMANDS = (
-    "audit|batches|carve|cat|cluster|compact|convert|erase|explain|export|internals|load|ls|merge|pipeline|prove|"
-    "rebuild|report|restart|restore|salvage|schema|serve|size|sql|trim|verify"
+    "audit|backup|batches|carve|cat|check|cluster|compact|convert|erase|explain|export|internals|load|ls|merge|"
+    "pipeline|prove|rebuild|report|restart|restore|salvage|schema|serve|size|snapshots|sql|trim|verify"
 )
 _AFTER_OPTIONS = (
     "and|ends|exclude|for|has|is|lists|need|needs|of|or|puts|raises|reads|restores|says|sets|shows|takes|to|with|writes"

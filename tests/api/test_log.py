@@ -469,7 +469,7 @@ def test_every_command_has_a_function_or_a_method() -> None:
     under_other_names = {"cat": "records", "ls": "segments", "internals": "dataset"}
     for name in COMMANDS.keys() - of_the_command_line:
         name = under_other_names.get(name, name)
-        assert hasattr(Log, name) or name in brokerless.__all__, name
+        assert hasattr(Log, name) or hasattr(brokerless.Backup, name) or name in brokerless.__all__, name
 
 
 def test_a_repr_is_a_line_that_says_what_is_there(tmp_path: Path) -> None:

@@ -40,6 +40,9 @@ METHODS: dict[str, Callable[..., Any]] = {
     "serve": brokerless.serve,
     "export": Log.export,
     "pipeline": brokerless.pipeline,
+    "backup": brokerless.backup,
+    "snapshots": brokerless.Backup.snapshots,
+    "check": brokerless.Backup.check,
     "load": brokerless.load,
     "convert": Log.convert,
     "compact": Log.compact,
@@ -112,6 +115,7 @@ ONLY_OPTIONS: dict[str, dict[str, str]] = {
         "to": "directory=",
     },
     "erase": {"key": "keys=", "keys_format": FILES},
+    "snapshots": dict.fromkeys(("offsets", "lost"), SHOWN),
     "serve": {"super_user": "super_users="},
     "prove": {"keys_format": FILES, "html": SHOWN, "manifest": "path="},
 }

@@ -177,7 +177,7 @@ def test_less_shows_a_page_until_it_is_quit(keys: str) -> None:
 
 
 def test_commands_that_write_go_on_without_a_reader() -> None:
-    assert sorted(WORKING) == sorted([*GROUPS["repair"], *GROUPS["write"], "erase", *GROUPS["serve"]])
+    assert sorted(WORKING) == sorted([*GROUPS["repair"], *GROUPS["write"], "erase", *GROUPS["serve"], "backup"])
     assert is_for_reading("verify", Namespace())
     assert is_for_reading("convert", Namespace(dry_run=True))
     assert is_for_reading("rebuild", Namespace(dry_run=False, apply=False))

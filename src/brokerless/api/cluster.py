@@ -1,27 +1,31 @@
-"""A cluster by its disks: describe it, rebuild it, serve its log directories to Kafka clients."""
+"""A cluster by its disks: describe it, back it up, rebuild it, serve its log directories to Kafka clients."""
 
 from __future__ import annotations
 
 import logging
 import os
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from brokerless.api.jobs import Paths, is_chosen, list_paths, select_topics
+from brokerless.api.jobs import Paths, bound, is_chosen, list_paths, select_topics
 from brokerless.clusters.listing import open_directory
-from brokerless.errors import UsageError
+from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
 from brokerless.log.storage.location import Location, StorageOptions
-from brokerless.progress import Report
+from brokerless.progress import Done, Report, ignore
 from brokerless.tables.arguments import checked
 from brokerless.tables.partition_reader import PartitionReader
+from brokerless.text import ShownList
 
 if TYPE_CHECKING:
     from brokerless.clusters.description import ClusterDescription
     from brokerless.internals.groups.positions import ResetTo
+    from brokerless.jobs.backup.job import BackupResult
+    from brokerless.jobs.check.job import CheckResult
     from brokerless.jobs.rebuild.plan import Data, Quorum, Rebuild
+    from brokerless.log.snapshots.snapshot import Snapshot
     from brokerless.serving.server import Server
 
 
@@ -206,6 +210,165 @@ def undo_rebuild(paths: Paths, to: str | os.PathLike[str], *, force: bool = Fals
     from brokerless.jobs.rebuild.in_place import undo
 
     return undo([each.path for each in _directories(paths)], os.fspath(to), force=force)
+
+
+@checked
+def backup(
+    paths: Paths,
+    to: str | os.PathLike[str],
+    *,
+    topics: Collection[str] | None = None,
+    name: str | None = None,
+    segment_size: int | None = None,
+    dry_run: bool = False,
+    include: Collection[Include] | Include = (),
+    max_batch_bytes: int | None = None,
+    storage_options: StorageOptions | None = None,
+    done: Done = ignore,
+) -> BackupResult:
+    """Store the disks of a stopped cluster as a snapshot in a bucket that brokers can read, as ``brokerless backup``.
+
+    One copy of each batch is stored, byte for byte; the next run into the same place stores what is new.
+
+    Parameters
+    ----------
+    paths : path or list of paths
+        The log directories of all nodes.
+    to : path or URL
+        The place of the backup; made by the first run, and of nothing else.
+    topics : collection of str, optional
+        Of these topics alone.
+    name : str, optional
+        A name of the snapshot, by which it is read as ``URL@NAME``.
+    segment_size : int, optional
+        Bytes at which stored segments end (256 MiB).
+    dry_run : bool, default False
+        Read everything, and write nothing.
+    include : str or collection of str, optional
+        As :func:`open` takes it, of ``paths``.
+    max_batch_bytes : int, optional
+        Bytes that one batch may inflate to (128 MiB).
+    storage_options : dict, optional
+        fsspec's options of ``paths`` and ``to`` that are URLs.
+    done : callable, optional
+        Called with the bytes that were read since the last call.
+
+    Returns
+    -------
+    BackupResult
+        ``snapshot``, what was stored; ``findings``, what is unexpected; ``is_complete``.
+
+    Raises
+    ------
+    UsageError, UnreadableError, UnwritableError
+        For what cannot be read or written; then there is no new snapshot.
+
+    See Also
+    --------
+    Backup : The snapshots of a place.
+
+    Examples
+    --------
+    >>> import brokerless
+    >>> result = brokerless.backup("demo/data", "/tmp/backup", dry_run=True)
+    >>> result.is_complete, len(result.snapshot.partitions)
+    (True, 8)
+    """
+    from brokerless.jobs.backup.job import backup
+    from brokerless.jobs.backup.plan import DEFAULT_SEGMENT_SIZE, BackupOptions, plan_backup
+    from brokerless.jobs.rewrite.plan import Source
+
+    given = list_paths(paths, "give at least one path")
+    logs = [open_directory(Location(path, storage_options), include) for path in given]
+    there = {each.topic for log in logs for each in log.partitions}
+    missing = sorted(set(topics or ()) - there)
+    if missing:
+        raise UsageError(f"there is no topic {missing[0]!r}; topics: {', '.join(sorted(filter(None, there)))}")
+    how = BackupOptions(
+        name=name,
+        segment_size=DEFAULT_SEGMENT_SIZE if segment_size is None else segment_size,
+        max_batch_bytes=bound(max_batch_bytes),
+        dry_run=dry_run,
+        is_selected=lambda topic, number: topics is None or topic in topics,
+    )
+    sources = [Source(log, [each for each in log.partitions if topics is None or each.topic in topics]) for log in logs]
+    return backup(plan_backup(sources, Location.of(to, storage_options), how), done, processes=1)
+
+
+class Backup:
+    """A place that :func:`backup` wrote to. ``brokerless.open("URL@SNAPSHOT")`` reads one of its snapshots.
+
+    Parameters
+    ----------
+    path : path or URL
+        The place, or ``URL@SNAPSHOT`` for one of its snapshots: an ID or its beginning, a name, ``latest``, or a time.
+    storage_options : dict, optional
+        fsspec's options of a URL.
+
+    Examples
+    --------
+    >>> import brokerless
+    >>> backup = brokerless.Backup("s3://backup/kafka")  # doctest: +SKIP
+    >>> backup.snapshots()[-1].is_complete  # doctest: +SKIP
+    True
+    """
+
+    @checked
+    def __init__(self, path: str | os.PathLike[str], *, storage_options: StorageOptions | None = None) -> None:
+        self._location = Location.of(path, storage_options)
+
+    def __repr__(self) -> str:
+        return f"Backup({self._location.path!r})"
+
+    @property
+    def path(self) -> str:
+        """The place, as it was given."""
+        return self._location.path
+
+    def snapshots(self) -> list[Snapshot]:
+        """List the snapshots, the oldest first, as ``brokerless snapshots``.
+
+        Returns
+        -------
+        list of Snapshot
+            With ``id``, ``name``, ``created`` (ms), ``partitions``, ``missing``, ``is_complete``.
+
+        Raises
+        ------
+        UnreadableError
+            Where there is no backup, or a snapshot cannot be read.
+        """
+        from brokerless.jobs.check.snapshots import load_snapshots
+
+        found, findings = load_snapshots(self._location)
+        if findings:
+            raise UnreadableError(findings[0].file, findings[0].message)
+        return ShownList(found)
+
+    @checked
+    def check(self, read: Literal["all"] | None = None, *, done: Done = ignore) -> CheckResult:
+        """Check that all objects that snapshots name are there, as ``brokerless check``.
+
+        Parameters
+        ----------
+        read : {"all"}, optional
+            Read all objects, and compare their bytes with the hashes in the snapshots.
+        done : callable, optional
+            Called with the bytes that were read since the last call.
+
+        Returns
+        -------
+        CheckResult
+            ``findings``, what is missing or differs; ``objects`` and ``size``, what is there.
+
+        Raises
+        ------
+        UnreadableError
+            Where there is no backup.
+        """
+        from brokerless.jobs.check.job import check_backup
+
+        return check_backup(self._location, read, done, processes=1)
 
 
 def _directories(paths: Paths) -> list[LogDirectory]:

@@ -14,7 +14,7 @@ from brokerless.cli.progress import above_bar, progress
 from brokerless.cli.selection import select
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
-from brokerless.log.storage.paths import hide_credentials
+from brokerless.log.storage.paths import TIERED, hide_credentials
 from brokerless.text import readable, show_name
 
 if TYPE_CHECKING:
@@ -192,7 +192,16 @@ class Output:
             except UnreadableError as error:
                 self.unreadable(error)
             else:
+                self._say_snapshot(log, path)
                 yield log
+
+    def _say_snapshot(self, log: Log, path: str) -> None:
+        """Says which snapshot of a backup is read, where the path does not."""
+        if log.path.startswith(TIERED) and "@" not in path:
+            from brokerless.log.tiered.detection import snapshot_of
+
+            if (snapshot := snapshot_of(log.directory.location)) is not None:
+                self.say(f"{path}: snapshot {snapshot.id} is read, the latest")
 
     def log_directories(self, options: Namespace) -> list[Log]:
         """Opens each path; those of a broker's log directories at which nothing is are reported, and have no

@@ -30,7 +30,7 @@ _OPTIONS = {"LESS": "FRX", "LV": "-c"}
 """What pagers are started with, unless users have set it: what fits is printed, colours are shown, and what was shown
 stays on the terminal."""
 WORKING = (
-    *("salvage", "carve", "merge", "trim", "rebuild", "restore"),
+    *("salvage", "carve", "merge", "trim", "rebuild", "restore", "backup"),
     *("export", "pipeline", "load", "convert", "compact", "erase", "serve"),
 )
 """Commands that do more than print: they would wait for whoever reads a page."""

@@ -18,8 +18,6 @@ from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath
 from brokerless.log.ranges import Range
 from brokerless.log.segment import wrong_checksum
-from brokerless.log.storage.location import Location
-from brokerless.log.storage.paths import join
 from brokerless.progress import ignore
 from brokerless.tables.partition_reader import PartitionReader, open_partitions
 from brokerless.tables.read_options import ReadOptions
@@ -160,7 +158,7 @@ def _quorum(
     """The voters, and ``kraft.version``: by the last control records of the snapshot and the log."""
     voters: tuple[Voter, ...] = ()
     version = 0
-    logs = [] if snapshot is None else open_partitions(Location(snapshot))
+    logs = [] if snapshot is None else open_partitions(reader.paths.location.at(snapshot))
     for log in (*logs, reader):
         options = ReadOptions(
             _CONTROL, Range(None, end_offset if log is reader else None), control=True,
@@ -173,7 +171,7 @@ def _quorum(
                     voters = tuple(control.data["voters"])
                 if control is not None and control.type == "KRAFT_VERSION" and control.data is not None:
                     version = int(control.data["kRaftVersion"])
-    path = join(reader.path, names.QUORUM_STATE)
-    if voters or not Location(path).exists():
+    vote = reader.paths.quorum_state
+    if voters or vote is None:
         return voters, version
-    return tuple({"voterId": each} for each in load_quorum_state(Location(path)).voters), version
+    return tuple({"voterId": each} for each in load_quorum_state(vote.location).voters), version

@@ -22,6 +22,7 @@ from brokerless.log.completion.files import Completion, complete
 from brokerless.log.completion.findings import check_completion, check_removed
 from brokerless.log.completion.removed import with_lost
 from brokerless.log.names import INCLUDE, Include, PartitionState, SegmentFile, SegmentFileKind
+from brokerless.log.snapshots.names import is_backup
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.paths import directory_name
 from brokerless.log.storage.segment_files import settled_entries
@@ -192,6 +193,8 @@ def resolve(
 def _resolve_directory(location: Location, include: Collection[str], as_it_lies: bool) -> LogDirectory | None:
     """Return what is in a directory; None if a commit ended meanwhile, so that only half of it may have been seen."""
     entries = location.entries()
+    if is_backup(entries) and not detection.is_tiered(location):
+        return _resolve_directory(detection.snapshot_directory(location), include, as_it_lies)
     subdirectories = [entry for entry in entries if entry.is_directory and names.parse_partition_directory(entry.name)]
     files = {
         entry.name: entry for entry in entries if not entry.is_directory and names.is_log_directory_file(entry.name)

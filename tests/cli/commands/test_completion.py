@@ -31,7 +31,7 @@ _ZSH = (
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
 LINES = [
     ("brokerless ve", {"verify"}),
-    ("brokerless c", {"carve", "cat", "cluster", "compact", "completion", "convert"}),
+    ("brokerless c", {"carve", "cat", "check", "cluster", "compact", "completion", "convert"}),
     ("brokerless help rest", {"restart", "restore"}),
     ("brokerless completion ", {"bash", "zsh", "fish"}),
     ("brokerless cat --t", {"--tail", "--template", "--timezone", "--topic"}),

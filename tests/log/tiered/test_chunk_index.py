@@ -3,10 +3,11 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import numpy as np
 import pytest
 import zstandard
 
-from brokerless.log.tiered.chunk_index import ChunkIndex, FixedChunks, VariableChunks, decode_sizes
+from brokerless.log.tiered.chunk_index import ChunkIndex, FixedChunks, VariableChunks, decode_sizes, encode_sizes
 from brokerless.values import WrongJsonError, from_members
 
 
@@ -28,7 +29,9 @@ def sizes_as_the_plugin_writes_them(sizes: list[int]) -> bytes:
 
 @pytest.mark.parametrize("sizes", [[], [7], [300, 20], [1000, 1300, 999], [70_000, 9, 1 << 30, 5], [5] * 1000])
 def test_sizes(sizes: list[int]) -> None:
-    assert decode_sizes(packed(sizes_as_the_plugin_writes_them(sizes))).tolist() == sizes
+    written = packed(sizes_as_the_plugin_writes_them(sizes))
+    assert decode_sizes(written).tolist() == sizes
+    assert encode_sizes(np.array(sizes, np.int64)) == written
 
 
 def test_sizes_that_the_plugin_wrote() -> None:

@@ -11,7 +11,7 @@ from tests.examples import examples, some_quick
 from tests.log.tiered import golden
 from tests.log.tiered.fuzz_manifests import run
 
-from brokerless.log.tiered.manifest import LIMIT, parse_manifest
+from brokerless.log.tiered.manifest import LIMIT, dump_manifest, parse_manifest
 from brokerless.values import WrongJsonError
 
 
@@ -27,6 +27,12 @@ def test_what_the_plugin_wrote() -> None:
     assert len(found.encryption.aad) == 32
     assert not found.is_plain
     assert parse_manifest(json.dumps(manifest("plain")).encode()).is_plain
+
+
+@pytest.mark.parametrize("name", ["plain", "compressed", "encrypted", "compressed-encrypted", "killed"])
+def test_a_manifest_is_written_as_the_plugin_did(name: str) -> None:
+    for each in (golden() / name / "bucket").glob("**/*.rsm-manifest"):
+        assert dump_manifest(parse_manifest(each.read_bytes())) == each.read_bytes()
 
 
 @pytest.mark.parametrize(

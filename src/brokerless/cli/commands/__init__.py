@@ -20,6 +20,9 @@ COMMANDS = {
     "trim": "free space on a full disk: which whole segments can go, and what that costs",
     "rebuild": "make the log directories of a cluster again from its disks, so that brokers start on them",
     "restore": "restore topics into a running cluster, with their groups' offsets",
+    "backup": "store a cluster's disks as a snapshot in a bucket, one copy of each batch; incremental",
+    "snapshots": "list the snapshots of a backup: when, how large, what is missing; their offsets",
+    "check": "check that a backup has all that its snapshots name, and that it is what was stored",
     "serve": "let every Kafka client read log directories, as from a broker that takes no writes",
     "export": "write new records to tables of Iceberg or Delta, or to Parquet files, by topic (and date)",
     "pipeline": "keep tables of log directories: find what is new, verify, export, report; resumable, on Spark or not",
@@ -34,6 +37,7 @@ COMMANDS = {
 GROUPS = {
     "read": ("ls", "cat", "sql", "batches", "explain", "schema", "internals"),
     "check": ("verify", "audit", "restart", "size", "report", "cluster"),
+    "back up": ("backup", "snapshots", "check"),
     "serve": ("serve",),
     "repair": ("salvage", "carve", "merge", "trim", "rebuild", "restore"),
     "write": ("export", "pipeline", "load", "convert", "compact"),

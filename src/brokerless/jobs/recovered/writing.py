@@ -90,15 +90,15 @@ def write_batches(
     """Appends batches, by offset, and says which of them the log took (bool); why not is reported. ``max_batch_bytes``:
     bytes that a batch may inflate to, as it was found."""
     taken = np.ones(len(saved), np.bool_)
-    for start, end in _groups(saved):
+    for start, end in groups_of(saved):
         group = saved[start:end]
         try:
-            buffers = list(_intact_bytes(group, files, max_batch_bytes))
+            buffers = list(intact_bytes(group, files, max_batch_bytes))
             output.append(buffers[0] if len(buffers) == 1 else np.concatenate(buffers))
         except (RefusedError, _ShrunkError):
             for row in range(start, end):
                 try:
-                    output.append(np.concatenate(list(_intact_bytes(saved[row : row + 1], files, max_batch_bytes))))
+                    output.append(np.concatenate(list(intact_bytes(saved[row : row + 1], files, max_batch_bytes))))
                 except RefusedError as error:
                     taken[row] = False
                     report(refused_batch(files.path(int(saved["file"][row])), error, place=_place(saved[row])))
@@ -119,7 +119,8 @@ class _ShrunkError(Exception):
     """A file has not the bytes any more that were found in it."""
 
 
-def _groups(saved: NDArray[np.void]) -> Iterator[tuple[int, int]]:
+def groups_of(saved: NDArray[np.void]) -> Iterator[tuple[int, int]]:
+    """The rows of batches that are read together, some megabytes of them: from each first row to before the second."""
     start = 0
     ends = np.cumsum(saved["size"])
     while start < len(saved):
@@ -129,7 +130,7 @@ def _groups(saved: NDArray[np.void]) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _intact_bytes(group: NDArray[np.void], files: OpenFiles, max_batch_bytes: int) -> Iterator[NDArray[np.uint8]]:
+def intact_bytes(group: NDArray[np.void], files: OpenFiles, max_batch_bytes: int) -> Iterator[NDArray[np.uint8]]:
     """The bytes of batches, adjacent ones at once."""
     apart = (group["file"][1:] != group["file"][:-1]) | (
         group["position"][1:] != group["position"][:-1] + group["size"][:-1]

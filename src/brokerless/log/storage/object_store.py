@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from brokerless.log.storage.atomic import replacing, sync_directory
 from brokerless.log.storage.location import Location
+from brokerless.log.storage.own_files import make_directory
 from brokerless.log.storage.write_errors import storage_errors
 
 BLOCK = 8 << 20
@@ -41,18 +45,61 @@ def open_object(location: Location) -> Any:
     return fs.open(inner, "wb", autocommit=False, block_size=BLOCK)
 
 
-def upload(local: Path, location: Location) -> None:
-    """Copies a file of this machine to an object."""
-    with storage_errors(location.path), local.open("rb") as file:
+@contextmanager
+def new_object(location: Location) -> Generator[BinaryIO]:
+    """A binary file that becomes an object, or a file of a directory, when all is written; nothing is there if anything
+    is raised. Directories above it are made. Raises :class:`UnwritableError`."""
+    with storage_errors(location.path):
+        if not location.is_remote:
+            make_directory(location.local.parent)
+            with replacing(location.local) as file:
+                yield file
+            return
         sink = open_object(location)
         try:
-            shutil.copyfileobj(file, sink, BLOCK)
+            yield sink
             sink.close()
             sink.commit()
         except BaseException:
             with suppress(Exception):
                 sink.discard()
             raise
+
+
+def upload(local: Path, location: Location) -> None:
+    """Copies a file of this machine to an object."""
+    with storage_errors(location.path), local.open("rb") as file, new_object(location) as sink:
+        shutil.copyfileobj(file, sink, BLOCK)
+
+
+def create_object(location: Location, data: bytes) -> bool:
+    """Makes ``data`` the whole content of an object that is not there; False where one is there already. Raises
+    :class:`UnwritableError`."""
+    with storage_errors(location.path):
+        if not location.is_remote:
+            return _create_file(location.local, data)
+        fs, inner = fresh_file_system(location)
+        try:
+            fs.pipe_file(inner, data, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+
+def _create_file(path: Path, data: bytes) -> bool:
+    """The same of a file: it is linked to its name when it is whole."""
+    make_directory(path.parent)
+    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    with replacing(beside) as file:
+        file.write(data)
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        return False
+    finally:
+        beside.unlink()
+        sync_directory(path.parent)
+    return True
 
 
 def copy_object(location: Location, target: Location) -> None:

@@ -9,13 +9,12 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from threading import RLock
-from typing import Any
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
-from brokerless.log import names
+from brokerless.log.snapshots.state import SnapshotState, load_state
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered import object_names
@@ -23,6 +22,8 @@ from brokerless.log.tiered.decryption import KeyPairs
 from brokerless.log.tiered.detection import Place
 from brokerless.log.tiered.layout import Layout
 from brokerless.log.tiered.lineage import Epochs, parse_lineage, read_lineage
+from brokerless.log.tiered.listing.folder import Folder, Objects
+from brokerless.log.tiered.listing.snapshot_folders import folders_of
 from brokerless.log.tiered.manifest import LIMIT, Manifest, parse_manifest
 from brokerless.log.tiered.object_names import ObjectKind, PartitionName
 from brokerless.log.tiered.remote_history import Held, InBucket, Standing, is_read_alone, standing_of, verdict_of
@@ -55,38 +56,20 @@ _MOST_LISTED = 100
 _MOST_COPIES = 2
 """Copies of a segment that are read next to it, in case that it is damaged."""
 
-Objects = dict[tuple[int, str], dict[ObjectKind, DirectoryEntry]]
-"""The objects of segments, by start offset and segment ID."""
-
-
-@dataclass
-class Folder:
-    """The objects of one partition. ``log``: once their manifests were read; ``files``: what the file system has made
-    of it."""
-
-    name: PartitionName
-    location: Location
-    objects: Objects
-    log: RemoteLog | None = None
-    manifests: dict[DirectoryEntry, Manifest | Finding] = field(
-        default_factory=dict[DirectoryEntry, "Manifest | Finding"]
-    )
-    findings: list[Finding] = field(default_factory=list[Finding])
-    files: dict[str, Any] | None = None
-    left_out: Objects = field(default_factory=dict[tuple[int, str], "dict[ObjectKind, DirectoryEntry]"])
-
-    @property
-    def directory(self) -> str:
-        """The name that the partition's directory has in a log directory."""
-        return names.partition_directory(self.name.topic, self.name.partition)
-
 
 class Bucket:
     """``places``: where the objects are, in one bucket or several; there are copies of segments (``layout``: how they
-    are named) in the first one only. ``unread``: IDs of segments that brokers do not read, with their last states."""
+    are named) in the first one only. ``unread``: IDs of segments that brokers do not read, with their last states.
+    ``snapshot``: of a backup, whose segments alone are read: what its files are called."""
 
     def __init__(
-        self, places: Sequence[Place], layout: Layout | None, keys: KeyPairs, unread: Mapping[str, str]
+        self,
+        places: Sequence[Place],
+        layout: Layout | None,
+        keys: KeyPairs,
+        unread: Mapping[str, str],
+        *,
+        snapshot: str | None = None,
     ) -> None:
         self.root, self._places, self._layout, self.keys, self._unread = places[0][0], places, layout, keys, unread
         self._folders: dict[str, Folder] | None = None
@@ -94,6 +77,8 @@ class Bucket:
         self._seen: list[str] = []
         self._listed: list[Folder] = []
         self._lock = RLock()
+        self._snapshot = snapshot
+        self._state: SnapshotState | None = None
 
     def refresh(self, kept_s: float = 0) -> None:
         """Lists again at the next call, unless that was done within so many seconds."""
@@ -112,6 +97,8 @@ class Bucket:
                     found = self._list_copies(self._layout)
                 if self._layout is not None and not found:
                     raise UnreadableError(self.root.path, _nothing_matches(self._layout, self._seen))
+                if (state := self.snapshot_state()) is not None:
+                    found = folders_of(state, found, self.root)
                 self._listed = found
                 self._folders = _by_name(found)
                 for each in self._folders.values() if self._unread else ():
@@ -119,6 +106,12 @@ class Bucket:
                 self._listed_at = time.monotonic()
                 self._took_s = self._listed_at - began
             return self._folders
+
+    def snapshot_state(self) -> SnapshotState | None:
+        """The snapshot of a backup that is read, if one is. Raises :class:`UnreadableError`."""
+        if self._state is None and self._snapshot is not None:
+            self._state = load_state(self.root, self._snapshot)
+        return self._state
 
     def load_all(self) -> None:
         """Reads the manifests of all partitions together, before each of them needs its own."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import zstandard
@@ -59,6 +59,15 @@ class ChunkIndex:
         """Bytes of the segment that are in a chunk."""
         return min(self.chunk_size, self.size - chunk * self.chunk_size)
 
+    def members(self) -> dict[str, Any]:
+        """Return what a manifest has of it."""
+        sizes = {"originalChunkSize": self.chunk_size, "originalFileSize": self.size}
+        if self.ends is not None:
+            stored = np.diff(self.ends, prepend=0)
+            return {"type": "variable", **sizes, "transformedChunks": encode_sizes(stored)}
+        stored_sizes = {"transformedChunkSize": self.stored, "finalTransformedChunkSize": self.stored_last}
+        return {"type": "fixed", **sizes, **stored_sizes}
+
 
 class FixedChunks(LenientValue, frozen=True, tag="fixed"):
     """All chunks but the last take one size in the object."""
@@ -104,6 +113,22 @@ def decode_sizes(text: str) -> NDArray[np.int64]:
     if len(sizes) and int(sizes.min()) <= 0:
         raise WrongJsonError("transformedChunks has a chunk without bytes")
     return sizes
+
+
+def encode_sizes(sizes: NDArray[np.int64]) -> str:
+    """Return what :func:`decode_sizes` reads: what each chunk takes in the object (bytes)."""
+    return base64.b64encode(zstandard.ZstdCompressor().compress(_pack(sizes))).decode()
+
+
+def _pack(sizes: NDArray[np.int64]) -> bytes:
+    count = len(sizes)
+    if count < 2:
+        return count.to_bytes(4, "big") + b"".join(int(each).to_bytes(4, "big") for each in sizes)
+    base = int(sizes[:-1].min())
+    width = max(1, (int(sizes[:-1].max() - base).bit_length() + 7) // 8)
+    digits = (sizes[:-1] - base).astype(">i8").view(np.uint8).reshape(-1, 8)[:, 8 - width :]
+    last = int(sizes[-1]).to_bytes(4, "big")
+    return count.to_bytes(4, "big") + base.to_bytes(4, "big") + bytes([width]) + digits.tobytes() + last
 
 
 def _unpack(data: bytes) -> NDArray[np.int64]:

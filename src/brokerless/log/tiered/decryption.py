@@ -16,8 +16,10 @@ from typing import Any, NoReturn
 from brokerless.errors import UsageError, missing_libraries
 from brokerless.log.tiered.manifest import ENCRYPTED, IV_SIZE, Encryption
 
-_HASH = hashlib.sha3_512
-_KEY_SIZE = 32
+HASH = hashlib.sha3_512
+"""Of the label and of MGF1."""
+KEY_SIZE = 32
+"""Bytes of a data key."""
 _OTHER = "it is not the one that the data key was encrypted with"
 
 
@@ -134,21 +136,22 @@ def _unwrap(wrapped: bytes, pem: bytes) -> bytes:
 
 
 def _without_padding(encoded: bytes) -> bytes:
-    length = _HASH().digest_size
-    seed = _xor(encoded[1 : 1 + length], _mask(encoded[1 + length :], length))
-    block = _xor(encoded[1 + length :], _mask(seed, len(encoded) - 1 - length))
-    is_right = hmac.compare_digest(block[:length], _HASH(b"").digest()) and encoded[0] == 0
+    length = HASH().digest_size
+    seed = xor(encoded[1 : 1 + length], mask(encoded[1 + length :], length))
+    block = xor(encoded[1 + length :], mask(seed, len(encoded) - 1 - length))
+    is_right = hmac.compare_digest(block[:length], HASH(b"").digest()) and encoded[0] == 0
     key = block[length:].lstrip(b"\0")
-    if not is_right or key[:1] != b"\1" or len(key) != 1 + _KEY_SIZE:
+    if not is_right or key[:1] != b"\1" or len(key) != 1 + KEY_SIZE:
         raise DecryptionError(_OTHER)
     return key[1:]
 
 
-def _mask(seed: bytes, length: int) -> bytes:
+def mask(seed: bytes, length: int) -> bytes:
     """MGF1."""
-    blocks = range(-(-length // _HASH().digest_size))
-    return b"".join(_HASH(seed + number.to_bytes(4, "big")).digest() for number in blocks)[:length]
+    blocks = range(-(-length // HASH().digest_size))
+    return b"".join(HASH(seed + number.to_bytes(4, "big")).digest() for number in blocks)[:length]
 
 
-def _xor(one: bytes, other: bytes) -> bytes:
+def xor(one: bytes, other: bytes) -> bytes:
+    """The bits in which two texts of one length differ."""
     return bytes(left ^ right for left, right in zip(one, other, strict=True))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
+from brokerless.log.snapshots import names as snapshot_names
 from brokerless.log.storage import paths
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered import object_names
+
+if TYPE_CHECKING:
+    from brokerless.log.snapshots.names import SnapshotName
+    from brokerless.log.snapshots.place import BackupPlace
 
 OPTION = "tiered"
 """The storage option with those of tiered storage: ``key_pairs``, ``layout``, ``remote`` (a list) and ``unread``."""
@@ -32,15 +37,20 @@ Place = tuple[Location, str]
 """A directory with objects, and what the names of topics in it begin with."""
 
 
-def as_log_directory(location: Location, start: str = "", others: Sequence[Place] = ()) -> Location:
+def as_log_directory(
+    location: Location, start: str = "", others: Sequence[Place] = (), *, snapshot: str | None = None
+) -> Location:
     """The log directory that the objects in a directory are. ``start``: what the names of topics begin with.
-    ``others``: more directories with objects, of the same topics or of others."""
+    ``others``: more directories with objects, of the same topics or of others. ``snapshot``: of a backup, which of its
+    segments are read: what the files of that snapshot are called."""
     path, options = paths.full_path(location.path), dict(location.options or {})
     own: dict[str, Any] = dict(options.pop(OPTION, None) or {})
     if own.pop("remote", None) is not None:
         raise UsageError(f"remote: {location.path} has remote segments itself; give a log directory as the path")
     if start or others:
         own["start"] = start, [(paths.full_path(each.path), _without_own(each), name) for each, name in others]
+    if snapshot is not None:
+        own["unread"] = snapshot
     if not paths.is_remote(path):
         if "::" in path:
             raise UnreadableError(location.path, "objects of tiered storage are not read in a path with '::'")
@@ -134,7 +144,37 @@ def remote_of(location: Location) -> Location | None:
     return as_log_directory(first, start, others)
 
 
+def backup_at(location: Location) -> tuple[BackupPlace, SnapshotName | None]:
+    """A backup, and which of its snapshots a path names, if it is ``URL@SNAPSHOT``. Raises :class:`UnreadableError`
+    where there is no backup, and :class:`UsageError` where it has no such snapshot."""
+    from brokerless.log.snapshots.place import BackupPlace  # it imports PyArrow
+
+    split = None if location.is_directory() else snapshot_names.split_path(location)
+    backup = BackupPlace(location if split is None else split[0])
+    if backup.config() is None:
+        file = f"{snapshot_names.DIRECTORY}/{snapshot_names.CONFIG}"
+        raise UnreadableError(location.path, f"there is no backup here: {file} is missing")
+    return backup, None if split is None else backup.find(split[1])
+
+
+def snapshot_directory(location: Location, text: str = snapshot_names.LATEST) -> Location:
+    """The log directory that a snapshot of a backup is; ``text``: what people call it. Raises :class:`UsageError` where
+    there is none, and :class:`UnreadableError`."""
+    backup, _ = backup_at(location)
+    return as_log_directory(location, snapshot=backup.find(text).stem)
+
+
+def snapshot_of(location: Location) -> SnapshotName | None:
+    """The snapshot of a backup that a log directory is; None for any other."""
+    stem = ((location.options or {}).get(OPTION) or {}).get("unread")
+    return snapshot_names.parse_stem(stem) if isinstance(stem, str) else None
+
+
 def _place_of(remote: Location) -> Place:
+    if snapshot_names.split_path(remote) is not None or snapshot_names.has_backup(remote):
+        raise UsageError(
+            f"remote: {remote.path} is a backup, and not the bucket of brokers; give it as a path by itself"
+        )
     if is_tiered(remote):
         raise UsageError(f"remote: {remote.path} is made of a bucket; where there are several, give the buckets")
     if not remote.is_directory() and (found := _place_at_prefix(remote)) is not None:
@@ -155,7 +195,11 @@ def directory_at(location: Location) -> Location | None:
         return as_log_directory(location)
     if refreshed(location).is_directory():
         return location
-    found = None if is_tiered(location) or location.exists() else _place_at_prefix(location)
+    if is_tiered(location) or location.exists():
+        return None
+    if (snapshot := snapshot_names.split_path(location)) is not None:
+        return snapshot_directory(*snapshot)
+    found = _place_at_prefix(location)
     return None if found is None else as_log_directory(*found)
 
 

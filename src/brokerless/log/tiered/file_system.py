@@ -16,14 +16,17 @@ from fsspec import AbstractFileSystem  # pyright: ignore[reportMissingTypeStubs]
 
 from brokerless.findings import Finding, Kind
 from brokerless.log import names
+from brokerless.log.checkpoint.offset_checkpoints import offset_checkpoint
+from brokerless.log.checkpoint.partition_metadata import partition_metadata
 from brokerless.log.names import SegmentFileKind
 from brokerless.log.storage.files import File, RemoteFile
 from brokerless.log.storage.location import DirectoryEntry, Location
-from brokerless.log.tiered.bucket import FRESH_S, Bucket, Folder, of_another_topic
+from brokerless.log.tiered.bucket import FRESH_S, Bucket, of_another_topic
 from brokerless.log.tiered.decryption import KeyPairs
 from brokerless.log.tiered.detection import Place
 from brokerless.log.tiered.layout import parse_layout
 from brokerless.log.tiered.lineage import Epochs, goes_on
+from brokerless.log.tiered.listing.folder import Folder
 from brokerless.log.tiered.manifest import ENCRYPTED, IndexName
 from brokerless.log.tiered.object_names import ObjectKind
 from brokerless.log.tiered.segment_log import end_of_local, open_log, read_index
@@ -64,7 +67,7 @@ class _Member:
 class TieredFileSystem(AbstractFileSystem):
     """Options: ``fo``, ``target_protocol`` and ``target_options`` are the bucket's, as of other chained file systems;
     ``start``: what names in it begin with, and more buckets, each with its options and such a start; ``layout``,
-    ``key_pairs`` and ``unread`` as :class:`Bucket` has them."""
+    ``key_pairs`` and ``unread`` as :class:`Bucket` has them; or in place of ``unread``, as text, the ``snapshot``."""
 
     protocol = "tiered"
     cachable = False
@@ -77,7 +80,7 @@ class TieredFileSystem(AbstractFileSystem):
         start: tuple[str, Sequence[tuple[str, Mapping[str, Any], str]]] = ("", ()),
         layout: str | None = None,
         key_pairs: Mapping[str, bytes] | None = None,
-        unread: Mapping[str, str] | None = None,
+        unread: Mapping[str, str] | str | None = None,
     ) -> None:
         super().__init__()
         self._indexes: dict[tuple[DirectoryEntry, IndexName], bytes] = {}
@@ -95,6 +98,9 @@ class TieredFileSystem(AbstractFileSystem):
         if not directory:
             self._bucket.load_all()
             found = [self._info(each, "directory") for each in self._bucket.folders()]
+            found += [self._info(each, "file", member) for each, member in self._root_members().items()]
+        elif not name and directory in self._root_members():
+            found = [self._info(directory, "file", self._root_members()[directory])]
         else:
             members = self._members(directory)
             if name and name not in members:
@@ -111,6 +117,8 @@ class TieredFileSystem(AbstractFileSystem):
         directory, _, name = path.partition("/")
         if not directory:
             return self._info("", "directory")
+        if not name and directory in self._root_members():
+            return self._info(directory, "file", self._root_members()[directory])
         if not name:
             self._folder(directory)
             return self._info(directory, "directory")
@@ -132,9 +140,10 @@ class TieredFileSystem(AbstractFileSystem):
     def open_file(self, path: str, shown: str) -> File:
         """A file for reading by position; ``shown``: its path in findings. Raises :class:`UnreadableError`."""
         directory, _, name = _stripped(path).partition("/")
-        if not name:
+        root = {} if name else self._root_members()
+        if not name and directory not in root:
             raise IsADirectoryError(path)
-        member = self._member(directory, name)
+        member = self._member(directory, name) if name else root[directory]
         file = member.open(shown)
         file.path = shown
         file.identity = member.identity
@@ -219,6 +228,20 @@ class TieredFileSystem(AbstractFileSystem):
             raise FileNotFoundError(f"{directory}/{name}")
         return members[name]
 
+    def _root_members(self) -> dict[str, _Member]:
+        """The files of a snapshot's log directory: those of a node, and where logs begin that do not begin with a
+        segment."""
+        state = self._bucket.snapshot_state()
+        files = {} if state is None else dict(state.root_files())
+        starts = {
+            (folder.name.topic, folder.name.partition): folder.limits[0]
+            for folder in self._bucket.folders().values()
+            if folder.limits is not None and min((start for start, _ in folder.objects), default=0) < folder.limits[0]
+        }
+        if starts:
+            files[names.LOG_START_OFFSET_CHECKPOINT] = offset_checkpoint(starts)
+        return {name: _content(data) for name, data in files.items()}
+
     def _members(self, directory: str) -> dict[str, _Member]:
         folder = self._folder(directory)
         log = self._bucket.log(folder)
@@ -235,6 +258,22 @@ class TieredFileSystem(AbstractFileSystem):
             members.update(self._companions(segment, following))
         if segments:
             members.update(self._own_files(folder, segments[-1]))
+        if folder.limits is not None:
+            members.update(self._of_snapshot(folder, segments))
+        return members
+
+    def _of_snapshot(self, folder: Folder, segments: tuple[RemoteSegment, ...]) -> dict[str, _Member]:
+        """Return what a snapshot has of a partition next to segments: its files, and an empty segment where it ends
+        after them."""
+        state = self._bucket.snapshot_state()
+        found = {} if state is None else state.files_of(folder.directory)
+        members = {name: _content(data) for name, data in found.items()}
+        _, end = folder.limits or (0, 0)
+        last = segments[-1].end_offset if segments else None
+        if (0 if last is None else last + 1) < end or not segments:
+            members[names.segment_file(end, "log")] = _content(b"")
+        if not segments and folder.name.topic_id:
+            members[names.PARTITION_METADATA] = _content(partition_metadata(folder.name.topic_id))
         return members
 
     def _companions(self, segment: RemoteSegment, following: int | None) -> dict[str, _Member]:
@@ -256,8 +295,7 @@ class TieredFileSystem(AbstractFileSystem):
         if epochs is not None:
             members[names.LEADER_EPOCH_CHECKPOINT] = epochs
         if folder.name.topic_id:
-            text = f"version: 0\ntopic_id: {folder.name.topic_id}".encode()
-            members[names.PARTITION_METADATA] = _Member(len(text), lambda path: _file_of(path, text))
+            members[names.PARTITION_METADATA] = _content(partition_metadata(folder.name.topic_id))
         return members
 
     def _index(self, segment: RemoteSegment, index: IndexName, suffix: ObjectKind) -> _Member | None:
@@ -325,14 +363,18 @@ class _FileStream(io.RawIOBase):
         super().close()
 
 
-def _bucket_of(places: Sequence[Place], layout: str | None, keys: KeyPairs, unread: Mapping[str, str]) -> Bucket:
+def _bucket_of(places: Sequence[Place], layout: str | None, keys: KeyPairs, unread: Mapping[str, str] | str) -> Bucket:
     """The same one for the same places and keys, so that it is not listed for each file."""
     parts = (places, layout, keys, unread)
     with _lock:
         for known, bucket in _buckets:
             if known == parts:
                 return bucket
-        bucket = Bucket(places, None if layout is None else parse_layout(layout), keys, unread)
+        parsed = None if layout is None else parse_layout(layout)
+        if isinstance(unread, str):
+            bucket = Bucket(places, parsed, keys, {}, snapshot=unread)
+        else:
+            bucket = Bucket(places, parsed, keys, unread)
         _buckets.append((parts, bucket))
         del _buckets[:-_MOST_BUCKETS]
         return bucket
@@ -340,6 +382,10 @@ def _bucket_of(places: Sequence[Place], layout: str | None, keys: KeyPairs, unre
 
 def _log_opener(segment: RemoteSegment, keys: KeyPairs) -> Callable[[str], File]:
     return lambda path: open_log(segment, path, keys)
+
+
+def _content(data: bytes) -> _Member:
+    return _Member(len(data), lambda path: _file_of(path, data))
 
 
 def _file_of(path: str, data: bytes) -> File:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -162,6 +163,43 @@ def parse_manifest(data: bytes) -> Manifest:
         max_timestamp=segment.max_timestamp_ms,
         broker_id=segment.broker_id,
     )
+
+
+def dump_manifest(manifest: Manifest) -> bytes:
+    """Return a manifest as the plugin writes it in Kafka 4.4."""
+    encryption = manifest.encryption
+    place = {"topic": manifest.topic, "partition": manifest.partition}
+    segment = {
+        "remoteLogSegmentId": {
+            "topicIdPartition": {"topicId": manifest.topic_id, "topicPartition": place},
+            "id": manifest.segment_id,
+        },
+        "startOffset": manifest.start_offset,
+        "endOffset": manifest.end_offset,
+        "maxTimestampMs": manifest.max_timestamp,
+        "brokerId": manifest.broker_id,
+        "eventTimestampMs": manifest.event_timestamp,
+        "segmentLeaderEpochs": dict(manifest.epochs),
+        "txnIdxEmpty": "transaction" not in manifest.indexes,
+    }
+    found = {
+        "version": "1",
+        "chunkIndex": manifest.chunks.members(),
+        "segmentIndexes": {name: _place_members(manifest.indexes.get(name)) for name in INDEXES},
+        "compression": manifest.is_compressed,
+        **({} if encryption is None else {"encryption": _encryption_members(encryption)}),
+        "remoteLogSegmentMetadata": segment,
+    }
+    return json.dumps(found, separators=(",", ":")).encode()
+
+
+def _place_members(place: tuple[int, int] | None) -> dict[str, int] | None:
+    return None if place is None else {"position": place[0], "size": place[1]}
+
+
+def _encryption_members(encryption: Encryption) -> dict[str, str]:
+    key, aad = (base64.b64encode(each).decode() for each in (encryption.data_key, encryption.aad))
+    return {"dataKey": f"{encryption.key_id}:{key}", "aad": aad}
 
 
 def _check_sizes(chunks: ChunkIndex, more: int) -> None:

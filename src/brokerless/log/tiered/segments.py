@@ -290,7 +290,7 @@ def check_objects(segment: RemoteSegment) -> Iterator[Finding]:
         if "log" not in segment.objects:
             path = min(each.path for each in segment.objects.values()).rpartition(".")[0] + ".log"
             text = "the log of a remote segment is missing; there are other objects of it"
-            yield object_missing(path, segment, text)
+            yield object_missing(path, segment.start_offset, text)
         return
     needed: dict[ObjectKind, int] = {"log": manifest.chunks.stored_size}
     needed["indexes"] = max((position + size for position, size in manifest.indexes.values()), default=0)
@@ -300,7 +300,7 @@ def check_objects(segment: RemoteSegment) -> Iterator[Finding]:
             if size:
                 path = segment.objects["rsm-manifest"].path.removesuffix("rsm-manifest") + kind
                 text = f"this object of a remote segment is missing; its manifest says that it has {size} bytes"
-                yield object_missing(path, segment, text)
+                yield object_missing(path, segment.start_offset, text)
         elif entry.size is not None and entry.size != size:
             text = "an object of a remote segment has another size than its manifest says"
             yield Kind.REMOTE_OBJECT_SIZE.at(
@@ -313,9 +313,9 @@ def check_objects(segment: RemoteSegment) -> Iterator[Finding]:
             )
 
 
-def object_missing(path: str, segment: RemoteSegment, text: str) -> Finding:
+def object_missing(path: str, start_offset: int, text: str) -> Finding:
     """Return the finding about an object of a remote segment that is not there, or not as it was written."""
-    return Kind.REMOTE_OBJECT_MISSING.at(path, text, severity="error", offset=segment.start_offset)
+    return Kind.REMOTE_OBJECT_MISSING.at(path, text, severity="error", offset=start_offset)
 
 
 def manifest_invalid(path: str, text: str, offset: int | None = None, ends: tuple[int, int] | None = None) -> Finding:

@@ -19,9 +19,10 @@ from brokerless.internals.remote.segment_metadata import SegmentMetadata
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end, truncate_from_start
 from brokerless.log.checkpoint.producer_snapshot import ProducerSnapshot, parse_producer_snapshot
 from brokerless.log.segment import scan_headers
-from brokerless.log.tiered.bucket import Bucket, Folder, of_another_topic
+from brokerless.log.tiered.bucket import Bucket, of_another_topic
 from brokerless.log.tiered.decryption import KeyPairs
 from brokerless.log.tiered.lineage import is_within_lineage, parse_lineage
+from brokerless.log.tiered.listing.folder import Folder
 from brokerless.log.tiered.manifest import IndexName, Manifest
 from brokerless.log.tiered.object_names import ObjectKind, PartitionName
 from brokerless.log.tiered.segment_log import read_index
@@ -359,7 +360,7 @@ def _lineage(
         for epoch, offset in each.epochs:
             epochs = assign(epochs, epoch, offset)
     text = f"the leader epochs of this partition are those that its segments name: its own cannot be read ({reason})"
-    findings.append(object_missing(last.log.path, last, text))
+    findings.append(object_missing(last.log.path, last.start_offset, text))
     return epochs
 
 

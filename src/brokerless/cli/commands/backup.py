@@ -1,0 +1,84 @@
+"""``brokerless backup``: stores a cluster's disks as a snapshot in a bucket that brokers can read."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from functools import partial
+
+from brokerless.cli.options import add_dry_run, add_max_batch_bytes, add_remote, add_to
+from brokerless.cli.output import FINDINGS, UNUSABLE, Output
+from brokerless.cli.progress import progress
+from brokerless.cli.selection import is_selected
+from brokerless.cli.values import size
+
+DESCRIPTION = """\
+Stores what the disks of a stopped cluster have, one copy of each batch, as a snapshot in a bucket or a directory.
+
+Give the log directories of all nodes. The cluster's metadata says which partitions there are; of the replicas of each,
+the one with the history that counts is stored, as merge finds it, and what is damaged in it is taken from the others.
+Of a compacted topic one replica is taken as a whole. Batches are stored byte for byte, with their offsets, leader
+epochs and producers, and the metadata with topic IDs, settings, ACLs, users and groups as well.
+
+The next run into the same place stores what is new: a log goes on from the snapshot before if its leader epochs and the
+last batch that was stored say so. What is stored is never replaced. A run that is interrupted leaves no snapshot, and
+the next one does it all.
+
+The layout is that of tiered storage (Aiven's plugin), which brokers read. URL@SNAPSHOT is a log directory for all
+commands that read; snapshots lists the snapshots of a place, check tries whether all of them are there.
+
+The exit code is 0 if the snapshot is complete, 1 if partitions are missing, offsets are lost, or replicas differ, and 2
+if nothing was stored.
+"""
+EXAMPLES = """\
+  brokerless backup /mnt/b1 /mnt/b2 /mnt/b3 --to s3://backup/kafka --dry-run
+  brokerless backup /mnt/b1 /mnt/b2 /mnt/b3 --to s3://backup/kafka --name nightly
+  brokerless backup /var/lib/kafka -t orders --to /mnt/backup --json
+  brokerless cat s3://backup/kafka@nightly -t orders --offset 500:503
+"""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add_remote(parser)
+    add_to(parser)
+    parser.add_argument("--name", metavar="NAME", help="a name of the snapshot, by which it is read as URL@NAME")
+    help_of_size = "bytes at which stored segments end (default: 256MiB)"
+    parser.add_argument("--segment-size", type=size, metavar="SIZE", help=help_of_size)
+    add_dry_run(parser)
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+    from brokerless.jobs.backup.job import backup
+    from brokerless.jobs.backup.plan import DEFAULT_SEGMENT_SIZE, BackupOptions, plan_backup
+    from brokerless.log.storage.location import Location
+    from brokerless.views.jobs.backup import backup_lines, lost_rows, partition_rows, snapshot_row
+
+    output = Output()
+    sources = output.sources(options)
+    if output.exit_code == UNUSABLE:
+        output.say("nothing was stored")
+        return output.end()
+    how = BackupOptions(
+        name=options.name,
+        segment_size=options.segment_size or DEFAULT_SEGMENT_SIZE,
+        max_batch_bytes=options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
+        dry_run=options.dry_run,
+        is_selected=partial(is_selected, options),
+    )
+    with progress("reading the metadata"):
+        planned = plan_backup(sources, Location.of(options.to), how)
+    with progress("reading" if options.dry_run else "reading and storing", planned.size) as done:
+        result = backup(planned, done)
+    for finding in result.findings:
+        if finding.severity != "info":
+            output.say(str(finding))
+    if not result.is_complete:
+        output.exit_code = max(output.exit_code, FINDINGS)
+    if options.json:
+        snapshot = result.snapshot
+        output.objects([snapshot_row(snapshot), *partition_rows(snapshot), *lost_rows(snapshot)])
+    else:
+        for line in backup_lines(result):
+            output.prose(line)
+    return output.end()

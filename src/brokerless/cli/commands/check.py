@@ -1,0 +1,46 @@
+"""``brokerless check``: tries whether a backup has all that its snapshots name."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from brokerless.cli.commands.snapshots import add_paths
+from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.progress import progress
+
+DESCRIPTION = """\
+Checks that every object that the snapshots of a backup name is there, in the size that was stored.
+
+With --read all, all objects are read, and their bytes compared with the hashes in the snapshots; of segments that are
+not encrypted, the batches as well. No key is needed.
+
+URL is the place that backup wrote to, or URL@SNAPSHOT for one of its snapshots. Objects that no snapshot names are
+counted: runs that were interrupted leave them.
+
+The exit code is 0 if all is as it was stored, 1 if anything is missing or differs, and 2 if there is no backup.
+"""
+EXAMPLES = """\
+  brokerless check s3://backup/kafka
+  brokerless check s3://backup/kafka@latest --read all
+"""
+
+__all__ = ["DESCRIPTION", "EXAMPLES", "add_options", "add_paths", "run"]
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--read", choices=("all",), help="read all objects, and compare their bytes")
+
+
+def run(options: Namespace) -> int:
+    from brokerless.jobs.check.job import check_backup
+    from brokerless.log.storage.location import Location
+    from brokerless.views.jobs.backup import check_lines, check_row
+
+    output = Output()
+    with progress("reading" if options.read else "listing") as done:
+        result = check_backup(Location.of(options.paths[0]), options.read, done)
+    if result.findings:
+        output.exit_code = FINDINGS
+    rows = [*(each.as_dict() for each in result.findings), check_row(result)]
+    output.result(rows, check_lines(result), as_json=options.json)
+    return output.end()

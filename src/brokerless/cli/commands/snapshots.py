@@ -1,0 +1,59 @@
+"""``brokerless snapshots``: lists the snapshots of a backup."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.progress import progress
+
+DESCRIPTION = """\
+Lists the snapshots of a backup, the newest last: when, of how many partitions, how large, and what is missing.
+
+URL is the place that backup wrote to, or URL@SNAPSHOT for one of its snapshots: an ID or its beginning, a name, latest,
+or a time, which is the last one before that.
+
+--offsets lists where each partition begins and ends, --lost what no disk had: of the last snapshot, unless URL names
+another.
+
+The exit code is 0, 1 if a snapshot cannot be read, and 2 if there is no backup.
+"""
+EXAMPLES = """\
+  brokerless snapshots s3://backup/kafka
+  brokerless snapshots s3://backup/kafka@nightly --offsets
+  brokerless snapshots /mnt/backup@2026-11-27 --lost --json
+"""
+
+
+def add_paths(parser: ArgumentParser) -> None:
+    parser.add_argument("paths", nargs=1, metavar="URL", help="a backup, or URL@SNAPSHOT")
+    parser.set_defaults(topic=[], partition=[], exclude_internal=False, include=())
+
+
+def add_options(parser: ArgumentParser) -> None:
+    what = parser.add_mutually_exclusive_group()
+    help_of_offsets = "the partitions of one snapshot, with their first and last offsets"
+    what.add_argument("--offsets", action="store_true", help=help_of_offsets)
+    what.add_argument("--lost", action="store_true", help="what one snapshot lacks: lost offsets, missing partitions")
+
+
+def run(options: Namespace) -> int:
+    from brokerless.jobs.check.snapshots import load_snapshots
+    from brokerless.log.storage.location import Location
+    from brokerless.views.jobs import backup as view
+
+    output = Output()
+    with progress("listing snapshots"):
+        is_one = options.offsets or options.lost
+        snapshots, findings = load_snapshots(Location.of(options.paths[0]), only_last=is_one)
+    for finding in findings:
+        output.exit_code = FINDINGS
+        output.say(str(finding))
+    if is_one:
+        of_one = (view.partition_rows, view.offset_lines) if options.offsets else (view.lost_rows, view.lost_lines)
+        for each in snapshots:
+            output.result(of_one[0](each), of_one[1](each), as_json=options.json)
+    else:
+        rows = map(view.snapshot_row, snapshots)
+        output.result(rows, view.snapshot_lines(snapshots), as_json=options.json)
+    return output.end()

@@ -1,0 +1,1 @@
+"""Backs up the disks of a cluster into a bucket in the layout of tiered storage, one copy of each batch."""

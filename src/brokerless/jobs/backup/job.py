@@ -1,0 +1,133 @@
+"""Runs a backup: segments first, then files, then the list of segments, then the JSON that makes the snapshot.
+
+What is left where a run ends before that is named by no snapshot. Names are random and nothing is replaced, so that
+runs do not disturb one another, and readers see a snapshot whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from brokerless import clock
+from brokerless.errors import UsageError
+from brokerless.findings import Finding
+from brokerless.jobs.backup.files import store_files
+from brokerless.jobs.backup.partition import BackupTaskResult, run_task
+from brokerless.jobs.backup.plan import BackupPlan
+from brokerless.jobs.run.job import in_order, longest_first, run
+from brokerless.log.snapshots.names import SnapshotName
+from brokerless.log.snapshots.place import BackupPlace
+from brokerless.log.snapshots.snapshot import (
+    VERSION,
+    BackupConfig,
+    SegmentsFile,
+    Snapshot,
+    SnapshotDisk,
+    SnapshotFile,
+    dump_segments,
+)
+from brokerless.log.storage.object_store import create_object
+from brokerless.progress import Done, ignore
+from brokerless.text import short_html, short_repr
+from brokerless.values import to_json
+
+
+@dataclass(frozen=True, slots=True)
+class BackupResult:
+    """``snapshot``: what was written, or would have been. ``place``: where. ``findings``: what is unexpected of what
+    was read."""
+
+    place: str
+    snapshot: Snapshot
+    findings: tuple[Finding, ...]
+    dry_run: bool
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that the cluster has is there, and nothing of it is lost, damaged or different."""
+        return self.snapshot.is_complete and not any(each.severity != "info" for each in self.findings)
+
+
+def backup(plan: BackupPlan, done: Done = ignore, *, processes: int | None = None) -> BackupResult:
+    """Runs a plan. ``done`` is called with the bytes that were read. ``processes``: as
+    :func:`brokerless.jobs.run.job.run` takes it. Raises :class:`UnwritableError`; then there is no new snapshot."""
+    place, dry_run = plan.place, plan.options.dry_run
+    if not dry_run:
+        _begin(place)
+    results = _run(plan, done, processes)
+    files: list[SnapshotFile] = []
+    findings = [*plan.findings, *(finding for each in results for finding in each.findings)]
+    for number, (disk, directory) in enumerate(zip(plan.disks, plan.directories, strict=True), 1):
+        metadata = plan.metadata_replica if disk.metadata is plan.metadata_replica else None
+        stored = store_files(place, number, directory, metadata, dry_run=dry_run)
+        files += stored.files
+        findings += stored.findings
+    segments = dump_segments(segment for each in results for segment in each.segments)
+    rows = sum(len(each.segments) for each in results)
+    snapshot = _snapshot(
+        plan, results, files, findings=findings, segments=SegmentsFile(hashlib.sha256(segments).hexdigest(), rows)
+    )
+    if not dry_run:
+        _commit(place, snapshot, segments)
+    return BackupResult(place.location.path, snapshot, tuple(findings), dry_run)
+
+
+def _begin(place: BackupPlace) -> None:
+    """Makes the place a backup, which also tries whether it can be written to."""
+    if place.config() is None:
+        create_object(place.config_file, to_json(BackupConfig(VERSION, os.urandom(4).hex(), clock.now())))
+
+
+def _run(plan: BackupPlan, done: Done, processes: int | None) -> list[BackupTaskResult]:
+    order = longest_first(plan.tasks)
+    running = run(
+        run_task, [plan.tasks[each] for each in order], done=done, name="brokerless backup", processes=processes
+    )
+    with closing(running):
+        return list(in_order((order[at], value) for at, value in running))
+
+
+def _snapshot(
+    plan: BackupPlan,
+    results: Sequence[BackupTaskResult],
+    files: Sequence[SnapshotFile],
+    findings: Sequence[Finding],
+    segments: SegmentsFile,
+) -> Snapshot:
+    # A clock that goes back does not make the newest snapshot an old one.
+    created = max(clock.now(), 0 if plan.parent is None else plan.parent.created + 1)
+    disks = (
+        SnapshotDisk(each.path, -1 if each.node_id is None else each.node_id, each.directory_id, each.was_clean)
+        for each in plan.disks
+    )
+    return Snapshot(
+        VERSION, os.urandom(4).hex(), plan.options.name, None if plan.parent is None else plan.parent.id,
+        tool=_tool(), created=created, ended=max(created, clock.now()),
+        cluster_id=plan.cluster_id, metadata=plan.metadata, disks=tuple(disks),
+        partitions=tuple(each.partition for each in results if each.partition is not None),
+        missing=(*plan.missing, *(each.missing for each in results if each.missing is not None)),
+        files=tuple(files), findings=tuple(each.as_dict() for each in findings), segments=segments,
+    )  # fmt: skip
+
+
+def _tool() -> str:
+    """Return what wrote a snapshot; without a version where this is no installed package, as in one file."""
+    with suppress(PackageNotFoundError):
+        return f"brokerless {version('brokerless')}"
+    return "brokerless"
+
+
+def _commit(place: BackupPlace, snapshot: Snapshot, segments: bytes) -> None:
+    name = SnapshotName(snapshot.created, snapshot.id).stem
+    for suffix, data in ((".parquet", segments), (".json", to_json(snapshot))):
+        file = place.snapshot_directory / f"{name}{suffix}"
+        if not create_object(file, data):
+            raise UsageError(f"{file}: this is there already, and a snapshot is never replaced; try again")

@@ -1,0 +1,369 @@
+"""Backs up one partition: what is new since the snapshot before, or all that is not stored as it is.
+
+A log goes on from a snapshot if its leader epochs say so, and the last batch that was stored is there; what is before
+that is not read again. Otherwise, and where a log is compacted, everything is read, and segments stay whose batches are
+the same, by SHA-256.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from brokerless.findings import Finding, Kind
+from brokerless.jobs.backup.segments import Batches, StoredLog, Storing, producers_at, unchanged_ranges
+from brokerless.jobs.merge.leader_epochs import earliest
+from brokerless.jobs.merge.merged_log import MergedLog, read_merged_log
+from brokerless.jobs.merge.outcome import divergences, losses
+from brokerless.jobs.recovered.damaged_regions import FindingCollector
+from brokerless.jobs.recovered.losses import Loss, summed
+from brokerless.jobs.recovered.open_files import LogFile, OpenFiles, with_open_files
+from brokerless.jobs.recovered.reading import PartitionFiles, list_files_again
+from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end, truncation_offset
+from brokerless.log.config import LogConfig
+from brokerless.log.snapshots.snapshot import (
+    LastBatch,
+    LostRange,
+    MissingPartition,
+    OngoingTransaction,
+    SnapshotPartition,
+    SnapshotSegment,
+)
+from brokerless.log.tiered.writing.objects import UploadPlace
+from brokerless.progress import Done, Report
+
+_SMALL = 1 << 20
+"""Bytes of a segment that is stored again, together with what is new."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReplica:
+    """A replica on a disk. ``node_id``: -1 where that is not known; ``directory``: the log directory."""
+
+    files: PartitionFiles
+    node_id: int
+    directory: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousPartition:
+    """What the snapshot before has of a partition. ``segments`` in order."""
+
+    partition: SnapshotPartition
+    segments: tuple[SnapshotSegment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BackupTask:
+    """One partition to back up. ``is_compacted``: by the topic's settings. ``is_alone``: one replica is taken as a
+    whole, whatever others have."""
+
+    place: UploadPlace
+    replicas: tuple[SourceReplica, ...]
+    previous: PreviousPartition | None
+    is_compacted: bool
+    is_alone: bool
+    config: LogConfig
+    max_batch_bytes: int
+    dry_run: bool
+
+    @property
+    def name(self) -> str:
+        return names.partition_directory(self.place.topic, self.place.partition)
+
+    @property
+    def files(self) -> tuple[PartitionFiles, ...]:
+        return tuple(each.files for each in self.replicas)
+
+    @property
+    def size(self) -> int:
+        """Bytes to read, at most."""
+        return sum(each.files.size for each in self.replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class BackupTaskResult:
+    """A partition of the new snapshot, and its segments; or why it is not in it."""
+
+    partition: SnapshotPartition | None
+    missing: MissingPartition | None
+    segments: tuple[SnapshotSegment, ...]
+    findings: tuple[Finding, ...]
+
+
+def run_task(task: BackupTask, done: Done) -> BackupTaskResult:
+    """Raises :class:`UnwritableError`; what cannot be read is among the findings and losses."""
+    report = FindingCollector()
+    found = None
+    if (start := _first_needed(task)) is not None:
+        found = _opened(task, start, lambda files, opened: _go_on(task, files, opened, report=report, done=done))
+    if found is None:
+        report = FindingCollector()
+        found = _opened(task, 0, lambda files, opened: _take_whole(task, files, opened, report=report, done=done))
+    if isinstance(found, int):
+        task = replace(task, replicas=(task.replicas[found],), is_alone=True)
+        report = FindingCollector()
+        found = _opened(task, 0, lambda files, opened: _take_whole(task, files, opened, report=report, done=done))
+    if isinstance(found, _Taken):
+        partition, segments = _described(task, found)
+        return BackupTaskResult(partition, None, segments, report.findings(task.name))
+    reason = "no replica can be read"
+    missing = MissingPartition(task.place.topic, task.place.topic_id, task.place.partition, reason)
+    return BackupTaskResult(None, missing, (), report.findings(task.name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """``stored``: what stays and what was written. ``replica``: that with the history that counts. ``end``: the offset
+    after the last one."""
+
+    stored: StoredLog
+    merged: MergedLog
+    replica: SourceReplica
+    start: int
+    end: int
+    epochs: Epochs
+    losses: Sequence[Loss]
+    is_compacted: bool
+    last_batch: LastBatch | None
+
+
+_Found = _Taken | int | None
+"""What was taken; the replica to take as a whole; or None, as nothing can be read, or a log does not go on."""
+
+
+def _opened(task: BackupTask, start: int, work: Callable[[tuple[PartitionFiles, ...], OpenFiles], _Found]) -> _Found:
+    """``work`` with the files that may have offsets from ``start`` on, which are open."""
+
+    def sources(listed: tuple[PartitionFiles, ...]) -> list[LogFile]:
+        return [file for each in listed for file in _from(each, start).files]
+
+    def opened_from(listed: tuple[PartitionFiles, ...], opened: OpenFiles) -> _Found:
+        return work(tuple(_from(each, start) for each in listed), opened)
+
+    return with_open_files(task.files, sources, lambda listed: tuple(map(list_files_again, listed)), opened_from)
+
+
+def _from(files: PartitionFiles, start: int) -> PartitionFiles:
+    """Those of a partition's files that may have offsets from ``start`` on."""
+    first = max((each.base_offset for each in files.files if each.base_offset <= start), default=0)
+    return replace(files, files=tuple(each for each in files.files if each.base_offset >= first))
+
+
+def _first_needed(task: BackupTask) -> int | None:
+    """The offset from which on a log is read that goes on from the snapshot before: the tail that may be stored again,
+    and the last batch. None where all of it is read."""
+    previous = task.previous
+    if previous is None or task.is_compacted or task.is_alone or not previous.segments:
+        return None
+    known = previous.partition
+    if known.is_compacted or known.lost or not known.epochs or known.last_batch is None:
+        return None
+    if any(each.cleaned_until is not None for each in task.files):
+        return None
+    new = max(sum(file.size for file in _from(each, known.last_batch.first_offset).files) for each in task.files)
+    tail = previous.segments[_joined(previous.segments, new, 0, task.config.segment_bytes) :]
+    return min([known.last_batch.first_offset, *(each.start_offset for each in tail)])
+
+
+def _joined(segments: Sequence[SnapshotSegment], new: int, begin: int, most: int) -> int:
+    """Return how many segments stay, if those after them are stored again with ``new`` bytes: the last one, while it is
+    smaller than what comes after it or than :data:`_SMALL`. ``begin``: where the source begins. ``most``: bytes of a
+    segment."""
+    kept = len(segments) if new else 0
+    while new and kept:
+        last = segments[kept - 1]
+        is_small = last.size_in_bytes < max(new, _SMALL) and last.size_in_bytes + new <= most
+        if not is_small or last.start_offset < begin:
+            break
+        kept, new = kept - 1, new + last.size_in_bytes
+    return kept if new else len(segments)
+
+
+def _go_on(
+    task: BackupTask, files: tuple[PartitionFiles, ...], opened: OpenFiles, *, report: Report, done: Done
+) -> _Taken | None:
+    """Return what is new of a log that goes on from the snapshot before; None where nothing shows that it does."""
+    assert task.previous is not None
+    known, segments = task.previous.partition, task.previous.segments
+    last = known.last_batch
+    assert last is not None
+    merged = read_merged_log(files, opened, task.max_batch_bytes, report=report, done=done)
+    if any(each.is_compacted for each in merged.replicas) or all(each.is_unreadable for each in files):
+        return None
+    end = last.last_offset + 1
+    leading = merged.replicas[merged.leading]
+    epochs = earliest(leading.starts)
+    source = task.replicas[merged.leading]
+    listed = source.files.paths[0].segments
+    begin = listed[0].base_offset if listed else merged.begin
+    if truncation_offset(epochs, leading.reach, known.epochs, end) != end:
+        return None
+    batches = merged.filled.batches
+    if begin <= last.first_offset and not _has(batches, last):
+        return None
+    start = max(begin, source.files.checkpointed_start or 0, known.start_offset)
+    if begin > end:
+        text = f"{begin - end:,} offsets were deleted before they were backed up"
+        report(Kind.OFFSETS_MISSED.at(source.files.paths[0].path, text, offset=end))
+    new = int(batches["size"][batches["first"] >= end].sum())
+    kept = segments[: _joined(segments, new, begin, task.config.segment_bytes)]
+    base = max(begin, kept[-1].end_offset + 1 if kept else segments[0].start_offset)
+    rows = batches[batches["first"] >= base]
+    lineage = _lineage(known.epochs, merged.recorded, rows, base)
+    stored = StoredLog(_storing(task, source, files, opened, report=report, done=done))
+    stored.keep(kept)
+    taken = stored.write(rows, base, lineage)
+    _report_divergences(merged, files, report)
+    return _Taken(
+        stored, merged, source, start, end=max(merged.end, start), epochs=lineage,
+        losses=_losses(merged, rows[~taken], base), is_compacted=False, last_batch=_last_batch(rows[taken]) or last,
+    )  # fmt: skip
+
+
+def _take_whole(
+    task: BackupTask, files: tuple[PartitionFiles, ...], opened: OpenFiles, *, report: Report, done: Done
+) -> _Found:
+    """All of a log, but for segments that are stored as they are; or which replica is to be taken by itself."""
+    merged = read_merged_log(files, opened, task.max_batch_bytes, report=report, done=done)
+    if all(each.is_unreadable for each in files):
+        return None
+    is_compacted = task.is_compacted or any(each.is_compacted for each in merged.replicas)
+    if is_compacted and not task.is_alone and len(files) > 1:
+        return _best_alone(task, merged)
+    rows, base = merged.filled.batches, merged.begin
+    lineage = _lineage((), merged.recorded, rows, base)
+    source = task.replicas[merged.leading]
+    how = _storing(task, source, files, opened, report=report, done=done)
+    stored, refused = StoredLog(how), [rows[:0]]
+    known = () if task.previous is None else task.previous.segments
+    for segment, own in unchanged_ranges(rows, known, how):
+        if segment is not None:
+            stored.keep([segment])
+        else:
+            taken = stored.write(own, base, lineage)
+            refused.append(own[~taken])
+        base = int(own["last"][-1]) + 1
+    _report_change(task, merged, lineage, report)
+    _report_divergences(merged, files, report)
+    end = max(merged.end, merged.start)
+    return _Taken(
+        stored, merged, source, merged.start, end=end, epochs=lineage,
+        losses=_losses(merged, np.concatenate(refused), merged.start), is_compacted=is_compacted,
+        last_batch=_last_batch(rows),
+    )  # fmt: skip
+
+
+def _best_alone(task: BackupTask, merged: MergedLog) -> int:
+    """The replica of a compacted log that is taken as a whole: one that ends where the leading one does, and that is
+    intact; of these that of the snapshot before. Parts of two are never put together, as a value could come back whose
+    tombstone is in the other."""
+    leading = merged.replicas[merged.leading]
+    before = None if task.previous is None else task.previous.partition.directory
+
+    def key(number: int) -> tuple[bool, bool, bool]:
+        replica = merged.replicas[number]
+        return bool(replica.losses), task.replicas[number].directory != before, number != merged.leading
+
+    ends = [(each.last_epoch, each.reach) for each in merged.replicas]
+    in_sync = [number for number, end in enumerate(ends) if end == (leading.last_epoch, leading.reach)]
+    return min(in_sync, key=key)
+
+
+def _storing(
+    task: BackupTask,
+    source: SourceReplica,
+    files: Sequence[PartitionFiles],
+    opened: OpenFiles,
+    *,
+    report: Report,
+    done: Done,
+) -> Storing:
+    indexed = [segment for each in files for path in each.paths for segment in path.segments]
+    return Storing(
+        replace(task.place, broker_id=source.node_id), opened, task.config, task.max_batch_bytes, indexed=indexed,
+        report=report, done=done, dry_run=task.dry_run,
+    )  # fmt: skip
+
+
+def _has(batches: Batches, last: LastBatch) -> bool:
+    """Return whether the last batch that was stored is among those of a log."""
+    row = int(np.searchsorted(batches["first"], last.first_offset))
+    return row < len(batches) and _batch(batches[row]) == last
+
+
+def _batch(batch: np.void) -> LastBatch:
+    first, last, size, checksum = (int(batch[name]) for name in ("first", "last", "size", "checksum"))
+    return LastBatch(first, last, size, checksum)
+
+
+def _last_batch(batches: Batches) -> LastBatch | None:
+    return _batch(batches[-1]) if len(batches) else None
+
+
+def _lineage(before: Epochs, recorded: Epochs, batches: Batches, base: int) -> Epochs:
+    """The leader epochs of a log: those ``before`` an offset, then what its checkpoint records, or without one, what
+    batches are stamped with; messages v0 and v1, which have none, make it forget all."""
+    epochs = truncate_from_end(before, base)
+    known = epochs[-1][0] if epochs else -1
+    if recorded:
+        for epoch, offset in recorded:
+            epochs = assign(epochs, epoch, offset) if epoch > known else epochs
+        return epochs
+    stamped = np.where(batches["magic"] < 2, -1, batches["epoch"])
+    rows = np.flatnonzero(np.append(True, stamped[1:] != stamped[:-1])[: len(stamped)])
+    for epoch, offset in zip(stamped[rows].tolist(), batches["first"][rows].tolist(), strict=True):
+        epochs = () if epoch < 0 else assign(epochs, epoch, offset)
+    return epochs
+
+
+def _losses(merged: MergedLog, refused: Batches, start: int) -> tuple[Loss, ...]:
+    """Return what is in no replica from ``start`` on, and what no log takes (``refused``)."""
+    spans = zip(refused["first"].tolist(), (refused["last"] + 1).tolist(), strict=True)
+    filled = replace(merged.filled, holes=tuple(sorted((*merged.filled.holes, *spans))))
+    return summed(losses(filled, merged.replicas, merged.agreements, merged.leading, start=start, end=merged.end))
+
+
+def _report_divergences(merged: MergedLog, files: Sequence[PartitionFiles], report: Report) -> None:
+    for each in divergences(merged.replicas, merged.agreements):
+        text = f"not backed up: up to offset {each.last_offset}, this replica has records of another history"
+        report(Kind.REPLICA_DIVERGES.at(files[each.replica].paths[0].path, text, offset=each.offset))
+
+
+def _report_change(task: BackupTask, merged: MergedLog, epochs: Epochs, report: Report) -> None:
+    """Report where a log is another one than the snapshot before has, as after an unclean election."""
+    known = None if task.previous is None else task.previous.partition
+    if known is None or known.last_batch is None or not known.epochs:
+        return
+    end = known.last_batch.last_offset + 1
+    agreed = truncation_offset(epochs, merged.reach, known.epochs, end)
+    if agreed is not None and agreed < end:
+        text = "from here on, the log is another one than the snapshot before has, which stays as it is"
+        report(Kind.HISTORY_CHANGED.at(task.replicas[merged.leading].files.paths[0].path, text, offset=agreed))
+
+
+def _described(task: BackupTask, taken: _Taken) -> tuple[SnapshotPartition, tuple[SnapshotSegment, ...]]:
+    segments = tuple(each for each in taken.stored.segments if each.end_offset >= taken.start)
+    end = max([taken.end, *(each.end_offset + 1 for each in segments[-1:])])
+    partition = SnapshotPartition(
+        task.place.topic, task.place.topic_id, task.place.partition, start_offset=taken.start, end_offset=end,
+        committed=-1 if taken.merged.committed is None else taken.merged.committed,
+        records=sum(each.records for each in segments), size_in_bytes=sum(each.size_in_bytes for each in segments),
+        new_size_in_bytes=taken.stored.new_size, is_compacted=taken.is_compacted, node_id=taken.replica.node_id,
+        directory=taken.replica.directory, epochs=truncate_from_end(taken.epochs, end), last_batch=taken.last_batch,
+        open_transactions=_open_transactions(task, taken),
+        lost=tuple(LostRange(each.first_offset, each.last_offset, each.causes) for each in taken.losses),
+    )  # fmt: skip
+    return partition, segments
+
+
+def _open_transactions(task: BackupTask, taken: _Taken) -> tuple[OngoingTransaction, ...]:
+    state = taken.stored.producers
+    if state is None and taken.stored.segments and not task.dry_run:
+        last = taken.stored.segments[-1]
+        state = producers_at(taken.stored.how, last, last.end_offset + 1)
+    found = [] if state is None else [(each, state.producers[each].txn_first_offset) for each in state.open_producers]
+    return tuple(OngoingTransaction(*each) for each in sorted(found, key=lambda one: one[1]))

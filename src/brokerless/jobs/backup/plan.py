@@ -1,0 +1,292 @@
+"""Plans a backup: which replicas of each partition there are, what the snapshot before has of it, what is missing."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from brokerless.clusters.disk import Disk, DiskReplica, load_disk, place_replicas
+from brokerless.clusters.metadata_replicas import MetadataReplica, best_of
+from brokerless.clusters.missing_partitions import partition_missing
+from brokerless.clusters.placement import Placement, Verdict
+from brokerless.errors import UsageError
+from brokerless.findings import Finding
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.internals.metadata.cluster import Cluster, read_cluster
+from brokerless.jobs.backup.partition import BackupTask, PreviousPartition, SourceReplica
+from brokerless.jobs.rebuild.nodes import cluster_id_of, refuse_running
+from brokerless.jobs.rebuild.replicas import topic_ids_of
+from brokerless.jobs.recovered.reading import describe_files
+from brokerless.jobs.rewrite.plan import Source
+from brokerless.log import names
+from brokerless.log.commit.partition_writer import output_directory
+from brokerless.log.config import UNBOUNDED, LogConfig
+from brokerless.log.directory import LogDirectory
+from brokerless.log.snapshots.names import DIRECTORY, SnapshotName
+from brokerless.log.snapshots.place import BackupPlace
+from brokerless.log.snapshots.snapshot import NAME, MetadataEnd, MissingPartition, SnapshotSegment
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.paths import full_path, is_local_within
+from brokerless.log.tiered.detection import has_objects, has_objects_below
+from brokerless.log.tiered.writing.objects import UploadPlace
+from brokerless.progress import Report, ignore
+
+DEFAULT_SEGMENT_SIZE = 256 << 20
+_MOST_PARENTS = 24
+"""Snapshots in which the segments of a partition are looked for, the newest first."""
+_LEFT_OUT = (Verdict.STRAY, Verdict.DELETED, Verdict.MOVING, Verdict.BLOCKED, Verdict.EMPTIED, Verdict.TWICE)
+_OF_NO_TOPIC = (Verdict.TOPIC_UNKNOWN, Verdict.PARTITION_UNKNOWN, Verdict.OTHER_TOPIC)
+Place = tuple[str, int]
+"""A topic's ID, and a partition's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackupOptions:
+    """``name``: of the snapshot. ``segment_size``: bytes at which segments end. ``max_batch_bytes``: bytes that one
+    batch may inflate to. ``dry_run``: everything is read, and nothing written. ``is_selected``: whether a partition
+    that no disk has is expected, by its topic and number."""
+
+    name: str | None = None
+    segment_size: int = DEFAULT_SEGMENT_SIZE
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    dry_run: bool = False
+    is_selected: Callable[[str, int], bool] = lambda topic, number: True
+
+    def __post_init__(self) -> None:
+        if self.name is not None and (not NAME.fullmatch(self.name) or self.name == "latest"):
+            text = "has 1 to 64 letters, digits, dots, dashes and underscores, and is not latest"
+            raise UsageError(f"name: {self.name!r}; the name of a snapshot {text}")
+
+
+@dataclass(frozen=True, slots=True)
+class BackupPlan:
+    """``parent``: the newest snapshot that is there. ``metadata``: of ``cluster_id``, None where no disk has it."""
+
+    place: BackupPlace
+    options: BackupOptions
+    parent: SnapshotName | None
+    disks: tuple[Disk, ...]
+    directories: tuple[LogDirectory, ...]
+    cluster_id: str | None
+    metadata: MetadataEnd | None
+    metadata_replica: MetadataReplica | None
+    tasks: tuple[BackupTask, ...]
+    missing: tuple[MissingPartition, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes to read, at most."""
+        return sum(each.size for each in self.tasks)
+
+
+class _Held(NamedTuple):
+    """A replica that a partition is read of, and its disk."""
+
+    disk: Disk
+    replica: DiskReplica
+
+
+def plan_backup(sources: Sequence[Source], to: Location, options: BackupOptions) -> BackupPlan:
+    """Raises :class:`UsageError` for what are no log directories of one stopped cluster, and for a place that is no
+    backup's, or another cluster's; UnreadableError."""
+    config = replace(UNBOUNDED, segment_bytes=options.segment_size)
+    place = BackupPlace(output_directory(to, [each.directory.path for each in sources]).location)
+    directories = [each.directory for each in sources]
+    _refuse_directories(directories, place)
+    disks = [load_disk(each, options.max_batch_bytes) for each in directories]
+    refuse_running(disks)
+    cluster_id = cluster_id_of(disks)
+    snapshots = _snapshots(place, cluster_id)
+    findings = [finding for disk in disks for finding in disk.findings]
+    best = best_of(each.metadata for each in disks if each.metadata is not None)
+    cluster = None
+    if best is not None:
+        cluster = read_cluster(best.reader, ignore, best.end_offset, options.max_batch_bytes)
+    selected = {each.path for source in sources for each in source.partitions}
+    held = _held(disks, cluster, cluster_id=cluster_id, selected=selected, report=findings.append)
+    if best is not None and best.paths.path in selected:
+        held[names.CLUSTER_METADATA_ID, 0] = [_metadata_of(disks, best)]
+    missing = tuple(_missing(cluster, held, options.is_selected, path=disks[0].path, report=findings.append))
+    previous = _previous(place, snapshots, held)
+    tasks = tuple(
+        _task(each, replicas, place, cluster=cluster, previous=previous.get(each), config=config, options=options)
+        for each, replicas in sorted(held.items(), key=lambda item: (item[1][0].replica.topic, item[0]))
+    )
+    metadata = None
+    if best is not None:
+        number = next(at for at, disk in enumerate(disks, 1) if disk.metadata is best)
+        metadata = MetadataEnd(best.end_offset, best.epoch, number)
+    return BackupPlan(
+        place, options, next(iter(snapshots), None), disks=tuple(disks), directories=tuple(directories),
+        cluster_id=cluster_id, metadata=metadata, metadata_replica=best, tasks=tasks, missing=missing,
+        findings=tuple(findings),
+    )  # fmt: skip
+
+
+def _refuse_directories(directories: Sequence[LogDirectory], place: BackupPlace) -> None:
+    seen: set[str] = set()
+    for each in directories:
+        if each.kind != "log-directory":
+            raise UsageError(f"{each.path}: this is not a log directory; give the directories of log.dirs, one a disk")
+        is_local = not place.location.is_remote and not each.location.is_remote
+        if is_local and is_local_within(each.path, place.location.path):
+            raise UsageError(f"{each.path}, which is read, is in {place.location}; write to another directory")
+        path = each.path if each.location.is_remote else full_path(each.path)
+        if path in seen:
+            raise UsageError(f"{each.path} is given twice; give each log directory once")
+        seen.add(path)
+
+
+def _snapshots(place: BackupPlace, cluster_id: str | None) -> list[SnapshotName]:
+    """The snapshots of a place, the newest first. Raises :class:`UsageError` for a place with anything else."""
+    location = place.location
+    if place.config() is None:
+        entries = location.entries() if location.is_directory() else []
+        others = [each for each in entries if each.name != DIRECTORY]
+        if others and (has_objects(location, others) or has_objects_below(location, others)):
+            text = "this has objects of tiered storage, and no backup: brokers may write here; give a place of its own"
+            raise UsageError(f"{location}: {text}")
+        if others:
+            raise UsageError(f"{location}: this is not empty, and no backup; give an empty directory or prefix")
+        return []
+    found = place.names()[::-1]
+    known = place.snapshot(found[0]).cluster_id if found else None
+    if known is not None and cluster_id is not None and known != cluster_id:
+        text = f"this is a backup of the cluster {known}, and the disks are of {cluster_id}; give another place"
+        raise UsageError(f"{location}: {text}")
+    return found
+
+
+def _held(
+    disks: Sequence[Disk],
+    cluster: Cluster | None,
+    *,
+    cluster_id: str | None,
+    selected: set[str],
+    report: Report,
+) -> dict[Place, list[_Held]]:
+    """The replicas of each partition. Those that the cluster does not have are left out, and reported."""
+    found: dict[Place, list[_Held]] = defaultdict(list)
+    by_path = {each.path: disk for disk in disks for each in disk.replicas}
+    by_name = topic_ids_of(disks)
+    left_out: list[Placement] = []
+    for placed in place_replicas(disks, cluster):
+        replica = placed.replica
+        assert isinstance(replica, DiskReplica)
+        if replica.path not in selected and replica.state == "live":
+            continue
+        topic_id = _topic_id(placed, cluster, by_name, cluster_id)
+        if topic_id is None:
+            left_out.append(placed)
+            continue
+        found[topic_id, replica.partition].append(_Held(by_path[replica.path], replica))
+    there = {(each.replica.topic, each.replica.partition) for replicas in found.values() for each in replicas}
+    for placed in left_out:
+        finding = placed.of_cluster(is_spare=placed.place in there)
+        if finding is not None:
+            report(replace(finding, message=f"{finding.message}; it is not backed up"))
+    return dict(found)
+
+
+def _topic_id(
+    placed: Placement, cluster: Cluster | None, by_name: Mapping[str, str], cluster_id: str | None
+) -> str | None:
+    """The ID of the topic of a replica that is backed up; None for one that is not."""
+    replica = placed.replica
+    if placed.verdict in (*_LEFT_OUT, *_OF_NO_TOPIC):
+        return None
+    if cluster is not None:
+        return replica.topic_id or cluster.id_of(replica.topic)
+    known = by_name.get(replica.topic)
+    if known is not None:
+        return known if replica.topic_id in (None, known) else None
+    return named_id(cluster_id, replica.topic)
+
+
+def named_id(cluster_id: str | None, topic: str) -> str:
+    """Return the ID of a topic that has none, as of clusters of ZooKeeper's time: by the cluster's ID and its name."""
+    found = uuid.uuid5(uuid.NAMESPACE_URL, f"kafka:{cluster_id or ''}/{topic}")
+    return base64.urlsafe_b64encode(found.bytes).decode().rstrip("=")
+
+
+def _metadata_of(disks: Sequence[Disk], best: MetadataReplica) -> _Held:
+    disk = next(each for each in disks if each.metadata is best)
+    replica = DiskReplica(
+        best.paths, names.CLUSTER_METADATA, 0, state="live", topic_id=names.CLUSTER_METADATA_ID,
+        start_offset=best.paths.start_offset, end_offset=best.end_offset, size=best.paths.size,
+    )  # fmt: skip
+    return _Held(disk, replica)
+
+
+def _missing(
+    cluster: Cluster | None,
+    held: Mapping[Place, Sequence[_Held]],
+    is_selected: Callable[[str, int], bool],
+    path: str,
+    report: Report,
+) -> Iterator[MissingPartition]:
+    """The partitions of the metadata of which no disk has a replica."""
+    rows = {} if cluster is None else cluster.rows_by_id()
+    for (topic_id, number), row in sorted(rows.items()):
+        topic = "" if cluster is None else cluster.topics.get(topic_id, "")
+        if (topic_id, number) in held or not topic or not is_selected(topic, number):
+            continue
+        nodes = ", ".join(map(str, row["replicas"]))
+        expected = f"on one of the nodes {nodes}"
+        report(partition_missing(path, names.partition_directory(topic, number), "metadata", expected=expected))
+        yield MissingPartition(topic, topic_id, number, f"no disk has a replica, which are on the nodes {nodes}")
+
+
+def _previous(
+    place: BackupPlace, snapshots: Sequence[SnapshotName], held: Mapping[Place, object]
+) -> dict[Place, PreviousPartition]:
+    """Return what the newest snapshot that has a partition has of it."""
+    found: dict[Place, PreviousPartition] = {}
+    for name in snapshots[:_MOST_PARENTS]:
+        snapshot = place.snapshot(name)
+        own = [each for each in snapshot.partitions if each.place in held and each.place not in found]
+        if not own:
+            continue
+        segments: dict[Place, list[SnapshotSegment]] = defaultdict(list)
+        for each in place.segments(name, snapshot):
+            segments[each.place].append(each)
+        for each in own:
+            in_order = sorted(segments[each.place], key=lambda one: one.start_offset)
+            found[each.place] = PreviousPartition(each, tuple(in_order))
+        if len(found) == len(held):
+            break
+    return found
+
+
+def _task(
+    place: Place,
+    replicas: Sequence[_Held],
+    backup: BackupPlace,
+    *,
+    cluster: Cluster | None,
+    previous: PreviousPartition | None,
+    config: LogConfig,
+    options: BackupOptions,
+) -> BackupTask:
+    topic_id, number = place
+    topic = replicas[0].replica.topic
+    policy = "" if cluster is None else cluster.settings_of(topic, with_defaults=True).get("cleanup.policy", "")
+    sources = tuple(
+        SourceReplica(
+            describe_files([each.replica.paths], each.disk.checkpoints),
+            -1 if each.disk.node_id is None else each.disk.node_id,
+            each.disk.path,
+        )
+        for each in replicas
+    )
+    return BackupTask(
+        UploadPlace(backup.location, topic, topic_id, number), sources, previous=previous,
+        is_compacted="compact" in policy or topic in names.COMPACTED_BY_KAFKA,
+        is_alone=topic == names.CLUSTER_METADATA, config=config, max_batch_bytes=options.max_batch_bytes,
+        dry_run=options.dry_run,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Checks a backup: whether all that its snapshots name is there, and is what was stored."""

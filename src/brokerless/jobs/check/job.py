@@ -1,0 +1,238 @@
+"""Checks a backup: each object that a snapshot names is there in its size, and if it is read, in its bytes.
+
+No key is needed: the hashes are those of the objects as they are stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Literal
+
+import xxhash
+
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
+from brokerless.jobs.run.job import in_order, longest_first, run
+from brokerless.log.snapshots.names import SnapshotName
+from brokerless.log.snapshots.place import BackupPlace
+from brokerless.log.snapshots.snapshot import Snapshot, SnapshotFile, SnapshotSegment
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.side_by_side import side_by_side
+from brokerless.log.tiered.detection import backup_at
+from brokerless.log.tiered.object_names import ObjectKind, parse_object_name
+from brokerless.log.tiered.segments import object_missing
+from brokerless.log.tiered.writing.objects import object_name
+from brokerless.progress import Done, ignore
+from brokerless.text import short_html, short_repr
+
+Read = Literal["all"]
+"""What is read of the objects: everything."""
+_WINDOW = 8 << 20
+Place = tuple[str, str, int]
+"""A topic, its ID, and a partition's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """``snapshots``: those that were checked; ``objects`` and ``size``: that they name, and the bytes of these.
+    ``unnamed``, ``unnamed_size``: objects of segments that no snapshot names, as interrupted runs leave them; None
+    where not all snapshots were checked. ``is_read``: the bytes of all objects were read."""
+
+    place: str
+    snapshots: tuple[Snapshot, ...]
+    objects: int
+    size: int
+    unnamed: int | None
+    unnamed_size: int | None
+    findings: tuple[Finding, ...]
+    is_read: bool
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredObject:
+    """An object of a segment."""
+
+    kind: ObjectKind
+    size: int
+    xxh3: str
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadTask:
+    """The segments of one partition whose objects are read."""
+
+    directory: Location
+    segments: tuple[SnapshotSegment, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return sum(expected.size for each in self.segments for expected in _objects_of(each))
+
+
+def check_backup(
+    location: Location, read: Read | None = None, done: Done = ignore, *, processes: int | None = None
+) -> CheckResult:
+    """``location``: a backup, of which all snapshots are checked, or ``URL@SNAPSHOT``. ``done`` is called with the
+    bytes that were read. Raises :class:`UnreadableError` where there is no backup, and UsageError for no such
+    snapshot."""
+    place, chosen = backup_at(location)
+    findings: list[Finding] = []
+    known = list(_load(place, place.names() if chosen is None else [chosen], findings))
+    segments = {(each.place, each.start_offset, each.segment_id): each for _, listed in known for each in listed}
+    by_place: dict[Place, list[SnapshotSegment]] = defaultdict(list)
+    for each in segments.values():
+        by_place[each.topic, each.topic_id, each.partition].append(each)
+    directories = {each: _directory(place, each) for each in by_place}
+    listed = side_by_side(_sizes_in, list(directories.values()), place.location.is_remote)
+    sizes = dict(zip(directories, listed, strict=True))
+    wrong: set[SnapshotSegment] = set()
+    for each, own in by_place.items():
+        for segment in own:
+            found = list(_check_sizes(directories[each], segment, sizes[each]))
+            findings += found
+            wrong |= {segment} if found else set()
+    files = {each.sha256: each for snapshot, _ in known for each in snapshot.files}
+    findings += _check_files(place, list(files.values()), is_read=read is not None)
+    if read is not None:
+        tasks = [
+            _ReadTask(directories[each], tuple(one for one in own if one not in wrong))
+            for each, own in by_place.items()
+        ]
+        findings += _read_all(tasks, done, processes)
+    unnamed = None if chosen is not None else _unnamed(place, set(segments))
+    expected = [one for each in segments.values() for one in _objects_of(each)]
+    return CheckResult(
+        place.location.path, tuple(snapshot for snapshot, _ in known), len(expected) + len(files),
+        size=sum(each.size for each in expected) + sum(each.size_in_bytes for each in files.values()),
+        unnamed=None if unnamed is None else unnamed[0], unnamed_size=None if unnamed is None else unnamed[1],
+        findings=tuple(findings), is_read=read is not None,
+    )  # fmt: skip
+
+
+def _load(
+    place: BackupPlace, names: Sequence[SnapshotName], findings: list[Finding]
+) -> Iterator[tuple[Snapshot, list[SnapshotSegment]]]:
+    for name in names:
+        try:
+            snapshot = place.snapshot(name)
+            yield snapshot, place.segments(name, snapshot)
+        except UnreadableError as error:
+            findings.append(error.finding(error.path))
+
+
+def _directory(place: BackupPlace, of: Place) -> Location:
+    topic, topic_id, partition = of
+    return place.location / f"{topic}-{topic_id}" / str(partition)
+
+
+def _objects_of(segment: SnapshotSegment) -> tuple[_StoredObject, ...]:
+    return (
+        _StoredObject("log", segment.log_size_in_bytes, segment.log_xxh3),
+        _StoredObject("indexes", segment.indexes_size_in_bytes, segment.indexes_xxh3),
+        _StoredObject("rsm-manifest", segment.manifest_size_in_bytes, segment.manifest_xxh3),
+    )
+
+
+def _sizes_in(directory: Location) -> Mapping[str, int | None]:
+    """The sizes of objects by their names; nothing where there is no such directory."""
+    if not directory.is_directory():
+        return {}
+    return {each.name: each.size for each in directory.entries() if not each.is_directory}
+
+
+def _check_sizes(directory: Location, segment: SnapshotSegment, sizes: Mapping[str, int | None]) -> Iterator[Finding]:
+    for each in _objects_of(segment):
+        name = object_name(segment.start_offset, segment.segment_id, each.kind)
+        path = (directory / name).path
+        if name not in sizes:
+            text = f"this object of a segment up to offset {segment.end_offset} is missing"
+            yield object_missing(path, segment.start_offset, text)
+        elif sizes[name] not in (None, each.size):
+            yield _differs(path, segment, f"{each.size} bytes", f"{sizes[name]} bytes")
+
+
+def _differs(path: str, segment: SnapshotSegment, expected: str, found: str) -> Finding:
+    text = f"this is not what was stored of the offsets up to {segment.end_offset}"
+    return Kind.STORED_OBJECT_DIFFERS.at(path, text, offset=segment.start_offset, expected=expected, found=found)
+
+
+def _check_files(place: BackupPlace, files: Sequence[SnapshotFile], *, is_read: bool) -> Iterator[Finding]:
+    sizes = _sizes_in(place.own / "files")
+    for each in files:
+        path = place.file(each.sha256).path
+        if each.sha256 not in sizes:
+            yield object_missing(path, 0, f"the file {each.name} is missing")
+        elif sizes[each.sha256] not in (None, each.size_in_bytes):
+            yield _file_differs(path, each.name)
+        elif is_read:
+            data = place.file(each.sha256).read(max(each.size_in_bytes, 1))
+            if hashlib.sha256(data).hexdigest() != each.sha256:
+                yield _file_differs(path, each.name)
+
+
+def _file_differs(path: str, name: str) -> Finding:
+    return Kind.STORED_OBJECT_DIFFERS.at(path, f"this is not the file {name} that was stored")
+
+
+def _read_all(tasks: Sequence[_ReadTask], done: Done, processes: int | None) -> list[Finding]:
+    order = longest_first(tasks)
+    running = run(read_task, [tasks[each] for each in order], done=done, name="brokerless check", processes=processes)
+    with closing(running):
+        found = list(in_order((order[at], value) for at, value in running))
+    return [finding for each in found for finding in each]
+
+
+def read_task(task: _ReadTask, done: Done) -> list[Finding]:
+    """Reads the objects of a partition, and compares their hashes."""
+    findings: list[Finding] = []
+    for segment in task.segments:
+        for each in _objects_of(segment):
+            location = task.directory / object_name(segment.start_offset, segment.segment_id, each.kind)
+            try:
+                found, sha256 = _hashes(location, done)
+            except UnreadableError as error:
+                findings.append(error.finding(location.path, segment.start_offset))
+                continue
+            if found != each.xxh3:
+                findings.append(_differs(location.path, segment, f"XXH3-128 {each.xxh3}", found))
+            elif each.kind == "log" and each.size == segment.size_in_bytes and sha256 != segment.sha256:
+                findings.append(_differs(location.path, segment, f"SHA-256 {segment.sha256}", sha256))
+    return findings
+
+
+def _hashes(location: Location, done: Done) -> tuple[str, str]:
+    xxh3, sha256 = xxhash.xxh3_128(), hashlib.sha256()
+    with location.open() as file:
+        for position in range(0, file.size, _WINDOW):
+            data = file.read(position, min(_WINDOW, file.size - position)).data
+            xxh3.update(data)
+            sha256.update(data)
+            done(len(data))
+    return xxh3.hexdigest(), sha256.hexdigest()
+
+
+def _unnamed(place: BackupPlace, named: set[tuple[tuple[str, int], int, str]]) -> tuple[int, int]:
+    """Return how many objects of segments no snapshot names, and their bytes."""
+    ids = {segment_id for _, _, segment_id in named}
+    count = size = 0
+    topics = [each.location for each in place.location.entries() if each.is_directory and each.name != place.own.name]
+    partitions = [
+        each.location
+        for entries in side_by_side(lambda topic: topic.entries(), topics, place.location.is_remote)
+        for each in entries
+        if each.is_directory
+    ]
+    for entries in side_by_side(lambda each: each.entries(), partitions, place.location.is_remote):
+        for each in entries:
+            name = parse_object_name(each.name)
+            if name is not None and name.segment_id not in ids:
+                count, size = count + 1, size + (each.size or 0)
+    return count, size

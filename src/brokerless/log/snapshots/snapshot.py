@@ -1,0 +1,301 @@
+"""A snapshot as it is written: ``snapshots/TIME-ID.json``, and the segments that it has, ``TIME-ID.parquet``.
+
+They come from a bucket that others may write to: each member is checked, and what it may be is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import pyarrow as pa
+from msgspec import Meta
+
+from brokerless.errors import UnreadableError
+from brokerless.log import names
+from brokerless.log.storage.location import Location
+from brokerless.values import (
+    Int32,
+    Int32OrNone,
+    Int64,
+    Int64OrNone,
+    LenientValue,
+    Sha256,
+    WrongJsonError,
+    from_json,
+    from_members,
+    parse_object,
+)
+
+VERSION = 1
+LIMIT = 256 << 20
+"""Bytes of a snapshot that are read: some hundreds for each partition and each segment."""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""What a run may be called."""
+_FILE_NAME = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
+Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{22}\Z")]
+SnapshotId = Annotated[str, Meta(pattern=r"\A[0-9a-f]{8}\Z")]
+_Xxh3 = Annotated[str, Meta(pattern=r"\A[0-9a-f]{32}\Z")]
+
+
+def check_partition(topic: str, partition: int) -> None:
+    """Raises :class:`WrongJsonError` for a name that no partition has."""
+    named = names.parse_partition_directory(names.partition_directory(topic, partition))
+    if named is None or named.state != "live" or (named.topic, named.partition) != (topic, partition):
+        raise WrongJsonError("topic is no name of a topic")
+
+
+class BackupConfig(LenientValue, frozen=True):
+    """``config.json``: this is a backup. ``created`` in ms since the epoch."""
+
+    backup: int
+    id: SnapshotId
+    created: Int64
+
+
+class LastBatch(LenientValue, frozen=True):
+    """The last batch of a partition, by its header."""
+
+    first_offset: Int64
+    last_offset: Int64
+    size_in_bytes: Int64
+    checksum: Int64
+
+
+class OngoingTransaction(LenientValue, frozen=True):
+    """A transaction without a marker."""
+
+    producer_id: Int64
+    first_offset: Int64
+
+
+class LostRange(LenientValue, frozen=True):
+    """Offsets that no replica has intact, the last one included; None where nothing shows how far the log went."""
+
+    first_offset: Int64
+    last_offset: Int64 | None
+    causes: tuple[str, ...] = ()
+
+
+class SnapshotPartition(LenientValue, frozen=True):
+    """A partition: it has ``start_offset <= offset < end_offset``, and what is before ``committed`` is known to be
+    committed (-1 where nothing is known). ``new_size``: bytes of it that the run stored. ``node_id``, ``directory``: of
+    the replica with the history that counts. ``epochs``: leader epochs, each with its first offset."""
+
+    topic: str
+    topic_id: Id
+    partition: Int32
+    start_offset: Int64
+    end_offset: Int64
+    committed: Int64OrNone
+    records: Int64
+    size_in_bytes: Int64
+    new_size_in_bytes: Int64
+    is_compacted: bool
+    node_id: Int32OrNone
+    directory: str
+    epochs: tuple[tuple[Int32, Int64], ...] = ()
+    last_batch: LastBatch | None = None
+    open_transactions: tuple[OngoingTransaction, ...] = ()
+    lost: tuple[LostRange, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_partition(self.topic, self.partition)
+        if self.end_offset < self.start_offset:
+            raise WrongJsonError("endOffset is below startOffset")
+
+    @property
+    def name(self) -> str:
+        return names.partition_directory(self.topic, self.partition)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The topic's ID, and the number: what a partition is known by."""
+        return self.topic_id, self.partition
+
+
+class MissingPartition(LenientValue, frozen=True):
+    """A partition that the cluster's metadata has, and the snapshot has not."""
+
+    topic: str
+    topic_id: Id
+    partition: Int32
+    reason: str
+
+
+class SnapshotFile(LenientValue, frozen=True):
+    """A file that has no records: ``disk-1/meta.properties``, in ``files/SHA256``."""
+
+    name: str
+    sha256: Sha256
+    size_in_bytes: Int64
+
+    def __post_init__(self) -> None:
+        if not _FILE_NAME.fullmatch(self.name) or {".", ".."} & set(self.name.split("/")):
+            raise WrongJsonError("name is none of a file")
+
+
+class SnapshotDisk(LenientValue, frozen=True):
+    """A log directory that was read; its files are named ``disk-1/...``, in this order. ``was_clean``: the broker had
+    stopped cleanly."""
+
+    path: str
+    node_id: Int32OrNone
+    directory_id: str | None
+    was_clean: bool
+
+
+class MetadataEnd(LenientValue, frozen=True):
+    """How far the cluster's metadata goes, and which of the disks it is of, from 1 on."""
+
+    end_offset: Int64
+    epoch: Int32OrNone
+    disk: Int32
+
+
+class SegmentsFile(LenientValue, frozen=True):
+    """The list of segments next to a snapshot."""
+
+    sha256: Sha256
+    rows: Int64
+
+
+class Snapshot(LenientValue, frozen=True):
+    """One run. Times in ms since the epoch; ``created`` is in the name. ``parent``: the snapshot before it, from which
+    it went on. ``findings``: as commands print them with ``--json``."""
+
+    snapshot: int
+    id: SnapshotId
+    name: str | None
+    parent: SnapshotId | None
+    tool: str
+    created: Int64
+    ended: Int64
+    cluster_id: str | None
+    metadata: MetadataEnd | None
+    disks: tuple[SnapshotDisk, ...]
+    partitions: tuple[SnapshotPartition, ...]
+    missing: tuple[MissingPartition, ...]
+    files: tuple[SnapshotFile, ...]
+    findings: tuple[dict[str, Any], ...]
+    segments: SegmentsFile
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no partition is missing, and none has lost offsets."""
+        return not self.missing and not any(each.lost for each in self.partitions)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all logs."""
+        return sum(each.size_in_bytes for each in self.partitions)
+
+    @property
+    def new_size(self) -> int:
+        """Bytes of logs that the run stored."""
+        return sum(each.new_size_in_bytes for each in self.partitions)
+
+
+class SnapshotSegment(LenientValue, frozen=True):
+    """A segment of a snapshot. ``end_offset`` is the last one. ``size_in_bytes``, ``sha256``: of its log; the others:
+    sizes and XXH3-128 of its objects."""
+
+    topic: str
+    topic_id: Id
+    partition: Int32
+    start_offset: Int64
+    end_offset: Int64
+    segment_id: Id
+    records: Int64
+    max_timestamp: Int64
+    size_in_bytes: Int64
+    sha256: Sha256
+    log_size_in_bytes: Int64
+    log_xxh3: _Xxh3
+    indexes_size_in_bytes: Int64
+    indexes_xxh3: _Xxh3
+    manifest_size_in_bytes: Int64
+    manifest_xxh3: _Xxh3
+
+    def __post_init__(self) -> None:
+        check_partition(self.topic, self.partition)
+        if self.end_offset < self.start_offset:
+            raise WrongJsonError("endOffset is below startOffset")
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.topic_id, self.partition
+
+
+SEGMENTS = pa.schema(
+    {
+        "topic": pa.string(),
+        "topicId": pa.string(),
+        "partition": pa.int32(),
+        "startOffset": pa.int64(),
+        "endOffset": pa.int64(),
+        "segmentId": pa.string(),
+        "records": pa.int64(),
+        "maxTimestamp": pa.int64(),
+        "sizeInBytes": pa.int64(),
+        "sha256": pa.string(),
+        "logSizeInBytes": pa.int64(),
+        "logXxh3": pa.string(),
+        "indexesSizeInBytes": pa.int64(),
+        "indexesXxh3": pa.string(),
+        "manifestSizeInBytes": pa.int64(),
+        "manifestXxh3": pa.string(),
+    }
+)
+
+
+def parse_snapshot(location: Location, data: bytes) -> Snapshot:
+    """Raises :class:`UnreadableError` for what is no snapshot, or one of a later version."""
+    try:
+        members = parse_object(data)
+        version = members.get("snapshot")
+        if isinstance(version, int) and version > VERSION:
+            text = f"a later brokerless wrote this snapshot (version {version}); read it with that"
+            raise UnreadableError(location.path, text)
+        return from_members(members, Snapshot)
+    except WrongJsonError as error:
+        raise UnreadableError(location.path, f"this is no snapshot of a backup: {error}") from error
+
+
+def parse_config(location: Location, data: bytes) -> BackupConfig:
+    """Raises :class:`UnreadableError` for what is no backup's, or one of a later version."""
+    try:
+        config = from_json(data, BackupConfig)
+    except WrongJsonError as error:
+        raise UnreadableError(location.path, f"this is not the config.json of a backup: {error}") from error
+    if config.backup > VERSION:
+        text = f"a later brokerless wrote this backup (version {config.backup}); read it with that"
+        raise UnreadableError(location.path, text)
+    return config
+
+
+def dump_segments(segments: Iterable[SnapshotSegment]) -> bytes:
+    """Return the list of segments as Parquet."""
+    import pyarrow.parquet as pq
+
+    from brokerless.values import members
+
+    table = pa.Table.from_pylist([members(each) for each in segments], SEGMENTS)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return sink.getvalue().to_pybytes()
+
+
+def parse_segments(location: Location, data: bytes) -> list[SnapshotSegment]:
+    """Raises :class:`UnreadableError` for what is no list of segments."""
+    import pyarrow.parquet as pq
+
+    from brokerless.arrow import rows
+
+    try:
+        table = pq.read_table(pa.BufferReader(data), schema=SEGMENTS)
+        return [from_members(row, SnapshotSegment) for batch in table.to_batches() for row in rows(batch)]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise UnreadableError(location.path, f"this is not the list of segments of a snapshot: {reason}") from error

@@ -1,0 +1,55 @@
+"""A snapshot of a backup as one log directory: its partitions with their segments, and the files of the disk that had
+the newest metadata."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from brokerless.errors import UnreadableError
+from brokerless.log import names
+from brokerless.log.snapshots.names import parse_stem
+from brokerless.log.snapshots.place import BackupPlace
+from brokerless.log.snapshots.snapshot import Snapshot, SnapshotSegment
+from brokerless.log.storage.location import Location
+
+
+@dataclass(frozen=True)
+class SnapshotState:
+    """``segments``: by the topic's ID and the partition's number."""
+
+    backup: BackupPlace
+    snapshot: Snapshot
+    segments: Mapping[tuple[str, int], list[SnapshotSegment]]
+
+    @cached_property
+    def _files(self) -> Mapping[str, bytes]:
+        """The files of the disk with the metadata, by their names there."""
+        metadata = self.snapshot.metadata
+        start = f"disk-{1 if metadata is None else metadata.disk}/"
+        own = [each for each in self.snapshot.files if each.name.startswith(start)]
+        shown = [each for each in own if "/" in each.name[len(start) :] or each.name == start + names.META_PROPERTIES]
+        return {each.name[len(start) :]: self.backup.read_file(each) for each in shown}
+
+    def root_files(self) -> Mapping[str, bytes]:
+        """The files of the log directory. Raises :class:`UnreadableError`."""
+        return {name: data for name, data in self._files.items() if "/" not in name}
+
+    def files_of(self, directory: str) -> Mapping[str, bytes]:
+        """The files of a partition's directory that are of no segment. Raises :class:`UnreadableError`."""
+        start = f"{directory}/"
+        return {name[len(start) :]: data for name, data in self._files.items() if name.startswith(start)}
+
+
+def load_state(location: Location, stem: str) -> SnapshotState:
+    """Raises :class:`UnreadableError` where there is no such snapshot, or it cannot be read."""
+    backup, name = BackupPlace(location), parse_stem(stem)
+    if name is None:
+        raise UnreadableError(location.path, f"{stem} is not what a snapshot is called")
+    snapshot = backup.snapshot(name)
+    segments: dict[tuple[str, int], list[SnapshotSegment]] = defaultdict(list)
+    for each in backup.segments(name, snapshot):
+        segments[each.place].append(each)
+    return SnapshotState(backup, snapshot, segments)

@@ -1,0 +1,1 @@
+"""Partitions by the objects that a bucket has of them."""

@@ -1,0 +1,50 @@
+"""Chooses the segments of a snapshot among the objects of a backup: the others are of other snapshots, or of a run that
+did not end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from brokerless.findings import Finding
+from brokerless.log.snapshots.snapshot import SnapshotPartition, SnapshotSegment
+from brokerless.log.snapshots.state import SnapshotState
+from brokerless.log.storage.location import Location
+from brokerless.log.tiered.listing.folder import Folder
+from brokerless.log.tiered.object_names import ObjectKind, PartitionName
+from brokerless.log.tiered.segments import object_missing
+
+_LOG: ObjectKind = "log"
+
+
+def folders_of(state: SnapshotState, listed: Iterable[Folder], root: Location) -> list[Folder]:
+    """The partitions of a snapshot, each with its segments alone. ``listed``: all that is in the bucket."""
+    there = {(each.name.topic_id, each.name.partition): each for each in listed if not each.name.is_plain}
+    return [
+        _folder(each, state.segments.get(each.place, []), there.get(each.place), root)
+        for each in state.snapshot.partitions
+    ]
+
+
+def _folder(
+    partition: SnapshotPartition, segments: list[SnapshotSegment], listed: Folder | None, root: Location
+) -> Folder:
+    name = PartitionName(partition.topic, partition.topic_id, partition.partition, is_plain=False)
+    place = root / f"{partition.topic}-{partition.topic_id}" / str(partition.partition)
+    folder = Folder(name, place if listed is None else listed.location, {})
+    folder.limits = partition.start_offset, partition.end_offset
+    for each in segments:
+        key = each.start_offset, each.segment_id
+        objects = {} if listed is None else listed.objects.get(key, {})
+        if _LOG in objects and "rsm-manifest" in objects:
+            folder.objects[key] = objects
+            if listed is not None and objects["rsm-manifest"] in listed.manifests:
+                folder.manifests[objects["rsm-manifest"]] = listed.manifests[objects["rsm-manifest"]]
+        else:
+            folder.findings.append(_missing(folder, each))
+    return folder
+
+
+def _missing(folder: Folder, segment: SnapshotSegment) -> Finding:
+    path = f"{folder.location.path}/{segment.start_offset:020d}-{segment.segment_id}.log"
+    text = f"the snapshot has this segment up to offset {segment.end_offset}, and its objects are not all there"
+    return object_missing(path, segment.start_offset, text)

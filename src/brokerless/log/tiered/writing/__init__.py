@@ -1,0 +1,1 @@
+"""Segments written as objects of tiered storage, in the layout of Aiven's plugin."""

@@ -1,0 +1,1 @@
+"""A partition's batches written as remote segments."""

@@ -1,0 +1,171 @@
+"""Shows backups: what a run stored, which snapshots there are, what a check found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from brokerless.jobs.backup.job import BackupResult
+from brokerless.jobs.check.job import CheckResult
+from brokerless.log import names
+from brokerless.log.snapshots.snapshot import Snapshot, SnapshotPartition
+from brokerless.text import count_of, format_bytes
+from brokerless.values import members
+from brokerless.views.table import NOTHING, format_number, table
+from brokerless.views.text import format_times
+
+_GROUPS = ("topics", "partitions", "records", "size", "stored")
+_SNAPSHOTS = ("snapshot", "time", "name", "partitions", "size", "stored", "missing", "lost offsets")
+_OFFSETS = ("partition", "start", "end", "committed", "records", "size", "node", "open transactions")
+_LOST = ("partition", "offsets", "because")
+
+
+def snapshot_row(snapshot: Snapshot) -> dict[str, Any]:
+    """Return a snapshot for programs, without what it says of each partition."""
+    found = members(snapshot)
+    left_out = ("snapshot", "partitions", "files", "findings", "segments")
+    return {
+        **{name: value for name, value in found.items() if name not in left_out},
+        "partitions": len(snapshot.partitions),
+        "sizeInBytes": snapshot.size,
+        "newSizeInBytes": snapshot.new_size,
+        "lostRanges": sum(len(each.lost) for each in snapshot.partitions),
+        "isComplete": snapshot.is_complete,
+    }
+
+
+def partition_rows(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
+    """A row for each partition, with the snapshot that it is of."""
+    for each in snapshot.partitions:
+        yield {"snapshot": snapshot.id, **members(each)}
+
+
+def lost_rows(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
+    """A row for each range that is lost, and each partition that is missing."""
+    for each in snapshot.partitions:
+        for lost in each.lost:
+            place = {"snapshot": snapshot.id, "topic": each.topic, "partition": each.partition}
+            yield {**place, **members(lost), "reason": None}
+    for missing in snapshot.missing:
+        place = {"snapshot": snapshot.id, "topic": missing.topic, "partition": missing.partition}
+        yield {**place, "firstOffset": None, "lastOffset": None, "causes": [], "reason": missing.reason}
+
+
+def backup_lines(result: BackupResult) -> Iterator[str]:
+    """Yield what was read and stored, what is lost, and the sum."""
+    snapshot = result.snapshot
+    yield from _cluster_lines(snapshot)
+    yield ""
+    yield from table(_GROUPS, list(_group_cells(snapshot)), right=_GROUPS[1:])
+    yield ""
+    lost = list(lost_lines(snapshot))
+    yield from [*lost, ""] if lost else []
+    partitions = count_of(len(snapshot.partitions) + len(snapshot.missing), "partition")
+    text = f"{len(snapshot.partitions):,} of {partitions}, {format_bytes(snapshot.size)}"
+    text += f", {format_bytes(snapshot.new_size)} of them new"
+    if result.dry_run:
+        yield f"{text}: nothing was written, as in a dry run"
+    else:
+        yield f"snapshot {snapshot.id} in {result.place}: {text}"
+
+
+def _cluster_lines(snapshot: Snapshot) -> Iterator[str]:
+    nodes = {each.node_id for each in snapshot.disks if each.node_id >= 0}
+    metadata = snapshot.metadata
+    known = "no metadata" if metadata is None else f"metadata up to offset {metadata.end_offset - 1:,}"
+    disks = count_of(len(snapshot.disks), "disk")
+    yield f"cluster {snapshot.cluster_id or NOTHING}: {count_of(len(nodes), 'node')}, {disks}, {known}"
+    if metadata is None:
+        yield "without the cluster's metadata, nobody knows which partitions are missing"
+
+
+def _group_cells(snapshot: Snapshot) -> Iterator[list[str]]:
+    groups: dict[str, list[SnapshotPartition]] = {"delete": [], "compact": [], "Kafka's own": []}
+    for each in snapshot.partitions:
+        own = "Kafka's own" if names.is_internal(each.topic) else "compact" if each.is_compacted else "delete"
+        groups[own].append(each)
+    for name, own in groups.items():
+        if own:
+            yield [
+                name, format_number(len(own)), format_number(sum(each.records for each in own)),
+                format_bytes(sum(each.size_in_bytes for each in own)),
+                format_bytes(sum(each.new_size_in_bytes for each in own)),
+            ]  # fmt: skip
+
+
+def snapshot_lines(snapshots: Sequence[Snapshot]) -> Iterator[str]:
+    """A table of snapshots, the newest last."""
+    if not snapshots:
+        yield "there is no snapshot"
+        return
+    times = format_times([each.created for each in snapshots])
+    cells = [
+        [
+            each.id, time, each.name or NOTHING, format_number(len(each.partitions)), format_bytes(each.size),
+            format_bytes(each.new_size), format_number(len(each.missing)), _lost_offsets(each),
+        ]
+        for each, time in zip(snapshots, times, strict=True)
+    ]  # fmt: skip
+    yield from table(_SNAPSHOTS, cells, right=_SNAPSHOTS[3:])
+
+
+def _lost_offsets(snapshot: Snapshot) -> str:
+    lost = [each for partition in snapshot.partitions for each in partition.lost]
+    known = sum(each.last_offset + 1 - each.first_offset for each in lost if each.last_offset is not None)
+    return format_number(known) + ("+" if any(each.last_offset is None for each in lost) else "")
+
+
+def offset_lines(snapshot: Snapshot) -> Iterator[str]:
+    """A table of where each partition begins and ends."""
+    cells = [
+        [
+            each.name, str(each.start_offset), str(each.end_offset),
+            NOTHING if each.committed < 0 else str(each.committed), format_number(each.records),
+            format_bytes(each.size_in_bytes), NOTHING if each.node_id < 0 else str(each.node_id),
+            format_number(len(each.open_transactions)),
+        ]
+        for each in snapshot.partitions
+    ]  # fmt: skip
+    yield from table(_OFFSETS, cells, right=_OFFSETS[1:])
+
+
+def lost_lines(snapshot: Snapshot) -> Iterator[str]:
+    """A table of what is lost and missing, if anything is."""
+    cells = [
+        [
+            each.name, f"{lost.first_offset}..{'' if lost.last_offset is None else lost.last_offset}",
+            ", ".join(lost.causes),
+        ]
+        for each in snapshot.partitions
+        for lost in each.lost
+    ]  # fmt: skip
+    cells += [[names.partition_directory(each.topic, each.partition), "all", each.reason] for each in snapshot.missing]
+    yield from table(_LOST, cells) if cells else ()
+
+
+def check_row(result: CheckResult) -> dict[str, Any]:
+    """Return the result of a check for programs; findings are rows of their own."""
+    return {
+        "place": result.place,
+        "snapshots": [each.id for each in result.snapshots],
+        "objects": result.objects,
+        "sizeInBytes": result.size,
+        "unnamedObjects": result.unnamed,
+        "unnamedSizeInBytes": result.unnamed_size,
+        "isRead": result.is_read,
+        "findings": len(result.findings),
+    }
+
+
+def check_lines(result: CheckResult) -> Iterator[str]:
+    """Yield what is wrong, what no snapshot names, and the sum."""
+    for each in result.findings:
+        yield f"{each.severity:8} {each}"
+    if result.unnamed:
+        size = format_bytes(result.unnamed_size or 0)
+        yield f"{count_of(result.unnamed, 'object')} ({size}) in no snapshot, as a run that was interrupted leaves them"
+    what = "read, and as they were stored" if result.is_read else "there, in their sizes"
+    if result.findings:
+        what = count_of(len(result.findings), "finding")
+    snapshots, objects = count_of(len(result.snapshots), "snapshot"), count_of(result.objects, "object")
+    yield f"{snapshots}, {objects}, {format_bytes(result.size)}: {what}"

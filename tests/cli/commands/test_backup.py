@@ -1,0 +1,149 @@
+"""``backup``, ``snapshots`` and ``check``: exit codes, what is printed, what programs get."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+from tests.jobs.backup.disks import DEMO, REPLICAS, batches_of, rows_of
+from tests.log.tiered import golden
+
+import brokerless
+from brokerless.cli.commands import backup, check, snapshots
+from brokerless.cli.parser import Command
+from brokerless.views.jobs.backup import snapshot_row
+
+
+def lines_of(data: bytes) -> list[dict[str, object]]:
+    return [json.loads(line) for line in data.decode().splitlines()]
+
+
+def test_a_backup_says_what_it_stored_and_is_read_by_its_name(run: Run, tmp_path: Path) -> None:
+    place = tmp_path / "backup"
+    result = run("backup", DEMO, "--to", place, "--name", "nightly")
+    assert (result.exit_code, result.err) == (0, "")
+    text = result.out.decode()
+    assert "1 node, 1 disk, metadata up to offset 84" in text
+    assert "8 of 8 partitions, 463.9 KB, 463.9 KB of them new" in text
+    assert rows_of(f"{place}@nightly") == rows_of(DEMO)
+    listed = run("snapshots", place)
+    assert listed.exit_code == 0
+    assert "nightly" in listed.out.decode()
+    checked = run("check", place, "--read", "all")
+    assert (checked.exit_code, checked.err) == (0, "")
+    assert "1 snapshot, 32 objects" in checked.out.decode()
+    assert "read, and as they were stored" in checked.out.decode()
+
+
+def test_programs_get_the_snapshot_its_partitions_and_what_is_lost(run: Run, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    shutil.copytree(DEMO, disk)
+    shutil.rmtree(disk / "orders-1")
+    result = run("backup", disk, "--to", tmp_path / "backup", "--json")
+    assert result.exit_code == 1
+    assert "no disk has a replica of orders-1" in result.err
+    snapshot, *others = lines_of(result.out)
+    assert (snapshot["isComplete"], snapshot["partitions"]) == (False, 7)
+    assert [each["topic"] for each in others if "reason" in each] == ["orders"]
+    (own,) = brokerless.Backup(tmp_path / "backup").snapshots()
+    assert snapshot == json.loads(json.dumps(snapshot_row(own)))
+    assert lines_of(run("snapshots", tmp_path / "backup", "--json").out) == [snapshot]
+    offsets = lines_of(run("snapshots", tmp_path / "backup", "--offsets", "--json").out)
+    assert {(each["topic"], each["partition"]): each["endOffset"] for each in offsets} == {
+        (each.topic, each.partition): each.end_offset for each in own.partitions
+    }
+    (lost,) = lines_of(run("snapshots", tmp_path / "backup", "--lost", "--json").out)
+    assert (lost["topic"], lost["partition"]) == ("orders", 1)
+    assert "orders-1" in run("snapshots", tmp_path / "backup", "--lost").out.decode()
+
+
+def test_selected_topics_are_all_that_is_expected(run: Run, tmp_path: Path) -> None:
+    result = run("backup", DEMO, "-t", "orders", "-p", "1", "--to", tmp_path / "backup")
+    assert result.exit_code == 0
+    assert "1 of 1 partition" in result.out.decode()
+
+
+def test_replicas_that_differ_and_lost_offsets_are_findings(run: Run, tmp_path: Path) -> None:
+    result = run("backup", *REPLICAS, "--to", tmp_path / "backup")
+    assert result.exit_code == 1
+    assert result.err.count("records of another history") == 2
+    assert "without the cluster's metadata" in result.out.decode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["backup", "DEMO/orders-0", "--to", "OUT"], "not a log directory"),
+        (["backup", "DEMO", "nowhere", "--to", "OUT"], "nothing was stored"),
+        (["backup", "DEMO", "--to", "BUCKET"], "objects of tiered storage, and no backup"),
+        (["backup", "DEMO", "--to", "OUT", "--name", "a/b"], "the name of a snapshot"),
+        (["backup", "DEMO", "--to", "OUT", "--segment-size", "1"], "segment_bytes"),
+        (["snapshots", "DEMO"], "no backup here"),
+        (["check", "BUCKET"], "no backup here"),
+        (["check", "nowhere@latest"], "no backup here"),
+    ],
+)
+def test_what_cannot_begin_is_one_line_and_exits_with_2(
+    arguments: list[str], text: str, run: Run, tmp_path: Path
+) -> None:
+    places = {"DEMO": str(DEMO), "OUT": str(tmp_path / "out"), "BUCKET": str(DEMO.parent / "bucket")}
+    words = [each.replace("DEMO", places["DEMO"]) if "DEMO" in each else places.get(each, each) for each in arguments]
+    result = run(*words)
+    assert result.exit_code == 2
+    assert text in result.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_no_right_to_write_is_one_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "backup").mkdir(mode=0o500)
+    result = run("backup", DEMO, "--to", tmp_path / "backup")
+    assert result.exit_code == 2
+    assert result.err.count("\n") == 1
+
+
+def test_a_damaged_backup_exits_with_1(run: Run, tmp_path: Path) -> None:
+    run("backup", DEMO, "--to", tmp_path / "backup")
+    path = min(tmp_path.glob("backup/orders-*/0/*.log"))
+    path.write_bytes(path.read_bytes()[:-1])
+    result = run("check", tmp_path / "backup")
+    assert result.exit_code == 1
+    assert path.name in result.out.decode()
+    assert "1 finding" in result.out.decode()
+    (finding, row) = lines_of(run("check", tmp_path / "backup", "--json").out)
+    assert finding["kind"] == "stored-object-differs"
+    assert row["findings"] == 1
+
+
+def test_without_a_snapshot_the_newest_is_read_and_stderr_says_which(run: Run, tmp_path: Path) -> None:
+    run("backup", DEMO, "--to", tmp_path / "backup", "--name", "first")
+    result = run("ls", tmp_path / "backup")
+    (snapshot,) = brokerless.Backup(tmp_path / "backup").snapshots()
+    assert result.exit_code == 0
+    assert f"snapshot {snapshot.id}" in result.err
+    assert run("ls", f"{tmp_path}/backup@first").err == ""
+
+
+@pytest.mark.parametrize("command", [backup, snapshots, check])
+def test_the_help_has_the_exit_codes(command: Command) -> None:
+    assert "The exit code is 0" in command.DESCRIPTION
+
+
+def test_tiered_topics_are_stored_as_one_log_and_named_where_their_bucket_is_not_given(
+    run: Run, tmp_path: Path
+) -> None:
+    place = tmp_path / "backup"
+    data, bucket = golden() / "plain" / "data", golden() / "plain" / "bucket"
+    assert run("backup", data, "--remote", bucket, "--to", place).exit_code == 0
+    assert batches_of(f"{place}@latest") == batches_of(brokerless.open(data, remote=bucket))
+    assert rows_of(f"{place}@latest") == rows_of(brokerless.open(data, remote=bucket))
+    result = brokerless.backup(data, tmp_path / "local")
+    assert not result.is_complete
+    lost = {
+        each.name: [(one.first_offset, one.last_offset) for one in each.lost] for each in result.snapshot.partitions
+    }
+    assert lost["epochs-0"] == [(0, 323)]

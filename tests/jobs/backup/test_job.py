@@ -1,0 +1,356 @@
+"""What is read of a snapshot is what was on the disks, whatever was stored before; what is stored stays as it is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.jobs.backup.disks import DEMO, REPLICAS, batches_of, earlier, objects_in, rows_of, without_first
+
+import brokerless
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.jobs.backup import partition
+from brokerless.jobs.backup.plan import named_id
+from brokerless.jobs.backup.segments import as_remote
+from brokerless.log.snapshots.place import BackupPlace
+from brokerless.log.snapshots.snapshot import SnapshotSegment
+from brokerless.log.storage.location import Location
+from brokerless.log.tiered.decryption import KeyPairs
+from brokerless.log.tiered.segment_log import read_index
+from brokerless.log.tiered.writing.objects import UploadPlace
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "backup"
+
+
+def segments_of(place: Path, name: str = "latest") -> list[SnapshotSegment]:
+    backup = BackupPlace(Location(str(place)))
+    found = backup.find(name)
+    return backup.segments(found, backup.snapshot(found))
+
+
+def ranges_of(place: Path, topic: str, number: int, name: str = "latest") -> list[tuple[int, int]]:
+    own = [each for each in segments_of(place, name) if (each.topic, each.partition) == (topic, number)]
+    return [(each.start_offset, each.end_offset) for each in own]
+
+
+def test_a_snapshot_reads_as_the_disk_does(place: Path) -> None:
+    result = brokerless.backup(DEMO, place)
+    assert result.is_complete
+    assert not result.findings
+    assert rows_of(f"{place}@latest") == rows_of(DEMO)
+    assert batches_of(f"{place}@latest") == batches_of(DEMO)
+    assert [(each.topic, each.partition) for each in brokerless.open(place).partitions] == [
+        (each.topic, each.partition) for each in brokerless.open(DEMO).partitions
+    ]
+    assert not [each for each in brokerless.open(place).verify() if each.severity != "info"]
+    ends = {each.name: each.end_offset for each in result.snapshot.partitions}
+    assert ends == {f"{each.topic}-{each.partition}": each.end_offset for each in brokerless.open(DEMO).partitions}
+
+
+def test_so_do_the_groups_topics_and_settings(place: Path) -> None:
+    brokerless.backup(DEMO, place)
+    tables = ("topics", "configs", "groups", "offsets", "features", "nodes")
+    found, expected = brokerless.cluster(f"{place}@latest"), brokerless.cluster(DEMO)
+    assert found.cluster_id == expected.cluster_id
+    for name in tables:
+        columns = [each for each in expected.table(name).column_names if each not in ("disks", "directories")]
+        assert found.table(name).select(columns) == expected.table(name).select(columns), name
+
+
+def test_a_second_run_stores_nothing_where_nothing_is_new(place: Path) -> None:
+    brokerless.backup(DEMO, place, name="first")
+    before = objects_in(place)
+    again = brokerless.backup(DEMO, place)
+    assert again.snapshot.new_size == 0
+    assert objects_in(place) == before
+    assert segments_of(place) == segments_of(place, "first")
+    assert again.snapshot.parent == brokerless.Backup(place).snapshots()[0].id
+
+
+@pytest.mark.parametrize("is_joined", [False, True])
+def test_a_later_run_stores_what_is_new(
+    is_joined: bool, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_joined:
+        monkeypatch.setattr(partition, "_SMALL", 0)
+    disk = earlier(tmp_path / "earlier", 3)
+    expected = rows_of(disk)
+    brokerless.backup(disk, place, name="first")
+    read: list[int] = []
+    again = brokerless.backup(DEMO, place, name="second", done=read.append)
+    assert again.is_complete
+    assert rows_of(f"{place}@second") == rows_of(DEMO)
+    assert rows_of(f"{place}@first") == expected
+    old = ranges_of(place, "orders", 1, "first")
+    (last,) = ranges_of(place, "orders", 1, "second")[-1:]
+    assert last == (0 if is_joined else old[-1][1] + 1, 1234)
+    assert ranges_of(place, "orders", 1, "second")[:-1] == ([] if is_joined else old)
+    new = {each.name: each.new_size_in_bytes for each in again.snapshot.partitions}
+    assert new["payments-0"] == new["users-0"] == 0
+
+
+def test_what_is_before_the_last_batch_is_not_read_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition, "_SMALL", 0)
+    sizes: list[int] = []
+    brokerless.backup(DEMO, place, topics=["orders"], done=sizes.append)
+    first, last = sum(sizes), max(each.stat().st_size for each in DEMO.glob("orders-*/*.log"))
+    sizes.clear()
+    brokerless.backup(DEMO, place, topics=["orders"], done=sizes.append)
+    assert 0 < sum(sizes) <= 3 * last < first / 2
+
+
+def test_producers_are_followed_from_one_run_to_the_next(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition, "_SMALL", 0)
+    disk = tmp_path / "earlier"
+    shutil.copytree(DEMO, disk)
+    log = next((disk / "payments-0").glob("*.log"))
+    batches = [row for batch in brokerless.open(log).partitions[0].batches(["position"]) for row in batch.to_pylist()]
+    log.write_bytes(log.read_bytes()[: batches[len(batches) // 2]["position"]])
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (disk / name).unlink()
+    brokerless.backup(disk, place, topics=["payments"])
+    brokerless.backup(DEMO, place, topics=["payments"])
+    brokerless.backup(DEMO, tmp_path / "whole", topics=["payments"])
+
+    def snapshot_of(place: Path, segment: SnapshotSegment) -> bytes:
+        where = UploadPlace(Location(str(place)), segment.topic, segment.topic_id, segment.partition)
+        return read_index(as_remote(segment, where), "producerSnapshot", KeyPairs({}))
+
+    (_, ours), (theirs,) = segments_of(place), segments_of(tmp_path / "whole")
+    assert snapshot_of(place, ours) == snapshot_of(tmp_path / "whole", theirs)
+    assert rows_of(f"{place}@latest") == rows_of(DEMO, ["payments"])
+
+
+def test_segments_end_where_they_are_told_to_and_each_offset_is_in_one(place: Path) -> None:
+    brokerless.backup(DEMO, place, segment_size=20_000)
+    ranges = ranges_of(place, "orders", 0)
+    assert len(ranges) > 5
+    assert [start for start, _ in ranges] == [0, *(end + 1 for _, end in ranges[:-1])]
+    assert all(each.size_in_bytes <= 20_000 for each in segments_of(place))
+    assert rows_of(f"{place}@latest") == rows_of(DEMO)
+
+
+def test_records_that_retention_took_before_a_run_are_named(place: Path, tmp_path: Path) -> None:
+    brokerless.backup(earlier(tmp_path / "earlier", 1), place, name="first")
+    disk = without_first(tmp_path / "later", 2)
+    result = brokerless.backup(disk, place)
+    assert not result.is_complete
+    missed = [each for each in result.findings if each.kind == "offsets-missed"]
+    assert [Path(each.file).name for each in missed] == ["orders-0", "orders-1", "orders-2"]
+    assert [each.offset for each in missed] == [
+        ranges_of(place, "orders", each, "first")[-1][1] + 1 for each in range(3)
+    ]
+    assert rows_of(f"{place}@latest") == rows_of(disk)
+
+
+def test_the_log_start_moves_with_what_is_deleted(place: Path, tmp_path: Path) -> None:
+    brokerless.backup(DEMO, place, name="first", segment_size=20_000)
+    disk = tmp_path / "later"
+    shutil.copytree(DEMO, disk)
+    (disk / "log-start-offset-checkpoint").write_text("0\n1\norders 0 700\n")
+    result = brokerless.backup(disk, place, segment_size=20_000)
+    assert result.snapshot.new_size == 0
+    assert rows_of(f"{place}@latest") == rows_of(disk)
+    assert rows_of(f"{place}@latest")["orders", 0, "read_committed"][0]["offset"] == 700
+    assert ranges_of(place, "orders", 0)[0][1] >= 700
+    assert rows_of(f"{place}@first") == rows_of(DEMO)
+
+
+def test_after_an_unclean_election_the_new_history_counts_and_the_old_snapshot_stays(place: Path) -> None:
+    old, new = REPLICAS[1], REPLICAS[2]
+    brokerless.backup(old, place, name="old")
+    result = brokerless.backup(new, place, name="new")
+    (changed,) = [each for each in result.findings if each.kind == "history-changed"]
+    assert changed.offset == 220
+    assert rows_of(f"{place}@old") == rows_of(old)
+    assert rows_of(f"{place}@new") == rows_of(new)
+
+
+def test_the_replica_with_the_history_that_counts_is_stored_and_others_are_named(place: Path) -> None:
+    result = brokerless.backup(REPLICAS, place)
+    assert {(Path(each.file).parts[-2], each.kind, each.offset) for each in result.findings} == {
+        ("broker-1", "replica-diverges", 120), ("broker-2", "replica-diverges", 220),
+    }  # fmt: skip
+    assert not result.is_complete
+    assert rows_of(f"{place}@latest") == rows_of(REPLICAS[2])
+
+
+def damaged(target: Path, source: Path, offset: int) -> Path:
+    """A disk with a wrong byte in the batch that has an offset."""
+    shutil.copytree(source, target)
+    log = max(each for each in (target / "orders-0").glob("*.log") if int(each.stem) <= offset)
+    columns = ["position", "sizeInBytes", "baseOffset", "lastOffset"]
+    rows = [row for batch in brokerless.open(log).partitions[0].batches(columns) for row in batch.to_pylist()]
+    row = next(each for each in rows if each["baseOffset"] <= offset <= each["lastOffset"])
+    data = bytearray(log.read_bytes())
+    data[row["position"] + row["sizeInBytes"] - 1] ^= 0xFF
+    log.write_bytes(data)
+    return target
+
+
+def test_damage_is_filled_from_another_replica(place: Path, tmp_path: Path) -> None:
+    disk = damaged(tmp_path / "broker-3", REPLICAS[2], 50)
+    result = brokerless.backup([disk, *REPLICAS[:2]], place)
+    assert result.snapshot.is_complete
+    assert rows_of(f"{place}@latest") == rows_of(REPLICAS[2])
+
+
+def test_what_no_replica_has_is_named_and_a_later_run_stores_it(place: Path, tmp_path: Path) -> None:
+    disk = damaged(tmp_path / "broker-3", REPLICAS[2], 50)
+    result = brokerless.backup(disk, place, name="lossy")
+    (only,) = result.snapshot.partitions
+    (lost,) = only.lost
+    assert lost.first_offset <= 50 <= (lost.last_offset or 0)
+    assert lost.causes == ("checksum-mismatch",)
+    assert not result.is_complete
+    whole = rows_of(REPLICAS[2])["orders", 0, "read_committed"]
+    expected = [each for each in whole if not lost.first_offset <= each["offset"] <= (lost.last_offset or 0)]
+    assert rows_of(f"{place}@lossy")["orders", 0, "read_committed"] == expected
+    assert brokerless.backup(REPLICAS[2], place).snapshot.is_complete
+    assert rows_of(f"{place}@latest") == rows_of(REPLICAS[2])
+
+
+def test_a_partition_that_no_disk_has_is_named(place: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    shutil.copytree(DEMO, disk)
+    shutil.rmtree(disk / "orders-1")
+    result = brokerless.backup(disk, place)
+    assert [(each.topic, each.partition) for each in result.snapshot.missing] == [("orders", 1)]
+    assert "nodes 1" in result.snapshot.missing[0].reason
+    assert not result.is_complete
+    assert brokerless.backup(disk, tmp_path / "other", topics=["users"]).is_complete
+
+
+def test_of_a_compacted_topic_what_changed_is_stored(place: Path, tmp_path: Path) -> None:
+    brokerless.backup(DEMO, place, segment_size=4_000, topics=["users"], name="first")
+    disk = tmp_path / "cleaned"
+    brokerless.open(DEMO).compact(disk, now="2026-11-24")
+    result = brokerless.backup(disk, place, segment_size=4_000, topics=["users"])
+    assert result.is_complete
+    (users,) = result.snapshot.partitions
+    assert users.is_compacted
+    assert rows_of(f"{place}@latest") == rows_of(disk, ["users"])
+    assert rows_of(f"{place}@first") == rows_of(DEMO, ["users"])
+    again = brokerless.backup(disk, place, segment_size=4_000, topics=["users"])
+    assert again.snapshot.new_size == 0
+
+
+def test_a_compacted_topic_that_grew_keeps_its_segments(place: Path, tmp_path: Path) -> None:
+    disk = earlier(tmp_path / "earlier", 5, "users")
+    brokerless.backup(disk, place, topics=["users"], segment_size=4_000, name="first")
+    result = brokerless.backup(DEMO, place, topics=["users"], segment_size=4_000)
+    assert segments_of(place)[: len(segments_of(place, "first"))] == segments_of(place, "first")
+    assert result.snapshot.new_size < result.snapshot.size / 2
+    assert rows_of(f"{place}@latest") == rows_of(DEMO, ["users"])
+
+
+def test_a_topic_of_an_older_kafka_gets_an_id_by_its_name(place: Path, tmp_path: Path) -> None:
+    shutil.copytree(REPLICAS[0], tmp_path / "old")
+    (tmp_path / "old" / "orders-0" / "partition.metadata").unlink()
+    for _ in range(2):
+        snapshot = brokerless.backup(tmp_path / "old", place).snapshot
+        assert [each.topic_id for each in snapshot.partitions] == [named_id(snapshot.cluster_id, "orders")]
+    assert named_id("A" * 22, "orders") != named_id(None, "orders") != named_id(None, "other")
+
+
+def test_a_backup_of_a_backup_is_the_same(place: Path, tmp_path: Path) -> None:
+    brokerless.backup(DEMO, place, name="first")
+    result = brokerless.backup(f"{place}@first", tmp_path / "other")
+    assert result.is_complete
+    assert rows_of(tmp_path / "other") == rows_of(DEMO)
+
+
+def test_a_clock_that_goes_back_does_not_make_the_newest_snapshot_old(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brokerless.backup(DEMO, place)
+    monkeypatch.setattr("brokerless.clock.now", lambda: 1_000_000_000_000)
+    result = brokerless.backup(DEMO, place)
+    assert brokerless.Backup(place).snapshots()[-1].id == result.snapshot.id
+
+
+def test_a_dry_run_writes_nothing(place: Path) -> None:
+    planned = brokerless.backup(DEMO, place, dry_run=True)
+    assert not place.exists()
+    done = brokerless.backup(DEMO, place)
+    assert (planned.snapshot.new_size, planned.snapshot.size) == (done.snapshot.new_size, done.snapshot.size)
+    assert [each.records for each in planned.snapshot.partitions] == [each.records for each in done.snapshot.partitions]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "reason"),
+    [
+        (lambda place: shutil.copytree(DEMO.parent / "bucket", place), "objects of tiered storage, and no backup"),
+        (lambda place: shutil.copytree(DEMO.parent / "replicas", place), "not empty, and no backup"),
+        (lambda place: brokerless.backup(REPLICAS[0], place), "a backup of the cluster .* the disks are of bdhh6u6G"),
+    ],
+)  # fmt: skip
+def test_a_place_with_anything_else_is_refused(prepare: Callable[[Path], Any], reason: str, place: Path) -> None:
+    prepare(place)
+    before = sorted(place.rglob("*"))
+    with pytest.raises(UsageError, match=reason):
+        brokerless.backup(DEMO, place)
+    assert sorted(place.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("paths", "to", "reason"),
+    [
+        ([DEMO / "orders-0"], "backup", "not a log directory"),
+        ([DEMO, DEMO], "backup", "given twice"),
+        ([DEMO], str(DEMO), "within"),
+        ([DEMO], str(DEMO / "inner"), "within"),
+    ],
+)
+def test_paths_that_cannot_be_backed_up_are_refused(paths: list[Path], to: str, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=reason):
+        brokerless.backup(paths, tmp_path / to)
+    assert not (tmp_path / "backup").exists()
+
+
+@pytest.mark.parametrize("name", ["", "latest", "a/b", "..", "a" * 65, "a@b"])
+def test_a_name_that_no_snapshot_can_have_is_refused(name: str, place: Path) -> None:
+    with pytest.raises(UsageError, match="the name of a snapshot"):
+        brokerless.backup(DEMO, place, name=name)
+
+
+def change_json(place: Path, **members: Any) -> None:
+    (file,) = (place / ".brokerless" / "snapshots").glob("*.json")
+    found = json.loads(file.read_bytes())
+    file.write_text(json.dumps({**found, **members}))
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ({"snapshot": 2}, "a later brokerless wrote this snapshot"),
+        ({"id": "00000000"}, "not the one of its name"),
+        ({"partitions": 5}, "no snapshot of a backup"),
+        ({"files": [{"name": "disk-1/../../x", "sha256": "0" * 64, "sizeInBytes": 1}]}, "name is none of a file"),
+        ({"segments": {"sha256": "0" * 64, "rows": 1}}, "not the list of segments"),
+    ],
+)  # fmt: skip
+def test_a_snapshot_that_is_not_ours_is_one_sentence(members: dict[str, Any], reason: str, place: Path) -> None:
+    brokerless.backup(REPLICAS[0], place)
+    change_json(place, **members)
+    with pytest.raises(UnreadableError, match=reason):
+        brokerless.open(f"{place}@latest")
+
+
+def test_a_hostile_topic_is_no_path(place: Path) -> None:
+    brokerless.backup(REPLICAS[0], place)
+    (file,) = (place / ".brokerless" / "snapshots").glob("*.json")
+    partitions = json.loads(file.read_bytes())["partitions"]
+    for topic in ("..", "a/b", "orders-0\n", ""):
+        change_json(place, partitions=[{**partitions[0], "topic": topic}])
+        with pytest.raises(UnreadableError, match="no name of a topic"):
+            brokerless.open(place)

@@ -23,6 +23,7 @@ import pyarrow.dataset as ds
 from deltalake.exceptions import TableNotFoundError
 from pyiceberg.exceptions import NoSuchTableError
 
+import brokerless
 from brokerless.log.storage.location import Location
 from brokerless.table_formats.store import open_store
 from tests.jobs.pipeline.works import own_table
@@ -34,6 +35,7 @@ WRITERS: Mapping[str, tuple[str, ...]] = {
     "compact": ("compact", "DEMO", "--now", "2026-11-24", "--to", "OUT"),
     "salvage": ("salvage", "DEMO", "--to", "OUT"),
     "merge": ("merge", "DEMO", "--to", "OUT"),
+    "backup": ("backup", "DEMO", "--to", "OUT"),
     "erase": ("erase", "DEMO", "--key", "u-0048", "--to", "OUT"),
     "load": ("load", "RECORDS", "--to", "OUT", "-t", "fresh", "--topic-id", "AAAAAAAAAAAAAAAAAAAAAQ"),
     "trim": ("trim", "OUT", "-t", "orders", "--free", "250KB", "--apply"),
@@ -136,6 +138,8 @@ class Trial:
 
 def contents_of(writer: str, out: Path) -> dict[str, int]:
     """What a writer made: files by their names and sizes, or the rows of each table."""
+    if writer == "backup":
+        return contents_of_backup(out)
     if writer not in TABLES:
         return contents(out)
     topics = sorted({each.name.rpartition("-")[0] for each in DEMO.glob("[a-z]*-[0-9]")})
@@ -164,6 +168,13 @@ def _offsets(writer: str, out: Path, topic: str) -> list[tuple[int, int]]:
         return []
     rows = table.scan().to_arrow() if writer in ICEBERG else table.to_pyarrow_table()
     return [(each["partition"], each["offset"]) for each in rows["kafka"].to_pylist()]
+
+
+def contents_of_backup(place: Path) -> dict[str, int]:
+    """The records of each partition of the newest snapshot, and what is wrong with any: names are random."""
+    log = brokerless.open(f"{place}@latest")
+    found = {f"{each.topic}-{each.partition}": sum(map(len, each.records(["offset"]))) for each in log.partitions}
+    return {**found, "findings": len(brokerless.Backup(place).check("all").findings)}
 
 
 def contents(directory: Path) -> dict[str, int]:

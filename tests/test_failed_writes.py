@@ -13,7 +13,7 @@ from tests.require import require
 
 
 @pytest.mark.slow(reason="each place is two commands")
-@pytest.mark.parametrize("writer", ["convert", "trim", "delta", "pipeline"])
+@pytest.mark.parametrize("writer", ["convert", "trim", "delta", "pipeline", "backup"])
 def test_an_error_leaves_what_the_same_command_ends(writer: str, tmp_path: Path) -> None:
     require(shutil.which("gcc") and sys.platform == "linux", "a C compiler, and LD_PRELOAD")
     assert [str(each) for each in failures(tmp_path, writer, count=2, seed=3)] == []

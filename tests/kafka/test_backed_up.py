@@ -1,0 +1,75 @@
+"""A backup of a killed cluster's disks: brokers that start on what is restored of it serve what the cluster did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import brokerless
+from tests.kafka.broker import free_ports
+from tests.kafka.described import TOPICS, Known
+from tests.kafka.producers import consume
+from tests.kafka.rebuilt import RebuiltNode, differences, mapping, nodes_of, running
+from tests.kafka.tiered import CLASS as DIRECTORY_STORAGE
+from tests.kafka.tiered import printed_properties, serves_remote, wait_for
+
+pytestmark = pytest.mark.xdist_group("cluster-described")
+
+
+def one_node(file: Path, number: int, disks: Sequence[Path]) -> Path:
+    """A mapping file for a node that is broker and controller, and has all disks."""
+    document = json.loads(mapping(file, (number,), (number,)).read_text())
+    document["nodes"][0]["disks"] = list(map(str, disks))
+    file.write_text(json.dumps(document))
+    return file
+
+
+def test_a_cluster_that_is_restored_from_a_backup_is_the_one_that_was_killed(known: Known, tmp_path: Path) -> None:
+    place = tmp_path / "backup"
+    disks = [*known.disks, *known.controllers]
+    result = brokerless.backup(disks, place, name="killed")
+    assert result.is_complete, result.findings
+    partitions = {(each.topic, each.partition): each for each in result.snapshot.partitions}
+    ends = {name: each.end_offset for name, each in partitions.items() if name[0] != "__cluster_metadata"}
+    assert ends == known.end_offsets
+    assert {name: each.topic_id for name, each in partitions.items()}.items() >= {
+        (topic, number): known.topic_ids[topic] for topic, number in known.replicas
+    }.items()
+    again = brokerless.backup(disks[::-1], place)
+    assert (again.snapshot.new_size, again.is_complete) == (0, True)
+    assert not brokerless.Backup(place).check(read="all").findings
+
+    restored = tmp_path / "restored"
+    brokerless.merge(f"{place}@killed", restored)
+    nodes = one_node(tmp_path / "nodes.json", 7, [restored])
+    rebuilt = brokerless.rebuild(restored, tmp_path / "to", mapping=nodes, quorum="dynamic", apply=True)
+    with running(nodes_of(tmp_path, rebuilt)) as broker:
+        assert differences(broker, known, replicas={name: [7] for name in known.replicas}) == []
+
+
+def test_a_broker_reads_the_segments_where_they_are(known: Known, tmp_path: Path) -> None:
+    """It has the metadata of remote segments alone, and a remote storage of that layout."""
+    place = tmp_path / "backup"
+    brokerless.backup(known.disks, place, segment_size=20_000)
+    stored = {each for each in place.rglob("*") if each.is_file()}
+    nodes = tmp_path / "nodes.json"
+    with free_ports(2) as (port, controller_port):
+        listeners = {"PLAINTEXT": f"127.0.0.1:{port}", "CONTROLLER": f"127.0.0.1:{controller_port}"}
+    node = {"id": 1, "roles": ["broker", "controller"], "listeners": listeners}
+    nodes.write_text(json.dumps({"nodes": [node]}))
+    rebuilt = brokerless.rebuild(
+        [], tmp_path / "to", from_bucket=f"{place}@latest", topics=list(TOPICS), mapping=nodes,
+        abort_open_transactions=True, apply=True,
+    )  # fmt: skip
+    broker = RebuiltNode(tmp_path, rebuilt, 1)
+    properties = printed_properties(rebuilt.server_properties(1), place)
+    broker.properties.write_text(properties.replace(DIRECTORY_STORAGE, "PluginLayoutStorage"))
+    with broker:
+        for view, expected in known.records.items():
+            topic, number, isolation = view
+            wait_for(lambda place=(topic, number): serves_remote(broker, *place), "remote records are served")
+            assert consume(broker, topic, number, isolation=isolation) == expected, view
+    assert {each for each in place.rglob("*") if each.is_file()} == stored

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 PYTHON = ".venv/bin/python"
 BROKERLESS = ".venv/bin/brokerless"
 REPORT = ".cache/report.html"
+BACKUP = [BROKERLESS, "backup", "demo/data"]
 
 COUNT = """\
 import brokerless
@@ -55,6 +56,10 @@ def main() -> int:
         pipeline = [BROKERLESS, "pipeline", "demo/data", "--to", tables, "--no-report", "--decode"]
         step("All topics as tables of Iceberg, verified before; with --spark on a cluster", pipeline)
         step("Another run does what is new since", pipeline)
+        backup, name = f"{scratch}/backup", "today"
+        step("All of it as a snapshot in a bucket that brokers read", [*BACKUP, "--to", backup, "--name", name])
+        step("A snapshot is read as the log directory", [BROKERLESS, "ls", f"{backup}@{name}"])
+        step("Is all of it there, as it was stored", [BROKERLESS, "check", backup, "--read", "all"])
     step("Spark SQL on the files (its start takes some seconds)", [PYTHON, "demo/query.py"], quiet=True)
     step("A page with charts of all that, which needs no network", [BROKERLESS, "report", "demo/data", "-o", REPORT])
     print(NEXT)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.internals.remote.metadata import broker_directory, events
+from tests.jobs.backup.disks import DEMO, earlier
 from tests.log.tiered import Case, cases, copy_of, key_pairs
 from tests.log.tiered.test_bucket import split
 
@@ -26,6 +27,23 @@ def test_records(case: Case, spark: SparkSession) -> None:
     assert remote.count() == expected["remote"]["records"]
     whole = reader.option("remote", str(case.bucket)).load(str(case.data)).select("offset", "value").collect()
     assert len({each.offset for each in whole}) == len(whole) == expected["all"]["records"]
+
+
+def test_a_snapshot_of_a_backup_is_read_as_the_disk_is(spark: SparkSession, tmp_path: Path) -> None:
+    brokerless.backup(earlier(tmp_path / "earlier", 2), tmp_path / "backup", name="first", segment_size=20_000)
+    brokerless.backup(DEMO, tmp_path / "backup", segment_size=20_000)
+    for path, of in ((f"{tmp_path}/backup@first", tmp_path / "earlier"), (f"{tmp_path}/backup@latest", DEMO)):
+        reader = (
+            spark.read.format("brokerless")
+            .option("kafka.isolation.level", "read_committed")
+            .option("subscribe", "orders")
+        )
+        ours, theirs = (
+            sorted((each.partition, each.offset, each.value) for each in reader.load(str(one)).collect())
+            for one in (path, of)
+        )
+        assert ours == theirs
+        assert ours
 
 
 def test_no_text_has_a_key(spark: SparkSession, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from tests.jobs.backup.disks import DEMO, REPLICAS, batches_of, earlier, objects_in, rows_of, without_first
 
 import brokerless
@@ -267,6 +268,19 @@ def test_a_backup_of_a_backup_is_the_same(place: Path, tmp_path: Path) -> None:
     result = brokerless.backup(f"{place}@first", tmp_path / "other")
     assert result.is_complete
     assert rows_of(tmp_path / "other") == rows_of(DEMO)
+
+
+def test_clients_read_a_snapshot_without_a_broker(place: Path) -> None:
+    brokerless.backup(DEMO, place, name="served")
+    offsets: list[int] = []
+    with brokerless.serve(f"{place}@served") as server:
+        settings = {"bootstrap.servers": server.bootstrap_servers, "group.id": "readers", "enable.partition.eof": True}
+        consumer = Consumer(settings)
+        consumer.assign([TopicPartition("users", 0, 0)])
+        while (message := consumer.poll(30)) is not None and message.error() is None:
+            offsets.append(message.offset() or 0)
+        consumer.close()
+    assert offsets == [each["offset"] for each in rows_of(DEMO, ["users"])["users", 0, "read_committed"]]
 
 
 def test_a_clock_that_goes_back_does_not_make_the_newest_snapshot_old(

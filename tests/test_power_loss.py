@@ -32,6 +32,7 @@ from brokerless.table_formats.catalog import TableFormat
 from tests.examples import examples
 from tests.golden import broker_data
 from tests.jobs import killed_commands
+from tests.jobs.backup.disks import batches_of
 from tests.jobs.erase import killed as killed_erase
 from tests.jobs.killed_commands import JOURNAL, TOPIC, commands, contents, visible
 from tests.jobs.pipeline.works import table_offsets
@@ -138,6 +139,11 @@ def recorded_erase() -> Iterator[Recorded]:
 @pytest.fixture(scope="module")
 def recorded_trim() -> Iterator[Recorded]:
     yield from while_open(record_trim())
+
+
+@pytest.fixture(scope="module")
+def recorded_backup() -> Iterator[Recorded]:
+    yield from while_open(record_backup())
 
 
 @pytest.fixture(scope="module")
@@ -345,6 +351,31 @@ def record_trim() -> Recorded:
 @examples(10)
 def test_trim_deletes_the_oldest_segments_first(recorded_trim: Recorded, choice: int) -> None:
     recorded_trim.fail(choice)
+
+
+def record_backup() -> Recorded:
+    place, source = base()[0] / "backups", sources() / "source"
+    place.mkdir()
+
+    def check() -> list[Any]:
+        wrong = list[Any]()
+        if (place / ".brokerless" / "config.json").exists():
+            wrong += brokerless.Backup(place).check("all").findings
+        brokerless.backup(source, place)
+        wrong += brokerless.Backup(place).check("all").findings
+        return wrong if batches_of(place) == batches_of(source) else [*wrong, "the next run reads otherwise"]
+
+    return record(place, lambda: brokerless.backup(source, place), check)
+
+
+@given(CHOICES)
+@examples(10)
+def test_a_snapshot_is_there_when_all_that_it_names_is(recorded_backup: Recorded, choice: int) -> None:
+    recorded_backup.fail(choice)
+
+
+def test_a_backup_is_durable_when_it_has_ended(recorded_backup: Recorded) -> None:
+    recorded_backup.end()
 
 
 def record_pipeline() -> Recorded:

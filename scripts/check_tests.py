@@ -135,6 +135,8 @@ TESTED_IN = {
     "spark/stream": "spark/stream/test_log_tracker.py",
     "tables": "api/test_log.py",
     "typed": "typed/test_decode.py",
+    "typed/protobuf/kernels": "typed/protobuf/test_columns.py",
+    "typed/protobuf/program": "typed/protobuf/test_columns.py",
     "typed/protobuf/values": "typed/protobuf/test_decoder.py",
     "typed/records": "cli/commands/test_schema.py",
     "typed/usage": "cli/commands/test_schema.py",

@@ -137,3 +137,11 @@ def test_a_time_as_text() -> None:
         "00:00:00.000", "23:59:59.999", -1, 86_400_000,
     ]  # fmt: skip
     assert time_text((1 << 31) - 1, pa.date32()) == (1 << 31) - 1
+
+
+def test_lists_without_any_time_are_cut_as_well() -> None:
+    for kind in (pa.list_(pa.timestamp("ns")), pa.map_(pa.string(), pa.struct([("at", pa.timestamp("ns", "UTC"))]))):
+        column, finer = cut(pa.array([[], None], kind))
+        assert column.type == in_microseconds(kind)
+        assert column.to_pylist() == [[], None]
+        assert not finer

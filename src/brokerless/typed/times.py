@@ -153,8 +153,10 @@ def _has_times(type_: Any) -> bool:
 
 def _checked(column: Any, leaf: _Leaf) -> tuple[Column, list[_Found]]:
     type_, t = column.type, pa.types
-    if not len(column) or not _has_times(type_):
+    if not _has_times(type_):
         return column, []
+    if not len(column):  # as of lists that are all empty
+        return (pa.nulls(0, in_microseconds(type_)) if leaf is _cut_leaf else column), []
     if t.is_struct(type_):
         return _checked_struct(column, leaf)
     if not t.is_list(type_) and not t.is_map(type_):

@@ -153,3 +153,16 @@ def test_a_time_that_nanoseconds_do_not_hold_leaves_out_its_field_alone(path: st
     assert rows[0]["valueError"] is None
     assert rows[1]["valueError"] == f"field {path}: a time that timestamp[ns, tz=UTC] does not hold is left out"
     assert rows[1]["valueRaw"] == framed(b"\0", message)
+
+
+def test_a_time_that_is_none_within_json_is_the_reason_of_its_value() -> None:
+    fields = "M m = 1; google.protobuf.Timestamp at = 2;"
+    text = f'syntax = "proto3"; import "google/protobuf/timestamp.proto"; message M {{ {fields} }}'
+    schema = Schema("s", 1, 7, "PROTOBUF", text)
+    inner = message_types(schema).message_class((0,))()
+    inner.m.at.seconds = 1 << 60
+    own = Registry()
+    own.versions["s", 1] = own.by_id[".", 7] = schema
+    _, found = decoded([framed(b"\0", inner), framed(b"\0", message_types(schema).message_class((0,))())], own)
+    assert "Timestamp is not valid" in found[0]["valueError"]
+    assert (found[1]["valueError"], found[1]["value"]) == (None, {"m": None, "at": None})

@@ -16,7 +16,7 @@ from brokerless.typed.payloads import PayloadDecoder, Reasons, rows_decoder
 from brokerless.typed.registry import Schema
 from brokerless.typed.times import LEFT_OUT, as_written, cut
 
-_MAX_OUTPUT = 256 << 20
+MAX_OUTPUT = 256 << 20
 """Bytes of columns that are filled at once; more rows are divided."""
 _PAD = 64
 _WHY = (
@@ -103,29 +103,29 @@ def _run(
     code = (data, starts, ends, ops, kids, columns, program.root, program.root_fill, stack, sizes, saved)
     nowhere = np.zeros((len(columns), 3), np.int64)
     refused = run_program(*code, nowhere, status, np.zeros(1, np.uint8), 0)
-    regions, total = _regions(columns, sizes)
-    if total > _MAX_OUTPUT and len(starts) > 1:
+    regions, total = column_regions(columns, sizes)
+    if total > MAX_OUTPUT and len(starts) > 1:
         half = len(starts) // 2
         _run(program, arrays, starts[:half], ends=ends[:half], first=first, parts=parts, reasons=reasons)
         _run(program, arrays, starts[half:], ends=ends[half:], first=first + half, parts=parts, reasons=reasons)
         return
-    if total > _MAX_OUTPUT:
+    if total > MAX_OUTPUT:
         status[:], refused = _TOO_LONG, 1
         sizes[:] = 0
         sizes[program.output.rows_of_null, 0] = 1
-        regions, total = _regions(columns, sizes)
+        regions, total = column_regions(columns, sizes)
     if refused:
         reasons.update((first + row, _WHY[status[row]]) for row in np.flatnonzero(status).tolist())
     buffer: Any = pa.allocate_buffer(total)
     out = np.frombuffer(buffer, np.uint8)
     counts = sizes.copy()
-    _begin_lists(out, columns, regions)
+    begin_lists(out, columns, regions)
     sizes[:] = 0
     run_program(*code, regions, status, out, 1)
-    parts.append(_column(program.output, out, regions, counts))
+    parts.append(filled_column(program.output, out, regions, counts))
 
 
-def _regions(columns: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+def column_regions(columns: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     """Return where each column's bytes are, each part at a multiple of 64 and with as much after it, as copies are
     wide."""
     rows, used = sizes[:, 0], sizes[:, 1]
@@ -137,14 +137,14 @@ def _regions(columns: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDAr
     return np.ascontiguousarray((ends - padded.ravel()).reshape(parts.shape)), int(ends[-1]) if len(ends) else 0
 
 
-def _begin_lists(out: NDArray[np.uint8], columns: NDArray[np.int64], regions: NDArray[np.int64]) -> None:
+def begin_lists(out: NDArray[np.uint8], columns: NDArray[np.int64], regions: NDArray[np.int64]) -> None:
     """Ends begin with a zero."""
     for column in np.flatnonzero((columns[:, 0] == 1) | (columns[:, 0] == 2)):
         at = regions[column, 1]
         out[at : at + 4] = 0
 
 
-def _column(output: Any, out: NDArray[np.uint8], regions: NDArray[np.int64], sizes: NDArray[np.int64]) -> Column:
+def filled_column(output: Any, out: NDArray[np.uint8], regions: NDArray[np.int64], sizes: NDArray[np.int64]) -> Column:
     """An Arrow column of the filled buffers, which it adopts."""
     t = pa.types
     type_, at = output.type, output.number
@@ -155,9 +155,9 @@ def _column(output: Any, out: NDArray[np.uint8], regions: NDArray[np.int64], siz
     if t.is_null(type_):
         return pa.nulls(rows)
     if t.is_struct(type_):
-        return column_of(type_, rows, [valid], [_column(each, out, regions, sizes) for each in output.children])
+        return column_of(type_, rows, [valid], [filled_column(each, out, regions, sizes) for each in output.children])
     if t.is_list(type_) or t.is_map(type_):
-        children = [_column(each, out, regions, sizes) for each in output.children]
+        children = [filled_column(each, out, regions, sizes) for each in output.children]
         return column_of(type_, rows, [valid, out[values : values + 4 * (rows + 1)]], children)
     if t.is_string(type_) or t.is_binary(type_):
         return column_of(type_, rows, [valid, out[values : values + 4 * (rows + 1)], out[data : data + used]])

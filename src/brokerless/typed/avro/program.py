@@ -75,12 +75,10 @@ class Program:
 
 
 @dataclass(slots=True)
-class _Builder:
-    ops: list[list[int]] = field(default_factory=list[list[int]])
-    kids: list[int] = field(default_factory=list[int])
+class Outputs:
+    """The output's columns: of each its kind, and its width or the column of its items."""
+
     columns: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    constants: bytearray = field(default_factory=bytearray)
-    places: list[int] = field(default_factory=list[int])
 
     def output(self, type_: pa.DataType) -> OutputColumn:
         """A column for a type, and those below it."""
@@ -106,6 +104,14 @@ class _Builder:
         elif not t.is_struct(type_) and not t.is_null(type_):
             self.columns[number] = _FIXED, type_.bit_width // 8
         return OutputColumn(number, type_, children)
+
+
+@dataclass(slots=True)
+class _Builder(Outputs):
+    ops: list[list[int]] = field(default_factory=list[list[int]])
+    kids: list[int] = field(default_factory=list[int])
+    constants: bytearray = field(default_factory=bytearray)
+    places: list[int] = field(default_factory=list[int])
 
     def op(
         self, kind: int, column: int, first: int = 0, count: int = 0, store: int = 0, high: int = 0, low: int = 0

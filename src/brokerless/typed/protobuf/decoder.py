@@ -9,6 +9,7 @@ value, ``google.protobuf.Timestamp`` is a timestamp in ns. Messages within thems
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -20,15 +21,14 @@ from brokerless.arrow import Column
 from brokerless.typed.framing import Frame
 from brokerless.typed.merge import UNFIT, UnfitError, conform
 from brokerless.typed.payloads import PayloadDecoder, Reasons, column_of_rows, reason_of
-from brokerless.typed.protobuf.files import message_types
+from brokerless.typed.protobuf.files import MessageTypes, message_types
 from brokerless.typed.protobuf.indexes import MOST, Indexes, MessageFinder
-from brokerless.typed.protobuf.values import Convert, converter
+from brokerless.typed.protobuf.values import WRAPPERS, Convert, converter
 from brokerless.typed.registry import Schema
-from brokerless.typed.times import Moment
+from brokerless.typed.times import Moment, as_written, cut
 
 _MAX_FIELDS = 4096
 _WELL_KNOWN = "google.protobuf."
-_WRAPPERS = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 _AS_JSON = ("Struct", "Value", "ListValue")
 _TIMESTAMP = pa.timestamp("ns", tz="UTC")
 _UINT64 = pa.decimal128(20, 0)
@@ -37,6 +37,10 @@ _TYPES: dict[int, pa.DataType] = {  # google.protobuf.descriptor.FieldDescriptor
     8: pa.string(), 9: pa.string(),
 }  # fmt: skip
 _MESSAGE, _ENUM, _TYPE_BYTES = 10, 8, 12
+_MOST_KINDS = 4
+"""Messages among the payloads of a batch that a kernel decodes; those of others are decoded row by row."""
+_LONGEST_INDEXES = 512
+"""Bytes in which message indexes end."""
 
 
 def protobuf_arrow_type(schema: Schema, indexes: tuple[int, ...] = (0,)) -> pa.DataType:
@@ -66,7 +70,7 @@ def _well_known(descriptor: Any) -> pa.DataType | None:
         return _TIMESTAMP
     if short in _AS_JSON:
         return pa.string()
-    if short.endswith("Value") and short.removesuffix("Value") in _WRAPPERS:
+    if name in WRAPPERS:
         return _scalar_type(descriptor.fields_by_name["value"])
     return None
 
@@ -99,7 +103,10 @@ def _message_value(message: Any, target: Any) -> Any:
     if name in _AS_JSON or is_text:
         from google.protobuf import json_format
 
-        text = json_format.MessageToJson(message, indent=None, preserving_proto_field_name=True)
+        try:
+            text = json_format.MessageToJson(message, indent=None, preserving_proto_field_name=True)
+        except json_format.Error as error:  # as of a time that is none
+            raise ValueError(f"no JSON: {error}") from None
         is_plain = name not in _AS_JSON and text.startswith('"')  # as of a Timestamp or a Duration
         return json.loads(text) if is_plain else text
     if not pa.types.is_struct(target):
@@ -164,12 +171,12 @@ def protobuf_decoder(schema: Schema, target: pa.DataType, *, is_unsigned: bool =
         except UnfitError:
             return None
 
-    def decode(
+    def by_rows(
         frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> tuple[Column, Reasons]:
         values: list[Any] = []
         reasons: Reasons = {}
-        has_indexes = frame.framing == "confluent" or bool(frame.message)
+        has_indexes = _has_indexes(frame)
         for row, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
             left_out: list[UnfitError] = []
             try:
@@ -181,4 +188,92 @@ def protobuf_decoder(schema: Schema, target: pa.DataType, *, is_unsigned: bool =
                 reasons[row] = reason_of(error)
         return column_of_rows(values, target, reasons), reasons
 
-    return decode
+    return _KernelDecoder(types, finder, target, by_rows=by_rows).decode
+
+
+def _has_indexes(frame: Frame) -> bool:
+    return frame.framing == "confluent" or bool(frame.message)
+
+
+class _KernelDecoder:
+    """Decodes what the kernel takes, and by rows what it leaves."""
+
+    def __init__(self, types: MessageTypes, finder: MessageFinder, target: Any, by_rows: PayloadDecoder) -> None:
+        self._types, self._finder, self._target, self._by_rows = types, finder, target, by_rows
+        self._programs: dict[Indexes, Any] = {}
+
+    def decode(
+        self, frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[Column, Reasons]:
+        parts: list[Column] = []
+        reasons: Reasons = {}
+        places = np.full(len(starts), -1, np.int64)
+        for rows, at, program in self._groups(frame, data, starts, ends=ends):
+            from brokerless.typed.protobuf.columns import decode_messages
+
+            column, is_left = decode_messages(program, data, starts[rows] + at, ends[rows])
+            if program.output.type != self._target:
+                column, finer = cut(column)
+                reasons |= {int(rows[row]): reason for row, reason in finer.items()}
+            places[rows] = np.where(is_left, -1, np.arange(len(rows)) + sum(map(len, parts)))
+            parts.append(column)
+        left = np.flatnonzero(places < 0)
+        if len(left) == len(starts):
+            return self._by_rows(frame, data, starts, ends)
+        if len(left):
+            column, found = self._by_rows(frame, data, starts[left], ends[left])
+            places[left] = np.arange(len(left)) + sum(map(len, parts))
+            parts.append(column)
+            reasons |= {int(left[row]): reason for row, reason in found.items()}
+        if len(parts) == 1:
+            return parts[0], reasons
+        return pa.concat_arrays(parts).take(pa.array(places)), reasons
+
+    def _groups(
+        self, frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.int64], int, Any]]:
+        """Payloads of one message with the same bytes before it: their rows, how many bytes these are, and the
+        message's program."""
+        if not _has_indexes(frame) or frame.message:
+            indexes = (0,) if not frame.message else self._indexes_of(frame.message)[0]
+            if indexes is not None and (program := self._program(indexes)) is not None and len(starts):
+                yield np.arange(len(starts)), 0, program
+            return
+        rows = np.arange(len(starts))
+        for _ in range(_MOST_KINDS):
+            if not len(rows):
+                return
+            first = slice(int(starts[rows[0]]), int(min(ends[rows[0]], starts[rows[0]] + _LONGEST_INDEXES)))
+            begin = data[first].tobytes()
+            indexes, size = self._indexes_of(begin)
+            if indexes is None:
+                rows = rows[1:]
+                continue
+            is_same = ends[rows] - starts[rows] >= size
+            for at in range(size):
+                is_same[is_same] = data[starts[rows[is_same]] + at] == begin[at]
+            if (program := self._program(indexes)) is not None:
+                yield rows[is_same], size, program
+            rows = rows[~is_same]
+
+    def _indexes_of(self, data: bytes) -> tuple[Indexes | None, int]:
+        """The indexes at the beginning of a payload, and where they end; None where they are none, or a guess."""
+        try:
+            found = next(self._finder.candidates(data))
+        except ValueError:
+            return None, 0
+        return (None, 0) if found.is_guess else (found.indexes, found.start)
+
+    def _program(self, indexes: Indexes) -> Any:
+        """The program of a message; None for one that is decoded by rows."""
+        if indexes not in self._programs:
+            from brokerless.typed.protobuf.program import NoProgramError, compile_program
+
+            try:
+                descriptor = self._types.descriptor(indexes)
+                own = _message_type(descriptor, (), [0])
+                program = compile_program(descriptor, as_written(self._target, own), own)
+            except (NoProgramError, ValueError):
+                program = None
+            self._programs[indexes] = program
+        return self._programs[indexes]

@@ -16,6 +16,12 @@ Convert = Callable[[Any, LeftOut], Any]
 Rest = Callable[[Any, Any], Any]
 """Of a field's value, or of a message, and its type: its value, by looking at both each time."""
 
+WRAPPERS = frozenset(
+    f"google.protobuf.{kind}Value"
+    for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+"""Messages of a single value, which is their column's."""
+
 _MESSAGE, _ENUM = 10, 8
 _AS_JSON = pa.string()
 

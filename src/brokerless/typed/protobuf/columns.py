@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.typed.avro.decoder import MAX_OUTPUT, begin_lists, column_regions, filled_column
-from brokerless.typed.protobuf.program import Program
+from brokerless.typed.protobuf.program import MessageProgram
 
 Bounds = NDArray[np.int64]
 
 
 def decode_messages(
-    program: Program, data: NDArray[np.uint8], starts: Bounds, ends: Bounds
+    program: MessageProgram, data: NDArray[np.uint8], starts: Bounds, ends: Bounds
 ) -> tuple[Column, NDArray[np.bool_]]:
     """The messages ``data[starts[i]:ends[i]]`` as a column, and which of them are left (bool), whose rows are null."""
     kids = program.kids
@@ -34,7 +34,7 @@ def decode_messages(
 
 
 def _run(
-    program: Program, data: NDArray[np.uint8], kids: NDArray[np.int64], bounds: tuple[Bounds, Bounds],
+    program: MessageProgram, data: NDArray[np.uint8], kids: NDArray[np.int64], bounds: tuple[Bounds, Bounds],
     status: NDArray[np.uint8], parts: list[Column],
 ) -> None:  # fmt: skip
     from brokerless.typed.protobuf.kernels import run_messages

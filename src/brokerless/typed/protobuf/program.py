@@ -28,7 +28,7 @@ _TIMESTAMP = "google.protobuf.Timestamp"
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class MessageProgram:
     """See :func:`kernels.run_messages`. ``constants`` are appended to the data; ``symbols``: which of ``kids`` are
     places in them. ``maps``: whether some column is one, whose keys may come twice."""
 
@@ -44,7 +44,7 @@ class Program:
 
 
 @dataclass(slots=True)
-class _Builder(Outputs):
+class _MessageBuilder(Outputs):
     ops: list[list[int]] = field(default_factory=list[list[int]])
     kids: list[int] = field(default_factory=list[int])
     constants: bytearray = field(default_factory=bytearray)
@@ -181,16 +181,16 @@ def _entry_type(map_type: Any) -> pa.DataType:
     return pa.struct([("key", map_type.key_type), ("value", map_type.item_type)])
 
 
-def compile_program(descriptor: Any, target: pa.DataType, natural: pa.DataType) -> Program:
+def compile_program(descriptor: Any, target: pa.DataType, natural: pa.DataType) -> MessageProgram:
     """The program that decodes messages into columns of ``target``; ``natural``: the message's own type. Raises
     :class:`NoProgramError` for what has to be decoded row by row."""
-    builder = _Builder()
+    builder = _MessageBuilder()
     output = builder.output(target)
     tables = builder.message(descriptor, output, natural, 1)
     root = builder.op(KIND=k.MESSAGE, COLUMN=output.number, **tables, **builder.nulls(output))
     is_place = np.zeros(max(len(builder.kids), 1), np.bool_)
     is_place[builder.places] = True
-    return Program(
+    return MessageProgram(
         np.array(builder.ops, np.int64),
         np.array(builder.kids or [0], np.int64),
         np.array(builder.columns, np.int64),

@@ -11,6 +11,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.jobs.backup.disks import DEMO, REPLICAS, batches_of, rows_of
 from tests.log.tiered import golden
+from tests.permissions import OWNER, as_another_user
 
 import brokerless
 from brokerless.cli.commands import backup, check, snapshots
@@ -98,11 +99,15 @@ def test_what_cannot_begin_is_one_line_and_exits_with_2(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_no_right_to_write_is_one_line(run: Run, tmp_path: Path) -> None:
     (tmp_path / "backup").mkdir(mode=0o500)
-    result = run("backup", DEMO, "--to", tmp_path / "backup")
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "backup", OWNER, OWNER)
+        (tmp_path / "backup").chmod(0o555)
+    with as_another_user():
+        result = run("backup", DEMO, "--to", tmp_path / "backup")
     assert result.exit_code == 2
+    assert f"{tmp_path / 'backup'}" in result.err
     assert result.err.count("\n") == 1
 
 

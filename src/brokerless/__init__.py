@@ -9,6 +9,7 @@ What there is; ``help(brokerless.Log)`` and so on say more:
 
 - read: ``open`` returns a ``Log``, which has ``Topic`` and ``Partition``; ``explain``, ``record_views``
 - check: their methods ``verify``, ``audit``, ``restart``, ``size``, ``report``; ``cluster``, ``prove``
+- compare: ``diff``, in tests ``assert_same_log``
 - back up: ``backup``, and ``Backup`` for its snapshots
 - serve to Kafka clients: ``serve``
 - repair: their methods ``salvage``, ``trim``; ``merge``, ``carve``, ``rebuild``, ``undo_rebuild``, ``restore``
@@ -31,12 +32,13 @@ if sys.platform == "win32":
 if TYPE_CHECKING:
     from brokerless import schemas
     from brokerless.api.cluster import Backup, backup, cluster, rebuild, serve, undo_rebuild
+    from brokerless.api.comparing import assert_same_log, diff
+    from brokerless.api.erasing import prove
     from brokerless.api.jobs import LogAudit, LogRestart
     from brokerless.api.loading import load
     from brokerless.api.log import Log, open
     from brokerless.api.partition import Partition
     from brokerless.api.pipeline import next_offsets, pipeline
-    from brokerless.api.proving import prove
     from brokerless.api.record import Record, record_views
     from brokerless.api.recovery import carve, merge
     from brokerless.api.restore import restore
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from brokerless.explanation.field import Field
     from brokerless.explanation.files import Explanation, explain
     from brokerless.findings import Finding, Kind
+    from brokerless.jobs.diff.results import Diff
     from brokerless.jobs.load.routing import Routing
     from brokerless.jobs.prove.job import Proof
     from brokerless.log.config import LogConfig
@@ -72,6 +75,7 @@ __all__ = [
     "ClusterError",
     "DamageError",
     "Decoding",
+    "Diff",
     "Explanation",
     "Field",
     "Finding",
@@ -93,9 +97,11 @@ __all__ = [
     "UnreadableError",
     "UnwritableError",
     "UsageError",
+    "assert_same_log",
     "backup",
     "carve",
     "cluster",
+    "diff",
     "explain",
     "load",
     "merge",
@@ -114,10 +120,11 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "brokerless.api.cluster": ("Backup", "backup", "cluster", "rebuild", "serve", "undo_rebuild"),
+    "brokerless.api.comparing": ("assert_same_log", "diff"),
     "brokerless.api.log": ("Log", "open"),
     "brokerless.api.partition": ("Partition",),
     "brokerless.api.pipeline": ("next_offsets", "pipeline"),
-    "brokerless.api.proving": ("prove",),
+    "brokerless.api.erasing": ("prove",),
     "brokerless.api.recovery": ("carve", "merge"),
     "brokerless.api.restore": ("restore",),
     "brokerless.api.jobs": ("LogAudit", "LogRestart"),
@@ -131,6 +138,7 @@ _MODULES = {
     "brokerless.table_formats.catalog": ("Catalog",),
     "brokerless.findings": ("Finding", "Kind"),
     "brokerless.api.loading": ("load",),
+    "brokerless.jobs.diff.results": ("Diff",),
     "brokerless.jobs.load.routing": ("Routing",),
     "brokerless.jobs.prove.job": ("Proof",),
     "brokerless.log.config": ("LogConfig",),

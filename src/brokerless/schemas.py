@@ -99,3 +99,18 @@ TRANSACTIONS = pa.schema(
         pa.field("coordinatorEpoch", pa.int32()),
     ]
 )
+
+DIFFERENCES = pa.schema(
+    [
+        pa.field("topic", NAME),
+        pa.field("partition", pa.int32()),
+        pa.field("what", pa.string(), nullable=False),
+        pa.field("cause", pa.string(), nullable=False),
+        pa.field("firstOffset", pa.int64(), nullable=False),
+        pa.field("lastOffset", pa.int64(), nullable=False),
+        pa.field("records", pa.int64(), nullable=False),
+        pa.field("leftTimestamp", TIMESTAMP),
+        pa.field("rightTimestamp", TIMESTAMP),
+        pa.field("key", pa.binary()),
+    ]
+)

@@ -40,7 +40,7 @@ _OTHER_NAMES = {
 }
 """Parameters that are not called as the option, by the option's name."""
 _COMMANDS = (
-    "audit|backup|batches|carve|cat|check|cluster|compact|convert|erase|explain|export|internals|load|ls|merge|"
+    "audit|backup|batches|carve|cat|check|cluster|compact|convert|diff|erase|explain|export|internals|load|ls|merge|"
     "pipeline|prove|rebuild|report|restart|restore|salvage|schema|serve|size|snapshots|sql|trim|verify"
 )
 _AFTER_OPTIONS = (

@@ -28,6 +28,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "verify": Log.verify,
     "audit": Log.audit,
     "restart": Log.restart,
+    "diff": brokerless.diff,
     "size": Log.size,
     "report": Log.report,
     "cluster": brokerless.cluster,
@@ -93,6 +94,7 @@ ONLY_OPTIONS: dict[str, dict[str, str]] = {
     "size": {"price_per_gb": SHOWN},
     "report": {"output": "to="},
     "verify": {"metrics": SHOWN},
+    "diff": dict.fromkeys(("more_left", "more_right"), "left= and right= take several"),
     "trim": {"dry_run": "the default; apply= is the opposite", "log_dir": "log_dirs="},
     "rebuild": {
         "dry_run": "the default; apply= is the opposite",

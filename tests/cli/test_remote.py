@@ -87,3 +87,21 @@ def test_a_place_without_remote_segments_is_refused(tmp_path: Path, run: Run) ->
             assert (result.exit_code, result.out) == (2, b""), (command, wrong)
             assert str(wrong) in result.err
             assert not (tmp_path / "to").exists()
+
+
+def test_a_disk_with_its_bucket_is_the_log_that_is_written_of_it(tmp_path: Path, run: Run) -> None:
+    data, to = broker_directory("killed", tmp_path / "data"), tmp_path / "to"
+    assert run("merge", data, "-t", "killed", "--remote", BUCKET, "--to", to).exit_code == 0
+    compared = ("diff", data, to, "-t", "killed", "--json")
+    (line,) = run(*compared, "--remote", BUCKET).json
+    assert (line["isSame"], line["causes"]) == (True, {})
+    assert line["records"] == line["same"] > 0
+    assert brokerless.diff(
+        brokerless.open(data, remote=BUCKET).topic("killed").partitions, to, topics=["killed"]
+    ).is_same
+    alone = run(*compared)  # without the bucket, the offsets in it could not be compared, and are no retention
+    assert alone.exit_code == 1
+    (line,) = alone.json
+    assert [each["finding"]["kind"] for each in line["uncompared"]] == ["remote-offsets"]
+    assert line["uncompared"][0]["recordsOnTheOtherSide"] > 0
+    assert line["causes"] == {}

@@ -41,6 +41,8 @@ TABLES = {
     "trim": "trim kafka --free 100KB",
     "salvage-damaged": "salvage damaged --to saved --dry-run",
     "merge": "merge replicas/broker-2 replicas/broker-3 --to merged --dry-run",
+    "diff": "diff replicas/broker-2 replicas/broker-3",
+    "diff-damaged": "diff kafka damaged",
     "compact": "compact kafka --dry-run --now 2026-11-20 --top 3",
     "erase": "erase kafka --key u-0048 --key o-101230 --to erased --dry-run",
     "internals": "internals kafka",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 
+import brokerless
 from brokerless.clusters.directory_state import load_directory_state
 from brokerless.clusters.start.directories import plan_directories
 from brokerless.clusters.start.job import known_settings, plan_restart
@@ -92,6 +94,7 @@ def test_retention_deletes_what_the_dry_run_said(kafka_jars: Path, tmp_path: Pat
             assert restart.retention.size == sum(sizes[base] for base in gone)
             expected[topic] = [base for base in before[topic] if base not in gone] or [restart.log_end_offset]
             assert restart.retention.log_start_offset == expected[topic][0]
+    copy = shutil.copytree(broker.log_dir, tmp_path / "copy")
     with broker:
         give_up = time.monotonic() + 60
         while {topic: bases(broker, topic) for topic in TOPICS} != expected:
@@ -103,3 +106,8 @@ def test_retention_deletes_what_the_dry_run_said(kafka_jars: Path, tmp_path: Pat
     assert [topic for topic in TOPICS if len(expected[topic]) == 1] == ["own", "default", *DAMAGED]
     found = {topic: restart.retention.defaults for topic, restart in said.items() if restart.retention is not None}
     assert {topic for topic, names in found.items() if "retention.ms" in names} == {"default", *DAMAGED}
+    compared = {each.topic: each for each in brokerless.diff(copy, broker.log_dir).partitions}
+    assert all(each.is_same for each in compared.values())
+    assert {topic for topic in TOPICS if compared[topic].causes == {}} == {"kept"}
+    assert {cause for each in compared.values() for cause in each.causes or {}} == {"retention"}
+    assert compared["own"].causes == {"retention": 120}

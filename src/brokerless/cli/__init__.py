@@ -67,7 +67,8 @@ exit codes:
   0  clean
   1  findings: damage, a log that ends within a batch, a file within a path that cannot be opened. Each is a line on
      stderr, and everything readable was read and written. (verify: only what Kafka's own reader would throw at, which
-     a cut-off end is not. audit: warnings and errors. restart: anything that a broker's start would change)
+     a cut-off end is not. audit: warnings and errors. restart: anything that a broker's start would change.
+     diff: any difference)
   2  a wrong command line, or a path, topic or partition that does not exist or cannot be opened
 """
 

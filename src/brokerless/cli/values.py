@@ -123,6 +123,30 @@ def states(text: str) -> tuple[str, ...]:
     return names
 
 
+def causes(text: str) -> tuple[str, ...]:
+    """Causes of differences, separated by commas."""
+    from brokerless.jobs.diff.causes import allowed_causes
+
+    named = tuple(each.strip() for each in text.split(",") if each.strip())
+    try:
+        allowed_causes(named)
+    except UsageError as error:
+        raise ArgumentTypeError(str(error)) from None
+    return named
+
+
+def parts(text: str) -> tuple[str, ...]:
+    """Parts of a comparison, separated by commas."""
+    from brokerless.jobs.diff.beside_records import requested
+
+    named = tuple(each.strip() for each in text.split(",") if each.strip())
+    try:
+        requested(named)
+    except UsageError as error:
+        raise ArgumentTypeError(str(error)) from None
+    return named
+
+
 def parse_offsets(text: str) -> tuple[int | None, int | None]:
     """``42`` -> from 42 on; ``42:50`` -> 42 to 49; ``:50`` -> before 50. Raises :class:`UsageError`."""
     match = _OFFSETS.fullmatch(text)

@@ -76,3 +76,30 @@ def test_the_most_frequent_keys_come_first() -> None:
     table.put(chosen, KeyHasher().hash(columns, chosen), 0, RowFlags())
     assert table.most_frequent(2) == [(4, 5), (7, 2)]
     assert table.most_frequent(9) == [(4, 5), (7, 2), (5, 1)]
+
+
+@pytest.mark.parametrize("max_bytes", [0, 1 << 24])
+def test_the_greatest_number_of_each_key_is_found_in_any_memory(max_bytes: int) -> None:
+    chance = random.Random(max_bytes)
+    keys = [b"key-%d" % chance.randrange(9_000) for _ in range(30_000)]
+    numbers = np.array([chance.randrange(1 << 62) for _ in keys])
+    columns, every = columns_of(keys), np.ones(len(keys), np.bool_)
+    greatest: dict[bytes, int] = {}
+    for key, number in zip(keys, numbers.tolist(), strict=True):
+        greatest[key] = max(number, greatest.get(key, -1))
+    hasher = KeyHasher(b"k" * 16)
+    hashes = hasher.hash(columns, every)
+    unknown = hasher.hash(columns_of([b"unknown"]), np.ones(1, np.bool_))
+    found = np.full(len(keys), -1, np.int64)
+    rest: tuple[int, int] | None = (0, (1 << 64) - 1)
+    passes = 0
+    while rest is not None:
+        table = LastRows(max_bytes, *rest)
+        for start in range(0, len(keys), 7_000):
+            part = slice(start, start + 7_000)
+            table.put_numbers(every[part], hashes[part], numbers[part])
+        found = np.maximum(found, table.find_numbers(hashes))
+        assert table.find_numbers(unknown).tolist() == [-1]
+        rest, passes = table.rest, passes + 1
+    assert found.tolist() == [greatest[key] for key in keys]
+    assert (passes > 2) == (max_bytes == 0)

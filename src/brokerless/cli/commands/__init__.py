@@ -11,6 +11,7 @@ COMMANDS = {
     "verify": "check every batch and index: checksums, structure, offsets",
     "audit": "report all that the files show: damage, duplicates, open transactions, stuck consumers; with advice",
     "restart": "report what a broker's next start would cut, delete, refuse or rebuild",
+    "diff": "compare two logs record by record: what is missing, extra or changed, and why",
     "size": "estimate sizes in other formats and codecs; who writes most: producers, keys, hours",
     "report": "write one page that shows a log: sizes, segments, throughput, producers, groups, findings",
     "cluster": "describe the cluster that some disks were of: nodes, topics with ids, configs, groups, disagreements",
@@ -36,7 +37,7 @@ COMMANDS = {
 """Their names and what they do."""
 GROUPS = {
     "read": ("ls", "cat", "sql", "batches", "explain", "schema", "internals"),
-    "check": ("verify", "audit", "restart", "size", "report", "cluster"),
+    "check": ("verify", "audit", "restart", "diff", "size", "report", "cluster"),
     "back up": ("backup", "snapshots", "check"),
     "serve": ("serve",),
     "repair": ("salvage", "carve", "merge", "trim", "rebuild", "restore"),

@@ -70,16 +70,44 @@ class LastRows:
         superseded.reserve(start + len(chosen))
         row, flags = 0, chosen.view(np.uint8)
         while True:
-            most = len(self._table) * 3 // 4
             bounds = np.uint64(self.lowest), np.uint64(self.highest)
-            row = put_rows(row, most, *bounds, flags, hashes, start, self._table, self._used, superseded.bits)
+            row = put_rows(row, self._most, *bounds, flags, hashes, start, self._table, self._used, superseded.bits)
             if row == len(flags):
                 return
-            if len(self._table) < self._max_slots:
-                self._copy(2 * len(self._table))
-            else:
-                self.highest = self.lowest + (self.highest - self.lowest) // 2
-                self._copy(len(self._table))
+            self._make_room()
+
+    def put_numbers(self, chosen: Bools, hashes: NDArray[np.uint64], numbers: NDArray[np.int64]) -> None:
+        """The same for rows that have numbers of their own (int64, 0 or more), in any order: the greatest number of
+        each key counts."""
+        from brokerless.jobs.compact.key_offsets_kernels import put_numbers
+
+        row, flags = 0, chosen.view(np.uint8)
+        while True:
+            bounds = np.uint64(self.lowest), np.uint64(self.highest)
+            row = put_numbers(row, self._most, *bounds, flags, hashes, numbers, self._table, self._used)
+            if row == len(flags):
+                return
+            self._make_room()
+
+    def find_numbers(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The number of the last row of each key (int64), -1 where it has none."""
+        from brokerless.jobs.compact.key_offsets_kernels import find_numbers
+
+        found = np.empty(len(hashes), np.int64)
+        find_numbers(hashes, self._table, found)
+        return found
+
+    @property
+    def _most(self) -> int:
+        """Slots that may be used of the table."""
+        return len(self._table) * 3 // 4
+
+    def _make_room(self) -> None:
+        if len(self._table) < self._max_slots:
+            self._copy(2 * len(self._table))
+        else:
+            self.highest = self.lowest + (self.highest - self.lowest) // 2
+            self._copy(len(self._table))
 
     def find_superseded(self, chosen: Bools, hashes: NDArray[np.uint64], start: int, superseded: Bools) -> None:
         """Sets ``superseded`` (bool) for the ``chosen`` rows whose key has a later row; the first of them all has the

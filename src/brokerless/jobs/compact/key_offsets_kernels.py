@@ -141,6 +141,37 @@ def find_superseded(lowest, highest, chosen, hashes, start, table, superseded) -
             superseded[row] = 1
 
 
+@kernel(
+    "int64(int64, int64, uint64, uint64, Array(uint8, 1, 'C', readonly=True), uint64[:, ::1], "
+    "Array(int64, 1, 'C', readonly=True), uint64[:, ::1], int64[::1])"
+)
+def put_numbers(first, most, lowest, highest, chosen, hashes, numbers, table, used) -> int:
+    """As :func:`put_rows`, with a number of each row's own (0 or more) in place of its place: the greatest of each key
+    counts. Returns the row that does not fit, or how many rows there are."""
+    if most >= len(table) or len(numbers) < len(chosen):
+        return first
+    for row in range(first, len(chosen)):
+        if chosen[row] == 0 or hashes[row, 0] < lowest or hashes[row, 0] > highest or numbers[row] < 0:
+            continue
+        slot = _slot_of(table, hashes[row, 0], hashes[row, 1])
+        if table[slot, NEXT] == 0:
+            if used[0] >= most:
+                return row
+            used[0] += 1
+            table[slot, HIGH], table[slot, LOW] = hashes[row, 0], hashes[row, 1]
+        table[slot, NEXT] = max(table[slot, NEXT], _U(numbers[row]) + _U(1))
+        table[slot, COUNT] += _U(1)
+    return len(chosen)
+
+
+@kernel("void(uint64[:, ::1], uint64[:, ::1], int64[::1])")
+def find_numbers(hashes, table, found) -> None:
+    """The number of each hash in the table, -1 where it is not there."""
+    for row in range(min(len(hashes), len(found))):
+        slot = _slot_of(table, hashes[row, 0], hashes[row, 1])
+        found[row] = np.int64(table[slot, NEXT]) - 1
+
+
 @kernel("void(uint64, uint64, uint64[:, ::1], uint64[:, ::1], int64[::1])")
 def copy_table(lowest, highest, old, new, used) -> None:
     """Puts the entries of a table whose hashes begin with a word from ``lowest`` to ``highest`` into a larger or

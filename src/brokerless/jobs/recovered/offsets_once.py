@@ -93,7 +93,9 @@ class OffsetsOnce:
     ) -> Iterator[NDArray[np.uint8]]:
         batches, repeated = chunk.batches, self._repeated or {}
         for row, position in enumerate(chunk.positions.tolist()):
-            whole = chunk.buffer[int(batches.positions[row]) : int(batches.ends[row])]
+            start, stop = int(batches.positions[row]), int(batches.ends[row])
+            is_read = chunk.file is None  # and not a chunk of headers alone
+            whole = chunk.buffer[start:stop] if is_read else self._file.read(position, stop - start)
             if row in repeats:
                 self._report(repeats_within(self._file.path, position, repeats[row]))
             if not (spans := repeated.get(position)):

@@ -131,20 +131,7 @@ class OffsetMap:
 
     def runs(self) -> Generator[OffsetRun]:
         """All runs that were written, those of a partition in order; neighbours are one."""
-        last: dict[TopicPartition, OffsetRun] = {}
-        for each in _read_runs(self.directory / JOURNAL):
-            place, before = (each.topic, each.partition), last.get((each.topic, each.partition))
-            if (
-                before is not None
-                and before.source_last + 1 == each.source_first
-                and before.target_end == each.target_first
-            ):
-                last[place] = OffsetRun(*place, before.source_first, each.source_last, before.target_first)
-                continue
-            if before is not None:
-                yield before
-            last[place] = each
-        yield from last.values()
+        yield from read_runs(self.directory)
 
     def write_tables(self) -> None:
         """Writes the map as Parquet and as JSON Lines beside the journal. Raises OSError, UnwritableError."""
@@ -182,6 +169,24 @@ def open_map(directory: Path, start: Mapping[str, Any]) -> Generator[OffsetMap]:
             positions = _positions(path, chosen)
             with os.fdopen(open_own(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
                 yield OffsetMap(directory, chosen, found is None, positions=positions, _file=file)
+
+
+def read_runs(directory: Path) -> Iterator[OffsetRun]:
+    """Yield all runs of a map, those of a partition in order; neighbours are one. Raises :class:`UsageError`."""
+    last: dict[TopicPartition, OffsetRun] = {}
+    for each in _read_runs(directory / JOURNAL):
+        place, before = (each.topic, each.partition), last.get((each.topic, each.partition))
+        if (
+            before is not None
+            and before.source_last + 1 == each.source_first
+            and before.target_end == each.target_first
+        ):
+            last[place] = OffsetRun(*place, before.source_first, each.source_last, before.target_first)
+            continue
+        if before is not None:
+            yield before
+        last[place] = each
+    yield from last.values()
 
 
 def is_map(directory: Path) -> bool:

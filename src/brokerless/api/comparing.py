@@ -1,0 +1,188 @@
+"""Compares two logs: ``brokerless.diff``, and for tests ``brokerless.assert_same_log``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from brokerless.api.jobs import bound, select_topics
+from brokerless.api.log import Log
+from brokerless.api.partition import Partition
+from brokerless.clusters.listing import open_directory
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.names import is_internal
+from brokerless.log.storage.location import Location
+from brokerless.progress import Done, Report, ignore
+from brokerless.tables.arguments import checked
+from brokerless.tables.partition_reader import PartitionReader
+from brokerless.text import ShownList
+
+if TYPE_CHECKING:
+    from brokerless.jobs.diff.pairs import Side
+    from brokerless.jobs.diff.results import Diff, PartitionDiff
+    from brokerless.jobs.run.types import Spark
+
+Compared = str | os.PathLike[str] | Log | Partition | Iterable[str | os.PathLike[str] | Log | Partition]
+"""One side of a comparison: a path, what :func:`brokerless.open` returned, or several of one cluster's disks."""
+_SHOWN = 20
+
+
+@checked
+def diff(
+    left: Compared,
+    right: Compared,
+    *,
+    topics: Collection[str] | None = None,
+    only: Collection[str] = (),
+    allow: Collection[str] = (),
+    limit: int | None = 10,
+    show_keys: bool = False,
+    quick: bool = False,
+    offset_map: str | os.PathLike[str] | None = None,
+    max_batch_bytes: int | None = None,
+    on_damage: Report | None = None,
+    done: Done = ignore,
+    spark: Spark = "none",
+) -> Diff:
+    """Compare two logs record by record, and find the cause of each difference, as ``brokerless diff``.
+
+    Partitions are compared by name, records by offset; only what both sides should have is compared. Nothing is
+    written.
+
+    Parameters
+    ----------
+    left, right : path, Log, Partition, or a list of these
+        What is compared: several are disks of one cluster, and of several replicas that with the greatest leader epoch,
+        and the longest of these, counts. What takes options to be opened is opened by :func:`open`.
+    topics : collection of str, optional
+        Of these topics alone, by names or patterns (``click*``). Kafka's own topics are compared only if they are named
+        here, or are a side themselves.
+    only : collection of str, optional
+        What is compared: ``"records"``, ``"groups"``, ``"settings"``, ``"topics"``, ``"acls"``, ``"users"``,
+        ``"quotas"``; by default all that both sides have. With ``topics``, of these topics.
+    allow : collection of str, optional
+        Causes by which the logs may differ, such as ``"lagging"``, besides those that always may.
+    limit : int or None, default 10
+        How many differences of a partition are listed; None for all.
+    show_keys : bool, default False
+        Whether these have the keys of their records, which may be personal data.
+    quick : bool, default False
+        Take batches whose headers are the same for the same batches. Then their bytes are not read, and damage in them
+        is not found.
+    offset_map : path, optional
+        The directory with the offset map of a restore, of which the right side is the target: then records and groups'
+        positions are compared by that, in the partitions that it has.
+    max_batch_bytes : int, optional
+        Bytes that one batch may inflate to (128 MiB).
+    on_damage : callable, optional
+        Called with each :class:`Finding`.
+    done : callable, optional
+        Called with the bytes that were read since the last call.
+    spark : str, SparkSession or SparkContext, default "none"
+        A session to run on, or a master such as ``"local[4]"`` for which one is started; a partition is a task. By
+        default this process does it all.
+
+    Returns
+    -------
+    Diff
+        ``is_same``, the ``partitions`` with counts by cause, ``differences()`` as an Arrow table, the ``groups``, and
+        the ``state`` that differs.
+
+    Raises
+    ------
+    UsageError, UnreadableError
+        For a side that cannot be read, or does not have what ``only`` names, and for an unknown cause.
+
+    Examples
+    --------
+    >>> import brokerless
+    >>> found = brokerless.diff("demo/replicas/broker-2", "demo/replicas/broker-3")
+    >>> found.is_same
+    False
+    >>> found.differences().select(["firstOffset", "lastOffset", "cause"]).to_pylist()[0]
+    {'firstOffset': 220, 'lastOffset': 269, 'cause': 'changed'}
+    """
+    from brokerless.jobs.diff.beside_records import RECORDS, compare_beside_records, requested
+    from brokerless.jobs.diff.causes import allowed_causes
+    from brokerless.jobs.diff.groups import GroupSettings
+    from brokerless.jobs.diff.job import DiffSettings
+    from brokerless.jobs.diff.job import diff as compare
+    from brokerless.jobs.diff.pairs import load_offset_runs, pair, pair_by_map
+    from brokerless.jobs.diff.results import Diff
+
+    if limit is not None and limit < 0:
+        raise UsageError(f"limit: {limit} is less than 0")
+    sides = [_side(each) for each in (left, right)]
+    there = [PartitionReader(one) for each in sides for one in each.partitions]
+    named = {each.paths.path for each in select_topics(there, topics)}
+    paths = {each.path for side in sides for each in side.directories}
+    if topics is None:
+        named = {each.path for each in there if not is_internal(each.topic) or each.path in paths}
+    sides = [replace(each, partitions=[one for one in each.partitions if one.path in named]) for each in sides]
+    settings = DiffSettings(
+        allowed_causes(allow), limit, show_keys=show_keys, quick=quick, max_batch_bytes=bound(max_batch_bytes)
+    )
+    report = on_damage or ignore
+    found: list[PartitionDiff] = []
+    runs = None if offset_map is None else load_offset_runs(os.fspath(offset_map))
+    pairs = pair(*sides) if runs is None else pair_by_map(sides[0], sides[1], runs)
+    pairs = pairs if RECORDS in requested(only) else []
+    for each in compare(pairs, settings, spark=spark, done=done, processes=1):
+        if isinstance(each, UnreadableError):
+            raise each
+        found.append(each)
+        for finding in each.findings:
+            report(finding)
+    chosen = None if topics is None else {each.topic or "" for side in sides for each in side.partitions}
+    of_groups = GroupSettings(settings.allowed, chosen, settings.max_batch_bytes, runs)
+    beside = compare_beside_records((sides[0], sides[1]), only, of_groups, report)
+    return Diff(ShownList(found), beside.groups, beside.state)
+
+
+def _side(compared: Compared) -> Side:
+    from brokerless.jobs.diff.pairs import Side
+
+    is_one = isinstance(compared, str | os.PathLike | Log | Partition)
+    several: list[Any] = [compared] if is_one else list(compared)  # pyright: ignore[reportArgumentType]
+    if not several:
+        raise UsageError("give at least one path for each side")
+    directories: list[LogDirectory] = []
+    partitions: list[PartitionPath] = []
+    for each in several:
+        if isinstance(each, Partition):
+            directories.append(LogDirectory(each.paths.location, "partition", (each.paths,)))
+        else:
+            directories.append(each.directory if isinstance(each, Log) else open_directory(Location.of(each)))
+        partitions += directories[-1].partitions
+    return Side(directories, partitions)
+
+
+def assert_same_log(left: Compared, right: Compared, *, allow: Collection[str] = ()) -> None:
+    """Assert in a test that two logs have the same records, by :func:`diff`.
+
+    Parameters
+    ----------
+    left, right : path, Log, Partition, or a list of these
+        What is compared.
+    allow : collection of str, optional
+        Causes by which the logs may differ, besides those that always may.
+
+    Raises
+    ------
+    AssertionError
+        If they differ, with the first differences as ``brokerless diff`` prints them.
+    UsageError, UnreadableError
+        For a side that cannot be read, and for an unknown cause.
+
+    Examples
+    --------
+    >>> import brokerless
+    >>> brokerless.assert_same_log("demo/data", "demo/data")
+    """
+    found = diff(left, right, allow=allow)
+    if not found.is_same:
+        raise AssertionError("the logs differ:\n" + "\n".join(islice(found.lines(), _SHOWN)))

@@ -1,0 +1,194 @@
+"""``brokerless diff``: compares two logs record by record, and says why they differ."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from brokerless.cli.options import add_max_batch_bytes, add_remote, add_spark, add_tiered, add_topics
+from brokerless.cli.output import FINDINGS, UNUSABLE, Output
+from brokerless.cli.progress import progress
+from brokerless.cli.selection import named_topics, select
+from brokerless.cli.values import causes, count, parts
+from brokerless.errors import UnreadableError
+from brokerless.log.names import is_internal
+
+if TYPE_CHECKING:
+    from brokerless.api.log import Log
+    from brokerless.jobs.diff.pairs import Side
+    from brokerless.jobs.diff.results import PartitionDiff
+
+DESCRIPTION = """\
+Whether two logs have the same records, and where not, why.
+
+LEFT and RIGHT are log directories, partitions' directories or .log files: a broker's disk, a copy of it, a bucket, what
+another command wrote. Partitions are compared by name, records by offset: batches by headers and bytes, and where those
+differ, record by record. Only what both sides should have is compared, from the later log start to the earlier end.
+
+Each difference has a cause, known by a rule. These are allowed:
+  retention      before the other side's first offset
+  compaction     a later record of the key is there, or its tombstone expired
+  aborted        data of an aborted transaction
+  control        a marker of a transaction, or another control record
+  regrouped      the same records in other batches
+  recompressed   the same batch in another codec or format
+  restamped      the same batch with another leader epoch
+These are differences, unless --allow names them:
+  another-topic  the topic has another ID, and is not compared
+  duplicate      one side has a record twice: by its producer's sequence, or next to its equal
+  timestamps     another timestamp, and all else the same
+  headers        other headers, and all else the same
+  lagging        after the other side's end
+  order          the same records in another order
+  missing        on the left only
+  extra          on the right only
+  changed        another key or value
+
+Where both sides have them, the positions of groups are compared, and what the metadata has: settings, topics, ACLs,
+users, quotas. A position is at the same record, earlier (records are read again), later (records are lost to the
+group), past the end, or on one side only; --allow takes earlier, later, past-end and no-position.
+
+What is damaged on a side could not be compared: such offsets are named, and count as no difference of records. Kafka's
+own topics are compared only where -t names them.
+
+The exit code is 0 if both are the same, 1 if they differ or something could not be compared, and 2 for a side that
+cannot be opened.
+"""
+EXAMPLES = """\
+  brokerless diff /var/lib/kafka /mnt/copy
+  brokerless diff /mnt/old-1 /mnt/new --left /mnt/old-2 /mnt/old-3 -t orders
+  brokerless diff /var/lib/kafka converted --quick --json | jq 'select(.isSame | not)'
+  brokerless diff broker-1/orders-0 broker-2/orders-0 --allow lagging --show-keys
+"""
+LISTED = 10
+
+
+def add_paths(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("left", metavar="LEFT", help="a log directory, a partition's directory, or a .log file; local, or a URL")
+    add("right", metavar="RIGHT", help="what it is compared with")
+    add_topics(parser)
+    add_tiered(parser)
+    parser.set_defaults(include=(), exclude_internal=False)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    for side in ("left", "right"):
+        help_of_more = (
+            f"other disks of the {side} side's cluster; of several replicas, that with the greatest leader epoch "
+            "counts, and of these the longest"
+        )
+        add(f"--{side}", dest=f"more_{side}", action="extend", nargs="+", default=[], metavar="PATH", help=help_of_more)
+    help_of_only = (
+        "compare only these: records, groups, settings, topics, acls, users, quotas; separate several with commas "
+        "(default: all that both sides have)"
+    )
+    add("--only", type=parts, default=(), metavar="PARTS", help=help_of_only)
+    help_of_allow = "causes by which the logs may differ, such as lagging; separate several with commas"
+    add("--allow", type=causes, default=(), metavar="CAUSES", help=help_of_allow)
+    help_of_limit = f"how many differences of a partition are listed (default: {LISTED}); all are counted"
+    add("--limit", type=count, default=LISTED, metavar="N", help=help_of_limit)
+    add("--show-keys", action="store_true", help="list differences with the keys of their records")
+    help_of_quick = (
+        "take batches with the same headers (offsets, checksum, size, producer) for the same, and do not read them: "
+        "damage in them is not found"
+    )
+    add("--quick", action="store_true", help=help_of_quick)
+    help_of_map = (
+        "the offset map of restore, of which RIGHT is the target: compare its partitions by that, and groups' positions"
+    )
+    add("--offset-map", metavar="DIRECTORY", help=help_of_map)
+    add_remote(parser)
+    add_spark(parser)
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+    from brokerless.jobs.diff.beside_records import RECORDS, BesideRecords, compare_beside_records, requested
+    from brokerless.jobs.diff.causes import allowed_causes
+    from brokerless.jobs.diff.groups import GroupSettings
+    from brokerless.jobs.diff.job import DiffSettings, diff
+    from brokerless.jobs.diff.pairs import load_offset_runs, pair, pair_by_map
+    from brokerless.jobs.diff.results import Diff
+    from brokerless.views.jobs.diff import lines, row, rows_beside
+
+    max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
+    settings = DiffSettings(
+        allowed_causes(options.allow),
+        options.limit,
+        show_keys=options.show_keys,
+        quick=options.quick,
+        max_batch_bytes=max_batch_bytes,
+    )
+    output = Output()
+    sides = _sides(options, output)
+    if output.exit_code == UNUSABLE:
+        output.say("nothing was compared")
+        return output.end()
+    runs = None if options.offset_map is None else load_offset_runs(options.offset_map)
+    pairs = pair(*sides) if runs is None else pair_by_map(sides[0], sides[1], runs)
+    pairs = pairs if RECORDS in requested(options.only) else []
+    found: list[PartitionDiff] = []
+    size = sum(each.size for one in pairs for each in one.partitions)
+    with (
+        progress("comparing", size) as done,
+        closing(diff(pairs, settings, spark=options.spark, done=done, say=output.say)) as results,
+    ):
+        for each in results:
+            if isinstance(each, UnreadableError):
+                output.unreadable(each)
+                continue
+            found.append(each)
+            for finding in each.findings:
+                output.say(str(finding))
+            if options.json:
+                output.objects([row(each)])
+    topics = {each.topic or "" for side in sides for each in side.partitions} if options.topic else None
+    of_groups = GroupSettings(settings.allowed, topics, max_batch_bytes, runs)
+    try:
+        beside = compare_beside_records((sides[0], sides[1]), options.only, of_groups, output.damage)
+    except UnreadableError as error:
+        output.unreadable(error)
+        beside = BesideRecords()
+    compared = Diff(found, beside.groups, beside.state)
+    if not compared.is_same:
+        output.exit_code = max(output.exit_code, FINDINGS)
+    output.result(rows_beside(compared), lines(compared), as_json=options.json)
+    return output.end()
+
+
+def _sides(options: Namespace, output: Output) -> list[Side]:
+    """Open both sides, and select their partitions; a topic that neither has is reported."""
+    from brokerless.jobs.diff.pairs import Side
+
+    opened = [
+        _open([options.left, *options.more_left], options, output),
+        _open([options.right, *options.more_right], options, output),
+    ]
+    found, missing = select([one for logs in opened for each in logs for one in each.partitions], options)
+    if missing is not None:
+        output.unreadable(UnreadableError("", missing))
+    paths = [options.left, options.right, *options.more_left, *options.more_right]
+    named = named_topics([each.paths for each in found], Namespace(paths=paths, topic=options.topic))
+    chosen = {id(each) for each in found if not is_internal(each.topic) or each.topic in named}
+    return [
+        Side(
+            [each.directory for each in logs],
+            [one.paths for each in logs for one in each.partitions if id(one) in chosen],
+        )
+        for logs in opened
+    ]
+
+
+def _open(paths: list[str], options: Namespace, output: Output) -> list[Log]:
+    """Open the paths of a side. A bucket of remote segments is for local paths, not for one that is a bucket."""
+    from brokerless.log.storage.paths import is_remote
+
+    logs: list[Log] = []
+    for path in paths:
+        remote = None if is_remote(path) else options.remote
+        logs += output.open(Namespace(**{**vars(options), "paths": [path], "remote": remote}))
+    return logs

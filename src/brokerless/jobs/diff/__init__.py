@@ -1,0 +1,1 @@
+"""Compares two logs record by record, and says the cause of each difference."""

@@ -1,0 +1,65 @@
+"""Compares what two sides have beside records, as far as both have it: groups' positions, and what the metadata has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.internals.records import CONSUMER_OFFSETS
+from brokerless.jobs.diff.cluster_state import PARTS, StateDifference, cluster_of, compare_clusters
+from brokerless.jobs.diff.groups import GroupDiff, GroupSettings, compare_groups, has_groups
+from brokerless.jobs.diff.pairs import Side
+from brokerless.log import names
+from brokerless.progress import Report
+
+RECORDS, GROUPS = "records", "groups"
+ONLY = (RECORDS, GROUPS, *PARTS)
+"""What is compared, as ``--only`` names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BesideRecords:
+    """What was compared: groups, and what differs of the rest."""
+
+    groups: tuple[GroupDiff, ...] = ()
+    state: tuple[StateDifference, ...] = ()
+
+
+def requested(only: Collection[str]) -> frozenset[str]:
+    """Return what is compared: ``only`` that, or all of it. Raises :class:`UsageError` for an unknown name."""
+    unknown = next((each for each in only if each not in ONLY), None)
+    if unknown is not None:
+        raise UsageError(f"there is no {unknown!r} to compare; there are {', '.join(ONLY)}")
+    return frozenset(only or ONLY)
+
+
+def compare_beside_records(
+    sides: tuple[Side, Side], only: Collection[str], settings: GroupSettings, report: Report
+) -> BesideRecords:
+    """Compare what is not records. Without ``only``, all that both sides have.
+
+    Raises :class:`UnreadableError` for a side that does not have what ``only`` names.
+    """
+    parts = requested(only)
+    clusters = tuple(cluster_of(each, report) if parts - {RECORDS} else None for each in sides)
+    left, right = clusters
+    groups: tuple[GroupDiff, ...] = ()
+    if GROUPS in parts:
+        lacking = next((each for each in sides if not has_groups(each)), None)
+        if lacking is None:
+            groups = tuple(compare_groups(sides, (left, right), settings, report))
+        elif only:
+            raise _lacks(lacking, CONSUMER_OFFSETS)
+    state: tuple[StateDifference, ...] = ()
+    if parts & PARTS.keys():
+        if left is not None and right is not None:
+            state = tuple(compare_clusters(left, right, parts, settings.topics))
+        elif only:
+            raise _lacks(sides[0] if left is None else sides[1], names.CLUSTER_METADATA)
+    return BesideRecords(groups, state)
+
+
+def _lacks(side: Side, topic: str) -> UnreadableError:
+    text = f"there is no partition of {topic}, so that this cannot be compared; give all disks of this side"
+    return UnreadableError(side.directories[0].path, text)

@@ -1,0 +1,161 @@
+"""Decoded records with the batches that they are in, and how the records of two sides differ at the same offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format.columns import RecordColumns
+from brokerless.format.read.batch_headers import Batches
+from brokerless.format.write.column_slices import concat_columns, filter_rows, slice_rows
+from brokerless.jobs.compact.key_offsets import KeyHasher
+
+Bools = NDArray[np.bool_]
+Int64s = NDArray[np.int64]
+
+_PRIMES = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5], np.uint64)
+_NULL = np.uint64(0x85EBCA77C2B2AE63)
+_COMPARED_BYTES = 1 << 20
+"""Bytes that are compared at once: of a huge value, what a comparison makes is not to be several times as large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Records of one side, by offset. ``batch_of``: the row in ``batches`` of each record's batch (int64);
+    ``repeats``: by batch, whether its producer wrote the same sequences before (bool)."""
+
+    columns: RecordColumns
+    batch_of: Int64s
+    batches: Batches
+    repeats: Bools
+
+    @property
+    def rows(self) -> int:
+        return self.columns.rows
+
+    @property
+    def offsets(self) -> Int64s:
+        return self.columns.offset[: self.columns.rows]
+
+    def between(self, start: int, stop: int) -> Block:
+        """The records in rows ``start`` to ``stop``, as a view."""
+        if (start, stop) == (0, self.rows):
+            return self
+        return replace(self, columns=slice_rows(self.columns, start, stop), batch_of=self.batch_of[start:stop])
+
+    def take(self, rows: Bools) -> Block:
+        """The records where ``rows`` is true."""
+        if rows.all():
+            return self
+        return replace(self, columns=filter_rows(self.columns, rows), batch_of=self.batch_of[rows])
+
+
+def joined(blocks: Sequence[Block]) -> Block | None:
+    """The records of several blocks, which come one after the other; None of none."""
+    if len(blocks) < 2:
+        return blocks[0] if blocks else None
+    before = np.cumsum([0, *(len(each.batches) for each in blocks)])
+    batches = Batches(
+        np.concatenate([each.batches.positions for each in blocks]),
+        np.concatenate([each.batches.raw for each in blocks]),
+        sum(each.batches.buffer_size for each in blocks),
+    )
+    return Block(
+        concat_columns([each.columns for each in blocks]),
+        np.concatenate([each.batch_of + start for each, start in zip(blocks, before[:-1], strict=True)]),
+        batches,
+        np.concatenate([each.repeats for each in blocks]),
+    )
+
+
+class FieldsThatDiffer(NamedTuple):
+    """Which records of two sides, row by row, have another timestamp, other headers, another key or value: bool."""
+
+    timestamps: Bools
+    headers: Bools
+    contents: Bools
+
+
+def compare_rows(left: RecordColumns, right: RecordColumns) -> FieldsThatDiffer:
+    """Compare as many records of two sides, row by row; their offsets are the same."""
+    rows = left.rows
+    timestamps = left.timestamp[:rows] != right.timestamp[:rows]
+    contents = np.zeros(rows, np.bool_)
+    for name in ("key", "value"):
+        null, ends = f"{name}_null", f"{name}_ends"
+        contents |= getattr(left, null)[:rows] != getattr(right, null)[:rows]
+        contents |= np.diff(getattr(left, ends)[: rows + 1]) != np.diff(getattr(right, ends)[: rows + 1])
+    alike = np.flatnonzero(~contents)
+    one, two = (filter_rows(each, ~contents) for each in (left, right))
+    for name in ("key", "value"):
+        ends, data = f"{name}_ends", f"{name}_data"
+        differ = _bytes_differ(
+            getattr(one, ends)[: len(alike) + 1], getattr(one, data), getattr(two, ends), getattr(two, data)
+        )
+        contents[alike[differ]] = True
+    return FieldsThatDiffer(timestamps, _headers_differ(left, right), contents)
+
+
+def _headers_differ(left: RecordColumns, right: RecordColumns) -> Bools:
+    rows = left.rows
+    counts = np.diff(left.header_ends[: rows + 1])
+    differ = counts != np.diff(right.header_ends[: rows + 1])
+    for are_filtered in (True, False):
+        alike = np.flatnonzero(~differ)
+        one, two = (filter_rows(each, ~differ) for each in (left, right))
+        row_of = np.repeat(alike, counts[alike])
+        (start, end), (first, last) = (
+            (int(each.header_ends[0]), int(each.header_ends[len(alike)])) for each in (one, two)
+        )
+        for name in ("header_key", "header_value"):
+            ends = getattr(one, f"{name}_ends")[start : end + 1], getattr(two, f"{name}_ends")[first : last + 1]
+            if are_filtered:
+                differ[row_of[np.diff(ends[0]) != np.diff(ends[1])]] = True
+            else:
+                found = _bytes_differ(ends[0], getattr(one, f"{name}_data"), ends[1], getattr(two, f"{name}_data"))
+                differ[row_of[found]] = True
+        if are_filtered:
+            nulls = one.header_value_null[start:end] != two.header_value_null[first:last]
+            differ[row_of[nulls]] = True
+    return differ
+
+
+def _bytes_differ(
+    ends: NDArray[np.int32], data: NDArray[np.uint8], other_ends: NDArray[np.int32], other_data: NDArray[np.uint8]
+) -> Bools:
+    """Return which values of two columns are others, of which each has the length of the other one."""
+    count = len(ends) - 1
+    differ = np.zeros(max(count, 0), np.bool_)
+    if count < 1:
+        return differ
+    one = data[int(ends[0]) : int(ends[-1])]
+    two = other_data[int(other_ends[0]) : int(other_ends[0]) + len(one)]
+    for start in range(0, len(one), _COMPARED_BYTES):
+        part = slice(start, start + _COMPARED_BYTES)
+        are_others = one[part] != two[part]
+        if are_others.any():
+            positions = np.flatnonzero(are_others) + (start + int(ends[0]))
+            differ[np.searchsorted(ends, positions, side="right") - 1] = True
+    return differ
+
+
+def hash_contents(hasher: KeyHasher, columns: RecordColumns) -> NDArray[np.uint64]:
+    """Return a hash of key, value and headers of each record: uint64, shape ``(rows,)``."""
+    rows = columns.rows
+    every = np.ones(rows, np.bool_)
+    headers = columns.header_ends[: rows + 1]
+    parts = (
+        (columns.key_ends[: rows + 1], columns.key_data),
+        (columns.value_ends[: rows + 1], columns.value_data),
+        (columns.header_key_ends[headers], columns.header_key_data),
+        (columns.header_value_ends[headers], columns.header_value_data),
+    )
+    found = np.diff(headers).astype(np.uint64)
+    found += _NULL * (columns.key_null[:rows] + np.uint64(2) * columns.value_null[:rows].astype(np.uint64))
+    for (ends, data), prime in zip(parts, _PRIMES, strict=True):
+        found += prime * hasher.hash(replace(columns, key_ends=ends, key_data=data), every)[:, 0]
+    return found

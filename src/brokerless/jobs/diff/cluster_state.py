@@ -1,0 +1,141 @@
+"""Compares what two clusters know beside their records: settings, topics, ACLs, users and quotas, by their metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from brokerless.internals.metadata.cluster import RESOURCE_TYPES, Cluster, ResourceType, cluster_rows, read_cluster
+from brokerless.jobs.diff.pairs import Side, replicas_of
+from brokerless.log import names
+from brokerless.log.settings.definitions import is_password
+from brokerless.progress import Report
+from brokerless.tables.partition_reader import PartitionReader
+
+StateKind = Literal["setting", "topic", "acl", "user", "quota"]
+PARTS: dict[str, StateKind] = {
+    "settings": "setting",
+    "topics": "topic",
+    "acls": "acl",
+    "users": "user",
+    "quotas": "quota",
+}
+"""What ``--only`` names, and what one of these is called."""
+HIDDEN = "hidden"
+"""In place of a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateDifference:
+    """What one cluster has in another way than the other one, or not at all: None. A secret is :data:`HIDDEN`."""
+
+    kind: StateKind
+    name: str
+    left: str | None
+    right: str | None
+
+    def __str__(self) -> str:
+        if self.left is None or self.right is None:
+            here, there = ("left", "right") if self.right is None else ("right", "left")
+            value = self.left if self.right is None else self.right
+            shown = "" if value in ("", HIDDEN) else f" is {value} on the {here},"
+            if self.kind == "setting" and shown:
+                return f"setting {self.name}{shown} not set on the {there}"
+            return f"{self.kind} {self.name}: on the {here} only"
+        if HIDDEN in (self.left, self.right):
+            return f"{self.kind} {self.name}: another one on the right"
+        return f"{self.kind} {self.name} is {self.left} on the left, {self.right} on the right"
+
+
+@dataclass(frozen=True, slots=True)
+class _StateValue:
+    """``shown`` is what is printed of it."""
+
+    exact: object
+    shown: str
+
+
+def cluster_of(side: Side, report: Report) -> Cluster | None:
+    """Return the metadata on the disks of a side, by the replica that counts; None where there is none."""
+    found = replicas_of(side, (names.CLUSTER_METADATA,))
+    partition = found.get((names.CLUSTER_METADATA, 0))
+    return None if partition is None else read_cluster(PartitionReader(partition), report)
+
+
+def compare_clusters(
+    left: Cluster, right: Cluster, parts: Collection[str], topics: Collection[str] | None
+) -> Iterator[StateDifference]:
+    """Yield what differs. ``parts``: keys of :data:`PARTS`; ``topics``: of these alone, and then of nothing that is of
+    no topic; None for all."""
+    for part, kind in PARTS.items():
+        if part not in parts or (topics is not None and part not in ("settings", "topics")):
+            continue
+        ours, theirs = (_READERS[part](each, topics) for each in (left, right))
+        for name in sorted(ours.keys() | theirs.keys()):
+            one, other = ours.get(name), theirs.get(name)
+            if one is None or other is None or one.exact != other.exact:
+                shown = [None if each is None else each.shown for each in (one, other)]
+                yield StateDifference(kind, name, *shown)
+
+
+def _settings(cluster: Cluster, topics: Collection[str] | None) -> dict[str, _StateValue]:
+    found: dict[str, _StateValue] = {}
+    for (type_, resource), own in cluster.configs.items():
+        is_topic = type_ == ResourceType.TOPIC
+        if topics is not None and not (is_topic and resource in topics):
+            continue
+        if is_topic and resource not in cluster.topics.values():
+            continue
+        of = resource if is_topic else f"{RESOURCE_TYPES.get(type_, str(type_))} {resource or 'default'}"
+        found |= {
+            f"{of}: {name}": _StateValue(value, HIDDEN if is_password(name) else value) for name, value in own.items()
+        }
+    return found
+
+
+def _topics(cluster: Cluster, topics: Collection[str] | None) -> dict[str, _StateValue]:
+    found: dict[str, _StateValue] = {}
+    for name in cluster.topics.values():
+        if (topics is None and not names.is_internal(name)) or (topics is not None and name in topics):
+            partitions = cluster.partitions_of(name)
+            replicas = max((len(each["replicas"]) for each in partitions.values()), default=0)
+            text = f"of {len(partitions)} partitions with {replicas} replicas"
+            found[name] = _StateValue(text, text)
+    return found
+
+
+def _acls(cluster: Cluster, _: Collection[str] | None) -> dict[str, _StateValue]:
+    found: dict[str, _StateValue] = {}
+    for row in cluster_rows(cluster)["acls"]:
+        permission, operation, type_, pattern = (
+            str(row[f"{each}Name"] or row[each])
+            for each in ("permissionType", "operation", "resourceType", "patternType")
+        )
+        what = f"{type_} {row['resourceName']}" + ("" if pattern == "LITERAL" else f" ({pattern})")
+        found[f"{permission} {operation} on {what} to {row['principal']} from {row['host']}"] = _StateValue("", "")
+    return found
+
+
+def _users(cluster: Cluster, _: Collection[str] | None) -> dict[str, _StateValue]:
+    return {
+        f"{row['name']} ({row['mechanism']})": _StateValue(tuple(sorted(row.items())), HIDDEN)
+        for row in cluster_rows(cluster)["users"]
+    }
+
+
+def _quotas(cluster: Cluster, _: Collection[str] | None) -> dict[str, _StateValue]:
+    found: dict[str, _StateValue] = {}
+    for row in cluster.quotas.values():
+        entity = ", ".join(f"{each['entityType']} {each['entityName'] or 'default'}" for each in row["entity"])
+        found[f"{entity}: {row['key']}"] = _StateValue(row["value"], f"{row['value']:g}")
+    return found
+
+
+_READERS: Mapping[str, Callable[[Cluster, Collection[str] | None], dict[str, _StateValue]]] = {
+    "settings": _settings,
+    "topics": _topics,
+    "acls": _acls,
+    "users": _users,
+    "quotas": _quotas,
+}

@@ -1,0 +1,186 @@
+"""Compares where groups are on both sides: at the same record or not, and what each reads again or loses."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from brokerless.errors import UnreadableError
+from brokerless.internals.groups.positions import GroupPosition, read_positions
+from brokerless.internals.metadata.cluster import Cluster
+from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from brokerless.jobs.diff.pairs import Name, OffsetRuns, Side, replicas_of
+from brokerless.jobs.diff.sides import count_records
+from brokerless.log import names
+from brokerless.log.directory import PartitionPath
+from brokerless.progress import Report
+from brokerless.tables.partition_reader import PartitionReader
+from brokerless.text import count_of
+
+OF_GROUPS = (CONSUMER_OFFSETS, SHARE_GROUP_STATE)
+Place = tuple[str, int]
+Group = tuple[str, bool]
+"""A group's name, and whether it is a share group."""
+
+
+@dataclass(frozen=True, slots=True)
+class PositionDifference:
+    """A group's position that is another one on the right. ``cause``: one of those of positions in :data:`CAUSES`.
+    ``records``: how many it reads again, or does not get; 0 where that is not the difference."""
+
+    topic: str
+    partition: int
+    cause: str
+    left_offset: int | None
+    right_offset: int | None
+    records: int = 0
+
+    def __str__(self) -> str:
+        where = f"{names.partition_directory(self.topic, self.partition)}"
+        number = count_of(self.records, "record")
+        return {
+            "earlier": f"{where} {number} earlier (read again)",
+            "later": f"{where} {number} later (lost to the group)",
+            "past-end": f"{where} past the end, at offset {self.right_offset}",
+            "no-position": f"{where} without a position on the {'right' if self.right_offset is None else 'left'}",
+        }[self.cause]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDiff:
+    """A group on both sides. ``positions``: how many it has on either side; ``same``: how many of them are at the same
+    record. ``differences``: those that are not, and are not allowed."""
+
+    group: str
+    is_share_group: bool
+    positions: int
+    same: int
+    differences: tuple[PositionDifference, ...] = ()
+
+    @property
+    def is_same(self) -> bool:
+        return not self.differences
+
+    def __str__(self) -> str:
+        kind = "share group" if self.is_share_group else "group"
+        more = "".join(f"; {each}" for each in self.differences)
+        return f"{kind} {self.group}: {self.same} of {count_of(self.positions, 'position')} at the same record{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """How groups are compared. ``topics``: positions in these alone; None for all. ``runs``: the offset map between
+    both sides, by which positions of the left one are translated; those in other partitions are left out."""
+
+    allowed: Collection[str]
+    topics: Collection[str] | None
+    max_batch_bytes: int
+    runs: Mapping[Name, OffsetRuns] | None = None
+
+
+@dataclass(slots=True)
+class _Log:
+    """The partitions of a side."""
+
+    replicas: Mapping[Name, PartitionPath]
+    max_batch_bytes: int
+    ends: dict[Name, int | None] = field(default_factory=dict[Name, "int | None"])
+
+    def end_of(self, place: Place) -> int | None:
+        """Return where a partition ends; None where that is not known."""
+        if place not in self.ends:
+            replica = self.replicas.get(place)
+            try:
+                self.ends[place] = None if replica is None else PartitionReader(replica).end_offset
+            except UnreadableError:  # which is reported where its records are compared
+                self.ends[place] = None
+        return self.ends[place]
+
+    def is_past_end(self, place: Place, offset: int) -> bool:
+        """Return whether a position is past the end of its partition, as far as that is known."""
+        end = self.end_of(place)
+        return end is not None and offset > end
+
+    def records_between(self, place: Place, start: int, end: int) -> int:
+        """Return how many records there are; of a partition that is not there, how many offsets."""
+        replica = self.replicas.get(place)
+        return end - start if replica is None else count_records(replica, start, end, self.max_batch_bytes)
+
+
+def compare_groups(
+    sides: tuple[Side, Side],
+    clusters: tuple[Cluster | None, Cluster | None],
+    settings: GroupSettings,
+    report: Report,
+) -> Iterator[GroupDiff]:
+    """Yield each group that has a position on either side, by name. ``clusters``: the metadata of both sides."""
+    left, right = (_positions(side, cluster, settings, report) for side, cluster in zip(sides, clusters, strict=True))
+    if settings.runs is not None:
+        left, right = _translated(left, settings.runs), _within(right, settings.runs)
+    before, log = (_Log(replicas_of(each, None), settings.max_batch_bytes) for each in sides)
+    for group in sorted(left.keys() | right.keys()):
+        ours, theirs = left.get(group, {}), right.get(group, {})
+        places = sorted(ours.keys() | theirs.keys())
+        differences = [each for place in places for each in _differences(place, ours, theirs, before, log=log)]
+        kept = tuple(each for each in differences if each.cause not in settings.allowed)
+        yield GroupDiff(*group, positions=len(places), same=len(places) - len(differences), differences=kept)
+
+
+def has_groups(side: Side) -> bool:
+    """Return whether positions of groups are on the disks of a side."""
+    return bool(replicas_of(side, OF_GROUPS))
+
+
+def _positions(
+    side: Side, cluster: Cluster | None, settings: GroupSettings, report: Report
+) -> dict[Group, dict[Place, int]]:
+    found: dict[Group, dict[Place, int]] = defaultdict(dict)
+    partitions = map(PartitionReader, replicas_of(side, OF_GROUPS).values())
+    topics = {} if cluster is None else cluster.topics
+    for each in read_positions(partitions, topics, report, settings.max_batch_bytes):
+        if settings.topics is None or each.topic in settings.topics:
+            found[_group(each)][each.topic, each.partition] = each.offset
+    return found
+
+
+def _translated(
+    groups: Mapping[Group, Mapping[Place, int]], runs: Mapping[Name, OffsetRuns]
+) -> dict[Group, dict[Place, int]]:
+    """Return positions on the source as positions on the target: at the same record, or the next that was restored."""
+    return {
+        group: {place: runs[place].target_bound(offset) for place, offset in positions.items()}
+        for group, positions in _within(groups, runs).items()
+    }
+
+
+def _within(
+    groups: Mapping[Group, Mapping[Place, int]], runs: Mapping[Name, OffsetRuns]
+) -> dict[Group, dict[Place, int]]:
+    """Return the positions in partitions that an offset map has, of groups that have any there."""
+    found = {
+        group: {place: offset for place, offset in positions.items() if place in runs}
+        for group, positions in groups.items()
+    }
+    return {group: positions for group, positions in found.items() if positions}
+
+
+def _group(position: GroupPosition) -> Group:
+    return position.group, position.is_shared
+
+
+def _differences(
+    place: Place, left: Mapping[Place, int], right: Mapping[Place, int], before: _Log, *, log: _Log
+) -> Iterator[PositionDifference]:
+    """Yield how a position differs, if it does. ``before``: the left side; ``log``: the right one, in which records are
+    counted. A position that is past the end on both sides, as one that was set by hand may be, is the same."""
+    ours, theirs = left.get(place), right.get(place)
+    if ours is None or theirs is None:
+        yield PositionDifference(*place, "no-position", left_offset=ours, right_offset=theirs)
+    elif log.is_past_end(place, theirs) and not (ours == theirs and before.is_past_end(place, ours)):
+        yield PositionDifference(*place, "past-end", left_offset=ours, right_offset=theirs)
+    elif ours != theirs:
+        cause = "earlier" if theirs < ours else "later"
+        records = log.records_between(place, min(ours, theirs), max(ours, theirs))
+        if records:
+            yield PositionDifference(*place, cause, left_offset=ours, right_offset=theirs, records=records)

@@ -1,0 +1,261 @@
+"""Compares two logs: each partition is a task, paths in, values out; the records of both sides are never held as a
+whole."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from brokerless.bounds import MAX_INT64
+from brokerless.errors import UnreadableError
+from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.jobs.diff.causes import ALLOWED
+from brokerless.jobs.diff.mapped_side import MappedSide
+from brokerless.jobs.diff.offsets import OffsetAlignment
+from brokerless.jobs.diff.pairs import OffsetRuns, Pair
+from brokerless.jobs.diff.results import (
+    ONLY_ON,
+    OTHER,
+    Difference,
+    Hand,
+    PartitionDiff,
+    RecordView,
+    SideSummary,
+    Uncompared,
+)
+from brokerless.jobs.diff.sides import SideReader, SideSettings
+from brokerless.jobs.diff.tally import Tally
+from brokerless.jobs.run.job import in_order, run
+from brokerless.jobs.run.types import NONE, Spark
+from brokerless.log.directory import PartitionPath
+from brokerless.log.partition import Reading, read_partition
+from brokerless.log.ranges import Range
+from brokerless.progress import Done, Say, ignore
+from brokerless.tables.partition_reader import PartitionReader
+
+LISTED = 10
+"""Differences of a partition that are listed, unless another number is requested."""
+_MOST_FINDINGS = 1000
+_SIDES: tuple[Hand, Hand] = ("left", "right")
+
+
+@dataclass(frozen=True, slots=True)
+class DiffSettings:
+    """How logs are compared. ``allowed``: causes by which they may differ. ``limit``: how many differences of a
+    partition are listed, None for all. ``show_keys``: whether these have their keys. ``quick``: batches whose headers
+    agree are the same."""
+
+    allowed: Collection[str] = ALLOWED
+    limit: int | None = LISTED
+    show_keys: bool = False
+    quick: bool = False
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class DiffTask:
+    """One partition to compare."""
+
+    pair: Pair
+    settings: DiffSettings
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return sum(each.size for each in self.pair.partitions)
+
+
+def diff(
+    pairs: Sequence[Pair],
+    settings: DiffSettings,
+    *,
+    spark: Spark = NONE,
+    done: Done = ignore,
+    say: Say = ignore,
+    processes: int | None = None,
+) -> Generator[PartitionDiff | UnreadableError]:
+    """Yield the comparison of each pair, in this order, or why a side of it cannot be read. ``spark``, ``done``,
+    ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them."""
+    tasks = [DiffTask(each, settings) for each in pairs]
+    results = run(diff_task, tasks, spark=spark, done=done, say=say, name="brokerless diff", processes=processes)
+    with closing(results):
+        yield from in_order(results)
+
+
+def diff_task(task: DiffTask, done: Done) -> PartitionDiff | UnreadableError:
+    """Compare a partition; what cannot be opened is a value."""
+    try:
+        return compare_pair(task.pair, task.settings, done)
+    except UnreadableError as error:
+        return UnreadableError("", str(error), error.kind)
+
+
+def compare_pair(pair: Pair, settings: DiffSettings, done: Done = ignore) -> PartitionDiff:
+    """Compare the two sides of a partition.
+
+    Raises :class:`UnreadableError` if a side is one file, and cannot be opened.
+    """
+    left, right = (None if each is None else summarize(each) for each in (pair.left, pair.right))
+    result = PartitionDiff(pair.topic, pair.partition, left, right)
+    if left is None or right is None:
+        problem, hand = ("only-right", "right") if left is None else ("only-left", "left")
+        return replace(result, problem=problem, explanation=f"this partition is on the {hand} only")
+    if pair.topic_ids is not None and "another-topic" not in settings.allowed:
+        text = (
+            "another topic: it was made again, or is of another cluster; its ID is {} on the left and {} on the right"
+        )
+        return replace(result, problem="another-topic", explanation=text.format(*pair.topic_ids))
+    shown, right = right, right if pair.runs is None else _by_source(right, pair.runs)
+    start, end = max(left.start_offset, right.start_offset), min(left.end_offset, right.end_offset)
+    if start > end:
+        text = f"no offset in common: {left} on the left, {right} on the right"
+        return replace(result, problem="no-common-offset", explanation=text)
+    compared = _compare(pair, replace(result, right=right), (start, end), settings=settings, done=done)
+    return replace(compared, right=shown)
+
+
+def _by_source(right: SideSummary, runs: OffsetRuns) -> SideSummary:
+    """Return where a restored side begins and ends by the offsets that its records had."""
+    first, end = runs.limits
+    start, stop = max(first, runs.source_bound(right.start_offset)), min(end, runs.source_bound(right.end_offset))
+    return replace(right, start_offset=min(start, stop), end_offset=stop)
+
+
+def summarize(partition: PartitionPath) -> SideSummary:
+    """Return where a side begins and ends, as far as that is known now: a log may grow while it is compared."""
+    try:
+        end = PartitionReader(partition).end_offset
+    except UnreadableError:  # which is reported where it is read
+        end = partition.segments[-1].base_offset if partition.segments else 0
+    start = partition.start_offset or 0
+    return SideSummary(partition.path, start, max(start, end or 0))
+
+
+def _compare(
+    pair: Pair, result: PartitionDiff, common: tuple[int, int], *, settings: DiffSettings, done: Done
+) -> PartitionDiff:
+    assert pair.left is not None
+    assert pair.right is not None
+    assert result.left is not None
+    assert result.right is not None
+    partitions: dict[Hand, PartitionPath] = {"left": pair.left, "right": pair.right}
+    summaries: dict[Hand, SideSummary] = {"left": result.left, "right": result.right}
+    start, end = common
+    findings: list[Finding] = []
+
+    def report(finding: Finding) -> None:
+        if len(findings) < _MOST_FINDINGS and finding not in findings:
+            findings.append(finding)
+
+    tally = Tally(settings.allowed, settings.limit)
+    sides: dict[Hand, SideReader] = {}
+    not_read: list[Uncompared] = []
+    for hand in _SIDES:
+        own = SideSettings(
+            start, end, settings.quick, settings.max_batch_bytes, to_the_end=summaries[hand].end_offset == end
+        )
+        if hand == "right" and pair.runs is not None:
+            sides[hand] = MappedSide(partitions[hand], own, report, done, runs=pair.runs)
+        else:
+            sides[hand] = SideReader(partitions[hand], own, report, done)
+        first = summaries[hand].start_offset
+        before = sides[hand].count(first, start)
+        remote = _in_remote_storage(partitions[OTHER[hand]])
+        if remote is None:
+            tally.add_span(Difference(ONLY_ON[hand], "retention", first, start - 1, records=before))
+        else:
+            unread = partitions[OTHER[hand]].log_start_offset, summaries[OTHER[hand]].start_offset - 1
+            not_read.append(Uncompared(OTHER[hand], *unread, records=before, finding=remote))
+    alignment = OffsetAlignment(sides["left"], sides["right"], tally)
+    try:
+        alignment.run()
+    finally:
+        for side in sides.values():
+            side.close()
+    uncompared = [*not_read, *_uncompared(alignment, summaries, common)]
+    for hand in _SIDES:
+        last = summaries[hand].end_offset
+        after = sides[hand].count(end, last)
+        tail = next((each for each in uncompared if each.side == OTHER[hand] and each.last_offset is None), None)
+        if tail is None:
+            tally.add_span(Difference(ONLY_ON[hand], "lagging", end, last - 1, records=after))
+        elif after:
+            uncompared.remove(tail)
+            uncompared.append(replace(tail, last_offset=last - 1, records=tail.records + after))
+    uncompared = [each for each in uncompared if each.last_offset is not None]
+    for cause, offsets in sides["right"].unknown:
+        tally.add("extra", cause, offsets)
+    listed, more = tally.listed()
+    return replace(
+        result,
+        records=tally.records,
+        same=tally.same,
+        missing=tally.differing["missing"],
+        extra=tally.differing["extra"],
+        changed=tally.differing["changed"],
+        causes=dict(tally.causes),
+        differences=tuple(_with_records(each, sides, settings) for each in listed),
+        not_listed=more,
+        uncompared=tuple(sorted(uncompared, key=lambda each: each.first_offset)),
+        findings=tuple(findings),
+    )
+
+
+def _in_remote_storage(partition: PartitionPath) -> Finding | None:
+    """Return the finding about offsets before the first segment that are in a bucket which is not read: these are no
+    matter of retention."""
+    return next((each for each in partition.findings if each.kind in BEFORE_FIRST_SEGMENT), None)
+
+
+def _uncompared(
+    alignment: OffsetAlignment, summaries: dict[Hand, SideSummary], common: tuple[int, int]
+) -> Iterable[Uncompared]:
+    """Yield the common offsets at which a side cannot be read. ``last_offset`` is None where it cannot be read from
+    there to its end, and that is where the common offsets end."""
+    start, end = common
+    for hand in _SIDES:
+        for place, each in enumerate(alignment.sides[hand].unread):
+            first, last = max(each.first, start), min(each.end, end) - 1
+            count = alignment.unread[hand].get(place, 0)
+            is_tail = each.end == MAX_INT64 and summaries[hand].end_offset == end
+            if is_tail and summaries[OTHER[hand]].end_offset > end:
+                yield Uncompared(hand, first, None, records=count, finding=each.finding)
+            elif first <= last:
+                yield Uncompared(hand, first, last, records=count, finding=each.finding)
+
+
+def _with_records(difference: Difference, sides: Mapping[Hand, SideReader], settings: DiffSettings) -> Difference:
+    """Add the first record of a difference, of each side that has it."""
+    offset, views = difference.first_offset, dict[Hand, RecordView | None]()
+    if difference.what != "extra":
+        views["left"] = _view(sides["left"].partition, offset, settings)
+    if difference.what == "changed":
+        offset = sides["right"].own_offset(offset)
+    if difference.what == "changed" or (difference.what == "extra" and sides["right"].has_same_offsets):
+        views["right"] = _view(sides["right"].partition, offset, settings)
+    return replace(difference, left=views.get("left"), right=views.get("right"))
+
+
+def _view(partition: PartitionPath, offset: int, settings: DiffSettings) -> RecordView | None:
+    reading = Reading(
+        Range(offset, offset + 1), values=False, keys=settings.show_keys, control=True,
+        max_batch_bytes=settings.max_batch_bytes,
+    )  # fmt: skip
+    for each in read_partition(partition, reading, ignore):
+        columns = each.decoded.columns
+        row = int(np.argmax(each.rows)) if each.rows is not None else 0
+        key = None
+        if settings.show_keys and not columns.key_null[row]:
+            key = columns.key_data[columns.key_ends[row] : columns.key_ends[row + 1]].tobytes()
+        header_names = tuple(
+            columns.header_key_data[columns.header_key_ends[at] : columns.header_key_ends[at + 1]]
+            .tobytes()
+            .decode(errors="replace")
+            for at in range(int(columns.header_ends[row]), int(columns.header_ends[row + 1]))
+        )
+        return RecordView(int(columns.timestamp[row]), key, header_names)
+    return None

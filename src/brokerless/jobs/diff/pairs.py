@@ -1,0 +1,191 @@
+"""Pairs the partitions of two sides by name, with the offset map between them if there is one; of several replicas on
+the disks of a side, the one that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.bounds import MAX_INT64
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.jobs.named_partitions import topic_id_of_partition
+from brokerless.jobs.restore.live.offset_map import is_map, load_map_start, read_runs
+from brokerless.log.checkpoint.leader_epochs import epochs_of, load_leader_epochs
+from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.tables.partition_reader import PartitionReader
+
+Name = tuple[str, int]
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class OffsetRuns:
+    """The runs of one partition, in order: int64, shape ``(n, 3)``, with the first offset of the source, the one after
+    the last, and the first offset of the target. ``topic_id``: the target's."""
+
+    runs: Int64s
+    topic_id: str | None = None
+
+    @property
+    def source_first(self) -> Int64s:
+        return self.runs[:, 0]
+
+    @property
+    def source_end(self) -> Int64s:
+        return self.runs[:, 1]
+
+    @property
+    def target_first(self) -> Int64s:
+        return self.runs[:, 2]
+
+    @property
+    def target_end(self) -> Int64s:
+        return self.runs[:, 2] + self.runs[:, 1] - self.runs[:, 0]
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The first source offset of the map, and the one after its last."""
+        return int(self.runs[0, 0]), int(self.runs[-1, 1])
+
+    def source_bound(self, target: int) -> int:
+        """Return the source offset of the first record at a target offset or after it; MAX_INT64 where the map ends."""
+        row = int(np.searchsorted(self.target_end, target, side="right"))
+        if row == len(self.runs):
+            return MAX_INT64
+        return int(max(self.target_first[row], target) - self.target_first[row] + self.source_first[row])
+
+    def target_bound(self, source: int) -> int:
+        """Return the target offset of the first record at a source offset or after it; the end where there is none."""
+        if source == MAX_INT64:
+            return MAX_INT64
+        row = int(np.searchsorted(self.source_end, source, side="right"))
+        if row == len(self.runs):
+            return int(self.target_end[-1])
+        return int(max(self.source_first[row], source) - self.source_first[row] + self.target_first[row])
+
+    def sources(self, targets: Int64s) -> tuple[Int64s, Bools]:
+        """Return the source offset of each record by its target offset, and whether the map has it."""
+        rows = np.searchsorted(self.target_end, targets, side="right")
+        within = np.minimum(rows, len(self.runs) - 1)
+        has = (rows < len(self.runs)) & (targets >= self.target_first[within])
+        return targets - self.target_first[within] + self.source_first[within], has
+
+    def count(self, start: int, end: int) -> int:
+        """Return how many records the map has at source offsets ``[start, end)``."""
+        firsts, ends = np.maximum(self.source_first, start), np.minimum(self.source_end, end)
+        return int(np.maximum(ends - firsts, 0).sum())
+
+
+def load_offset_runs(directory: str) -> dict[Name, OffsetRuns]:
+    """Return the map of a restore by partition. Raises :class:`UsageError` for a directory without one."""
+    path = Path(directory)
+    if not is_map(path):
+        raise UsageError(f"{directory}: there is no offset map of a restore")
+    topics = load_map_start(path)["topics"]
+    found: dict[Name, list[tuple[int, int, int]]] = {}
+    for each in read_runs(path):
+        run = each.source_first, each.source_last + 1, each.target_first
+        found.setdefault((each.topic, each.partition), []).append(run)
+    return {
+        name: OffsetRuns(np.array(runs, np.int64), topics.get(name[0], {}).get("topicId"))
+        for name, runs in found.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A partition of both sides; None on a side without it. ``topic_ids``: those of both sides, where they are two.
+    ``runs``: which records of the right side are which of the left one; None where their offsets are the same."""
+
+    topic: str | None
+    partition: int | None
+    left: PartitionPath | None
+    right: PartitionPath | None
+    topic_ids: tuple[str, str] | None = None
+    runs: OffsetRuns | None = None
+
+    @property
+    def partitions(self) -> list[PartitionPath]:
+        """Those that there are."""
+        return [each for each in (self.left, self.right) if each is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one side of a comparison is: paths, and those of their partitions that are compared."""
+
+    directories: Sequence[LogDirectory]
+    partitions: Sequence[PartitionPath]
+
+    @property
+    def is_one_partition(self) -> bool:
+        """Whether a partition or a file was named, and not a log directory."""
+        return all(each.kind != "log-directory" for each in self.directories)
+
+
+def pair(left: Side, right: Side) -> list[Pair]:
+    """Return the partitions of both sides, by topic and number. Two that were named themselves are a pair whatever
+    their names are; of a log directory next to one of these, only the partition of that name is compared."""
+    if left.is_one_partition and right.is_one_partition and len(left.partitions) == len(right.partitions) == 1:
+        one, other = left.partitions[0], right.partitions[0]
+        named = one if one.topic is not None else other
+        return [_pair(named.topic, named.partition, one, other)]
+    ours, theirs = (dict(_by_name(each.partitions)) for each in (left, right))
+    chosen = ours.keys() | theirs.keys()
+    for side, own in ((left, ours), (right, theirs)):
+        if side.is_one_partition:
+            chosen &= own.keys()
+    return [_pair(*name, ours.get(name), theirs.get(name)) for name in sorted(chosen)]
+
+
+def pair_by_map(left: Side, right: Side, runs: Mapping[Name, OffsetRuns]) -> list[Pair]:
+    """Return the partitions that an offset map has. The right side's topic has to be the one that was restored to."""
+    found: list[Pair] = []
+    for each in pair(left, right):
+        own = None if each.topic is None else runs.get((each.topic, each.partition or 0))
+        if own is not None:
+            restored = None if each.right is None else topic_id_of_partition(each.right)
+            are_two = own.topic_id is not None and restored is not None and own.topic_id != restored
+            ids = (own.topic_id or "", restored or "") if are_two else None
+            found.append(replace(each, topic_ids=ids, runs=own))
+    return found
+
+
+def replicas_of(side: Side, topics: Collection[str] | None) -> dict[Name, PartitionPath]:
+    """Return the partitions on the disks of a side, also of those that are not compared: of some topics, or all."""
+    partitions = [each for directory in side.directories for each in directory.partitions]
+    return dict(_by_name([each for each in partitions if topics is None or each.topic in topics]))
+
+
+def _pair(topic: str | None, partition: int | None, left: PartitionPath | None, right: PartitionPath | None) -> Pair:
+    ids = [None if each is None else topic_id_of_partition(each) for each in (left, right)]
+    are_two = left is not None and right is not None and left.topic == right.topic
+    differ = (ids[0], ids[1]) if are_two and ids[0] is not None and ids[1] is not None and ids[0] != ids[1] else None
+    return Pair(topic, partition, left, right, topic_ids=differ)  # pyright: ignore[reportArgumentType]
+
+
+def _by_name(partitions: Sequence[PartitionPath]) -> Iterator[tuple[Name, PartitionPath]]:
+    """The partitions of a side by name, each once."""
+    found: dict[Name, list[PartitionPath]] = {}
+    for each in partitions:
+        found.setdefault((each.topic or each.path, each.partition or 0), []).append(each)
+    for name, replicas in found.items():
+        yield name, replicas[0] if len(replicas) == 1 else max(replicas, key=_rank)
+
+
+def _rank(partition: PartitionPath) -> tuple[int, int]:
+    """The last leader epoch of a replica, and where it ends: the greatest has the history that counts."""
+    epoch, end = -1, -1
+    if partition.leader_epoch_checkpoint is not None:
+        epochs = epochs_of(load_leader_epochs(partition.leader_epoch_checkpoint.location))
+        epoch = epochs[-1][0] if epochs else -1
+    try:
+        end = PartitionReader(partition).end_offset or 0
+    except UnreadableError:  # which is reported where it is read
+        end = -1
+    return epoch, end

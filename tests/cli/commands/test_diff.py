@@ -1,0 +1,252 @@
+"""``brokerless diff``: exit codes, what is shown of differences, JSON, and which partitions are compared."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+from tests.jobs.diff.planted import PLANTS, ModelBatch, ModelRecord, changed, missing, random_log, write
+
+import brokerless
+from brokerless.errors import UsageError
+from brokerless.jobs.run import job
+
+DEMO = Path(__file__).parents[3] / "demo"
+REPLICAS = DEMO / "replicas"
+
+
+def two_logs(tmp_path: Path, name: str) -> tuple[Path, Path]:
+    chance = random.Random(name)
+    planted = PLANTS[name](chance, random_log(chance))
+    return write(tmp_path / "left", planted.left, chance), write(tmp_path / "right", planted.right, chance)
+
+
+def test_a_copy_is_the_same(run: Run) -> None:
+    result = run("diff", DEMO / "data", DEMO / "data")
+    assert (result.exit_code, result.err) == (0, "")
+    assert result.out.decode().splitlines()[-2:] == ["5 partitions: the same", "1 group: the same"]
+
+
+def test_differences_are_lines_with_place_cause_and_time(run: Run) -> None:
+    result = run("diff", REPLICAS / "broker-2", REPLICAS / "broker-3")
+    assert result.exit_code == 1
+    assert "orders-0, offsets 220 to 269 (50 records): changed (2025-11-21T04:46:10.000Z)" in result.out.decode()
+    assert "orders-0, offsets 270 to 299 (30 records): after the end of the right side" in result.out.decode()
+    assert result.out.decode().splitlines()[-1] == "1 of 1 partition differs"
+
+
+def test_json_has_a_line_for_each_partition(run: Run) -> None:
+    result = run("diff", REPLICAS / "broker-2", REPLICAS / "broker-3", "--json")
+    assert result.exit_code == 1
+    (line,) = result.json
+    assert line["topic"], line["partition"] == ("orders", 0)
+    assert line["left"] == {"path": f"{REPLICAS}/broker-2/orders-0", "startOffset": 0, "endOffset": 300}
+    assert line["causes"] == {"changed": 50, "lagging": 30}
+    assert (line["records"], line["same"], line["missing"], line["extra"], line["changed"]) == (300, 220, 30, 0, 50)
+    assert [each["cause"] for each in line["differences"]] == ["changed", "lagging"]
+    assert (line["isSame"], line["problem"], line["uncompared"], line["notListed"]) == (False, None, [], 0)
+
+
+def test_parts_are_compared_alone(run: Run) -> None:
+    data = DEMO / "data"
+    assert [each["kind"] for each in run("diff", data, data, "--json").json] == ["partition"] * 5 + ["group"]
+    assert [each["kind"] for each in run("diff", data, data, "--json", "--only", "groups").json] == ["group"]
+    result = run("diff", data, data, "--only", "settings,acls")
+    assert (result.exit_code, result.out) == (0, b"the same\n")
+    assert run("diff", data / "orders-0", data / "orders-0", "--only", "users").exit_code == 2
+    assert run("diff", data, data, "--only", "offsets").exit_code == 2
+
+
+def test_what_is_allowed_is_no_difference(run: Run) -> None:
+    paths = REPLICAS / "broker-2", REPLICAS / "broker-3"
+    assert run("diff", *paths, "--allow", "lagging").exit_code == 1
+    result = run("diff", *paths, "--allow", "lagging,changed", "--json")
+    assert result.exit_code == 0
+    (line,) = result.json
+    assert (line["isSame"], line["causes"], line["differences"]) == (True, {"changed": 50, "lagging": 30}, [])
+
+
+def test_an_unknown_cause_is_a_mistake(run: Run) -> None:
+    result = run("diff", DEMO / "data", DEMO / "data", "--allow", "lag")
+    assert result.exit_code == 2
+    assert "there is no cause 'lag'; there are retention, compaction" in result.err
+    with pytest.raises(UsageError, match="there is no cause 'lag'"):
+        brokerless.diff(DEMO / "data", DEMO / "data", allow=["lag"])
+
+
+def test_keys_are_hidden_unless_they_are_asked_for(run: Run, tmp_path: Path) -> None:
+    batch = ModelBatch((ModelRecord(0, 1_700_000_000_000, b"frida@example.org", b"1"),))
+    other = ModelBatch((ModelRecord(0, 1_700_000_000_000, b"frida@example.org", b"2"),))
+    chance = random.Random(1)
+    left, right = write(tmp_path / "left", [batch], chance), write(tmp_path / "right", [other], chance)
+    for options in ((), ("--json",)):
+        result = run("diff", left, right, *options)
+        assert result.exit_code == 1
+        assert "frida" not in result.out.decode() + result.err
+        assert "frida@example.org" in run("diff", left, right, *options, "--show-keys").out.decode()
+    found = brokerless.diff(left, right)
+    assert found.differences()["key"].to_pylist() == [None]
+    assert "frida" not in repr(found) + "".join(found.lines())
+    assert brokerless.diff(left, right, show_keys=True).differences()["key"].to_pylist() == [b"frida@example.org"]
+
+
+def test_headers_are_told_by_their_names(run: Run, tmp_path: Path) -> None:
+    left, right = two_logs(tmp_path, "headers")
+    (line,) = [each for each in run("diff", left, right).out.decode().splitlines() if each.startswith("topic-0, ")]
+    assert "other headers (" in line
+
+
+def test_only_so_many_differences_are_listed_and_all_are_counted(run: Run, tmp_path: Path) -> None:
+    log = random_log(random.Random(4), batches=90)
+    every_third = [each for number, each in enumerate(log) if number % 3]
+    chance = random.Random(2)
+    left, right = write(tmp_path / "left", log, chance), write(tmp_path / "right", every_third, chance)
+    everything = run("diff", left, right, "--limit", "1000", "--json").json[0]
+    few = run("diff", left, right, "--limit", "4", "--json").json[0]
+    assert few["differences"] == everything["differences"][:4]
+    assert few["notListed"] == len(everything["differences"]) - 4
+    assert everything["notListed"] == 0
+    assert few["missing"] == everything["missing"] == sum(len(each.records) for each in log[3::3])
+    assert "more differences" in run("diff", left, right, "--limit", "4").out.decode()
+    assert run("diff", left, right, "--limit", "0", "--json").json[0]["differences"] == []
+
+
+def test_a_topic_that_was_made_again_is_another_topic(run: Run, tmp_path: Path) -> None:
+    left, right = two_logs(tmp_path, "nothing")
+    for side, topic_id in ((left, "AAAAAAAAAAAAAAAAAAAAAQ"), (right, "AAAAAAAAAAAAAAAAAAAAAg")):
+        (side / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
+    result = run("diff", left, right)
+    assert result.exit_code == 1
+    assert "topic-0: another topic" in result.out.decode()
+    assert run("diff", left, right, "--json").json[0]["problem"] == "another-topic"
+    assert run("diff", left, right, "--allow", "another-topic").exit_code == 0
+
+
+def test_logs_without_a_common_offset_are_one_sentence(run: Run, tmp_path: Path) -> None:
+    log = random_log(random.Random(7))
+    chance = random.Random(1)
+    left, right = write(tmp_path / "left", log[:10], chance), write(tmp_path / "right", log[20:], chance)
+    result = run("diff", left, right)
+    first, last = log[20].first, log[-1].records[-1].offset
+    assert result.exit_code == 1
+    assert (
+        f"topic-0: no offset in common: offsets {log[0].first} to {log[9].records[-1].offset} on the left, "
+        in result.out.decode()
+    )
+    assert f"offsets {first} to {last} on the right" in result.out.decode()
+    assert run("diff", left, right, "--json").json[0]["problem"] == "no-common-offset"
+
+
+def test_a_partition_of_one_side_is_a_difference(run: Run, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(DEMO / "data", copy)
+    shutil.rmtree(copy / "users-0")
+    result = run("diff", DEMO / "data", copy)
+    assert result.exit_code == 1
+    assert "users-0: this partition is on the left only" in result.out.decode()
+    assert run("diff", DEMO / "data", copy, "-t", "orders").exit_code == 0
+    assert "on the right only" in run("diff", copy, DEMO / "data").out.decode()
+
+
+def test_kafkas_own_topics_are_compared_where_they_are_named(run: Run) -> None:
+    lines = run("diff", DEMO / "data", DEMO / "data", "-t", "__*", "--json").json
+    assert [each["topic"] for each in lines] == ["__cluster_metadata", "__consumer_offsets", "__transaction_state"]
+    assert all(each["isSame"] and each["causes"] == {} for each in lines)
+    own = DEMO / "data" / "__consumer_offsets-0"
+    assert run("diff", own, own, "--json").json[0]["isSame"]
+
+
+def test_a_partition_is_compared_with_that_of_its_name(run: Run) -> None:
+    (line,) = run("diff", DEMO / "data" / "orders-1", DEMO / "data", "--json").json
+    assert (line["topic"], line["partition"], line["isSame"]) == ("orders", 1, True)
+    (segment, *_) = sorted((DEMO / "data" / "orders-1").glob("*.log"))
+    (line,) = run("diff", segment, DEMO / "data" / "orders-1", "--json", "--allow", "lagging").json
+    assert line["isSame"]
+
+
+def test_of_several_disks_the_replica_that_counts_is_compared(run: Run, tmp_path: Path) -> None:
+    merged = tmp_path / "merged"
+    disks = [REPLICAS / f"broker-{number}" for number in (1, 2, 3)]
+    brokerless.merge(disks, merged)
+    result = run("diff", disks[0], merged, "--left", *disks[1:], "--json")
+    assert result.exit_code == 0
+    (line,) = result.json
+    assert line["left"]["path"] == f"{disks[2]}/orders-0"
+    assert run("diff", merged, disks[0], "--right", disks[2]).exit_code == 0
+    assert brokerless.diff(disks, merged).is_same
+
+
+def test_a_side_that_is_not_there_is_no_difference(run: Run, tmp_path: Path) -> None:
+    result = run("diff", DEMO / "data", tmp_path / "nowhere")
+    assert result.exit_code == 2
+    assert "nowhere" in result.err
+    assert "nothing was compared" in result.err
+    assert run("diff", DEMO / "data").exit_code == 2
+    assert run("diff", DEMO / "data", DEMO / "data", "-t", "ordres").exit_code == 2
+
+
+def test_damage_is_named_with_its_side(run: Run, tmp_path: Path) -> None:
+    left, right = two_logs(tmp_path, "nothing")
+    path = sorted(right.glob("*.log"))[-1]
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    result = run("diff", left, right)
+    assert result.exit_code == 1
+    assert "could not be compared (" in result.out.decode()
+    assert "checksum-mismatch on the right" in result.out.decode()
+    assert str(path) in result.err
+    (uncompared,) = run("diff", left, right, "--json").json[0]["uncompared"]
+    assert (uncompared["side"], uncompared["finding"]["kind"]) == ("right", "checksum-mismatch")
+
+
+@pytest.mark.parametrize("plant", [changed, missing])
+def test_a_failed_assertion_prints_what_diff_prints(plant: object, run: Run, tmp_path: Path) -> None:
+    left, right = two_logs(tmp_path, plant.__name__)  # type: ignore[attr-defined]
+    brokerless.assert_same_log(left, left)
+    with pytest.raises(AssertionError) as error:
+        brokerless.assert_same_log(left, right)
+    lines = [
+        each for each in run("diff", left, right, "--wide").out.decode().splitlines() if each.startswith("topic-0, ")
+    ]
+    assert str(error.value).splitlines()[1:] == lines
+    assert lines
+    brokerless.assert_same_log(left, right, allow=[plant.__name__])  # type: ignore[attr-defined]
+
+
+def test_differences_are_a_table(tmp_path: Path) -> None:
+    found = brokerless.diff(REPLICAS / "broker-2", REPLICAS / "broker-3")
+    rows = found.differences().select(["topic", "partition", "what", "cause", "firstOffset", "records"]).to_pylist()
+    assert rows == [
+        {"topic": "orders", "partition": 0, "what": "changed", "cause": "changed", "firstOffset": 220, "records": 50},
+        {"topic": "orders", "partition": 0, "what": "missing", "cause": "lagging", "firstOffset": 270, "records": 30},
+    ]
+    assert brokerless.diff(DEMO / "data", DEMO / "data").differences().num_rows == 0
+
+
+def test_loaded_records_are_those_of_the_file(run: Run, tmp_path: Path) -> None:
+    lines = tmp_path / "orders.jsonl"
+    lines.write_bytes(run("cat", DEMO / "data" / "orders-1", "--json", "--bytes", "base64").out)
+    loading = ("load", lines, "--bytes", "base64", "--to", tmp_path / "to", "--topic", "orders", "--partitions", "3")
+    assert run(*loading).exit_code == 0
+    brokerless.assert_same_log(DEMO / "data" / "orders-1", tmp_path / "to" / "orders-1", allow=["another-topic"])
+
+
+def test_an_archive_and_a_bucket_are_sides(run: Run, tmp_path: Path) -> None:
+    archive = shutil.make_archive(str(tmp_path / "data"), "zip", DEMO / "data")
+    result = run("diff", DEMO / "data", f"zip://::{archive}", "-t", "orders")
+    assert result.out.decode().splitlines()[-2] == "3 partitions: the same"
+    bucket = run("diff", DEMO / "bucket", DEMO / "bucket", "--json")
+    assert [each["isSame"] for each in bucket.json] == [True] * 4
+    assert sum(each["same"] for each in bucket.json) > 0
+
+
+def test_processes_find_the_same(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ("diff", DEMO / "data", DEMO / "data", "--json")
+    alone = run(*command)
+    monkeypatch.setattr(job, "SOME_BYTES", 0)
+    monkeypatch.setattr(job, "processors", lambda: 2)
+    assert run(*command) == alone

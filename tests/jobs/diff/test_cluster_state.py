@@ -75,6 +75,17 @@ def test_what_differs_is_a_sentence(cluster: Cluster) -> None:
     ]
 
 
+def test_settings_of_kafkas_own_topics_are_compared_where_these_are_named(cluster: Cluster) -> None:
+    """A cluster has no ``__transaction_state`` until a producer begins a transaction."""
+    other = copy.deepcopy(cluster)
+    topic_id = other.id_of("__transaction_state")
+    assert topic_id is not None
+    other.remove_topic(topic_id)
+    assert compare(cluster, other) == []
+    found = compare(cluster, other, topics={"__transaction_state"})
+    assert {each.kind for each in found} == {"setting", "topic"}
+
+
 def test_no_secret_is_shown(cluster: Cluster) -> None:
     other = copy.deepcopy(cluster)
     other.users["ada", 1] = user("stored-key")

@@ -79,13 +79,18 @@ def compare_clusters(
                 yield StateDifference(kind, name, *shown)
 
 
+def _is_compared(topic: str, topics: Collection[str] | None) -> bool:
+    """Return whether a topic is one of ``topics``; of all, without those that Kafka makes when it needs them."""
+    return not names.is_internal(topic) if topics is None else topic in topics
+
+
 def _settings(cluster: Cluster, topics: Collection[str] | None) -> dict[str, _StateValue]:
     found: dict[str, _StateValue] = {}
     for (type_, resource), own in cluster.configs.items():
         is_topic = type_ == ResourceType.TOPIC
-        if topics is not None and not (is_topic and resource in topics):
+        if topics is not None and not is_topic:
             continue
-        if is_topic and resource not in cluster.topics.values():
+        if is_topic and (resource not in cluster.topics.values() or not _is_compared(resource, topics)):
             continue
         of = resource if is_topic else f"{RESOURCE_TYPES.get(type_, str(type_))} {resource or 'default'}"
         found |= {
@@ -97,7 +102,7 @@ def _settings(cluster: Cluster, topics: Collection[str] | None) -> dict[str, _St
 def _topics(cluster: Cluster, topics: Collection[str] | None) -> dict[str, _StateValue]:
     found: dict[str, _StateValue] = {}
     for name in cluster.topics.values():
-        if (topics is None and not names.is_internal(name)) or (topics is not None and name in topics):
+        if _is_compared(name, topics):
             partitions = cluster.partitions_of(name)
             replicas = max((len(each["replicas"]) for each in partitions.values()), default=0)
             text = f"of {len(partitions)} partitions with {replicas} replicas"

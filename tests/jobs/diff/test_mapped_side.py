@@ -137,3 +137,6 @@ def test_a_map_of_another_topic_or_none_is_refused(tmp_path: Path) -> None:
     assert partition.problem == "another-topic"
     with pytest.raises(UsageError, match="there is no offset map"):
         brokerless.diff(left, right, offset_map=tmp_path)
+    other = write_map(tmp_path / "other", "elsewhere", 0, offsets)
+    with pytest.raises(UsageError, match="the offset map has no partition of these"):
+        brokerless.diff(left, right, offset_map=other)

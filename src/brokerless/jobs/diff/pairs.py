@@ -144,7 +144,9 @@ def pair(left: Side, right: Side) -> list[Pair]:
 
 
 def pair_by_map(left: Side, right: Side, runs: Mapping[Name, OffsetRuns]) -> list[Pair]:
-    """Return the partitions that an offset map has. The right side's topic has to be the one that was restored to."""
+    """Return the partitions that an offset map has. The right side's topic has to be the one that was restored to.
+
+    Raises :class:`UsageError` where that is none."""
     found: list[Pair] = []
     for each in pair(left, right):
         own = None if each.topic is None else runs.get((each.topic, each.partition or 0))
@@ -153,6 +155,8 @@ def pair_by_map(left: Side, right: Side, runs: Mapping[Name, OffsetRuns]) -> lis
             are_two = own.topic_id is not None and restored is not None and own.topic_id != restored
             ids = (own.topic_id or "", restored or "") if are_two else None
             found.append(replace(each, topic_ids=ids, runs=own))
+    if left.partitions and not found:
+        raise UsageError("the offset map has no partition of these, so that nothing can be compared by it")
     return found
 
 

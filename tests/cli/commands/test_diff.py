@@ -56,7 +56,8 @@ def test_parts_are_compared_alone(run: Run) -> None:
     assert [each["kind"] for each in run("diff", data, data, "--json", "--only", "groups").json] == ["group"]
     result = run("diff", data, data, "--only", "settings,acls")
     assert (result.exit_code, result.out) == (0, b"the same\n")
-    assert run("diff", data / "orders-0", data / "orders-0", "--only", "users").exit_code == 2
+    lacking = run("diff", data / "orders-0", data / "orders-0", "--only", "users")
+    assert (lacking.exit_code, lacking.out, lacking.err.splitlines()[-1]) == (2, b"", "nothing was compared")
     assert run("diff", data, data, "--only", "offsets").exit_code == 2
 
 
@@ -67,6 +68,8 @@ def test_what_is_allowed_is_no_difference(run: Run) -> None:
     assert result.exit_code == 0
     (line,) = result.json
     assert (line["isSame"], line["causes"], line["differences"]) == (True, {"changed": 50, "lagging": 30}, [])
+    shown = run("diff", *paths, "--allow", "lagging,changed").out.decode()
+    assert shown.splitlines()[1].split()[1:] == ["300", "220", "0", "0", "0", "changed", "50,", "lagging", "30"]
 
 
 def test_an_unknown_cause_is_a_mistake(run: Run) -> None:
@@ -96,7 +99,32 @@ def test_keys_are_hidden_unless_they_are_asked_for(run: Run, tmp_path: Path) -> 
 def test_headers_are_told_by_their_names(run: Run, tmp_path: Path) -> None:
     left, right = two_logs(tmp_path, "headers")
     (line,) = [each for each in run("diff", left, right).out.decode().splitlines() if each.startswith("topic-0, ")]
-    assert "other headers (" in line
+    assert "other values of headers (trace, empty) (" in line
+
+
+def test_a_header_with_another_value_is_not_told_as_another_header(run: Run, tmp_path: Path) -> None:
+    chance = random.Random(1)
+    left, right = (
+        write(tmp_path / value, [ModelBatch((ModelRecord(0, 1, b"k", b"v", (("trace", value.encode()),)),))], chance)
+        for value in ("1", "2")
+    )
+    assert "other values of headers (trace) (" in run("diff", left, right).out.decode()
+
+
+def test_other_headers_and_timestamps_are_no_other_value(run: Run, tmp_path: Path) -> None:
+    chance = random.Random(1)
+    record, other = ModelRecord(0, 1, b"k", b"v", (("trace", b"1"),)), ModelRecord(0, 2, b"k", b"v")
+    left, right = (
+        write(tmp_path / name, [ModelBatch((each,))], chance) for name, each in (("a", record), ("b", other))
+    )
+    for allowed, cause, exit_code in (
+        ("lagging", "headers", 1),
+        ("headers", "timestamps", 1),
+        ("timestamps", "headers", 1),
+        ("headers,timestamps", "headers", 0),
+    ):
+        result = run("diff", left, right, "--allow", allowed, "--json")
+        assert (result.exit_code, result.json[0]["causes"]) == (exit_code, {cause: 1})
 
 
 def test_only_so_many_differences_are_listed_and_all_are_counted(run: Run, tmp_path: Path) -> None:
@@ -121,6 +149,7 @@ def test_a_topic_that_was_made_again_is_another_topic(run: Run, tmp_path: Path) 
     result = run("diff", left, right)
     assert result.exit_code == 1
     assert "topic-0: another topic" in result.out.decode()
+    assert "allow another-topic to compare it all the same" in result.out.decode()
     assert run("diff", left, right, "--json").json[0]["problem"] == "another-topic"
     assert run("diff", left, right, "--allow", "another-topic").exit_code == 0
 

@@ -38,7 +38,7 @@ These are differences, unless --allow names them:
   another-topic  the topic has another ID, and is not compared
   duplicate      one side has a record twice: by its producer's sequence, or next to its equal
   timestamps     another timestamp, and all else the same
-  headers        other headers, and all else the same
+  headers        other headers, and key and value the same
   lagging        after the other side's end
   order          the same records in another order
   missing        on the left only
@@ -152,6 +152,9 @@ def run(options: Namespace) -> int:
         beside = compare_beside_records((sides[0], sides[1]), options.only, of_groups, output.damage)
     except UnreadableError as error:
         output.unreadable(error)
+        if not found:
+            output.say("nothing was compared")
+            return output.end()
         beside = BesideRecords()
     compared = Diff(found, beside.groups, beside.state)
     if not compared.is_same:

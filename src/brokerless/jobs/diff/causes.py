@@ -31,7 +31,7 @@ CAUSES = {
     "another-topic": Cause("the topic has another ID: it was made again, or is of another cluster"),
     "duplicate": Cause("a record that this side has twice"),
     "timestamps": Cause("another timestamp, and all else the same"),
-    "headers": Cause("other headers, and all else the same"),
+    "headers": Cause("other headers, and key and value the same"),
     "lagging": Cause("after the end of the other side"),
     "order": Cause("the same records in another order"),
     "earlier": Cause("a group's position before the same record, so that it reads records again"),

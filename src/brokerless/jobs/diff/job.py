@@ -106,7 +106,8 @@ def compare_pair(pair: Pair, settings: DiffSettings, done: Done = ignore) -> Par
         return replace(result, problem=problem, explanation=f"this partition is on the {hand} only")
     if pair.topic_ids is not None and "another-topic" not in settings.allowed:
         text = (
-            "another topic: it was made again, or is of another cluster; its ID is {} on the left and {} on the right"
+            "another topic: it was made again, or is of another cluster; its ID is {} on the left and {} on the "
+            "right; allow another-topic to compare it all the same"
         )
         return replace(result, problem="another-topic", explanation=text.format(*pair.topic_ids))
     shown, right = right, right if pair.runs is None else _by_source(right, pair.runs)

@@ -133,11 +133,8 @@ class OffsetAlignment:
             self._add_same(left, right, same & ~is_control)
         if same.all():
             return
-        for cause, only, not_these in (
-            ("timestamps", fields.timestamps, fields.headers),
-            ("headers", fields.headers, fields.timestamps),
-        ):
-            rows = only & ~not_these & ~others
+        for cause in sorted(("headers", "timestamps"), key=lambda name: name in self.tally.allowed):
+            rows = getattr(fields, cause) & ~others & ~same  # where both differ, what is not allowed is the cause
             self.tally.add("changed", cause, left.offsets[rows])
             same |= rows
         if not same.all():

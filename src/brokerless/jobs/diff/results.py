@@ -60,7 +60,11 @@ class Difference:
         return {
             "duplicate": f"twice on the {'left' if self.what == 'missing' else 'right'}",
             "timestamps": f"other timestamps ({_time(self.left)} on the left, {_time(self.right)} on the right)",
-            "headers": "other headers ({} on the left, {} on the right)".format(*headers),
+            "headers": (
+                f"other values of headers ({headers[0]})"
+                if headers[0] == headers[1]
+                else "other headers ({} on the left, {} on the right)".format(*headers)
+            ),
             "lagging": f"after the end of the {'right' if self.what == 'missing' else 'left'} side",
             "order": "in another order",
         }.get(self.cause, f"{on} ({self.cause})")

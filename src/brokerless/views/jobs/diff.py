@@ -39,7 +39,11 @@ def partition_lines(partitions: Sequence[PartitionDiff]) -> Iterator[str]:
 
 
 def _because(partition: PartitionDiff) -> str:
-    causes = {name: count for name, count in (partition.causes or {}).items() if name not in _OBVIOUS}
+    causes = {
+        name: count
+        for name, count in (partition.causes or {}).items()
+        if name not in _OBVIOUS or getattr(partition, name) < count  # of which the column has none: they are allowed
+    }
     return ", ".join(f"{name} {count:,}" for name, count in causes.items()) or NOTHING
 
 

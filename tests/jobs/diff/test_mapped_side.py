@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.jobs.diff.test_groups import DEMO, move
 import brokerless
 from brokerless.errors import UsageError
 from brokerless.jobs.diff.results import PartitionDiff
+from brokerless.jobs.named_partitions import topic_id_of_partition
 from brokerless.jobs.restore.live.offset_map import open_map
 
 Records = list[tuple[int, ModelRecord]]
@@ -140,3 +142,17 @@ def test_a_map_of_another_topic_or_none_is_refused(tmp_path: Path) -> None:
     other = write_map(tmp_path / "other", "elsewhere", 0, offsets)
     with pytest.raises(UsageError, match="the offset map has no partition of these"):
         brokerless.diff(left, right, offset_map=other)
+
+
+def test_a_partition_that_was_not_restored_is_named_unless_it_is_empty(tmp_path: Path) -> None:
+    shutil.copytree("demo/data", tmp_path / "left")
+    shutil.copytree("demo/data", tmp_path / "right")
+    topic_id = topic_id_of_partition(brokerless.open("demo/data").partition("orders", 0).paths)
+    map_ = write_map(tmp_path / "map", "orders", 0, [(offset, offset) for offset in range(1265)], topic_id or "")
+    (tmp_path / "left" / "empty-0").mkdir()
+    (tmp_path / "left" / "empty-0" / f"{0:020}.log").touch()
+    found = brokerless.diff(tmp_path / "left", tmp_path / "right", offset_map=map_).partitions
+    assert {each.name: each.problem for each in found if each.problem is not None} == dict.fromkeys(
+        ("orders-1", "orders-2", "payments-0", "users-0"), "not-restored"
+    )
+    assert {each.name for each in found if each.is_same} == {"empty-0", "orders-0"}

@@ -101,6 +101,10 @@ def compare_pair(pair: Pair, settings: DiffSettings, done: Done = ignore) -> Par
     """
     left, right = (None if each is None else summarize(each) for each in (pair.left, pair.right))
     result = PartitionDiff(pair.topic, pair.partition, left, right)
+    if not pair.is_restored and left is not None:
+        if left.start_offset == left.end_offset:
+            return result
+        return replace(result, problem="not-restored", explanation="the offset map has nothing of it: not restored")
     if left is None or right is None:
         problem, hand = ("only-right", "right") if left is None else ("only-left", "left")
         return replace(result, problem=problem, explanation=f"this partition is on the {hand} only")

@@ -100,7 +100,8 @@ def load_offset_runs(directory: str) -> dict[Name, OffsetRuns]:
 @dataclass(frozen=True, slots=True)
 class Pair:
     """A partition of both sides; None on a side without it. ``topic_ids``: those of both sides, where they are two.
-    ``runs``: which records of the right side are which of the left one; None where their offsets are the same."""
+    ``runs``: which records of the right side are which of the left one; None where their offsets are the same.
+    ``is_restored``: whether an offset map, if there is one, has something of it."""
 
     topic: str | None
     partition: int | None
@@ -108,6 +109,7 @@ class Pair:
     right: PartitionPath | None
     topic_ids: tuple[str, str] | None = None
     runs: OffsetRuns | None = None
+    is_restored: bool = True
 
     @property
     def partitions(self) -> list[PartitionPath]:
@@ -144,9 +146,10 @@ def pair(left: Side, right: Side) -> list[Pair]:
 
 
 def pair_by_map(left: Side, right: Side, runs: Mapping[Name, OffsetRuns]) -> list[Pair]:
-    """Return the partitions that an offset map has. The right side's topic has to be the one that was restored to.
+    """Return the left side's partitions, and what an offset map says of them. The right side's topic has to be the one
+    that was restored to.
 
-    Raises :class:`UsageError` where that is none."""
+    Raises :class:`UsageError` where the map has none of them."""
     found: list[Pair] = []
     for each in pair(left, right):
         own = None if each.topic is None else runs.get((each.topic, each.partition or 0))
@@ -155,7 +158,9 @@ def pair_by_map(left: Side, right: Side, runs: Mapping[Name, OffsetRuns]) -> lis
             are_two = own.topic_id is not None and restored is not None and own.topic_id != restored
             ids = (own.topic_id or "", restored or "") if are_two else None
             found.append(replace(each, topic_ids=ids, runs=own))
-    if left.partitions and not found:
+        elif each.left is not None:
+            found.append(replace(each, topic_ids=None, is_restored=False))
+    if left.partitions and not any(each.is_restored for each in found):
         raise UsageError("the offset map has no partition of these, so that nothing can be compared by it")
     return found
 

@@ -36,7 +36,7 @@ STEPS = {
     },
 }
 MOMENTS = {
-    "verified, not exported": ("brokerless.jobs.pipeline.job:_Run._export", "before"),
+    "verified, not exported": ("brokerless.jobs.pipeline.job:_RunningPipeline._export", "before"),
     "written, not committed": ("commit", "before"),
     "committed, not recorded": ("commit", "after"),
     "files merged": ("merge", "after"),

@@ -122,7 +122,7 @@ class ClusterConnection:
         except ClusterError as error:
             if self.denied is not None or not _is_silence(library, error):
                 raise
-            advice = "check --bootstrap-servers, and whether it needs TLS or a login (--command-config)"
+            advice = "see whether --bootstrap-servers is right, and whether it needs TLS or a login (--command-config)"
             raise ClusterError(f"{self.bootstrap}: no broker answers here{self._last_problem()}; {advice}") from error
         self.cluster_id, self.brokers = str(metadata.cluster_id), tuple(sorted(metadata.brokers))
 

@@ -331,6 +331,29 @@ def test_paths_that_cannot_be_backed_up_are_refused(paths: list[Path], to: str, 
     assert not (tmp_path / "backup").exists()
 
 
+@pytest.mark.parametrize("suffix", ["log", "indexes", "rsm-manifest"])
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_segments_that_are_gone_from_the_bucket_are_named_and_stored_again(
+    suffix: str, is_cut: bool, place: Path, tmp_path: Path
+) -> None:
+    brokerless.backup(earlier(tmp_path / "earlier", 2), place, segment_size=20_000)
+    for topic in ("orders", "users"):
+        file = min(place.glob(f"{topic}-*/0/*.{suffix}"))
+        if is_cut:
+            file.write_bytes(file.read_bytes()[:-2])
+        else:
+            file.unlink()
+    before = objects_in(place)
+    again = brokerless.backup(DEMO, place, segment_size=20_000)
+    kind = "stored-object-differs" if is_cut else "remote-object-missing"
+    assert [each.kind for each in again.findings] == [kind, kind]
+    assert not again.is_complete
+    assert before < objects_in(place)
+    assert rows_of(place) == rows_of(DEMO)
+    assert not brokerless.Backup(f"{place}@latest").check("all").findings
+    assert not brokerless.backup(DEMO, place, segment_size=20_000).findings
+
+
 @pytest.mark.parametrize("name", ["", "latest", "a/b", "..", "a" * 65, "a@b"])
 def test_a_name_that_no_snapshot_can_have_is_refused(name: str, place: Path) -> None:
     with pytest.raises(UsageError, match="the name of a snapshot"):

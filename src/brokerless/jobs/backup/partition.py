@@ -50,10 +50,12 @@ class SourceReplica:
 
 @dataclass(frozen=True, slots=True)
 class PreviousPartition:
-    """What the snapshot before has of a partition. ``segments`` in order."""
+    """What the snapshot before has of a partition. ``segments`` in order; ``is_whole``: none of them was left out, as
+    objects of it are not there."""
 
     partition: SnapshotPartition
     segments: tuple[SnapshotSegment, ...]
+    is_whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ def _first_needed(task: BackupTask) -> int | None:
     """The offset from which on a log is read that goes on from the snapshot before: the tail that may be stored again,
     and the last batch. None where all of it is read."""
     previous = task.previous
-    if previous is None or task.is_compacted or task.is_alone or not previous.segments:
+    if previous is None or task.is_compacted or task.is_alone or not (previous.segments and previous.is_whole):
         return None
     known = previous.partition
     if known.is_compacted or known.lost or not known.epochs or known.last_batch is None:

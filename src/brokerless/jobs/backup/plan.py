@@ -31,7 +31,9 @@ from brokerless.log.snapshots.place import BackupPlace
 from brokerless.log.snapshots.snapshot import NAME, MetadataEnd, MissingPartition, SnapshotSegment
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path, is_local_within
+from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered.detection import has_objects, has_objects_below
+from brokerless.log.tiered.listing.stored_objects import check_sizes, segment_directory, sizes_in
 from brokerless.log.tiered.writing.objects import UploadPlace
 from brokerless.progress import Report, ignore
 
@@ -112,7 +114,7 @@ def plan_backup(sources: Sequence[Source], to: Location, options: BackupOptions)
     if best is not None and best.paths.path in selected:
         held[names.CLUSTER_METADATA_ID, 0] = [_metadata_of(disks, best)]
     missing = tuple(_missing(cluster, held, options.is_selected, path=disks[0].path, report=findings.append))
-    previous = _previous(place, snapshots, held)
+    previous = _still_there(place, _previous(place, snapshots, held), findings.append)
     tasks = tuple(
         _task(each, replicas, place, cluster=cluster, previous=previous.get(each), config=config, options=options)
         for each, replicas in sorted(held.items(), key=lambda item: (item[1][0].replica.topic, item[0]))
@@ -257,9 +259,26 @@ def _previous(
             segments[each.place].append(each)
         for each in own:
             in_order = sorted(segments[each.place], key=lambda one: one.start_offset)
-            found[each.place] = PreviousPartition(each, tuple(in_order))
+            found[each.place] = PreviousPartition(each, tuple(in_order), is_whole=True)
         if len(found) == len(held):
             break
+    return found
+
+
+def _still_there(
+    place: BackupPlace, previous: Mapping[Place, PreviousPartition], report: Report
+) -> dict[Place, PreviousPartition]:
+    """Without the segments of which objects are gone or were cut, which is reported: they are stored again."""
+    known = list(previous.values())
+    directories = [segment_directory(place.location, each.partition.topic, *each.partition.place) for each in known]
+    found: dict[Place, PreviousPartition] = {}
+    listed = side_by_side(sizes_in, directories, place.location.is_remote)
+    for each, directory, sizes in zip(known, directories, listed, strict=True):
+        wrong = {segment: list(check_sizes(directory, segment, sizes)) for segment in each.segments}
+        for finding in (one for own in wrong.values() for one in own):
+            report(finding)
+        kept = tuple(segment for segment in each.segments if not wrong[segment])
+        found[each.partition.place] = PreviousPartition(each.partition, kept, len(kept) == len(each.segments))
     return found
 
 

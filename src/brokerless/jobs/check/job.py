@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +15,7 @@ from typing import Literal
 import xxhash
 
 from brokerless.errors import UnreadableError
-from brokerless.findings import Finding, Kind
+from brokerless.findings import Finding
 from brokerless.jobs.run.job import in_order, longest_first, run
 from brokerless.log.snapshots.names import SnapshotName
 from brokerless.log.snapshots.place import BackupPlace
@@ -23,7 +23,15 @@ from brokerless.log.snapshots.snapshot import Snapshot, SnapshotFile, SnapshotSe
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered.detection import backup_at
-from brokerless.log.tiered.object_names import ObjectKind, parse_object_name
+from brokerless.log.tiered.listing.stored_objects import (
+    check_sizes,
+    file_differs,
+    object_differs,
+    segment_directory,
+    sizes_in,
+    stored_objects,
+)
+from brokerless.log.tiered.object_names import parse_object_name
 from brokerless.log.tiered.segments import object_missing
 from brokerless.log.tiered.writing.objects import object_name
 from brokerless.progress import Done, ignore
@@ -56,15 +64,6 @@ class CheckResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _StoredObject:
-    """An object of a segment."""
-
-    kind: ObjectKind
-    size: int
-    xxh3: str
-
-
-@dataclass(frozen=True, slots=True)
 class _ReadTask:
     """The segments of one partition whose objects are read."""
 
@@ -74,7 +73,7 @@ class _ReadTask:
     @property
     def size(self) -> int:
         """Bytes to read."""
-        return sum(expected.size for each in self.segments for expected in _objects_of(each))
+        return sum(expected.size for each in self.segments for expected in stored_objects(each))
 
 
 def check_backup(
@@ -90,13 +89,13 @@ def check_backup(
     by_place: dict[Place, list[SnapshotSegment]] = defaultdict(list)
     for each in segments.values():
         by_place[each.topic, each.topic_id, each.partition].append(each)
-    directories = {each: _directory(place, each) for each in by_place}
-    listed = side_by_side(_sizes_in, list(directories.values()), place.location.is_remote)
+    directories = {each: segment_directory(place.location, *each) for each in by_place}
+    listed = side_by_side(sizes_in, list(directories.values()), place.location.is_remote)
     sizes = dict(zip(directories, listed, strict=True))
     wrong: set[SnapshotSegment] = set()
     for each, own in by_place.items():
         for segment in own:
-            found = list(_check_sizes(directories[each], segment, sizes[each]))
+            found = list(check_sizes(directories[each], segment, sizes[each]))
             findings += found
             wrong |= {segment} if found else set()
     files = {each.sha256: each for snapshot, _ in known for each in snapshot.files}
@@ -108,7 +107,7 @@ def check_backup(
         ]
         findings += _read_all(tasks, done, processes)
     unnamed = None if chosen is not None else _unnamed(place, set(segments))
-    expected = [one for each in segments.values() for one in _objects_of(each)]
+    expected = [one for each in segments.values() for one in stored_objects(each)]
     return CheckResult(
         place.location.path, tuple(snapshot for snapshot, _ in known), len(expected) + len(files),
         size=sum(each.size for each in expected) + sum(each.size_in_bytes for each in files.values()),
@@ -128,58 +127,18 @@ def _load(
             findings.append(error.finding(error.path))
 
 
-def _directory(place: BackupPlace, of: Place) -> Location:
-    topic, topic_id, partition = of
-    return place.location / f"{topic}-{topic_id}" / str(partition)
-
-
-def _objects_of(segment: SnapshotSegment) -> tuple[_StoredObject, ...]:
-    return (
-        _StoredObject("log", segment.log_size_in_bytes, segment.log_xxh3),
-        _StoredObject("indexes", segment.indexes_size_in_bytes, segment.indexes_xxh3),
-        _StoredObject("rsm-manifest", segment.manifest_size_in_bytes, segment.manifest_xxh3),
-    )
-
-
-def _sizes_in(directory: Location) -> Mapping[str, int | None]:
-    """The sizes of objects by their names; nothing where there is no such directory."""
-    if not directory.is_directory():
-        return {}
-    return {each.name: each.size for each in directory.entries() if not each.is_directory}
-
-
-def _check_sizes(directory: Location, segment: SnapshotSegment, sizes: Mapping[str, int | None]) -> Iterator[Finding]:
-    for each in _objects_of(segment):
-        name = object_name(segment.start_offset, segment.segment_id, each.kind)
-        path = (directory / name).path
-        if name not in sizes:
-            text = f"this object of a segment up to offset {segment.end_offset} is missing"
-            yield object_missing(path, segment.start_offset, text)
-        elif sizes[name] not in (None, each.size):
-            yield _differs(path, segment, f"{each.size} bytes", f"{sizes[name]} bytes")
-
-
-def _differs(path: str, segment: SnapshotSegment, expected: str, found: str) -> Finding:
-    text = f"this is not what was stored of the offsets up to {segment.end_offset}"
-    return Kind.STORED_OBJECT_DIFFERS.at(path, text, offset=segment.start_offset, expected=expected, found=found)
-
-
 def _check_files(place: BackupPlace, files: Sequence[SnapshotFile], *, is_read: bool) -> Iterator[Finding]:
-    sizes = _sizes_in(place.own / "files")
+    sizes = sizes_in(place.own / "files")
     for each in files:
         path = place.file(each.sha256).path
         if each.sha256 not in sizes:
             yield object_missing(path, 0, f"the file {each.name} is missing")
         elif sizes[each.sha256] not in (None, each.size_in_bytes):
-            yield _file_differs(path, each.name)
+            yield file_differs(path, each.name)
         elif is_read:
             data = place.file(each.sha256).read(max(each.size_in_bytes, 1))
             if hashlib.sha256(data).hexdigest() != each.sha256:
-                yield _file_differs(path, each.name)
-
-
-def _file_differs(path: str, name: str) -> Finding:
-    return Kind.STORED_OBJECT_DIFFERS.at(path, f"this is not the file {name} that was stored")
+                yield file_differs(path, each.name)
 
 
 def _read_all(tasks: Sequence[_ReadTask], done: Done, processes: int | None) -> list[Finding]:
@@ -194,7 +153,7 @@ def read_task(task: _ReadTask, done: Done) -> list[Finding]:
     """Reads the objects of a partition, and compares their hashes."""
     findings: list[Finding] = []
     for segment in task.segments:
-        for each in _objects_of(segment):
+        for each in stored_objects(segment):
             location = task.directory / object_name(segment.start_offset, segment.segment_id, each.kind)
             try:
                 found, sha256 = _hashes(location, done)
@@ -202,9 +161,9 @@ def read_task(task: _ReadTask, done: Done) -> list[Finding]:
                 findings.append(error.finding(location.path, segment.start_offset))
                 continue
             if found != each.xxh3:
-                findings.append(_differs(location.path, segment, f"XXH3-128 {each.xxh3}", found))
+                findings.append(object_differs(location.path, segment, f"XXH3-128 {each.xxh3}", found))
             elif each.kind == "log" and each.size == segment.size_in_bytes and sha256 != segment.sha256:
-                findings.append(_differs(location.path, segment, f"SHA-256 {segment.sha256}", sha256))
+                findings.append(object_differs(location.path, segment, f"SHA-256 {segment.sha256}", sha256))
     return findings
 
 

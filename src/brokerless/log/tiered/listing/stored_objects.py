@@ -1,0 +1,63 @@
+"""The objects of a backup's segments: what a snapshot says of them, and whether they are there in their sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from brokerless.findings import Finding, Kind
+from brokerless.log.snapshots.snapshot import SnapshotSegment
+from brokerless.log.storage.location import Location
+from brokerless.log.tiered.object_names import ObjectKind
+from brokerless.log.tiered.segments import object_missing
+from brokerless.log.tiered.writing.objects import object_name
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object of a segment."""
+
+    kind: ObjectKind
+    size: int
+    xxh3: str
+
+
+def segment_directory(backup: Location, topic: str, topic_id: str, partition: int) -> Location:
+    """Return where the segments of a partition are."""
+    return backup / f"{topic}-{topic_id}" / str(partition)
+
+
+def stored_objects(segment: SnapshotSegment) -> tuple[StoredObject, ...]:
+    return (
+        StoredObject("log", segment.log_size_in_bytes, segment.log_xxh3),
+        StoredObject("indexes", segment.indexes_size_in_bytes, segment.indexes_xxh3),
+        StoredObject("rsm-manifest", segment.manifest_size_in_bytes, segment.manifest_xxh3),
+    )
+
+
+def sizes_in(directory: Location) -> Mapping[str, int | None]:
+    """Return the sizes of objects by their names; nothing where there is no such directory."""
+    if not directory.is_directory():
+        return {}
+    return {each.name: each.size for each in directory.entries() if not each.is_directory}
+
+
+def check_sizes(directory: Location, segment: SnapshotSegment, sizes: Mapping[str, int | None]) -> Iterator[Finding]:
+    """Yield what is wrong with the objects of a segment, by :func:`sizes_in` of its directory."""
+    for each in stored_objects(segment):
+        name = object_name(segment.start_offset, segment.segment_id, each.kind)
+        path = (directory / name).path
+        if name not in sizes:
+            text = f"this object of a segment up to offset {segment.end_offset} is missing"
+            yield object_missing(path, segment.start_offset, text)
+        elif sizes[name] not in (None, each.size):
+            yield object_differs(path, segment, f"{each.size} bytes", f"{sizes[name]} bytes")
+
+
+def object_differs(path: str, segment: SnapshotSegment, expected: str, found: str) -> Finding:
+    text = f"this is not what was stored of the offsets up to {segment.end_offset}"
+    return Kind.STORED_OBJECT_DIFFERS.at(path, text, offset=segment.start_offset, expected=expected, found=found)
+
+
+def file_differs(path: str, name: str) -> Finding:
+    return Kind.STORED_OBJECT_DIFFERS.at(path, f"this is not the file {name} that was stored")

@@ -354,6 +354,14 @@ def test_segments_that_are_gone_from_the_bucket_are_named_and_stored_again(
     assert not brokerless.backup(DEMO, place, segment_size=20_000).findings
 
 
+def test_a_place_that_would_be_read_as_a_snapshot_is_refused(place: Path) -> None:
+    brokerless.backup(DEMO, place, name="nightly", topics=["users"])
+    for name in ("nightly", "other"):
+        with pytest.raises(UsageError, match="would be a snapshot of the backup"):
+            brokerless.backup(DEMO, f"{place}@{name}")
+    assert [each.name for each in place.parent.iterdir()] == [place.name]
+
+
 @pytest.mark.parametrize("name", ["", "latest", "a/b", "..", "a" * 65, "a@b"])
 def test_a_name_that_no_snapshot_can_have_is_refused(name: str, place: Path) -> None:
     with pytest.raises(UsageError, match="the name of a snapshot"):

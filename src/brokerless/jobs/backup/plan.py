@@ -26,7 +26,7 @@ from brokerless.log import names
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.config import UNBOUNDED, LogConfig
 from brokerless.log.directory import LogDirectory
-from brokerless.log.snapshots.names import DIRECTORY, SnapshotName
+from brokerless.log.snapshots.names import DIRECTORY, SnapshotName, split_path
 from brokerless.log.snapshots.place import BackupPlace
 from brokerless.log.snapshots.snapshot import NAME, MetadataEnd, MissingPartition, SnapshotSegment
 from brokerless.log.storage.location import Location
@@ -148,6 +148,8 @@ def _snapshots(place: BackupPlace, cluster_id: str | None) -> list[SnapshotName]
     """The snapshots of a place, the newest first. Raises :class:`UsageError` for a place with anything else."""
     location = place.location
     if place.config() is None:
+        if (named := split_path(location)) is not None:
+            raise UsageError(f"{location}: this would be a snapshot of the backup {named[0]}; give another place")
         entries = location.entries() if location.is_directory() else []
         others = [each for each in entries if each.name != DIRECTORY]
         if others and (has_objects(location, others) or has_objects_below(location, others)):

@@ -306,6 +306,7 @@ class Kind(StrEnum):
     OFFSETS_MISSED = "offsets-missed"
     HISTORY_CHANGED = "history-changed"
     REPLICA_DIVERGES = "replica-diverges"
+    STORED_OFFSETS_LOST = "stored-offsets-lost"
     STORED_OBJECT_DIFFERS = "stored-object-differs"
 
     def __repr__(self) -> str:

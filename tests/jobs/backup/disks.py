@@ -15,17 +15,17 @@ ROOT = Path(__file__).parents[3]
 DEMO = ROOT / "demo" / "data"
 REPLICAS = sorted((ROOT / "demo" / "replicas").iterdir())
 CHECKPOINTS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint")
+COLUMNS = ["offset", "timestamp", "timestampType", "key", "value", "headers", "sequence"]
 Rows = Mapping[tuple[str, int, Isolation], Sequence[Any]]
 
 
 def rows_of(log: Log | Path | str, topics: Sequence[str] = ()) -> Rows:
     """All records, by partition and isolation level."""
     opened = log if isinstance(log, Log) else brokerless.open(log)
-    columns = ["offset", "timestamp", "timestampType", "key", "value", "headers", "sequence"]
     levels: tuple[Isolation, ...] = ("read_uncommitted", "read_committed")
     return {
         (each.topic or "", each.partition or 0, level): [
-            row for batch in each.records(columns, isolation=level) for row in batch.to_pylist()
+            row for batch in each.records(COLUMNS, isolation=level) for row in batch.to_pylist()
         ]
         for each in opened.partitions
         if not topics or each.topic in topics

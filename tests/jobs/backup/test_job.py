@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from tests.jobs.backup.disks import DEMO, REPLICAS, batches_of, earlier, objects_in, rows_of, without_first
+from tests.jobs.backup.disks import COLUMNS, DEMO, REPLICAS, batches_of, earlier, objects_in, rows_of, without_first
 
 import brokerless
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding
 from brokerless.jobs.backup import partition
 from brokerless.jobs.backup.plan import named_id
 from brokerless.jobs.backup.segments import as_remote
@@ -215,7 +216,13 @@ def test_what_no_replica_has_is_named_and_a_later_run_stores_it(place: Path, tmp
     assert not result.is_complete
     whole = rows_of(REPLICAS[2])["orders", 0, "read_committed"]
     expected = [each for each in whole if not lost.first_offset <= each["offset"] <= (lost.last_offset or 0)]
-    assert rows_of(f"{place}@lossy")["orders", 0, "read_committed"] == expected
+    found: list[Finding] = []
+    (partition,) = brokerless.open(f"{place}@lossy").partitions
+    read = partition.records(COLUMNS, isolation="read_committed", on_damage=found.append).read_all()
+    assert read.to_pylist() == expected
+    assert [(each.kind, each.severity, each.offset) for each in found] == [
+        ("stored-offsets-lost", "error", lost.first_offset)
+    ]
     assert brokerless.backup(REPLICAS[2], place).snapshot.is_complete
     assert rows_of(f"{place}@latest") == rows_of(REPLICAS[2])
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from brokerless.findings import Finding
-from brokerless.log.snapshots.snapshot import SnapshotPartition, SnapshotSegment
+from brokerless.findings import Finding, Kind
+from brokerless.log.snapshots.snapshot import LostRange, SnapshotPartition, SnapshotSegment
 from brokerless.log.snapshots.state import SnapshotState
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.listing.folder import Folder
@@ -41,7 +41,14 @@ def _folder(
                 folder.manifests[objects["rsm-manifest"]] = listed.manifests[objects["rsm-manifest"]]
         else:
             folder.findings.append(_missing(folder, each))
+    folder.findings += [_lost(folder, each) for each in partition.lost]
     return folder
+
+
+def _lost(folder: Folder, lost: LostRange) -> Finding:
+    last = "the end of the log" if lost.last_offset is None else f"offset {lost.last_offset}"
+    text = f"no replica had offsets from {lost.first_offset} to {last} intact when the snapshot was made"
+    return Kind.STORED_OFFSETS_LOST.at(folder.location.path, text, offset=lost.first_offset)
 
 
 def _missing(folder: Folder, segment: SnapshotSegment) -> Finding:

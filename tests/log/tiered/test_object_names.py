@@ -60,6 +60,7 @@ def test_topics() -> None:
         ("tiered://orders-0/00000000000000000000.log::s3://bucket/prefix-1/x", "orders-0"),
         ("tiered://orders-0/00000000000000000000.log::file:///data/kafka-1/bucket", "orders-0"),
         ("/bucket/orders-MocuiS7uRRW7NCxG0VkwpA/12/00000000000000000000-cpGusWbURTq1Vdw9Q27TyA.log", "orders-12"),
+        ("/bucket/orders-MocuiS7uRRW7NCxG0VkwpA/12", "orders-12"),
         ("/bucket/orders-3-MocuiS7uRRW7NCxG0VkwpA/00000000000000000000-cpGusWbURTq1Vdw9Q27TyA.log", "orders-3"),
         ("/var/lib/kafka/orders-0", "orders-0"),
         ("tiered://orders-0::s3://bucket/kafka-1", "orders-0"),

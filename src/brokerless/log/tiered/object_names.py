@@ -84,7 +84,7 @@ def partition_directory_of(path: str) -> str | None:
     found = next((each for each in (name, directory) if names.parse_partition_directory(each) is not None), None)
     if found is not None:
         return found
-    of_objects = parse_partition(above, directory)
+    of_objects = parse_partition(above, directory) or parse_partition(directory, name)
     return None if of_objects is None else names.partition_directory(of_objects.topic, of_objects.partition)
 
 

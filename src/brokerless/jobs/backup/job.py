@@ -52,7 +52,7 @@ class BackupResult:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that the cluster has is there, and nothing of it is lost, damaged or different."""
+        """Return whether all that the cluster has is there, and nothing of it is lost, damaged or different."""
         return self.snapshot.is_complete and not any(each.severity != "info" for each in self.findings)
 
 

@@ -150,7 +150,7 @@ def _opened(task: BackupTask, start: int, work: Callable[[tuple[PartitionFiles, 
 
 
 def _from(files: PartitionFiles, start: int) -> PartitionFiles:
-    """Those of a partition's files that may have offsets from ``start`` on."""
+    """Return those of a partition's files that may have offsets from ``start`` on."""
     first = max((each.base_offset for each in files.files if each.base_offset <= start), default=0)
     return replace(files, files=tuple(each for each in files.files if each.base_offset >= first))
 

@@ -14,7 +14,7 @@ from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.named_partitions import topic_id_of_partition
 from brokerless.jobs.restore.live.offset_map import is_map, load_map_start, read_runs
-from brokerless.log.checkpoint.leader_epochs import epochs_of, load_leader_epochs
+from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.tables.partition_reader import PartitionReader
 
@@ -189,12 +189,9 @@ def _by_name(partitions: Sequence[PartitionPath]) -> Iterator[tuple[Name, Partit
 
 def _rank(partition: PartitionPath) -> tuple[int, int]:
     """The last leader epoch of a replica, and where it ends: the greatest has the history that counts."""
-    epoch, end = -1, -1
-    if partition.leader_epoch_checkpoint is not None:
-        epochs = epochs_of(load_leader_epochs(partition.leader_epoch_checkpoint.location))
-        epoch = epochs[-1][0] if epochs else -1
+    epochs = load_epochs(partition.leader_epoch_checkpoint)
     try:
         end = PartitionReader(partition).end_offset or 0
     except UnreadableError:  # which is reported where it is read
         end = -1
-    return epoch, end
+    return epochs[-1][0] if epochs else -1, end

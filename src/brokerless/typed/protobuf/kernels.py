@@ -18,6 +18,7 @@ import numpy as np
 from brokerless.format.intrinsics import copy_value, load_u64, store_u64
 from brokerless.format.kernel import inlined, kernel, separate
 from brokerless.interchange.jsonl_writer_kernels import valid_utf8
+from brokerless.typed.avro.kernels import DATA, VALIDITY, VALUES, store_end, store_u32
 
 VARINT, VARINT32, SIGNED, SIGNED32, UNSIGNED, UNSIGNED32, BOOLEAN, ENUM = range(8)
 FIXED64, UNSIGNED_FIXED64, FIXED32, UNSIGNED_FIXED32, STRING, BYTES, MESSAGE, TIMESTAMP, BY_ROWS = range(8, 17)
@@ -34,9 +35,6 @@ NULL, DEFAULT, LEFT = range(3)
 """ABSENT: what a column gets where a field lacks: a null, its default, or the message is left to be decoded by rows."""
 NODE, LIMIT, SEEN = range(3)
 """What the stack has of each message that is open."""
-
-VALIDITY, VALUES, DATA = range(3)
-"""Where a column's bytes are in the output: a byte for each row, its values (or ends), its data."""
 
 _SECONDS = 1 << 33
 """Below it, times have nanoseconds in 64 bits."""
@@ -65,19 +63,6 @@ def read_varint(data, at, end):
             break
         shift += np.uint64(7)
     return number, at
-
-
-@inlined
-def store_u32(out, to, word):
-    out[to] = np.uint8(word & np.uint64(0xFF))
-    out[to + 1] = np.uint8(word >> np.uint64(8) & np.uint64(0xFF))
-    out[to + 2] = np.uint8(word >> np.uint64(16) & np.uint64(0xFF))
-    out[to + 3] = np.uint8(word >> np.uint64(24) & np.uint64(0xFF))
-
-
-@inlined
-def store_end(out, regions, column, row, end):
-    store_u32(out, regions[column, VALUES] + 4 * (row + 1), np.uint64(end))
 
 
 @inlined

@@ -70,7 +70,7 @@ def verify(source: str, spark: str, records: str) -> int:
     import brokerless
     from brokerless.jobs.verify.job import verify
 
-    partitions = [each.paths for each in brokerless.open(source).partitions]
+    partitions = brokerless.open(source).paths
     findings = list(verify(partitions, spark=place(spark), processes=1))
     if findings:
         raise BenchmarkError(str(findings[0]))

@@ -173,7 +173,7 @@ def _offsets(writer: str, out: Path, topic: str) -> list[tuple[int, int]]:
 def contents_of_backup(place: Path) -> dict[str, int]:
     """The records of each partition of the newest snapshot, and what is wrong with any: names are random."""
     log = brokerless.open(f"{place}@latest")
-    found = {f"{each.topic}-{each.partition}": sum(map(len, each.records(["offset"]))) for each in log.partitions}
+    found = {each.name: sum(map(len, each.records(["offset"]))) for each in log.partitions}
     return {**found, "findings": len(brokerless.Backup(place).check("all").findings)}
 
 

@@ -7,7 +7,7 @@
 
 What there is; ``help(brokerless.Log)`` and so on say more:
 
-- read: ``open`` returns a ``Log``, which has ``Topic`` and ``Partition``; ``explain``, ``record_views``
+- read: ``open`` returns a ``Log``, whose ``topic`` and ``partition`` are logs, too; ``explain``, ``record_views``
 - check: their methods ``verify``, ``audit``, ``restart``, ``size``, ``report``; ``cluster``, ``prove``
 - compare: ``diff``, in tests ``assert_same_log``
 - back up: ``backup``, and ``Backup`` for its snapshots
@@ -37,12 +37,10 @@ if TYPE_CHECKING:
     from brokerless.api.jobs import LogAudit, LogRestart
     from brokerless.api.loading import load
     from brokerless.api.log import Log, open
-    from brokerless.api.partition import Partition
     from brokerless.api.pipeline import next_offsets, pipeline
     from brokerless.api.record import Record, record_views
     from brokerless.api.recovery import carve, merge
     from brokerless.api.restore import restore
-    from brokerless.api.topic import Topic
     from brokerless.errors import (
         BrokerlessError,
         ClusterError,
@@ -86,14 +84,12 @@ __all__ = [
     "LogConfig",
     "LogRestart",
     "OutOfFilesError",
-    "Partition",
     "Proof",
     "Record",
     "RecordFilter",
     "RefusedError",
     "Routing",
     "RowError",
-    "Topic",
     "UnreadableError",
     "UnwritableError",
     "UsageError",
@@ -122,13 +118,11 @@ _MODULES = {
     "brokerless.api.cluster": ("Backup", "backup", "cluster", "rebuild", "serve", "undo_rebuild"),
     "brokerless.api.comparing": ("assert_same_log", "diff"),
     "brokerless.api.log": ("Log", "open"),
-    "brokerless.api.partition": ("Partition",),
     "brokerless.api.pipeline": ("next_offsets", "pipeline"),
     "brokerless.api.erasing": ("prove",),
     "brokerless.api.recovery": ("carve", "merge"),
     "brokerless.api.restore": ("restore",),
     "brokerless.api.jobs": ("LogAudit", "LogRestart"),
-    "brokerless.api.topic": ("Topic",),
     "brokerless.errors": (
         *("BrokerlessError", "ClusterError", "DamageError", "JobError"),
         *("OutOfFilesError", "RefusedError", "UnreadableError", "UnwritableError", "UsageError"),

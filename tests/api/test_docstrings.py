@@ -16,8 +16,6 @@ NO_SECTIONS = {
     "Explanation.problems": "no parameters",
     "Finding.as_dict": "no parameters",
     "Proof.as_dict": "no parameters",
-    "Partition.read": "for packages of brokerless: records() is the public one",
-    "Partition.segment_rows": "for packages of brokerless: segments() is the public one",
     "RecordFilter.matcher": "for packages of brokerless",
     "UnreadableError.reason_for": "for packages of brokerless",
     "BatchSettings.encoder": "no parameters",

@@ -39,4 +39,4 @@ def test_an_example_prints_what_it_says(name: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_methods_have_examples() -> None:
-    assert {"Partition.records"} <= WITH_EXAMPLES.keys()
+    assert {"Log.records"} <= WITH_EXAMPLES.keys()

@@ -17,9 +17,10 @@ import pyarrow as pa
 import pytest
 
 import brokerless
-from brokerless import DamageError, Finding, Log, Partition, UnreadableError, UsageError
+from brokerless import DamageError, Finding, Log, UnreadableError, UsageError
 from brokerless.cli.commands import COMMANDS
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
+from brokerless.tables.partition_tables import segment_rows
 from brokerless.views import audit as audit_view
 from brokerless.views import restart as restart_view
 from brokerless.views.jobs import salvage as salvage_view
@@ -150,8 +151,8 @@ def test_segments_are_one_table_over_all_partitions() -> None:
     log = brokerless.open(broker_data("clean"))
     table = log.segments()
     assert table.schema == SEGMENTS
-    assert table.num_rows == sum(len(partition.segment_paths) for partition in log.partitions)
-    assert table["file"].to_pylist() == [row["file"] for each in log.partitions for row in each.segment_rows()]
+    assert table.num_rows == sum(len(each.segments) for each in log.paths)
+    assert table["file"].to_pylist() == [row["file"] for each in log.paths for row in segment_rows(each)]
 
 
 def test_a_segment_that_cannot_be_opened_does_not_hide_the_next(tmp_path: Path) -> None:
@@ -160,9 +161,9 @@ def test_a_segment_that_cannot_be_opened_does_not_hide_the_next(tmp_path: Path) 
     path.unlink()
     path.symlink_to("nowhere")
     partition = brokerless.open(log).partition("segments", 0)
-    first, *others = partition.segment_paths
+    first, *others = partition.paths[0].segments
     told: list[UnreadableError] = []
-    rows = list(partition.segment_rows(on_unreadable=told.append))
+    rows = list(segment_rows(partition.paths[0], on_unreadable=told.append))
     assert [row["file"] for row in rows] == [each.log.path for each in others]
     assert [first.log.path in str(error) for error in told] == [True]
     with pytest.raises(UnreadableError):
@@ -245,7 +246,7 @@ def files_of(directory: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("table", ["records", "batches"])
 def test_a_table_is_a_reader_whose_schema_is_known_before_it_reads(table: str, damaged: Path) -> None:
-    def check(thing: brokerless.Log | brokerless.Partition) -> None:
+    def check(thing: brokerless.Log) -> None:
         reader = getattr(thing, table)(on_damage=lambda _: None)
         assert isinstance(reader, pa.RecordBatchReader)
         assert reader.schema == {"records": RECORDS, "batches": BATCHES}[table]
@@ -325,13 +326,14 @@ def test_verify_finds_what_the_command_finds(run: Run, damaged: Path) -> None:  
 def test_audit_finds_what_the_command_finds(run: Run, damaged: Path) -> None:  # noqa: F811
     audit = brokerless.open(damaged).audit()
     rows = [audit_view.finding_row(each, one) for one in audit.partitions for each in one.findings]
-    rows += [audit_view.finding_row(each, None) for each in audit.findings]
+    rows += [audit_view.finding_row(each, None) for each in audit.directory_findings]
     assert "error" in {each["severity"] for each in rows}
     assert rows == run("audit", "--json", damaged).json
-    one = brokerless.open(damaged).partition("segments", 0).audit()
+    found = brokerless.open(damaged).partition("segments", 0).audit()
+    (one,) = found.partitions
     rows = [audit_view.finding_row(each, one) for each in one.findings]
-    theirs = run("audit", "--json", damaged / "segments-0").json
-    assert rows == [each for each in theirs if each["topic"] is not None]
+    rows += [audit_view.finding_row(each, None) for each in found.directory_findings]
+    assert rows == run("audit", "--json", damaged, "-t", "segments", "-p", 0).json
 
 
 def test_restart_expects_what_the_command_expects(run: Run, damaged: Path) -> None:  # noqa: F811
@@ -341,7 +343,9 @@ def test_restart_expects_what_the_command_expects(run: Run, damaged: Path) -> No
     rows = [*map(restart_view.row, restart.partitions), restart_view.directory_row(restart.directory)]
     assert rows == run("restart", "--json", damaged).json
     one = brokerless.open(damaged).partition("segments", 0).restart()
-    assert [restart_view.row(one)] == run("restart", "--json", damaged / "segments-0").json
+    assert one.directory is not None
+    rows = [*map(restart_view.row, one.partitions), restart_view.directory_row(one.directory)]
+    assert rows == run("restart", "--json", damaged, "-t", "segments", "-p", 0).json
     assert brokerless.open(broker_data("clean")).restart().is_harmless
 
 
@@ -352,7 +356,7 @@ def test_salvage_saves_what_the_command_saves(run: Run, damaged: Path, tmp_path:
     here = json.loads(json.dumps([salvage_view.row(each) for each in results]).replace("/here", "/there"))
     assert here == theirs
     assert files_of(tmp_path / "here") == files_of(tmp_path / "there")
-    one = brokerless.open(damaged).partition("segments", 0).salvage(tmp_path / "tables", as_="parquet", dry_run=True)
+    (one,) = brokerless.open(damaged).partition("segments", 0).salvage(tmp_path / "tables", as_="parquet", dry_run=True)
     asked = ("--as", "parquet", "--dry-run", "--json")
     assert [salvage_view.row(one)] == run("salvage", damaged / "segments-0", "--to", tmp_path / "tables", *asked).json
     assert not (tmp_path / "tables").exists()
@@ -367,22 +371,22 @@ def test_convert_writes_what_the_command_writes(run: Run, damaged: Path, tmp_pat
     how: dict[str, Any] = {"message_format": 1, "codec": "gzip", "batch_size": 500, "segment_bytes": 20000}
     (result,) = brokerless.open(clean).convert(tmp_path / "here", **how)
     assert [result.as_dict() | {"target": theirs[0]["target"]}] == theirs
-    one = brokerless.open(clean).partitions[0].convert(tmp_path / "again", **how)
+    (one,) = brokerless.open(clean).partitions[0].convert(tmp_path / "again", **how)
     assert one.totals == result.totals
     assert files_of(tmp_path / "here") == files_of(tmp_path / "there") == files_of(tmp_path / "again")
-    planned = brokerless.open(clean).partitions[0].convert(tmp_path / "dry", codec="lz4", dry_run=True)
+    (planned,) = brokerless.open(clean).partitions[0].convert(tmp_path / "dry", codec="lz4", dry_run=True)
     assert planned.totals.records_out == 700
     assert not (tmp_path / "dry").exists()
 
 
 def test_export_leaves_out_kafkas_own_topics_unless_one_is_meant(tmp_path: Path) -> None:
     log = brokerless.open(Path(__file__).parents[2] / "demo" / "data")
-    own = {each.topic for each in log.partitions if (each.topic or "").startswith("__")}
+    own = {each.name for each in log.topics if each.name.startswith("__")}
     assert own
     exported = log.export(tmp_path / "all", dry_run=True)
-    assert {each.topic for each in exported} == {each.topic for each in log.partitions} - own
-    one = next(each for each in log.partitions if each.topic == "__consumer_offsets" and each.paths.size)
-    assert one.export(tmp_path / "one", dry_run=True) is not None
+    assert {each.topic for each in exported} == {each.name for each in log.topics} - own
+    one = next(each for each in log.topic("__consumer_offsets").partitions if each.paths[0].size)
+    assert one.export(tmp_path / "one", dry_run=True)
 
 
 def test_export_writes_what_the_command_writes(run: Run, damaged: Path, tmp_path: Path) -> None:  # noqa: F811
@@ -396,10 +400,9 @@ def test_export_writes_what_the_command_writes(run: Run, damaged: Path, tmp_path
     assert counts == [tuple(each[name] for name in names) for each in theirs]
     assert found
     one = brokerless.open(damaged).partition("segments", 0)
-    again = one.export(tmp_path / "one", compression="lz4", on_damage=lambda _: None)
-    assert again is not None
+    (again,) = one.export(tmp_path / "one", compression="lz4", on_damage=lambda _: None)
     assert again.records == next(each["records"] for each in theirs if each["topic"] == "segments")
-    assert one.export(tmp_path / "one", on_damage=lambda _: None) is None, "nothing new"
+    assert one.export(tmp_path / "one", on_damage=lambda _: None) == [], "nothing new"
 
 
 def test_the_public_names_are_there_and_importing_them_loads_no_kernels() -> None:
@@ -416,9 +419,9 @@ def test_notebooks_show_logs_partitions_and_findings_as_tables():
     log = brokerless.open(Path(__file__).parents[2] / "demo" / "data")
     html = log._repr_html_()
     for partition in log.partitions:
-        assert f">{partition.topic}<" in html
-        assert f">{partition.paths.size:,}<" in html
-        assert f">{partition.segment_paths[-1].base_offset:,}<" in partition._repr_html_()
+        assert f">{partition.paths[0].topic}<" in html
+        assert f">{partition.paths[0].size:,}<" in html
+        assert f">{partition.paths[0].segments[-1].base_offset:,}<" in partition._repr_html_()
     finding = brokerless.Finding("error", "checksum-mismatch", "<a>/0.log", position=7, message="<script>")
     assert "<script>" not in finding._repr_html_()
     assert "&lt;script&gt;" in finding._repr_html_()
@@ -430,38 +433,24 @@ def test_jobs_is_a_number_of_threads(jobs: Any) -> None:
         brokerless.open(case("formats/v2-none-create").log).records(jobs=jobs)
 
 
-ONLY_OF_A_LOG = {
-    *((name, "topics") for name in ("compact", "records", "batches", "transactions")),
-    *((name, "others") for name in ("compact", "convert", "erase", "salvage")),
-    ("convert", "manifest"),
-    *((name, "log_dirs") for name in ("audit", "restart")),
-    ("audit", "kafka"),
-    ("audit", "price_per_gb"),
-    ("restart", "remote"),
-}
-"""Which of its topics, more log directories, which partitions an earlier run has converted, and what concerns a whole
-bucket; and the start of a whole log directory, which a partition's ``restart`` has for it alone."""
+def test_topics_and_partitions_are_logs() -> None:
+    log = brokerless.open(broker_data("clean"))
+    topic, partition = log.topic("segments"), log.partition("segments", 0)
+    assert {type(each) for each in (log, topic, partition, *topic, *log.topics)} == {Log}
+    assert (log.topic_partition, topic.topic_partition) == (None, None)
+    assert (partition.topic_partition, partition.name) == (("segments", 0), "segments-0")
+    assert topic.partition("segments", 0) == partition == partition.partitions[0] == partition.partition("segments", 0)
+    assert brokerless.open(partition.path).topic_partition == ("segments", 0)
+    assert [each.name for each in partition.topics] == ["segments"]
+    with pytest.raises(UsageError, match="there is no topic txn; there are segments"):
+        partition.topic("txn")
 
 
-def test_a_partition_takes_what_a_log_takes_with_the_same_defaults() -> None:
-    methods = {name: each for name, each in inspect.getmembers(Log, inspect.isfunction) if not name.startswith("_")}
-    shared = {name for name in methods if inspect.isfunction(getattr(Partition, name, None))}
-    assert methods.keys() - shared == {
-        "dataset",
-        "partition",
-        "report",
-        "schema",
-        "sql",
-        "topic",
-        "trim",
-    }  # of whole directories
-    for name in sorted(shared):
-        of_log, of_partition = (
-            {key: each.default for key, each in inspect.signature(getattr(of, name)).parameters.items()}
-            for of in (Log, Partition)
-        )
-        left_out = {key for method, key in ONLY_OF_A_LOG if method == name}
-        assert {key: each for key, each in of_log.items() if key not in left_out} == of_partition, name
+@pytest.mark.parametrize("name", ["start_offset", "end_offset", "offset_for_timestamp", "explain"])
+def test_what_is_of_one_partition_is_refused_of_several(name: str) -> None:
+    log = brokerless.open(broker_data("clean"))
+    with pytest.raises(UsageError, match=rf"{name} is of one partition, and here is {len(log)} partitions; use"):
+        getattr(log, name) if name.endswith("_offset") else getattr(log, name)(*(("-1d",) * (name != "explain")))
 
 
 def test_every_command_has_a_function_or_a_method() -> None:
@@ -481,12 +470,14 @@ def test_a_repr_is_a_line_that_says_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "empty-0" / f"{7:020}.log").write_bytes(b"")
     log = brokerless.open(tmp_path)
     assert repr(log) == f"Log('{tmp_path}', 2 partitions, {len(data)} B)"
-    assert repr(log.partitions) == "[Partition(empty-0, empty, 1 segment),\n Partition(orders-0, 0..0, 1 segment)]"
+    assert repr(log.partitions) == (
+        f"[Log('{tmp_path}', empty-0, empty, 1 segment),\n Log('{tmp_path}', orders-0, 0..0, 1 segment)]"
+    )
     (directory / f"{0:020}.log").unlink()
-    assert repr(log.partition("orders", 0)) == "Partition(orders-0, 1 segment)"
+    assert repr(log.partition("orders", 0)) == f"Log('{tmp_path}', orders-0, 1 segment)"
     alone = tmp_path / "copy.log"
     alone.write_bytes(data)
-    assert repr(brokerless.open(alone).partitions[0]).startswith(f"Partition('{alone}', ")
+    assert repr(brokerless.open(alone)) == f"Log('{alone}', 0..0, 1 segment)"
 
 
 def test_results_are_shown_in_a_line_each(tmp_path: Path) -> None:
@@ -505,13 +496,13 @@ def test_results_are_shown_in_a_line_each(tmp_path: Path) -> None:
         assert "\n" not in repr(each)
         assert each._repr_html_().startswith("<table><caption>")
     first, salvaged = log.partitions[0], log.salvage(tmp_path / "to", dry_run=True)[0]
-    assert repr(salvaged).startswith(f"SalvageResult({first.topic}-{first.partition}, start_offset=")
+    assert repr(salvaged).startswith(f"SalvageResult({first.name}, start_offset=")
 
 
 def test_help_of_the_package_says_what_there_is_before_its_private_packages() -> None:
     text = pydoc.plain(pydoc.render_doc(brokerless)).partition("PACKAGE CONTENTS")[0]
     functions = [name for name in brokerless.__all__ if name[0].islower() and name != "schemas"]
-    for name in [*functions, "Log", "Topic", "Partition", "Finding", "brokerless.writing", "brokerless.schemas"]:
+    for name in [*functions, "Log", "Finding", "brokerless.writing", "brokerless.schemas"]:
         assert f"``{name}``" in text
     for name in re.findall(r"``(\w+)``", text.partition("- check:")[2]):
         assert hasattr(brokerless, name) or hasattr(brokerless.Log, name), name

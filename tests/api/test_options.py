@@ -29,8 +29,8 @@ def test_a_conversion_goes_on_by_its_manifest(tmp_path: Path) -> None:
 
 def test_frequent_keys_are_as_many_as_requested() -> None:
     partition = brokerless.open(DEMO).partition("orders", 0)
-    assert [len(partition.compact(top=top).frequent_keys) for top in (0, 2)] == [0, 2]
-    assert partition.compact(key_memory=64).totals == partition.compact().totals
+    assert [len(partition.compact(top=top)[0].frequent_keys) for top in (0, 2)] == [0, 2]
+    assert partition.compact(key_memory=64)[0].totals == partition.compact()[0].totals
 
 
 def test_a_query_takes_the_options_of_its_tables() -> None:

@@ -31,7 +31,7 @@ def test_sizes_are_those_of_the_command(capfd: pytest.CaptureFixture[str]) -> No
     of_topics = [line for line in lines if line["topic"] is not None]
     assert [line for topic in sizes for line in topic.as_dicts()] == of_topics
     partition = brokerless.open(DEMO).partition("orders", 1)
-    size = partition.size(codecs=["lz4"], batch_records=[10], message_formats=[2], sample=0.2)
+    (size,) = partition.size(codecs=["lz4"], batch_records=[10], message_formats=[2], sample=0.2)
     arguments = ("--codec", "lz4", "--format", "v2", "--batch-records", "10", "--sample", "20%")
     assert size.as_dicts() == printed(capfd, "size", partition.path, *arguments)
     assert size.sizes.keys() == {Choice(2, "lz4", batch_records=10)}
@@ -39,11 +39,11 @@ def test_sizes_are_those_of_the_command(capfd: pytest.CaptureFixture[str]) -> No
 
 def test_the_best_choice_is_what_convert_takes(tmp_path: Path) -> None:
     users = brokerless.open(DEMO).partition("users", 0)
-    size = users.size(full=True, codecs=["zstd", "lz4"], message_formats=[2], batch_sizes=[4096, 65536])
+    (size,) = users.size(full=True, codecs=["zstd", "lz4"], message_formats=[2], batch_sizes=[4096, 65536])
     best = size.best
     assert best is not None
     assert best.batch_bytes is not None
-    result = users.convert(
+    (result,) = users.convert(
         tmp_path, message_format=best.magic, codec=best.codec, level=best.level, batch_size=best.batch_bytes
     )
     assert result.totals.bytes_out == size.sizes[best].bytes == min(each.bytes for each in size.sizes.values())
@@ -63,7 +63,7 @@ def test_the_batch_of_an_offset_is_explained_in_its_segment(
 ) -> None:
     partition = brokerless.open(DEMO).partition("orders", 0)
     explained = partition.explain(offset=offset, records=1)
-    starts = [each.base_offset for each in partition.segment_paths if each.base_offset <= (offset or 0)]
+    starts = [each.base_offset for each in partition.paths[0].segments if each.base_offset <= (offset or 0)]
     file = str(DEMO / "orders-0" / f"{starts[-1]:020}.log")
     assert explained.file == file
     more = () if offset is None else ("--offset", str(offset))
@@ -88,7 +88,7 @@ def test_notebooks_show_tables() -> None:
     text = partition.explain(records=1)._repr_html_()
     assert text.startswith("<table><caption>")
     assert '<td style="text-align: left">batch.base_offset</td>' in text
-    size = partition.size(codecs=["none"], message_formats=[2], batch_sizes=[16384])
+    (size,) = partition.size(codecs=["none"], message_formats=[2], batch_sizes=[16384])
     assert "; first what is there now</caption>" in size._repr_html_()
     assert f"{size.bytes:,}" in size._repr_html_()
 

@@ -17,7 +17,7 @@ import pytest
 import brokerless
 from brokerless import schemas
 from brokerless.api.jobs import select_topics
-from brokerless.api.topic import BatchOptions, ReadingOptions
+from brokerless.api.log_tables import ReadingOptions
 from brokerless.errors import UsageError
 
 DEMO = Path(__file__).parents[2] / "demo" / "data"
@@ -33,13 +33,14 @@ def of_topic(table: pa.Table, name: str = "orders") -> pa.Table:
 
 
 def test_a_log_has_its_topics_and_partitions(log: brokerless.Log) -> None:
-    assert [each.name for each in log.topics] == sorted({str(each.topic) for each in log.partitions})
+    assert [each.name for each in log.topics] == sorted({str(each.topic) for each in log.paths})
     assert list(log) == log.partitions
     assert len(log) == len(log.partitions)
     topic = log.topic("orders")
     assert list(topic) == topic.partitions == [log.partition("orders", number) for number in range(3)]
-    assert (len(topic), topic.partition(1)) == (3, log.partition("orders", 1))
-    assert repr(topic).startswith("Topic(orders, 3 partitions, ")
+    assert (len(topic), topic.partition("orders", 1)) == (3, log.partition("orders", 1))
+    assert repr(topic).startswith("Log('")
+    assert ", orders, 3 partitions, " in repr(topic)
     assert "<td" in topic._repr_html_()  # pyright: ignore[reportPrivateUsage]
 
 
@@ -61,7 +62,7 @@ def test_tables_of_a_topic_are_those_of_the_log_filtered(log: brokerless.Log) ->
     assert payments.equals(of_topic(log.transactions(), "payments"))
     assert payments.num_rows
     assert topic.to_table(["offset"], start_offset=5, end_offset=7).num_rows == 6
-    assert topic.dataset().to_table(columns=["offset", "value"]).equals(expected.select(["offset", "value"]))
+    assert topic.dataset("orders").to_table(columns=["offset", "value"]).equals(expected.select(["offset", "value"]))
 
 
 def test_other_libraries_have_the_same_rows(log: brokerless.Log) -> None:
@@ -92,7 +93,7 @@ def test_topics_are_chosen_by_names_and_patterns(log: brokerless.Log) -> None:
     )
     assert log.transactions(topics="payments").equals(log.topic("payments").transactions())
     assert log.records(topics=[]).read_all().num_rows == 0
-    assert select_topics(log.partitions, None) == log.partitions
+    assert select_topics(log.paths, None) == log.paths
 
 
 @pytest.mark.parametrize(
@@ -127,10 +128,9 @@ def test_a_topics_dataset_is_what_sql_has_and_arrow_writes_it(log: brokerless.Lo
     assert dataset.filter(ds.field("offset") == 5).count_rows() == 3
 
 
-def test_a_topic_takes_what_a_log_takes() -> None:
-    for options, method in ((ReadingOptions, brokerless.Log.records), (BatchOptions, brokerless.Log.batches)):
-        taken = inspect.signature(method).parameters.keys() - {"self", "columns", "topics"}
-        assert options.__annotations__.keys() == taken
+def test_tables_take_what_records_take() -> None:
+    taken = inspect.signature(brokerless.Log.records).parameters.keys() - {"self", "columns"}
+    assert ReadingOptions.__annotations__.keys() == taken
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_what_is_left_of_a_topic_is_shown_with_the_time_that_is_left(
         time.sleep(0.05)
     after = time.time_ns() // 1_000_000
     (partition,) = brokerless.open(found[0]).partitions
-    deletion = deletion_of(partition.paths)
+    deletion = deletion_of(partition.paths[0])
     assert deletion is not None
     assert deletion.deleted_ms is not None
     assert before - 10 <= deletion.deleted_ms <= after + 10  # the kernel's clock for files is a tick coarser
@@ -56,4 +56,4 @@ def test_the_delay_is_kafka_s_default() -> None:
 
 
 def test_what_is_not_deleted_has_no_time() -> None:
-    assert all(deletion_of(each.paths) is None for each in brokerless.open("demo/data").partitions)
+    assert all(deletion_of(each.paths[0]) is None for each in brokerless.open("demo/data").partitions)

@@ -27,7 +27,7 @@ def disk(tmp_path: Path) -> Path:
 
 def listed(path: Path, *, as_it_lies: bool = False) -> dict[str, int]:
     log = brokerless.open(path, as_it_lies=as_it_lies)
-    return {Path(each.path).name: each.to_table().num_rows for each in log.partitions if each.topic == "payments"}
+    return {Path(each.path).name: each.to_table().num_rows for each in log.topic("payments").partitions}
 
 
 def test_a_replica_that_a_start_promotes_is_listed_and_read(disk: Path) -> None:
@@ -63,12 +63,12 @@ def test_a_name_that_a_broker_cut_is_the_topic_s_own_by_its_metadata(
         time.sleep(0.05)
     disk = kafka.copy_log_dir(tmp_path / "disk")
     there = brokerless.open(disk, include="delete").partitions
-    found = [each for each in there if each.topic is not None and each.topic.startswith("cut-")]
-    assert {each.topic: each.to_table()["value"].to_pylist() for each in found} == {
+    found = [each for each in there if each.name.startswith("cut-")]
+    assert {each.paths[0].topic: each.to_table()["value"].to_pylist() for each in found} == {
         name: [name[-2:].encode()] for name in topics
     }
-    assert not [each for one in found for each in one.paths.findings]
-    assert brokerless.open(found[0].path).partitions[0].topic == found[0].topic
+    assert not [each for one in found for each in one.paths[0].findings]
+    assert brokerless.open(found[0].path).topic_partition == found[0].topic_partition
     assert main(["salvage", str(disk), "--include", "delete", "-t", "cut-*", "--to", str(tmp_path / "saved")]) == 0
     assert {each.name for each in (tmp_path / "saved").glob("cut-*")} == {f"{name}-0" for name in topics}
 

@@ -81,7 +81,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Bytes:
 
 
 def size(log: brokerless.Log) -> int:
-    return sum(each.paths.size for each in log.partitions)
+    return sum(each.paths[0].size for each in log.partitions)
 
 
 def sorted_rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -110,7 +110,7 @@ def test_internal_topics_and_findings(demo: brokerless.Log) -> None:
     assert {name: demo.dataset(name).to_table() for name in ("groups", "offsets")} == tables
     found = demo.dataset("findings").to_table(columns=["severity", "kind", "topic", "file"]).to_pylist()
     audit = demo.audit()
-    wanted = [each for partition in audit.partitions for each in partition.findings] + list(audit.findings)
+    wanted = audit.findings
     assert sorted((row["severity"], row["kind"], row["file"]) for row in found) == sorted(
         (each.severity, each.kind, each.file) for each in wanted
     )
@@ -246,7 +246,7 @@ WANTED = {"offset": 4000, "in": 6, "place": 1000, "or": 2000, "time": 4000}
 def test_a_narrow_range_reads_a_twentieth(
     long_log: brokerless.Log, counted: Bytes, engine: Callable[[brokerless.Log, str], int], where: str
 ) -> None:
-    assert len(long_log.partition("a", 0).segment_paths) > 3
+    assert len(long_log.partition("a", 0).paths[0].segments) > 3
     counted.read = 0
     assert engine(long_log, where) == WANTED[where]
     passes_it_on = where != "or" or engine is not by_duckdb or not duckdb.__version__.startswith("1.")
@@ -360,4 +360,4 @@ def test_what_a_prompt_prints_is_short() -> None:
     log = brokerless.open(DEMO)
     assert repr(log).startswith(f"Log({DEMO!r}, {len(log.partitions)} partitions, ")
     assert repr(log.plot) == f"Plots(partitions={len(log.partitions)})"
-    assert repr(log.partition("orders", 0)) == "Partition(orders-0, 0..1264, 4 segments)"
+    assert repr(log.partition("orders", 0)) == "Log('demo/data', orders-0, 0..1264, 4 segments)"

@@ -27,14 +27,15 @@ def internal_records() -> Iterator[tuple[str, bytes | None, bytes | None]]:
     """Those of a real broker, of each key and each length of a value one."""
     seen: set[tuple[Any, ...]] = set()
     for partition in brokerless.open(broker_data("clean")).partitions:
-        if partition.topic in TOPICS:
+        topic = partition.paths[0].topic
+        if topic in TOPICS:
             for batch in partition.records(["key", "value"]):
                 for row in batch.to_pylist():
                     key, value = row["key"], row["value"]
-                    mark = (partition.topic, key and key[:2], value and (value[:3], len(value)))
+                    mark = (topic, key and key[:2], value and (value[:3], len(value)))
                     if mark not in seen:
                         seen.add(mark)
-                        yield partition.topic, key, value
+                        yield topic, key, value
 
 
 def walk(fields: tuple[Field, ...]) -> Iterator[Field]:

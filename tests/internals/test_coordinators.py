@@ -16,9 +16,8 @@ from brokerless.internals.coordinators import Entry, count_of, current, hash_cod
 from brokerless.internals.groups.positions import read_positions
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from brokerless.internals.tables import history_rows, state_rows
-from brokerless.log.directory import resolve
+from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.storage.location import Location
-from brokerless.tables.partition_reader import PartitionReader
 
 COUNT = 4
 GROUPS = [f"group-{number}" for number in range(40)]
@@ -92,8 +91,8 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def readers(directory: Path) -> list[PartitionReader]:
-    return [PartitionReader(each) for each in resolve(Location(str(directory))).partitions]
+def readers(directory: Path) -> list[PartitionPath]:
+    return list(resolve(Location(str(directory))).partitions)
 
 
 def test_tables_have_the_rows_that_a_coordinator_loads(directory: Path) -> None:

@@ -181,7 +181,7 @@ def replayed(partition: Path, end_offset: int | None = None) -> Cluster:
     """The state after the records of a log, or of a snapshot, without any snapshot's help."""
     cluster = Cluster()
     (opened,) = brokerless.open(partition).partitions
-    for entry in read_entries(opened, "__cluster_metadata", pytest.fail):
+    for entry in read_entries(opened.paths[0], "__cluster_metadata", pytest.fail):
         if end_offset is None or entry.offset < end_offset:
             apply(cluster, decode_entry(entry, "__cluster_metadata", pytest.fail))
     return cluster
@@ -216,7 +216,7 @@ def test_a_damaged_snapshot_is_passed_over_where_the_log_has_all(metadata: Path)
     snapshot.write_bytes(data)
     told: list[Finding] = []
     (partition,) = brokerless.open(metadata).partitions
-    cluster = read_cluster(partition, told.append)
+    cluster = read_cluster(partition.paths[0], told.append)
     assert [(each.severity, each.kind, each.file) for each in told] == [
         ("warning", "snapshot-not-whole", str(snapshot)),
     ]
@@ -236,7 +236,7 @@ def test_a_damaged_snapshot_is_passed_over_where_the_log_has_all(metadata: Path)
 )
 def test_a_lone_file_is_of_the_topic_that_its_directory_names(path: str, topic: str | None) -> None:
     (partition,) = brokerless.open(CLEAN / path).partitions
-    assert internal_topic(partition) == topic
+    assert internal_topic(partition.paths[0]) == topic
 
 
 def test_members_are_reported_with_what_they_were_assigned() -> None:

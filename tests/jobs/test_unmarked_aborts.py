@@ -53,7 +53,7 @@ def test_no_advice_is_to_rebuild_their_indexes(directory: Path) -> None:
 
 
 def effects(directory: Path, topic: str) -> list[tuple[str, str | None]]:
-    (restart,) = (brokerless.open(directory).partition(topic, 0).restart(),)
+    (restart,) = brokerless.open(directory).partition(topic, 0).restart().partitions
     found = partition_effects(restart)
     return [(each.kind, each.finding and each.finding.severity) for each in found if each.kind.startswith("aborted")]
 

@@ -40,7 +40,7 @@ def test_a_broker_serves_the_last_values_and_goes_on(tmp_path: Path) -> None:
             produce_confluent(broker, "users", records, "lz4", transaction=transaction, batch_size=1000)  # type: ignore[arg-type]
         served = consume(broker, "users", 0, "read_committed")
         told = broker_defaults(broker)
-    (partition,) = (each.paths for each in brokerless.open(broker.log_dir).partitions if each.topic == "users")
+    (partition,) = brokerless.open(broker.log_dir).topic("users").paths
     read = {name: read_topic_setting(partition.location, "users", name) for name in SETTINGS}
     assert read == told
     assert CompactOptions().settings_of(partition).delete_retention_ms == 7_000_000

@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka.cimpl import NewPartitions
 
 import brokerless
-from brokerless.api.partition import Partition
 from brokerless.findings import Finding, Kind
 from brokerless.internals.coordinators import partition_of, share_key
 from brokerless.internals.groups.positions import read_positions
@@ -20,7 +19,7 @@ from brokerless.internals.tables import history_rows, state_rows
 from brokerless.jobs.report.job import lag_table
 from brokerless.jobs.restore.live.groups import source_offsets
 from brokerless.jobs.restore.source import source_cluster
-from brokerless.log.directory import resolve
+from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.storage.location import Location
 from brokerless.serving.groups.offsets import CommittedOffsets
 from brokerless.serving.source.topics import load_topics
@@ -52,8 +51,8 @@ class Raised:
     shared: dict[str, str]
 
     @property
-    def partitions(self) -> list[Partition]:
-        return list(brokerless.open(self.directory).partitions)
+    def partitions(self) -> list[PartitionPath]:
+        return list(brokerless.open(self.directory).paths)
 
 
 def ask(broker: KafkaBroker, names: list[str], *words: str) -> dict[str, str]:
@@ -142,7 +141,7 @@ def test_transactional_ids_are_the_brokers_answers(raised: Raised) -> None:
 
 def test_positions_are_the_brokers_answers_of_share_groups_too(raised: Raised) -> None:
     partitions = raised.partitions
-    cluster = source_cluster([each.paths for each in partitions])
+    cluster = source_cluster(partitions)
     assert cluster is not None
     found: list[Finding] = []
     positions = list(read_positions(partitions, cluster.topics, found.append))
@@ -169,7 +168,7 @@ def test_history_has_the_records_that_no_coordinator_reads(raised: Raised) -> No
 
 def test_audit_reports_what_is_left_and_no_lag_of_it(raised: Raised) -> None:
     log = brokerless.open(raised.directory)
-    findings = [*log.audit().findings, *(each for own in log.audit().partitions for each in own.findings)]
+    findings = log.audit().findings
     assert moved(findings) >= {f"{CONSUMER_OFFSETS}-{number}" for number in range(8)}
     lags = [each.message for each in findings if each.kind == Kind.GROUP_LAG]
     assert len(lags) == len(known(raised.offsets))
@@ -198,6 +197,6 @@ def test_served_groups_have_the_brokers_offsets(raised: Raised) -> None:
 
 def test_restored_groups_have_the_brokers_offsets(raised: Raised) -> None:
     partitions = raised.partitions
-    cluster = source_cluster([each.paths for each in partitions])
+    cluster = source_cluster(partitions)
     rows = source_offsets(partitions, cluster, None, lambda _: None)
     assert {row["group"]: f"orders-0:{row['offset']}" for row in rows} == known(raised.offsets)

@@ -30,7 +30,7 @@ def exposed(broker: KafkaBroker) -> set[str]:
     return {
         topic
         for topic in TOPICS
-        for each in partition_effects(log.partition(topic, 0).restart())
+        for each in partition_effects(log.partition(topic, 0).restart().partitions[0])
         if each.kind == "aborted-exposed"
     }
 

@@ -245,7 +245,7 @@ def by_file(rows: list[dict[str, Any]]) -> dict[Path, list[dict[str, Any]]]:
     return files
 
 
-def errors(partition: brokerless.Partition) -> list[Finding]:
+def errors(partition: brokerless.Log) -> list[Finding]:
     return [finding for finding in partition.verify() if finding.severity == "error"]
 
 

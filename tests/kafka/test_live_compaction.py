@@ -116,7 +116,7 @@ def spark(path: Path, run: Run) -> list[int]:
 READERS = {"records": records, "slowly": slowly, "cat": cat, "spark": spark}
 
 
-def log(path: Path) -> brokerless.Partition:
+def log(path: Path) -> brokerless.Log:
     (partition,) = brokerless.open(path).partitions
     return partition
 

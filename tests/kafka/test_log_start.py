@@ -34,7 +34,7 @@ class Deleted:
     broker: KafkaBroker
     data: Path
 
-    def partition(self, topic: str, include: str = "live") -> brokerless.Partition:
+    def partition(self, topic: str, include: str = "live") -> brokerless.Log:
         return brokerless.open(self.data, include=[include]).partition(topic, 0)  # type: ignore[list-item]
 
 

@@ -292,10 +292,10 @@ def records(directory: Path) -> dict[str, dict[int, Content]]:
     """Of all partitions, committed or not, by the name of their damage."""
     names_of = {number: name for name, number in PARTITIONS.items()}
     found: dict[str, dict[int, Content]] = {}
-    for partition in brokerless.open(directory).partitions:
-        if partition.topic != TOPIC:
-            continue
-        own = found[names_of[partition.partition or 0]] = {}
+    for partition in brokerless.open(directory).topic(TOPIC).partitions:
+        assert partition.topic_partition is not None
+        _, number = partition.topic_partition
+        own = found[names_of[number]] = {}
         for batch in partition.records(["offset", "key", "value", "timestamp"]):
             times = batch.column("timestamp").cast(pa.int64()).to_pylist()
             for row, timestamp in zip(batch.to_pylist(), times, strict=True):

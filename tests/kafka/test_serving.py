@@ -197,7 +197,7 @@ def test_it_appends_and_restarts(broker: Serving, written: dict[str, Written]) -
         found = consume(broker, topic, isolation="read_committed")
         assert found[: len(log.committed)] == log.committed
         assert [each.value for each in found[len(log.committed) :]] == [each.value for each in more] + [more[0].value]
-        (partition,) = [each for each in brokerless.open(broker.log_dir).partitions if each.topic == topic]
+        (partition,) = brokerless.open(broker.log_dir).topic(topic).partitions
         assert [finding for finding in partition.verify() if finding.severity == "error"] == []
 
 
@@ -205,7 +205,7 @@ def test_we_append_after_a_broker_and_it_goes_on(broker: Serving, written: dict[
     """A stopped broker's partition, opened by us, appended to and closed, is served on."""
     topic = APPENDED
     broker.stop()
-    (partition,) = [each for each in brokerless.open(broker.log_dir).partitions if each.topic == topic]
+    (partition,) = brokerless.open(broker.log_dir).topic(topic).partitions
     epoch = max(max(batch["partitionLeaderEpoch"].to_pylist()) for batch in partition.batches(["partitionLeaderEpoch"]))
     with open_log(broker.log_dir, topic, 0, CONFIG) as log:
         again = everything(3, epoch, rounds=2, start_offset=log.log_end_offset)

@@ -74,7 +74,7 @@ def visible(directory: Path) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for partition in brokerless.open(directory).partitions:
         offsets = [offset for each in partition.records(["offset"]) for offset in each["offset"].to_pylist()]
-        found[f"{partition.topic}-{partition.partition}"] = offsets
+        found[partition.name] = offsets
     return found
 
 

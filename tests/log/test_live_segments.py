@@ -185,7 +185,7 @@ def test_a_file_that_waits_for_its_deletion_is_read_as_it_was_listed(
     write = brokerless.open(path).partitions[0]
     delete(path, [30], is_forgotten=False)
     found = {row["file"] for batch in write.records(["file"]) for row in batch.to_pylist()}
-    assert sorted(found) == [segment.log.path for segment in write.segment_paths]
+    assert sorted(found) == [segment.log.path for segment in write.paths[0].segments]
 
 
 def test_an_open_file_stays_what_it_was(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_jobs_find_nothing_wrong(
         assert run("ls", "--segments", path).exit_code == 0
         return
     partition = brokerless.open(path).partitions[0]
-    found = list(partition.verify() if job == "verify" else audit_partition(partition.paths, {}).findings)
+    found = list(partition.verify() if job == "verify" else audit_partition(partition.paths[0], {}).findings)
     assert not [each for each in found if each.severity == "error"]
 
 
@@ -263,7 +263,7 @@ def test_a_partition_that_was_deleted_meanwhile_is_not_verified(
 def test_for_an_audit_what_was_deleted_meanwhile_is_nothing_wrong(force: Callable[..., None], tmp_path: Path) -> None:
     path = write_log(tmp_path / "t-0")
     force(path, 1, [lambda path: delete(path, [0, 10])])
-    found = audit_partition(brokerless.open(path).partitions[0].paths, {}).findings
+    found = audit_partition(brokerless.open(path).partitions[0].paths[0], {}).findings
     assert [each.severity for each in found if each.kind == "deleted-meanwhile"] == ["info"]
 
 

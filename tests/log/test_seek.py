@@ -54,7 +54,7 @@ def rows(path: Path) -> list[tuple[str, int, int, int]]:
 
 
 def segments(path: Path) -> list[SegmentPaths]:
-    return [segment for partition in brokerless.open(path).partitions for segment in partition.segment_paths]
+    return [segment for partition in brokerless.open(path).paths for segment in partition.segments]
 
 
 def flipped(data: bytes, chance: random.Random) -> bytes:

@@ -128,7 +128,7 @@ def pair(directory: Path, data: Path, seed: int = 5) -> Iterator[Pair]:
         wait_for_leaders(broker)
         add_users(broker)
         add_acls(broker, brokerless.open(data), seed)
-        prepare(broker, {each.topic or "" for each in brokerless.open(data).partitions})
+        prepare(broker, {each.topic or "" for each in brokerless.open(data).paths})
         log = brokerless.open(copy_of(broker, directory / "copy"))
         with brokerless.serve(log.path) as server:
             places = [each for each in places_of(log, server) if each.topic not in WRITTEN]
@@ -174,7 +174,7 @@ def add_users(broker: KafkaBroker) -> None:
 def add_acls(broker: KafkaBroker, log: brokerless.Log, seed: int) -> None:
     """Random ones of all kinds; :data:`USER` may describe all topics."""
     chosen = random.Random(seed)
-    topics = sorted({each.topic or "" for each in log.partitions})
+    topics = sorted({each.topic or "" for each in log.paths})
     names = {
         ResourceType.TOPIC: topics,
         ResourceType.GROUP: [*groups_of(log), *filter(None, NEW_GROUPS)],
@@ -294,7 +294,7 @@ def groups_of(log: brokerless.Log) -> list[str]:
 
 
 def rows_of(log: brokerless.Log, topic: str, table: str) -> list[Row]:
-    own = [each for each in log.partitions if each.topic == topic]
+    own = log.topic(topic).paths
     return state_rows(own, [table], lambda _: None)[table]
 
 

@@ -177,9 +177,7 @@ def test_messages_of_old_formats_go_out_unchanged() -> None:
     data = broker_data("old-formats")
     log = brokerless.open(data)
     with brokerless.serve(data) as server:
-        places = [
-            (each.topic or "", each.partition or 0) for each in log.partitions if each.topic[:1] in ("v", "c", "u")
-        ]
+        places = [each.topic_partition for each in log.partitions if each.name[:1] in ("v", "c", "u")]
         found = by_librdkafka(server.bootstrap_servers, places)
     for topic, partition in places:
         table = log.partition(topic, partition).records(["offset", "key", "value"]).read_all()

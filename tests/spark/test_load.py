@@ -33,7 +33,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
     batches = [
         batch
         for partition in brokerless.open(path).partitions
-        if partition.topic in TOPICS
+        if partition.paths[0].topic in TOPICS
         for batch in partition.records(COLUMNS)
     ]
     table = pa.Table.from_batches(batches)
@@ -85,9 +85,7 @@ def record_files(directory: Path, **columns: bool) -> list[str]:
 
 def records(directory: Path) -> dict[str, list[dict[str, Any]]]:
     return {
-        f"{each.topic}-{each.partition}": [
-            row for batch in each.records(COLUMNS) for row in pa.Table.from_batches([batch]).to_pylist()
-        ]
+        each.name: [row for batch in each.records(COLUMNS) for row in pa.Table.from_batches([batch]).to_pylist()]
         for each in brokerless.open(directory).partitions
     }
 
@@ -144,7 +142,7 @@ def test_files_are_loaded_on_spark_as_in_one_process(
 
     assert told(there) == told(would) == told(here)
     assert {f"{each.topic}-{each.partition}": each.size_in_bytes for each in there.partitions} == {
-        Path(each.paths.path).name: each.paths.size for each in brokerless.open(tmp_path / "there").partitions
+        Path(each.paths[0].path).name: each.paths[0].size for each in brokerless.open(tmp_path / "there").partitions
     }
     assert records(tmp_path / "there") == records(tmp_path / "here")
     assert abs(sum(done) - sum(Path(each).stat().st_size for each in files)) < 100  # rounded for each batch

@@ -35,7 +35,7 @@ def offsets(url: str, s3: S3) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for log in brokerless.open(url, storage_options=s3.storage_options).partitions:
         parts = log.records(["offset"])
-        found[f"{log.topic}-{log.partition}"] = [each for part in parts for each in part["offset"].to_pylist()]
+        found[log.name] = [each for part in parts for each in part["offset"].to_pylist()]
     return found
 
 

@@ -58,9 +58,7 @@ def by_kafka(directory: Path, *topics: str) -> dict[str, list[dict[str, Any]]]:
 
 def offsets(directory: Path) -> dict[str, list[int]]:
     return {
-        f"{each.topic}-{each.partition}": [
-            offset for batch in each.records(["offset"]) for offset in batch["offset"].to_pylist()
-        ]
+        each.name: [offset for batch in each.records(["offset"]) for offset in batch["offset"].to_pylist()]
         for each in brokerless.open(directory).partitions
     }
 
@@ -116,14 +114,15 @@ def test_keys_decide_as_for_kafkas_producers_and_appending_goes_on(spark: SparkS
     found: dict[bytes, set[int]] = {}
     without_key = [0] * 4
     for partition in brokerless.open(tmp_path).partitions:
-        assert partition.partition is not None
+        assert partition.topic_partition is not None
+        _, number = partition.topic_partition
         for batch in partition.records(["key", "timestamp"]):
             assert min(batch["timestamp"].cast(pa.int64()).to_pylist()) >= before
             for key in batch["key"].to_pylist():
                 if key is None:
-                    without_key[partition.partition] += 1
+                    without_key[number] += 1
                 else:
-                    found.setdefault(key, set()).add(partition.partition)
+                    found.setdefault(key, set()).add(number)
     keys = pa.array(list(found), pa.binary())
     assert found == {key: {int(to)} for key, to in zip(found, partition_for_key(keys, 4), strict=True)}
     assert sum(without_key) == 600
@@ -142,10 +141,7 @@ def test_options_are_kafkas(spark: SparkSession, tmp_path: Path) -> None:
     save(df, tmp_path, topic="b", **{"compression.type": "gzip", "compression.gzip.level": 1, "batch.size": 64 << 10})
     save(df, tmp_path, topic="c", **{"compression.type": "gzip", "compression.gzip.level": 9, "batch.size": 64 << 10})
     save(df, tmp_path, topic="d", partition=3, **{"message.format.version": "0.10", "compression.type": "snappy"})
-    tables = {
-        f"{each.topic}-{each.partition}": pa.Table.from_batches(each.batches())
-        for each in brokerless.open(tmp_path).partitions
-    }
+    tables = {each.name: pa.Table.from_batches(each.batches()) for each in brokerless.open(tmp_path).partitions}
     assert [*tables] == ["a-0", "b-0", "c-0", "d-3"]
     assert {name: {*each["compression"].to_pylist()} for name, each in tables.items()} == {
         "a-0": {"none"}, "b-0": {"gzip"}, "c-0": {"gzip"}, "d-3": {"snappy"},
@@ -356,7 +352,7 @@ def test_values_alone_go_to_one_partition_unless_the_topic_has_several(spark: Sp
     save(values, tmp_path / "log", topic="t")
     (partition,) = brokerless.open(tmp_path / "log").partitions
     rows = [row for batch in partition.records(["offset", "value"]) for row in batch.to_pylist()]
-    assert (partition.topic, partition.partition) == ("t", 0)
+    assert partition.topic_partition == ("t", 0)
     assert [row["offset"] for row in rows] == list(range(20))
     assert [int(row["value"]) for row in rows] == [*range(10), *range(10)]
     save(values, tmp_path / "log", topic="t", partition=1)

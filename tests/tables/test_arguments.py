@@ -19,13 +19,13 @@ FUNCTIONS = (
     *("carve", "cluster", "load", "merge", "next_offsets", "open", "pipeline", "prove", "rebuild", "restore"),
     *("serve", "undo_rebuild"),
 )
-CLASSES = (brokerless.Log, brokerless.Partition, brokerless.Topic)
+CLASSES = (brokerless.Log,)
 CHECKED_WHERE_USED = {
     "Isolation", "RecordFilter", "Literal['segments', 'parquet']", "Literal['3.9', '4.4']", "ExportForm", "Any", "Data",
     "Mapping[tuple[str, int], int]", "Mapping[str, str] | str | os.PathLike[str]", "Iterable[bytes | str]", "Selection",
     "tuple[str, bytes | str]", "Quorum", "ResetTo", "Iterable[pa.RecordBatch]", "Routing", "BatchSettings", "LogConfig",
     "Callable[[int], object]", "int | str", "Collection[str | os.PathLike[str]]",
-    "Unpack[ReadingOptions]", "Unpack[BatchOptions]", "ReadOptions", "Callable[[Chunk], None]", "pa.RecordBatch",
+    "Unpack[ReadingOptions]", "pa.RecordBatch",
     "str | os.PathLike[str] | Location", "Catalog | str",
 }  # fmt: skip
 """Annotations, without ``None``, whose types are not told from others before they are used."""

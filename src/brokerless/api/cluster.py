@@ -16,7 +16,6 @@ from brokerless.log.names import Include
 from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.progress import Done, Report, ignore
 from brokerless.tables.arguments import checked
-from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import ShownList
 
 if TYPE_CHECKING:
@@ -468,8 +467,8 @@ def serve(
 
         own = [with_tiered_options(each, key_pairs, layout, remote) for each in own]
     directories = [open_directory(each, include) for each in own]
-    readers = [PartitionReader(each) for log in directories for each in log.partitions]
-    chosen = {each.paths.path for each in select_topics(readers, topics)}
+    readers = [each for log in directories for each in log.partitions]
+    chosen = {each.path for each in select_topics(readers, topics)}
     hidden: frozenset[str] = frozenset()
     for at, each in enumerate(directories):
         directories[at], others = only(each, chosen)

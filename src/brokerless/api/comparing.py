@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from brokerless.api.jobs import bound, select_topics
 from brokerless.api.log import Log
-from brokerless.api.partition import Partition
 from brokerless.clusters.listing import open_directory
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.directory import LogDirectory, PartitionPath
@@ -18,7 +17,6 @@ from brokerless.log.names import is_internal
 from brokerless.log.storage.location import Location
 from brokerless.progress import Done, Report, ignore
 from brokerless.tables.arguments import checked
-from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import ShownList
 
 if TYPE_CHECKING:
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.diff.results import Diff, PartitionDiff
     from brokerless.jobs.run.types import Spark
 
-Compared = str | os.PathLike[str] | Log | Partition | Iterable[str | os.PathLike[str] | Log | Partition]
+Compared = str | os.PathLike[str] | Log | Iterable[str | os.PathLike[str] | Log]
 """One side of a comparison: a path, what :func:`brokerless.open` returned, or several of one cluster's disks."""
 _SHOWN = 20
 
@@ -55,7 +53,7 @@ def diff(
 
     Parameters
     ----------
-    left, right : path, Log, Partition, or a list of these
+    left, right : path, Log, or a list of these
         What is compared: several are disks of one cluster, and of several replicas that with the greatest leader epoch,
         and the longest of these, counts. What takes options to be opened is opened by :func:`open`.
     topics : collection of str, optional
@@ -117,8 +115,8 @@ def diff(
     if limit is not None and limit < 0:
         raise UsageError(f"limit: {limit} is less than 0")
     sides = [_side(each) for each in (left, right)]
-    there = [PartitionReader(one) for each in sides for one in each.partitions]
-    named = {each.paths.path for each in select_topics(there, topics)}
+    there = [one for each in sides for one in each.partitions]
+    named = {each.path for each in select_topics(there, topics)}
     paths = {each.path for side in sides for each in side.directories}
     if topics is None:
         named = {each.path for each in there if not is_internal(each.topic) or each.path in paths}
@@ -146,18 +144,17 @@ def diff(
 def _side(compared: Compared) -> Side:
     from brokerless.jobs.diff.pairs import Side
 
-    is_one = isinstance(compared, str | os.PathLike | Log | Partition)
+    is_one = isinstance(compared, str | os.PathLike | Log)
     several: list[Any] = [compared] if is_one else list(compared)  # pyright: ignore[reportArgumentType]
     if not several:
         raise UsageError("give at least one path for each side")
     directories: list[LogDirectory] = []
     partitions: list[PartitionPath] = []
     for each in several:
-        if isinstance(each, Partition):
-            directories.append(LogDirectory(each.paths.location, "partition", (each.paths,)))
-        else:
-            directories.append(each.directory if isinstance(each, Log) else open_directory(Location.of(each)))
-        partitions += directories[-1].partitions
+        log = each if isinstance(each, Log) else Log(open_directory(Location.of(each)))
+        one = log.topic_partition and log.paths[0]
+        directories.append(LogDirectory(one.location, "partition", (one,)) if one else log.directory)
+        partitions += log.paths
     return Side(directories, partitions)
 
 
@@ -166,7 +163,7 @@ def assert_same_log(left: Compared, right: Compared, *, allow: Collection[str] =
 
     Parameters
     ----------
-    left, right : path, Log, Partition, or a list of these
+    left, right : path, Log, or a list of these
         What is compared.
     allow : collection of str, optional
         Causes by which the logs may differ, besides those that always may.

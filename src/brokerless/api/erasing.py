@@ -1,15 +1,14 @@
-"""Erases records, as a method of a log and of a partition, and checks the manifest of an erasure
+"""Erases records, as a method of a log, and checks the manifest of an erasure
 (``brokerless.prove``)."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from brokerless.api.jobs import bound
 from brokerless.errors import UsageError
-from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.progress import Done, Report, ignore
 from brokerless.tables.arguments import checked
@@ -18,13 +17,15 @@ if TYPE_CHECKING:
     from brokerless.jobs.erase.erased_logs import ErasedLogs
     from brokerless.jobs.erase.selection import Selection
     from brokerless.jobs.prove.job import Proof
+    from brokerless.jobs.rewrite.plan import Source
     from brokerless.jobs.run.types import Spark
 
 
 def erase(
-    directories: Sequence[LogDirectory],
+    sources: Sequence[Source],
     to: Location,
     *,
+    named: Collection[str],
     keys: Iterable[bytes | str] | None,
     where: str | None,
     header: tuple[str, bytes | str] | None,
@@ -44,7 +45,6 @@ def erase(
     from brokerless.jobs.erase.job import Erasure
     from brokerless.jobs.erase.key_set import given_keys
     from brokerless.jobs.erase.selection import Selection
-    from brokerless.jobs.rewrite.plan import Source
     from brokerless.jobs.rewrite.reading import raise_damage
     from brokerless.tables.record_filter import given_header
 
@@ -57,11 +57,10 @@ def erase(
     blanking = None
     if blank or blank_fields or schemas is not None or value_format != "auto":
         path = None if schemas is None else os.fspath(schemas)
-        partitions = [each for directory in directories for each in directory.partitions]
+        partitions = [each for source in sources for each in source.partitions]
         blanking = blanking_of(blank_fields, value_format, path, partitions)
     erasure = Erasure(Selection(own_keys, where, own_header), blanking, bound(max_batch_bytes), dry_run)
-    sources = list(map(Source.all_of, directories))
-    request = ErasureRequest(sources, to, erasure, manifest=manifest, sign_key=sign_key)
+    request = ErasureRequest(sources, to, erasure, named, manifest, sign_key)
     results = erase_logs(request, on_damage or raise_damage, spark=spark, processes=1)
     if on_damage is not None:
         for each in results.fields:

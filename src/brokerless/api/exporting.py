@@ -1,13 +1,14 @@
-"""What `export` of a log or a partition does: new records as Parquet files, or as tables of Iceberg and Delta."""
+"""What `export` of a log does: new records as Parquet files, or as tables of Iceberg and Delta."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from brokerless.api.jobs import bound
 from brokerless.errors import raise_errors
 from brokerless.kafka_names import Isolation
-from brokerless.log.directory import LogDirectory
+from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.names import is_internal
 from brokerless.log.storage.location import Location
 from brokerless.progress import Report
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 def export(
     directory: LogDirectory,
+    selected: Sequence[PartitionPath] | None,
     to: Location | None,
     *,
     as_: ExportForm = "parquet",
@@ -59,8 +61,9 @@ def export(
         form=as_,
         catalog=own_catalog,
     )
-    is_whole = directory.kind == "log-directory"
-    partitions = [each for each in directory.partitions if not (is_whole and is_internal(each.topic))]
+    is_whole = selected is None and directory.kind == "log-directory"
+    partitions = directory.partitions if selected is None else selected
+    partitions = [each for each in partitions if not (is_whole and is_internal(each.topic))]
     paths = [directory.path]
     if on_damage is None:
         planned = plan(partitions, paths, to, settings)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from brokerless.clock import Time, milliseconds
 from brokerless.errors import UnreadableError, UsageError
@@ -20,7 +20,7 @@ from brokerless.log.names import Include
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import named
 from brokerless.progress import Report, ignore
-from brokerless.tables.partition_reader import PartitionReader, read_records
+from brokerless.tables.partition_tables import read_records
 from brokerless.text import ShownList, html_table, name_options, parse_bytes, short_html, short_repr
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.compact.job import CompactResult
     from brokerless.jobs.compact.settings import CompactOptions
     from brokerless.jobs.convert.job import Conversion, ConvertResult
+    from brokerless.jobs.rewrite.plan import Source
     from brokerless.jobs.run.types import Spark
     from brokerless.jobs.salvage.job import Salvage, SalvageResult
     from brokerless.jobs.size.choices import Choice
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from brokerless.typed.topic_type import Decoding
     from brokerless.typed.usage import SchemaReport
 
-P = TypeVar("P", bound=PartitionReader)
 _MOST = 200
 """Findings that a notebook shows."""
 _SHOWN_TOPICS = 8
@@ -54,20 +54,26 @@ _SHOWN_TOPICS = 8
 
 @dataclass(frozen=True, slots=True)
 class LogAudit:
-    """What ``Log.audit()`` found: in each partition, in the log directory as a whole (``findings``), and among remote
-    segments (``remote``, None without any)."""
+    """What ``Log.audit()`` found."""
 
     partitions: tuple[PartitionAudit, ...]
-    findings: tuple[Finding, ...]
+    directory_findings: tuple[Finding, ...]
+    """Of the log directory as a whole."""
     remote: RemoteAudit | None = None
+    """Of remote segments; None without any."""
 
     __repr__ = short_repr
 
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings: of the partitions, of the log directory as a whole, and of remote segments."""
+        of_partitions = (each for audit in self.partitions for each in audit.findings)
+        of_remote = (each.finding for each in (self.remote.findings if self.remote else ()))
+        return (*of_partitions, *self.directory_findings, *of_remote)
+
     def _repr_html_(self) -> str:
         """For notebooks: the counts, and the findings."""
-        found = [each for audit in self.partitions for each in audit.findings]
-        found += [*self.findings, *(each.finding for each in (self.remote.findings if self.remote else ()))]
-        return short_html(self) + findings_html(found)
+        return short_html(self) + findings_html(self.findings)
 
 
 class Findings(Iterator[Finding]):
@@ -132,7 +138,7 @@ class TableOptions:
     prune: bool = True
 
 
-def tables(directory: LogDirectory, partitions: Sequence[PartitionReader], options: TableOptions) -> Tables:
+def tables(directory: LogDirectory, partitions: Sequence[PartitionPath], options: TableOptions) -> Tables:
     from brokerless.dataset.tables import Tables
 
     return Tables(
@@ -142,7 +148,7 @@ def tables(directory: LogDirectory, partitions: Sequence[PartitionReader], optio
 
 
 def dataset(
-    directory: LogDirectory, partitions: Sequence[PartitionReader], table: TableName | str, options: TableOptions
+    directory: LogDirectory, partitions: Sequence[PartitionPath], table: TableName | str, options: TableOptions
 ) -> TableDataset:
     from brokerless.dataset.tables import TABLES
 
@@ -158,7 +164,7 @@ def dataset(
 
 
 def topic_dataset(
-    directory: LogDirectory, partitions: Sequence[PartitionReader], topic: str, options: TableOptions
+    directory: LogDirectory, partitions: Sequence[PartitionPath], topic: str, options: TableOptions
 ) -> TableDataset:
     from brokerless.sql import topics
 
@@ -170,7 +176,7 @@ def topic_dataset(
 
 def sql(
     directory: LogDirectory,
-    of: Sequence[PartitionReader],
+    of: Sequence[PartitionPath],
     query: str,
     options: TableOptions,
     memory_limit: int | None = None,
@@ -206,7 +212,7 @@ def bound(max_batch_bytes: int | None) -> int:
     return check_bound(max_batch_bytes) or DEFAULT_MAX_BATCH_BYTES
 
 
-def records(partitions: Sequence[PartitionReader], options: ReadOptions, decode: Decode) -> pa.RecordBatchReader:
+def records(partitions: Sequence[PartitionPath], options: ReadOptions, decode: Decode) -> pa.RecordBatchReader:
     if decode is None or decode is False:
         return read_records(partitions, options)
     from brokerless.typed.records import read_typed
@@ -214,14 +220,14 @@ def records(partitions: Sequence[PartitionReader], options: ReadOptions, decode:
     return read_typed(partitions, decode, options)
 
 
-def schema(partitions: Sequence[PartitionReader], decode: Decoding | None, max_batch_bytes: int | None) -> SchemaReport:
+def schema(partitions: Sequence[PartitionPath], decode: Decoding | None, max_batch_bytes: int | None) -> SchemaReport:
     from brokerless.typed.usage import report_schemas
 
     return report_schemas(partitions, decode, max_batch_bytes=max_batch_bytes)
 
 
 def verify(
-    directory: LogDirectory,
+    partitions: Sequence[PartitionPath],
     max_batch_bytes: int | None,
     spark: Spark,
     budget: int | None = None,
@@ -229,7 +235,7 @@ def verify(
 ) -> Generator[Finding]:
     from brokerless.jobs.verify.job import verify
 
-    partitions, bytes_ = directory.partitions, bound(max_batch_bytes)
+    bytes_ = bound(max_batch_bytes)
     turn = None
     if budget is not None or state is not None:
         from brokerless.jobs.verify.turn import begin_turn
@@ -243,6 +249,7 @@ def verify(
 
 def audit(
     directory: LogDirectory,
+    selected: Sequence[PartitionPath] | None,
     max_batch_bytes: int | None,
     spark: Spark,
     price_per_gb: float | None = None,
@@ -257,13 +264,15 @@ def audit(
     foreseen = None
     if kafka is not None or log_dirs:
         own = _with_others(local_part(directory), log_dirs)
-        foreseen = foresee_start(own, max_batch_bytes, version=kafka).get(directory.path)
+        is_whole = selected is None
+        foreseen = foresee_start(own, max_batch_bytes, with_partitions=is_whole, version=kafka).get(directory.path)
     if price_per_gb is not None and not 0 < price_per_gb < math.inf:
         raise UsageError(f"price_per_gb: {price_per_gb!r} is no number above 0")
     if price_per_gb is not None and not has_remote(directory):
         raise UsageError("price_per_gb: this is the price of what is in a bucket, which open(..., remote=...) names")
-    state, partitions = load_directory_state(directory), directory.partitions
+    state, partitions = load_directory_state(directory), directory.partitions if selected is None else selected
     partitions = tuple(map(without_reported, partitions)) if has_remote(directory) else partitions
+    places = None if selected is None else {(each.topic or "", each.partition or 0) for each in selected}
     audits: list[PartitionAudit] = []
     results = audit_partitions(partitions, state, bound(max_batch_bytes), spark=spark, processes=1)
     with closing(results):
@@ -271,12 +280,13 @@ def audit(
             if isinstance(each, UnreadableError):
                 raise each
             audits.append(each)
-    remote = audit_remote(directory, price_per_gb, None, errors_of(audits))
+    remote = audit_remote(directory, price_per_gb, places, errors_of(audits))
     return LogAudit(tuple(audits), tuple(audit_directory(directory, state, audits, foreseen)), remote)
 
 
 def restart(
     directory: LogDirectory,
+    partitions: Sequence[PartitionPath],
     kafka: str | None,
     max_batch_bytes: int | None,
     remote: Paths | None = None,
@@ -289,7 +299,7 @@ def restart(
     state = load_directory_state(directory)
     own = _with_others(directory, log_dirs)
     start = next(iter(plan_directories(own, None, max_batch_bytes, version=kafka, bucket=remote)), None)
-    restarts = (plan_partition(each, state, start, max_batch_bytes) for each in directory.partitions)
+    restarts = (plan_partition(each, state, start, max_batch_bytes) for each in partitions)
     return LogRestart(tuple(restarts), start)
 
 
@@ -303,17 +313,16 @@ def _with_others(directory: LogDirectory, log_dirs: LogDirs) -> list[LogDirector
 
 
 def salvage(
-    directories: Sequence[LogDirectory],
+    sources: Sequence[Source],
     to: Location,
     settings: Salvage,
     include: Collection[Include],
     on_damage: Report | None,
     spark: Spark,
 ) -> list[SalvageResult]:
-    from brokerless.jobs.rewrite.plan import Source
     from brokerless.jobs.salvage.job import plan, salvage
 
-    planned = plan(list(map(Source.all_of, directories)), to, settings, include)
+    planned = plan(sources, to, settings, include)
     return ShownList(salvage(planned, on_damage or ignore, spark=spark, processes=1))
 
 
@@ -332,9 +341,10 @@ def salvage_settings(
 
 
 def convert(
-    directories: Sequence[LogDirectory],
+    sources: Sequence[Source],
     to: Location,
     conversion: Conversion,
+    named: Collection[str],
     manifest: str | os.PathLike[str] | None,
     on_damage: Report | None,
     spark: Spark,
@@ -342,7 +352,6 @@ def convert(
     """``manifest``: by which a later run goes on; what an earlier one has converted is not in the result."""
     from brokerless.jobs.convert.job import ConvertSettings, convert, plan
     from brokerless.jobs.manifest import JobManifest
-    from brokerless.jobs.rewrite.plan import Source
     from brokerless.jobs.rewrite.reading import raise_damage
     from brokerless.log.storage.paths import full_path
 
@@ -352,7 +361,7 @@ def convert(
             settings = ConvertSettings(full_path(to.path), replace(conversion, dry_run=False))
             opened = JobManifest.open(os.fspath(manifest), "convert", settings, dry_run=conversion.dry_run)
             journal = stack.enter_context(opened)
-        planned = plan(list(map(Source.all_of, directories)), to, conversion, manifest=journal)
+        planned = plan(sources, to, conversion, named, journal)
         results = convert(planned, on_damage or raise_damage, spark=spark, manifest=journal, processes=1)
         return ShownList(results)
 
@@ -366,6 +375,7 @@ def log_config(segment_bytes: int | None) -> LogConfig | None:
 
 def trim(
     directory: LogDirectory,
+    selected: Sequence[PartitionPath] | None,
     *,
     free: int | str | None,
     retention: bool,
@@ -377,8 +387,11 @@ def trim(
     from brokerless.jobs.trim.candidates import TrimLimits
     from brokerless.jobs.trim.job import trim
 
-    named = None if topics is None else set(topics)
-    partitions = None if named is None else [each for each in directory.partitions if each.topic in named]
+    partitions, named = selected, None if topics is None else set(topics)
+    if named is not None:
+        partitions = [each for each in selected or directory.partitions if each.topic in named]
+    elif selected is not None:
+        named = {each.topic or "" for each in selected}
     others = [resolve(Location(os.fspath(each))) for each in log_dirs]
     size = parse_bytes(free) if isinstance(free, str) else free
     if free is not None and (size is None or size < 1):
@@ -390,7 +403,7 @@ def trim(
 
 
 def size(
-    directory: LogDirectory,
+    partitions: Sequence[PartitionPath],
     choices: Iterable[Choice],
     sample: float | None,
     full: bool,
@@ -402,7 +415,7 @@ def size(
     if full and sample is not None:
         raise UsageError("full and sample exclude each other; use one of them")
     settings = SizeSettings(tuple(choices), sample, full, bound(max_batch_bytes))
-    return ShownList(size(directory.partitions, settings, spark=spark, processes=1))
+    return ShownList(size(partitions, settings, spark=spark, processes=1))
 
 
 def explain(
@@ -423,7 +436,7 @@ def explain(
 
 
 def compact(
-    directories: Sequence[LogDirectory],
+    sources: Sequence[Source],
     to: Location | None,
     options: CompactOptions,
     topics: Collection[str],
@@ -431,14 +444,13 @@ def compact(
     spark: Spark,
 ) -> list[CompactResult]:
     from brokerless.jobs.compact.job import compact, plan
-    from brokerless.jobs.rewrite.plan import Source
     from brokerless.jobs.rewrite.reading import raise_damage
 
-    planned = plan(list(map(Source.all_of, directories)), to, options, topics, on_damage or ignore)
+    planned = plan(sources, to, options, topics, on_damage or ignore)
     return ShownList(compact(planned, on_damage or raise_damage, spark=spark, processes=1))
 
 
-def select_topics(partitions: Sequence[P], topics: Iterable[str] | str | None) -> Sequence[P]:
+def select_topics(partitions: Sequence[PartitionPath], topics: Iterable[str] | str | None) -> Sequence[PartitionPath]:
     """Return the partitions of topics by their names or patterns (``click*``); all for None. Raises
     :class:`UsageError` for one that there is not, with the nearest name."""
     if topics is None:

@@ -1,38 +1,38 @@
 """What :func:`brokerless.open` returns: a log with its partitions, their tables, and what the commands do to them.
 
-The same methods are on a :class:`Log` (all its partitions, one after the other) and on a :class:`Partition`; those
-named like a command take its options by the same names, with the same defaults.
+A topic of a log and a partition of it are logs as well, with the same methods: they are what ``-t`` and ``-p`` select.
+Methods that are named like a command take its options by the same names, with the same defaults.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from brokerless.api import erasing, exporting, jobs
 from brokerless.api.jobs import LogAudit, LogRestart, Paths, hint
 from brokerless.api.log_tables import LogTables
-from brokerless.api.partition import Partition
 from brokerless.clock import Time, milliseconds
 from brokerless.clusters.listing import open_directory
-from brokerless.errors import UsageError
+from brokerless.errors import BrokerlessError, UsageError
 from brokerless.kafka_names import Isolation
-from brokerless.log.directory import LogDirectory
+from brokerless.log.directory import PartitionPath
 from brokerless.log.names import Include
 from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.progress import Report
 from brokerless.tables.arguments import checked, checked_methods
-from brokerless.text import ShownList, format_bytes
+from brokerless.text import ShownList, format_bytes, html_table
 
 if TYPE_CHECKING:
     from brokerless.api.erasing import ErasedLogs
     from brokerless.api.exporting import Catalog, ExportedPartition, ExportForm
     from brokerless.api.jobs import CompactResult, ConvertResult, SalvageResult, TopicSize, Trim
-    from brokerless.api.topic import Topic
     from brokerless.jobs.report.plots import Plots
+    from brokerless.jobs.rewrite.plan import Source
     from brokerless.jobs.run.types import Spark
     from brokerless.typed.topic_type import Decoding
 
@@ -99,16 +99,23 @@ def open(
 
 
 @checked_methods
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Log(LogTables):
-    """What is in a path: ``partitions``, by topic and partition."""
+    """What is in a path, or what it was narrowed to: a topic by :meth:`topic`, a partition by :meth:`partition`."""
 
-    def _with(self, others: Sequence[Log] | Log) -> list[LogDirectory]:
+    def _with(self, others: Sequence[Log] | Log) -> list[Source]:
+        from brokerless.jobs.rewrite.plan import Source
+
         listed = [others] if isinstance(others, Log) else others
-        return [self.directory, *(each.directory for each in listed)]
+        return [Source(each.directory, each.paths) for each in (self, *listed)]
 
-    def partition(self, topic: str, partition: int) -> Partition:
-        """One partition.
+    @property
+    def _named(self) -> set[str]:
+        """The topics that it was narrowed to: of Kafka's own, too, other batches are made then."""
+        return set() if self.selected is None else {each.topic for each in self.selected if each.topic is not None}
+
+    def partition(self, topic: str, partition: int) -> Log:
+        """Narrow to one partition, as ``-t`` and ``-p`` do.
 
         Parameters
         ----------
@@ -116,6 +123,11 @@ class Log(LogTables):
             Its topic's name.
         partition : int
             Its number.
+
+        Returns
+        -------
+        Log
+            Its ``topic_partition`` is ``(topic, partition)``; it has a ``start_offset`` and an ``end_offset``.
 
         Raises
         ------
@@ -126,30 +138,44 @@ class Log(LogTables):
         --------
         >>> import brokerless
         >>> brokerless.open("demo/data").partition("orders", 0)
-        Partition(orders-0, 0..1264, 4 segments)
+        Log('demo/data', orders-0, 0..1264, 4 segments)
         """
         from brokerless.tables.read_options import whole_number
 
         whole_number("partition", partition)
-        for each in self.partitions:
+        for each in self.paths:
             if (each.topic, each.partition) == (topic, partition):
-                return each
-        numbers = [each.partition for each in self.partitions if each.topic == topic and each.partition is not None]
+                return self._only_of(each)
+        numbers = [each.partition for each in self.paths if each.topic == topic and each.partition is not None]
         more = f"; there are {min(numbers)} to {max(numbers)}" if numbers else hint(topic, self._topic_names)
         raise UsageError(f"there is no partition {topic}-{partition} in {self.path}{more}")
 
-    @property
-    def topics(self) -> list[Topic]:
-        """Its topics, by name."""
-        return ShownList(self.topic(each) for each in self._topic_names)
+    def _only_of(self, partition: PartitionPath) -> Log:
+        name = partition.path if partition.topic is None else f"{partition.topic}-{partition.partition}"
+        return Log(self.directory, (partition,), name)
 
-    def topic(self, name: str) -> Topic:
-        """One topic: its records as tables, its partitions.
+    @cached_property
+    def partitions(self) -> list[Log]:
+        """Each of its partitions, by topic and number."""
+        return ShownList(map(self._only_of, self.paths))
+
+    @property
+    def topics(self) -> list[Log]:
+        """Each of its topics, by name."""
+        return ShownList(map(self.topic, self._topic_names))
+
+    def topic(self, name: str) -> Log:
+        """Narrow to one topic, as ``-t`` does.
 
         Parameters
         ----------
         name : str
             The topic's name.
+
+        Returns
+        -------
+        Log
+            Its ``partitions`` are those of the topic.
 
         Raises
         ------
@@ -160,25 +186,23 @@ class Log(LogTables):
         --------
         >>> import brokerless
         >>> brokerless.open("demo/data").topic("orders")
-        Topic(orders, 3 partitions, ...)
+        Log('demo/data', orders, 3 partitions, ...)
         """
-        from brokerless.api.topic import Topic
-
         if name not in self._topic_names:
             raise UsageError(f"there is no topic {name}{hint(name, self._topic_names)}")
-        return Topic(self.directory, name, [each for each in self.partitions if each.topic == name])
+        return Log(self.directory, tuple(each for each in self.paths if each.topic == name), name)
 
     @property
     def _topic_names(self) -> list[str]:
-        return sorted({each.topic for each in self.directory.partitions if each.topic is not None})
+        return sorted({each.topic for each in self.paths if each.topic is not None})
 
-    def __iter__(self) -> Iterator[Partition]:
+    def __iter__(self) -> Iterator[Log]:
         """Its partitions."""
         return iter(self.partitions)
 
     def __len__(self) -> int:
         """Return how many partitions there are."""
-        return len(self.directory.partitions)
+        return len(self.paths)
 
     def __bool__(self) -> bool:
         """A log without partitions is a log."""
@@ -189,7 +213,7 @@ class Log(LogTables):
         """Charts for notebooks: ``log.plot.timeline()``, ``.sizes()``, ``.throughput()`` and more; of headers alone."""
         from brokerless.jobs.report.plots import Plots
 
-        return Plots(self.partitions)
+        return Plots(self.paths)
 
     def report(self, to: str | os.PathLike[str], *, max_batch_bytes: int | None = None) -> None:
         """Write a page that shows the log, as ``brokerless report``: one HTML file that needs no network.
@@ -210,17 +234,37 @@ class Log(LogTables):
         """
         from brokerless.jobs.report.page import write_report
 
-        write_report(self.directory, self.partitions, to, max_batch_bytes=max_batch_bytes)
+        write_report(self.directory, self.paths, to, max_batch_bytes=max_batch_bytes)
 
     def __repr__(self) -> str:
-        """``Log('/var/lib/kafka', 8 partitions, 464.0 KB)``, by the listing; nothing is read."""
-        found = self.directory.partitions
-        size = format_bytes(sum(each.size for each in found))
-        return f"Log({self.path!r}, {len(found):,} partition{'' if len(found) == 1 else 's'}, {size})"
+        """``Log('/var/lib/kafka', 8 partitions, 464.0 KB)``, by the listing; nothing is read.
+
+        Of one partition ``Log('/var/lib/kafka', orders-0, 0..1264, 4 segments)``: the last offset is read from the last
+        segment, but not of what is remote, and not where it cannot be read.
+        """
+        one, name = self._one, f"{self.name}, " * bool(self.name)
+        if one is None:
+            size = format_bytes(sum(each.size for each in self.paths))
+            count = f"{len(self.paths):,} partition{'' if len(self.paths) == 1 else 's'}"
+            return f"Log({self.directory.path!r}, {name}{count}, {size})"
+        offsets, count = _offsets_of(one), len(one.segments)
+        return f"Log({self.directory.path!r}, {name}{offsets}{count:,} segment{'' if count == 1 else 's'})"
+
+    def _table_row(self) -> dict[str, Any]:
+        """Return what a table of partitions or topics shows of it, by the listing; nothing is read."""
+        segments, size = sum(len(each.segments) for each in self.paths), sum(each.size for each in self.paths)
+        if (one := self._one) is not None:
+            place = {"topic": one.topic, "partition": one.partition, "state": one.state}
+            return place | {"segments": segments, "bytes": size, "path": one.path}
+        return {"topic": self.name, "partitions": len(self.paths), "segments": segments, "bytes": size}
 
     def _repr_html_(self) -> str:
+        """For notebooks: its partitions, or the segments of one, of which nothing is read."""
+        if (one := self._one) is not None:
+            rows = [(each.base_offset, each.size, each.log.path) for each in one.segments]
+            return html_table(one.path, ("base offset", "bytes", "segment"), rows)
         partitions = ShownList(self.partitions)
-        partitions.name = self.path
+        partitions.name = self.name or self.path
         return partitions._repr_html_()  # pyright: ignore[reportPrivateUsage]
 
     def verify(
@@ -265,7 +309,7 @@ class Log(LogTables):
         >>> list(brokerless.open("demo/data").verify())
         []
         """
-        return jobs.Findings(jobs.verify(self._source, max_batch_bytes, spark, budget, state))
+        return jobs.Findings(jobs.verify(self.paths, max_batch_bytes, spark, budget, state))
 
     def audit(
         self,
@@ -297,7 +341,7 @@ class Log(LogTables):
         Returns
         -------
         LogAudit
-            ``partitions`` (as :meth:`Partition.audit` returns them) and ``findings``. Of a log that was opened with
+            ``partitions`` and ``findings``. Of a log that was opened with
             ``remote``, or of a bucket, ``remote`` compares what brokers know of remote segments with what is in the
             bucket.
 
@@ -316,8 +360,9 @@ class Log(LogTables):
         []
         """
         return jobs.audit(
-            self._source, max_batch_bytes, spark, price_per_gb=price_per_gb, kafka=kafka, log_dirs=log_dirs
-        )
+            self.directory, self.selected, max_batch_bytes, spark,
+            price_per_gb=price_per_gb, kafka=kafka, log_dirs=log_dirs,
+        )  # fmt: skip
 
     def restart(
         self,
@@ -346,7 +391,7 @@ class Log(LogTables):
         Returns
         -------
         LogRestart
-            ``partitions``, as :meth:`Partition.restart` returns them, and what concerns the directory.
+            ``partitions`` and what concerns the directory.
 
         Raises
         ------
@@ -360,7 +405,7 @@ class Log(LogTables):
         >>> sum(each.lost_bytes for each in restart.partitions)
         0
         """
-        return jobs.restart(self._source, kafka, max_batch_bytes, remote=remote, log_dirs=log_dirs)
+        return jobs.restart(self.directory, self.paths, kafka, max_batch_bytes, remote=remote, log_dirs=log_dirs)
 
     def salvage(
         self,
@@ -521,7 +566,7 @@ class Log(LogTables):
             max_batch_bytes=jobs.bound(max_batch_bytes), dry_run=dry_run,
         )  # fmt: skip
         return jobs.convert(
-            self._with(others), Location.of(to, storage_options), conversion, manifest, on_damage, spark
+            self._with(others), Location.of(to, storage_options), conversion, self._named, manifest, on_damage, spark
         )
 
     def trim(
@@ -569,8 +614,9 @@ class Log(LogTables):
         False
         """
         return jobs.trim(
-            self._source, free=free, retention=retention, before=before, topics=topics, log_dirs=log_dirs, apply=apply
-        )
+            self.directory, self.selected,
+            free=free, retention=retention, before=before, topics=topics, log_dirs=log_dirs, apply=apply,
+        )  # fmt: skip
 
     def erase(
         self,
@@ -661,7 +707,7 @@ class Log(LogTables):
         4
         """
         return erasing.erase(
-            self._with(others), Location.of(to, storage_options),
+            self._with(others), Location.of(to, storage_options), named=self._named,
             keys=keys, where=where, header=header, blank=blank, blank_fields=blank_fields,
             schemas=schemas, value_format=value_format, manifest=manifest, sign_key=sign_key, dry_run=dry_run,
             max_batch_bytes=max_batch_bytes, on_damage=on_damage, spark=spark,
@@ -762,7 +808,7 @@ class Log(LogTables):
             self._with(others),
             None if to is None else Location.of(to, storage_options),
             options,
-            topics,
+            {*topics, *self._named},
             on_damage,
             spark,
         )
@@ -833,7 +879,7 @@ class Log(LogTables):
             batch_records=tuple(batch_records),
             batch_bytes=tuple(batch_sizes),
         )
-        return jobs.size(self._source, choices, sample, full, max_batch_bytes, spark)
+        return jobs.size(self.paths, choices, sample, full, max_batch_bytes, spark)
 
     def export(
         self,
@@ -856,7 +902,7 @@ class Log(LogTables):
         """Write the new records of all partitions as Parquet files, or to a table for each topic, as ``brokerless
         export``.
 
-        In a log directory, Kafka's own topics are left out; :meth:`Partition.export` exports them. Damaged batches are
+        In a log directory, Kafka's own topics are left out; what it was narrowed to is exported. Damaged batches are
         left out and reported.
 
         Parameters
@@ -913,8 +959,19 @@ class Log(LogTables):
         3796
         """
         return exporting.export(
-            self._source, None if to is None else Location.of(to, storage_options),
+            self.directory, self.selected, None if to is None else Location.of(to, storage_options),
             as_=as_, catalog=catalog, by_date=by_date, isolation=isolation, compression=compression,
             file_bytes=file_bytes, allow_removed=allow_removed, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
             on_damage=on_damage, decode=decode, spark=spark,
         )  # fmt: skip
+
+
+def _offsets_of(partition: PartitionPath) -> str:
+    """Return ``0..1264, ``: the first and the last offset; ``""`` where they are not known without much work."""
+    from brokerless.log.seek import end_offset
+
+    start, end = partition.start_offset, None
+    if not partition.location.is_remote:
+        with suppress(BrokerlessError):
+            end = end_offset(partition)
+    return "" if start is None or end is None else f"{start}..{end - 1}, " if end > start else "empty, "

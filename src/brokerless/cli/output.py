@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from brokerless.api.log import Log
-    from brokerless.api.partition import Partition
     from brokerless.jobs.rewrite.plan import Source
     from brokerless.log.directory import LogDirectory, PartitionPath
     from brokerless.views.screen import Screen
@@ -213,7 +212,7 @@ class Output:
         bare = bare_directories([each.directory for each in logs], options.paths)
         return [*logs, *map(Log, bare)]
 
-    def partitions(self, options: Namespace) -> list[Partition]:
+    def partitions(self, options: Namespace) -> list[PartitionPath]:
         """The selected partitions of all paths."""
         return [each for log in self.open(options) for each in self.chosen(log, options)]
 
@@ -226,18 +225,18 @@ class Output:
     def directories(self, options: Namespace) -> list[tuple[LogDirectory, list[PartitionPath]]]:
         """All paths, each with its selected partitions; a topic or number that is in none of them is reported."""
         logs = list(self.open(options))
-        found, missing = select([each for log in logs for each in log.partitions], options)
+        found, missing = select([each for log in logs for each in log.paths], options)
         if missing is not None:
             self.unreadable(UnreadableError(logs[0].path if len(logs) == 1 else "", missing))
         for log in logs:
             self._report_uncommitted(log)
         chosen = {id(each) for each in found}
-        return [(log.directory, [each.paths for each in log.partitions if id(each) in chosen]) for log in logs]
+        return [(log.directory, [each for each in log.paths if id(each) in chosen]) for log in logs]
 
-    def chosen(self, log: Log, options: Namespace, *, shows_others: bool = False) -> Sequence[Partition]:
+    def chosen(self, log: Log, options: Namespace, *, shows_others: bool = False) -> list[PartitionPath]:
         """The selected partitions of a log; a topic or number that none of them has is reported. So is what a commit
         that was cut short hides, unless the result ``shows_others``, which are not read."""
-        found, missing = select(log.partitions, options)
+        found, missing = select(log.paths, options)
         if missing is not None:
             self.unreadable(UnreadableError(log.path, missing))
         if not shows_others:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from brokerless.log.names import is_internal
 
 if TYPE_CHECKING:
-    from brokerless.api.partition import Partition
     from brokerless.log.directory import PartitionPath
 
 _SHOWN = 8
@@ -32,7 +31,7 @@ def is_narrowed(options: Namespace) -> bool:
     return bool(options.topic or options.partition or options.exclude_internal)
 
 
-def select(partitions: Sequence[Partition], options: Namespace) -> tuple[list[Partition], str | None]:
+def select(partitions: Sequence[PartitionPath], options: Namespace) -> tuple[list[PartitionPath], str | None]:
     """The selected partitions; and the topics and numbers that none of them has, with the nearest names."""
     patterns, numbers = options.topic, options.partition
     open_to_all = [each for each in partitions if not (options.exclude_internal and is_internal(each.topic))]
@@ -80,7 +79,7 @@ def _is_named(topic: str, pattern: str) -> bool:
     return fnmatchcase(topic, pattern) and (pattern.startswith("__") or not is_internal(topic))
 
 
-def _matches(partition: Partition, pattern: str) -> bool:
+def _matches(partition: PartitionPath, pattern: str) -> bool:
     return partition.topic is not None and fnmatchcase(partition.topic, pattern)
 
 

@@ -28,7 +28,6 @@ from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.progress import Done, ignore
 from brokerless.schemas import NAME, TIMESTAMP
-from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import short_html, short_repr
 
 Row = dict[str, Any]
@@ -147,7 +146,7 @@ def describe_cluster(
     if best is None:
         findings.append(no_metadata(disks[0].path))
     else:
-        cluster = read_cluster(best.reader, ignore, best.end_offset, max_batch_bytes)
+        cluster = read_cluster(best.paths, ignore, best.end_offset, max_batch_bytes)
         others = [each.metadata for each in disks if each.metadata is not None and each.metadata is not best]
         findings += compare_replicas(best, others)
     findings += _compare_identities(disks)
@@ -263,7 +262,7 @@ def _reaches(other: Placement, each: Placement) -> bool:
 
 def _remote_deletions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: int | None) -> Iterator[Finding]:
     """Remote segments of tiered partitions that no disk has: the leader of the new, empty replica deletes them."""
-    readers = [PartitionReader(each.paths) for _, each in _live(disks) if each.topic == REMOTE_LOG_METADATA]
+    readers = [each.paths for _, each in _live(disks) if each.topic == REMOTE_LOG_METADATA]
     storage = read_remote_storage(
         cluster.topics, topic_settings(cluster), readers, on_damage=ignore, max_batch_bytes=max_batch_bytes
     )
@@ -402,10 +401,10 @@ def _lost_positions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: in
         yield each.finding(paths[each.position.source])
 
 
-def _longest_replicas(disks: Sequence[Disk], topic: str) -> Iterator[PartitionReader]:
+def _longest_replicas(disks: Sequence[Disk], topic: str) -> Iterator[PartitionPath]:
     """Yield the replica with the longest log of each partition of a topic."""
     found = [each for _, each in _live(disks) if each.topic == topic]
     found.sort(key=lambda each: (each.partition, -(each.end_offset or 0)))
     for number, each in enumerate(found):
         if not number or found[number - 1].partition != each.partition:
-            yield PartitionReader(each.paths)
+            yield each.paths

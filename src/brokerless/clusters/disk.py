@@ -23,7 +23,7 @@ from brokerless.log.checkpoint.meta_properties import MetaProperties
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.offset_gaps import missing_logs
-from brokerless.tables.partition_reader import PartitionReader
+from brokerless.log.seek import end_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def load_disk(directory: LogDirectory, max_batch_bytes: int | None = None) -> Di
 
 
 def _load_partition(paths: PartitionPath, topic: str, partition: int) -> DiskReplica:
-    reader = PartitionReader(paths)
+    reader = paths
     metadata = load_partition_metadata(paths.location / names.PARTITION_METADATA)
     has_file = paths.partition_metadata is not None
     return DiskReplica(
@@ -120,7 +120,7 @@ def _load_partition(paths: PartitionPath, topic: str, partition: int) -> DiskRep
         state=paths.state,
         topic_id=metadata.topic_id,
         start_offset=reader.start_offset,
-        end_offset=reader.end_offset,
+        end_offset=end_offset(reader),
         size=paths.size,
         corruption=next(iter(metadata.findings), None) if has_file else None,
     )

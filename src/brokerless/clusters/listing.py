@@ -84,7 +84,6 @@ def with_whole_names(directory: LogDirectory) -> LogDirectory:
 def _topic_names(directory: LogDirectory) -> dict[str, str]:
     """The names of topics by their IDs; none where there is no metadata, or it cannot be read."""
     from brokerless.internals.metadata.topic_names import topic_names  # it imports NumPy
-    from brokerless.tables.partition_reader import PartitionReader
 
     metadata = next((each for each in directory.partitions if each.topic == names.CLUSTER_METADATA), None)
     with suppress(UnreadableError):
@@ -92,7 +91,7 @@ def _topic_names(directory: LogDirectory) -> dict[str, str]:
         if above is not None:
             (metadata,) = resolve(above / names.partition_directory(names.CLUSTER_METADATA, 0)).partitions
         if metadata is not None:
-            return topic_names(PartitionReader(metadata))
+            return topic_names(metadata)
     return {}
 
 

@@ -15,11 +15,11 @@ from brokerless.format.control import decode_control
 from brokerless.internals.metadata.cluster import is_complete_snapshot, metadata_gap, snapshot_not_whole
 from brokerless.log import names
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
-from brokerless.log.directory import PartitionPath
+from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.ranges import Range
 from brokerless.log.segment import wrong_checksum
 from brokerless.progress import ignore
-from brokerless.tables.partition_reader import PartitionReader, open_partitions
+from brokerless.tables.partition_tables import read_batches, read_records
 from brokerless.tables.read_options import ReadOptions
 
 Voter = dict[str, object]
@@ -64,21 +64,16 @@ class MetadataReplica:
     voters: tuple[Voter, ...]
     kraft_version: int
 
-    @property
-    def reader(self) -> PartitionReader:
-        return PartitionReader(self.paths)
-
 
 def load_replica(paths: PartitionPath, max_batch_bytes: int | None = None) -> MetadataReplica:
     """Reads the headers and checksums of a replica, and its control records. Raises UnreadableError."""
-    reader = PartitionReader(paths)
     damage: list[Finding] = []
-    batches = tuple(_intact_batches(reader, damage))
-    end, epoch = (batches[-1].last_offset + 1, batches[-1].epoch) if batches else (reader.start_offset or 0, -1)
+    batches = tuple(_intact_batches(paths, damage))
+    end, epoch = (batches[-1].last_offset + 1, batches[-1].epoch) if batches else (paths.start_offset or 0, -1)
     snapshot = None
     for file in reversed(paths.snapshots):
         name = names.parse_segment_file(file.name)
-        (inside,) = open_partitions(file.location)
+        (inside,) = resolve(file.location).partitions
         if name is not None and is_complete_snapshot(inside, max_batch_bytes):
             snapshot = file.path, name.offset
             if name.offset > end:
@@ -86,7 +81,7 @@ def load_replica(paths: PartitionPath, max_batch_bytes: int | None = None) -> Me
             break
         damage.append(snapshot_not_whole(file.path).in_scope("cluster"))
     timestamp = max((each.timestamp for each in batches), default=None)
-    voters, version = _quorum(reader, None if snapshot is None else snapshot[0], end, max_batch_bytes)
+    voters, version = _quorum(paths, None if snapshot is None else snapshot[0], end, max_batch_bytes)
     return MetadataReplica(
         paths,
         batches,
@@ -128,10 +123,10 @@ def compare_replicas(best: MetadataReplica, others: Sequence[MetadataReplica]) -
                 break
 
 
-def _intact_batches(reader: PartitionReader, damage: list[Finding]) -> Iterator[Batch]:
+def _intact_batches(paths: PartitionPath, damage: list[Finding]) -> Iterator[Batch]:
     """Batches up to the first that is damaged, or not where the one before it ends."""
     following: int | None = None
-    for batch in reader.batches(_COLUMNS, on_damage=damage.append):
+    for batch in read_batches([paths], _COLUMNS, on_damage=damage.append):
         for row in arrow.rows(batch):
             if not row["isValid"]:
                 consequence = "nothing from here on counts"
@@ -153,25 +148,25 @@ def _intact_batches(reader: PartitionReader, damage: list[Finding]) -> Iterator[
 
 
 def _quorum(
-    reader: PartitionReader, snapshot: str | None, end_offset: int, max_batch_bytes: int | None
+    paths: PartitionPath, snapshot: str | None, end_offset: int, max_batch_bytes: int | None
 ) -> tuple[tuple[Voter, ...], int]:
     """The voters, and ``kraft.version``: by the last control records of the snapshot and the log."""
     voters: tuple[Voter, ...] = ()
     version = 0
-    logs = [] if snapshot is None else open_partitions(reader.paths.location.at(snapshot))
-    for log in (*logs, reader):
+    logs = [] if snapshot is None else resolve(paths.location.at(snapshot)).partitions
+    for log in (*logs, paths):
         options = ReadOptions(
-            _CONTROL, Range(None, end_offset if log is reader else None), control=True,
+            _CONTROL, Range(None, end_offset if log is paths else None), control=True,
             max_batch_bytes=max_batch_bytes, on_damage=ignore,
         )  # fmt: skip
-        for batch in log.read(options):
+        for batch in read_records([log], options):
             for row in arrow.rows(batch):
                 control = decode_control(row["key"], row["value"]) if row["isControl"] else None
                 if control is not None and control.type == "KRAFT_VOTERS" and control.data is not None:
                     voters = tuple(control.data["voters"])
                 if control is not None and control.type == "KRAFT_VERSION" and control.data is not None:
                     version = int(control.data["kRaftVersion"])
-    vote = reader.paths.quorum_state
+    vote = paths.quorum_state
     if voters or vote is None:
         return voters, version
     return tuple({"voterId": each} for each in load_quorum_state(vote.location).voters), version

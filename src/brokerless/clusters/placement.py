@@ -21,8 +21,9 @@ from brokerless.findings import Finding, Kind, Severities, describe_kinds
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
+from brokerless.log.directory import resolve
+from brokerless.log.seek import end_offset
 from brokerless.log.storage.location import Location
-from brokerless.tables.partition_reader import open_partitions
 
 Row = Mapping[str, Any]
 
@@ -226,8 +227,8 @@ class Placement:
 def _end_of(path: str) -> str:
     """The offset after the last one of a partition's directory, by headers."""
     with suppress(UnreadableError):
-        (partition,) = open_partitions(Location(path))
-        return f"offset {partition.end_offset or 0}"
+        (partition,) = resolve(Location(path)).partitions
+        return f"offset {end_offset(partition) or 0}"
     return "an unknown offset"
 
 

@@ -14,8 +14,8 @@ from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import PartitionPath
+from brokerless.log.seek import end_offset
 from brokerless.progress import ignore
-from brokerless.tables.partition_reader import PartitionReader
 
 Limits = tuple[int, int]
 
@@ -53,10 +53,8 @@ def positions_past_end(
         limits = after.of(paths)
         return None if limits is None else limits[1]
 
-    positions = read_positions(
-        map(PartitionReader, own), cluster.topics, ignore, max_batch_bytes=max_batch_bytes, end_of=end_of
-    )
+    positions = read_positions(own, cluster.topics, ignore, max_batch_bytes=max_batch_bytes, end_of=end_of)
     for each in lost_positions(positions, limits_of):
         paths = served.get((each.position.topic, each.position.partition))
-        end = 0 if paths is None else PartitionReader(paths).end_offset or 0
+        end = 0 if paths is None else end_offset(paths) or 0
         yield replace(each, was_past_end=paths is not None and each.position.offset > end)

@@ -28,13 +28,13 @@ from brokerless.findings import Finding
 from brokerless.internals.schemas import LAG, STATE
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.kafka_names import Isolation, check_isolation
-from brokerless.log.directory import LogDirectory
+from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.names import is_internal
 from brokerless.log.ranges import Range
 from brokerless.ordered_threads import processors
 from brokerless.progress import Report, ignore
 from brokerless.schemas import BATCHES, NAME, RECORDS, SEGMENTS, TIMESTAMP, TRANSACTIONS
-from brokerless.tables.partition_reader import PartitionReader, read_batches, read_records
+from brokerless.tables.partition_tables import read_batches, read_records, read_transactions, segment_rows
 from brokerless.tables.read_options import ReadOptions
 from brokerless.tables.record_filter import RecordFilter
 
@@ -90,7 +90,7 @@ class Tables:
     """What the tables of a log are read from, and how: as in :meth:`Log.dataset`."""
 
     directory: LogDirectory
-    partitions: tuple[PartitionReader, ...]
+    partitions: tuple[PartitionPath, ...]
     isolation: Isolation = "read_uncommitted"
     control: bool = False
     max_batch_bytes: int | None = None
@@ -141,7 +141,7 @@ class TableRows:
                 yield from table_of(list(rows), schema).select(columns).to_batches()
             case "transactions":
                 for each in _selected(partitions, filter, schema):
-                    yield from each.transactions(on_damage=report).select(columns).to_batches()
+                    yield from read_transactions(each, report).select(columns).to_batches()
             case "topics":
                 yield from _topics(tables, _selected(partitions, filter, schema), columns, report)
             case "findings":
@@ -166,9 +166,7 @@ def once(report: Report) -> Report:
     return report_once
 
 
-def _selected(
-    partitions: Sequence[PartitionReader], filter: Expression | None, schema: pa.Schema
-) -> list[PartitionReader]:
+def _selected(partitions: Sequence[PartitionPath], filter: Expression | None, schema: pa.Schema) -> list[PartitionPath]:
     """The partitions of which a row may pass the filter."""
     names = [] if filter is None else [each for each in columns_of([filter], schema) if each in _PLACE]
     if not names:
@@ -181,14 +179,14 @@ def _selected(
 class _PartitionPart:
     """What is read of a partition: ranges of offsets, in order."""
 
-    partition: PartitionReader
+    partition: PartitionPath
     ranges: list[Interval]
     size: int
 
 
 def _records(
     tables: Tables,
-    partitions: Sequence[PartitionReader],
+    partitions: Sequence[PartitionPath],
     columns: Sequence[str],
     filter: Expression | None,
     schema: pa.Schema,
@@ -204,7 +202,7 @@ def _records(
     values = {} if tables.control else _required_values(filter, schema, named)
     if not all(values.values()):
         return
-    parts = [_PartitionPart(each, [(MIN_INT64, MAX_INT64)], each.paths.size) for each in partitions]
+    parts = [_PartitionPart(each, [(MIN_INT64, MAX_INT64)], each.size) for each in partitions]
     if "offset" in named:
         parts = list(_narrowed(partitions, filter, schema, named))
 
@@ -263,7 +261,7 @@ def _end(last: int) -> int | None:
 
 
 def _narrowed(
-    partitions: Sequence[PartitionReader], filter: Expression, schema: pa.Schema, named: Sequence[str]
+    partitions: Sequence[PartitionPath], filter: Expression, schema: pa.Schema, named: Sequence[str]
 ) -> Iterator[_PartitionPart]:
     """The ranges of offsets to read of each partition that may have some."""
     places = [name for name in named if name in _PLACE]
@@ -274,32 +272,32 @@ def _narrowed(
         ranges = possible_ranges(filter, schema, "offset", also) if by_place else common
         sizes = dict[int, int]()
         for first, last in ranges:
-            found = Range(_start(first), _end(last)).segments(each.paths.segments)
+            found = Range(_start(first), _end(last)).segments(each.segments)
             sizes.update({segment.base_offset: segment.size for segment in found})
         if sizes:
             yield _PartitionPart(each, ranges, sum(sizes.values()))
 
 
 def _batches(
-    tables: Tables, partitions: Sequence[PartitionReader], columns: Sequence[str], report: Report
+    tables: Tables, partitions: Sequence[PartitionPath], columns: Sequence[str], report: Report
 ) -> Iterator[pa.RecordBatch]:
-    def read(partition: PartitionReader) -> Iterator[pa.RecordBatch]:
+    def read(partition: PartitionPath) -> Iterator[pa.RecordBatch]:
         return iter(read_batches([partition], columns, tables.max_batch_bytes, on_damage=report, done=ignore))
 
     reads_all = "isValid" in columns
-    is_much = reads_all and sum(each.paths.size for each in partitions) >= _MANY_BYTES
+    is_much = reads_all and sum(each.size for each in partitions) >= _MANY_BYTES
     yield from read_all([partial(read, each) for each in partitions], processors() if is_much else 1)
 
 
-def _segment_rows(partitions: Sequence[PartitionReader], tables: Tables, report: Report) -> Iterator[dict[str, Any]]:
+def _segment_rows(partitions: Sequence[PartitionPath], tables: Tables, report: Report) -> Iterator[dict[str, Any]]:
     for each in partitions:
-        yield from each.segment_rows(max_batch_bytes=tables.max_batch_bytes, on_damage=report)
+        yield from segment_rows(each, max_batch_bytes=tables.max_batch_bytes, on_damage=report)
 
 
 def _topics(
-    tables: Tables, partitions: Sequence[PartitionReader], columns: Sequence[str], report: Report
+    tables: Tables, partitions: Sequence[PartitionPath], columns: Sequence[str], report: Report
 ) -> Iterator[pa.RecordBatch]:
-    of_topics: dict[str | None, list[PartitionReader]] = {}
+    of_topics: dict[str | None, list[PartitionPath]] = {}
     for each in partitions:
         of_topics.setdefault(each.topic, []).append(each)
     schema = pa.schema([TOPICS.field(name) for name in columns])
@@ -310,8 +308,8 @@ def _topics(
             "topic": topic,
             "isInternal": topic is not None and is_internal(topic),
             "partitions": len(own),
-            "segments": sum(len(each.segment_paths) for each in own),
-            "sizeInBytes": sum(each.paths.size for each in own),
+            "segments": sum(len(each.segments) for each in own),
+            "sizeInBytes": sum(each.size for each in own),
         }
         if reads_headers:
             row |= _sums(list(_segment_rows(own, tables, report)))
@@ -341,7 +339,7 @@ def _findings(tables: Tables) -> pa.Table:
     directory = tables.directory
     state = load_directory_state(directory)
     bound = tables.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
-    paths = [each.paths for each in tables.partitions]
+    paths = tables.partitions
     audits: list[PartitionAudit] = []
     for each in audit_partitions(paths, state, bound, processes=1):
         if isinstance(each, UnreadableError):

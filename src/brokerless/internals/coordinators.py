@@ -23,7 +23,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from brokerless.internals.topic_settings import cluster_beside
-from brokerless.tables.partition_reader import PartitionReader
+from brokerless.log.directory import PartitionPath
 
 NAMES = {CONSUMER_OFFSETS: "group", TRANSACTION_STATE: "transactional id", SHARE_GROUP_STATE: "share group"}
 """What the records of each topic are about."""
@@ -71,10 +71,10 @@ def partition_counts(cluster: Cluster | None) -> dict[str, int]:
     return {topic: count for topic in NAMES if (count := len(cluster.partitions_of(topic)))}
 
 
-def counts_beside(partitions: Iterable[PartitionReader]) -> dict[str, int]:
+def counts_beside(partitions: Iterable[PartitionPath]) -> dict[str, int]:
     """Return the same as the metadata in a log directory of some partitions has it; none where there is none."""
     for each in partitions:
-        location = each.paths.location if each.partition is not None else each.paths.location.parent
+        location = each.location if each.partition is not None else each.location.parent
         found = None if location is None else cluster_beside(location)
         if found is not None:
             return partition_counts(found)

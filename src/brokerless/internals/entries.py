@@ -17,12 +17,13 @@ from brokerless.internals.connect.records import decode_connect_record
 from brokerless.internals.connect.topics import table_of_topic
 from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TOPICS, InternalRecord, decode_record
 from brokerless.log import names
+from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import transactions_of
 from brokerless.log.producer.transactions import State
 from brokerless.log.ranges import Range
 from brokerless.log.storage.paths import directory_name, parent_directory
 from brokerless.progress import Report, ignore
-from brokerless.tables.partition_reader import PartitionReader
+from brokerless.tables.partition_tables import read_batches, read_records
 from brokerless.tables.read_options import ReadOptions
 
 _COLUMNS = ["key", "value", "offset", "timestamp", "file", "batchPosition"]
@@ -42,7 +43,7 @@ class RawRecord:
     position: int
 
 
-def internal_topic(partition: PartitionReader, given: Mapping[str, str] | None = None) -> str | None:
+def internal_topic(partition: PartitionPath, given: Mapping[str, str] | None = None) -> str | None:
     """Return which internal topic's partition this is, MirrorMaker's and Kafka Connect's too (see
     :func:`connect.topics.table_of_topic`); None for any other. A lone file is what its directory's name says, and a
     KRaft snapshot is of ``__cluster_metadata``."""
@@ -66,7 +67,7 @@ def _topic_of(path: str) -> str | None:
 
 
 def read_entries(
-    partition: PartitionReader,
+    partition: PartitionPath,
     topic: str,
     on_damage: Report,
     start_offset: int | None = None,
@@ -80,7 +81,7 @@ def read_entries(
     options = ReadOptions(
         _COLUMNS, Range(start_offset, end_offset), max_batch_bytes=max_batch_bytes, on_damage=on_damage
     )
-    for batch in partition.read(options):
+    for batch in read_records([partition], options):
         file: str = batch.column("file")[0].as_py()
         of_file = states.get(file, {})
         keys, values = arrow.values(batch.column("key")), arrow.values(batch.column("value"))
@@ -108,7 +109,7 @@ def decode_entry(
 
 
 def last_by_key(
-    partition: PartitionReader,
+    partition: PartitionPath,
     topic: str,
     on_damage: Report,
     max_batch_bytes: int | None = None,
@@ -128,10 +129,10 @@ def last_by_key(
     return list(last.values())
 
 
-def _transaction_states(partition: PartitionReader, end_offset: int | None) -> dict[str, dict[int, State]]:
+def _transaction_states(partition: PartitionPath, end_offset: int | None) -> dict[str, dict[int, State]]:
     """Return what became of the transaction of each transactional batch before ``end_offset``, by file and position."""
     spans: dict[int, list[tuple[int, int, State]]] = {}
-    for each in transactions_of(partition.paths).all:
+    for each in transactions_of(partition).all:
         if each.first_offset is not None:
             has_ended = end_offset is None or each.last_offset < end_offset
             state = each.state if has_ended else "open"
@@ -142,7 +143,7 @@ def _transaction_states(partition: PartitionReader, end_offset: int | None) -> d
     for of_producer in spans.values():
         of_producer.sort()
     columns = ["position", "producerId", "baseOffset", "isTransactional", "isControl"]
-    for batch in partition.batches(["file", *columns], on_damage=ignore):
+    for batch in read_batches([partition], ["file", *columns], on_damage=ignore):
         values = (arrow.values(batch.column(name)) for name in columns)
         for position, producer_id, offset, is_transactional, is_control in zip(*values, strict=True):
             if is_transactional and not is_control:

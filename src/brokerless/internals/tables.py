@@ -49,9 +49,9 @@ from brokerless.internals.remote.segment_metadata import read_remote_metadata, s
 from brokerless.internals.schemas import HISTORY, LAG, STATE
 from brokerless.internals.transactional_ids import transactional_id_rows
 from brokerless.log import names
+from brokerless.log.directory import HasPaths, PartitionPath, paths_of
 from brokerless.log.storage.paths import directory_name, parent_directory
 from brokerless.progress import Report
-from brokerless.tables.partition_reader import PartitionReader
 
 Row = dict[str, Any]
 
@@ -80,18 +80,18 @@ _SORTED = {
 
 
 def state(
-    partitions: Iterable[PartitionReader],
+    logs: HasPaths | Iterable[HasPaths | PartitionPath],
     tables: Collection[str] = tuple(STATE),
     *,
     topics: Mapping[str, str] | None = None,
     max_batch_bytes: int | None = None,
     on_damage: Report | None = None,
 ) -> dict[str, pa.Table]:
-    """Return what the internal topics among some partitions say now: the selected ``tables``, by name; their schemas
+    """Return what the internal topics of a log, or of several, say now: the selected ``tables``, by name; their schemas
     are :data:`schemas.STATE`. ``lag`` (:data:`schemas.LAG`) is made where it is named: for it, the ends of all logs
     among the partitions are read.
 
-    Give the partitions of one broker, or one replica of each: what is in two of them is in the tables twice. Groups and
+    Give the log of one broker, or one replica of each partition: what is in two is in the tables twice. Groups and
     transactional ids are those that a coordinator of Kafka 4 loads: records of them in other partitions, which an
     earlier number of partitions left, are findings, and in :func:`history`.
     ``on_damage`` is called with each :class:`Finding`, and reading goes on; without it, the first error is raised as
@@ -103,7 +103,7 @@ def state(
     _check_tables(tables)
     _check_given(topics)
     report = on_damage or raise_errors
-    partitions = list(partitions)
+    partitions = paths_of(logs)
     rows = state_rows(partitions, tables, report, max_batch_bytes=max_batch_bytes, given=topics)
     found = {name: _table(of_table, STATE[name]) for name, of_table in rows.items()}
     if LAG_TABLE in tables:
@@ -112,14 +112,14 @@ def state(
 
 
 def lag_state_rows(
-    partitions: Sequence[PartitionReader],
-    others: Sequence[PartitionReader],
+    partitions: Sequence[PartitionPath],
+    others: Sequence[PartitionPath],
     on_damage: Report,
     max_batch_bytes: int | None = None,
 ) -> list[Row]:
     """The rows of the table ``lag`` of some partitions, timestamps in ms; ``others``: those of the log directory."""
 
-    def offsets(own: list[PartitionReader]) -> list[Row]:
+    def offsets(own: list[PartitionPath]) -> list[Row]:
         return state_rows(own, ["offsets"], on_damage, max_batch_bytes)["offsets"]
 
     return read_lag(partitions, others, offsets, on_damage)
@@ -138,14 +138,14 @@ def _check_given(topics: Mapping[str, str] | None) -> None:
 
 
 def history(
-    partitions: Iterable[PartitionReader],
+    logs: HasPaths | Iterable[HasPaths | PartitionPath],
     tables: Collection[str] | None = None,
     *,
     topics: Mapping[str, str] | None = None,
     max_batch_bytes: int | None = None,
     on_damage: Report | None = None,
 ) -> pa.RecordBatchReader:
-    """Read each record of the internal topics among some partitions, in the order of their logs, decoded (schema
+    """Read each record of the internal topics of a log, or of several, in the order of their logs, decoded (schema
     :data:`schemas.HISTORY`); with ``tables``, only of topics whose records add up to one of these. Control records,
     and what is only in a KRaft snapshot, are left out.
 
@@ -154,6 +154,7 @@ def history(
     """
     _check_tables(tables or ())
     _check_given(topics)
+    partitions: Iterable[PartitionPath] = paths_of(logs)
     if tables is not None:
         partitions = partitions_of(partitions, tables, topics)
     rows = history_rows(partitions, on_damage or raise_errors, max_batch_bytes, topics)
@@ -162,7 +163,7 @@ def history(
 
 
 def state_rows(
-    partitions: Iterable[PartitionReader],
+    partitions: Iterable[PartitionPath],
     tables: Collection[str],
     on_damage: Report,
     max_batch_bytes: int | None = None,
@@ -199,9 +200,9 @@ class _Coordinated:
     id."""
 
     entries: list[Entry[tuple[str, Row]]] = dataclasses.field(default_factory=list[Entry[tuple[str, Row]]])
-    partitions: dict[int, PartitionReader] = dataclasses.field(default_factory=dict[int, PartitionReader])
+    partitions: dict[int, PartitionPath] = dataclasses.field(default_factory=dict[int, PartitionPath])
 
-    def read(self, partition: PartitionReader, topic: str, on_damage: Report, max_batch_bytes: int | None) -> None:
+    def read(self, partition: PartitionPath, topic: str, on_damage: Report, max_batch_bytes: int | None) -> None:
         """Add what a partition has."""
         number = _number_of(partition)
         self.partitions[number] = partition
@@ -233,7 +234,7 @@ class _Coordinated:
             on_damage(finding)
 
 
-def _number_of(partition: PartitionReader) -> int:
+def _number_of(partition: PartitionPath) -> int:
     """Return a partition's number, of a lone file that of its directory; 0 where neither is known."""
     if partition.partition is not None:
         return partition.partition
@@ -243,8 +244,8 @@ def _number_of(partition: PartitionReader) -> int:
 
 
 def partitions_of(
-    partitions: Iterable[PartitionReader], tables: Collection[str], given: Mapping[str, str] | None = None
-) -> Iterator[PartitionReader]:
+    partitions: Iterable[PartitionPath], tables: Collection[str], given: Mapping[str, str] | None = None
+) -> Iterator[PartitionPath]:
     """Yields the partitions whose records add up to one of some tables. ``given``: as ``topics`` of :func:`state`."""
     for each in partitions:
         topic = internal_topic(each, given)
@@ -254,7 +255,7 @@ def partitions_of(
 
 
 def _partition_rows(
-    partition: PartitionReader,
+    partition: PartitionPath,
     topic: str | None,
     tables: Collection[str],
     on_damage: Report,
@@ -274,7 +275,7 @@ def _partition_rows(
 
 
 def _last_records(
-    partition: PartitionReader,
+    partition: PartitionPath,
     topic: str,
     on_damage: Report,
     max_batch_bytes: int | None,
@@ -285,7 +286,7 @@ def _last_records(
 
 
 def history_rows(
-    partitions: Iterable[PartitionReader],
+    partitions: Iterable[PartitionPath],
     on_damage: Report,
     max_batch_bytes: int | None = None,
     given: Mapping[str, str] | None = None,

@@ -10,10 +10,10 @@ from brokerless.errors import BrokerlessError
 from brokerless.internals.metadata.cluster import Cluster, ResourceType, read_cluster
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
+from brokerless.log.directory import resolve
 from brokerless.log.settings.definitions import synonyms_of
 from brokerless.log.storage.location import Location
 from brokerless.progress import ignore
-from brokerless.tables.partition_reader import open_partitions
 
 
 def read_topic_setting(directory: Location, topic: str, name: str, others: Sequence[str] = ()) -> str | None:
@@ -66,8 +66,8 @@ def cluster_in(directory: Location) -> Cluster | None:
     metadata = directory / names.partition_directory(names.CLUSTER_METADATA, 0)
     with suppress(BrokerlessError, ValueError):
         if metadata.exists():
-            (partition,) = open_partitions(metadata)
-            files = tuple((each.log.path, each.log.size, each.log.modified) for each in partition.segment_paths)
+            (partition,) = resolve(metadata).partitions
+            files = tuple((each.log.path, each.log.size, each.log.modified) for each in partition.segments)
             is_known = directory.options is None
             return _clusters(metadata.path, files) if is_known else read_cluster(partition, ignore)
     return None
@@ -81,5 +81,5 @@ def _node_id(directory: Location) -> str:
 
 @lru_cache(maxsize=4)
 def _clusters(path: str, files: tuple[object, ...]) -> Cluster:
-    (partition,) = open_partitions(Location(path))
+    (partition,) = resolve(Location(path)).partitions
     return read_cluster(partition, ignore)

@@ -15,7 +15,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import checksums_match
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.readers import load_time_index
-from brokerless.log.live_segments import open_segments
+from brokerless.log.live_segments import open_listed, open_segments, with_current_listing
 from brokerless.log.positions import last_indexed, position_of_offset
 from brokerless.log.ranges import Range, from_log_start
 from brokerless.log.segment import Chunk, check_checksums, scan, scan_headers
@@ -34,6 +34,25 @@ def last_offset(file: File, segment: SegmentPaths, report: Report = ignore) -> i
     for chunk in scan_headers_to_end(file, report, last_indexed(file, segment)):
         last = int(chunk.batches.end_of_records[-1])
     return last
+
+
+def end_offset(partition: PartitionPath) -> int | None:
+    """Return the offset after the last one in a partition's log, by the last segment's headers; None without a segment.
+
+    Raises :class:`UnreadableError` for a segment that cannot be read.
+    """
+
+    def end_of(paths: PartitionPath) -> int | None:
+        for segment in reversed(paths.segments):
+            with open_listed(segment, segment is paths.segments[-1]) as file:
+                last = last_offset(file, segment)
+            if last is not None:
+                return last + 1
+            if segment.base_offset:
+                return segment.base_offset
+        return paths.start_offset
+
+    return with_current_listing(partition, end_of)
 
 
 def scan_headers_to_end(file: File, report: Report, start: int = 0) -> Iterator[Chunk]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 
 from brokerless.api.log import open
-from brokerless.api.partition import Partition
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.directory import PartitionPath
 from brokerless.log.names import parse_partition_directory
@@ -13,7 +12,7 @@ from brokerless.log.storage.location import Location
 from brokerless.spark.options import Options, TopicPartition
 
 
-def find_partitions(options: Options, may_be_empty: bool = False, may_be_missing: bool = False) -> list[Partition]:
+def find_partitions(options: Options, may_be_empty: bool = False, may_be_missing: bool = False) -> list[PartitionPath]:
     """The partitions that the options ask for, and those that cannot be listed, with a finding of why.
 
     Raises :class:`UnreadableError` for a path that leads nowhere, for a directory without logs, unless it
@@ -25,9 +24,9 @@ def find_partitions(options: Options, may_be_empty: bool = False, may_be_missing
     return [each for each in found if options.topics.have(each.topic, each.partition) or is_unknown(each)]
 
 
-def _list(options: Options, may_be_empty: bool) -> list[Partition]:
+def _list(options: Options, may_be_empty: bool) -> list[PartitionPath]:
     storage = options.storage or None
-    found: list[Partition] = []
+    found: list[PartitionPath] = []
     for pattern in options.paths:
         for location in Location(pattern, storage).expand():
             path = location.path
@@ -42,7 +41,7 @@ def _list(options: Options, may_be_empty: bool) -> list[Partition]:
                     raise
                 found.append(_unreadable(location, error))
                 continue
-            found += log.partitions
+            found += log.paths
     return found
 
 
@@ -53,20 +52,20 @@ def _is_log_or_directory(location: Location) -> bool:
     return parse_partition_directory(location.name) is not None and not location.exists()
 
 
-def _unreadable(location: Location, error: UnreadableError) -> Partition:
+def _unreadable(location: Location, error: UnreadableError) -> PartitionPath:
     """A partition of which nothing is known but why it cannot be read."""
     named = parse_partition_directory(location.name)
     finding = error.finding(location.path)
     topic, partition = (None, None) if named is None else (named.topic, named.partition)
-    return Partition(PartitionPath(topic, partition, location, findings=(finding,)))
+    return PartitionPath(topic, partition, location, findings=(finding,))
 
 
-def is_unknown(partition: Partition) -> bool:
+def is_unknown(partition: PartitionPath) -> bool:
     """Return whether it could not be opened, and so may hold anything."""
-    return partition.topic is None and bool(partition.paths.findings)
+    return partition.topic is None and bool(partition.findings)
 
 
-def _check_there(options: Options, found: list[Partition]) -> None:
+def _check_there(options: Options, found: list[PartitionPath]) -> None:
     """What is requested by name has to be there."""
     names = sorted({each.topic for each in found if each.topic is not None})
     there = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") if names else "none"
@@ -80,7 +79,7 @@ def _check_there(options: Options, found: list[Partition]) -> None:
         )
 
 
-def check_named(options: Options, found: list[Partition]) -> None:
+def check_named(options: Options, found: list[PartitionPath]) -> None:
     """Offsets by partition are for all partitions or none, as in spark-sql-kafka."""
     assigned = frozenset(name_of(each) for each in found if not is_unknown(each))
     for side, limit in (("starting", options.start), ("ending", options.end)):
@@ -98,5 +97,5 @@ def _paths(options: Options) -> str:
     return ", ".join(options.paths[:3]) + (", ..." if len(options.paths) > 3 else "")
 
 
-def name_of(partition: Partition) -> TopicPartition:
+def name_of(partition: PartitionPath) -> TopicPartition:
     return partition.topic or "", -1 if partition.partition is None else partition.partition

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
-from brokerless.api.partition import Partition
 from brokerless.errors import DamageError, UnreadableError, UsageError
 from brokerless.findings import NOT_OPENED, Finding, Kind
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import ReplacedError, open_listed, with_current_listing
 from brokerless.log.offset_gaps import check_end, check_head
+from brokerless.log.partition import offset_for_time
 from brokerless.log.ranges import EVERYTHING, Range, from_log_start
-from brokerless.log.seek import log_start_after_end
+from brokerless.log.seek import end_offset, log_start_after_end
 from brokerless.log.storage.paths import is_remote
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.progress import Report
@@ -48,7 +48,7 @@ class Pushed:
     files: frozenset[str] | None = None
     bounds: Range = EVERYTHING
 
-    def have(self, partition: Partition | Split) -> bool:
+    def have(self, partition: PartitionPath | Split) -> bool:
         return (self.topics is None or partition.topic in self.topics) and (
             self.partitions is None or partition.partition in self.partitions
         )
@@ -69,14 +69,14 @@ def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]
     reported = [split for _, of_one in looked_at for split in of_one]
     chosen = [left for left, _ in looked_at if left is not None]
     if options.table == "transactions":
-        splits = [_whole(each) for each in chosen if each.segment_paths]
+        splits = [_whole(each) for each in chosen if each.segments]
     else:
         ranges = zip(chosen, side_by_side(lambda each: _range(each, options), chosen, is_far), strict=True)
         pairs = {each.path: (each, own.narrow(pushed.bounds)) for each, own in ranges if own is not None}
-        size = split_bytes(options, sum(segment.size for each, _ in pairs.values() for segment in each.segment_paths))
-        listed = {each.path: each.paths for each in found}
+        size = split_bytes(options, sum(segment.size for each, _ in pairs.values() for segment in each.segments))
+        listed = {each.path: each for each in found}
 
-        def cut_one(each: Partition) -> tuple[list[Split], list[Split]]:
+        def cut_one(each: PartitionPath) -> tuple[list[Split], list[Split]]:
             return _current_splits(
                 each, pairs[each.path][1], options, pushed=pushed, size=size, listed=listed[each.path]
             )
@@ -91,18 +91,18 @@ def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]
     return tasks_of([*splits, *reported], options) or [ReadTask(())]
 
 
-def _look_at(partition: Partition, options: Options) -> tuple[Partition | None, list[Split]]:
+def _look_at(partition: PartitionPath, options: Options) -> tuple[PartitionPath | None, list[Split]]:
     """The partition without what cannot be opened, None if nothing is left, and splits for what is reported."""
     reported: list[Split] = []
     report = reporter(partition, options, reported)
-    if (finding := log_start_after_end(partition.paths)) is not None:
+    if (finding := log_start_after_end(partition)) is not None:
         report(finding)
     left = _leave_out_unreadable(partition, options, report)
-    is_left = left.segment_paths or not (partition.segment_paths or partition.paths.findings)
+    is_left = left.segments or not (partition.segments or partition.findings)
     return (left if is_left else None), reported
 
 
-def reporter(partition: Partition, options: Options, reported: list[Split]) -> Report:
+def reporter(partition: PartitionPath, options: Options, reported: list[Split]) -> Report:
     """Return what planning does about an error in a partition, by mode, and about offsets that are not read."""
 
     def report(finding: Finding) -> None:
@@ -119,7 +119,7 @@ def reporter(partition: Partition, options: Options, reported: list[Split]) -> R
     return report
 
 
-def _leave_out_unreadable(partition: Partition, options: Options, report: Report) -> Partition:
+def _leave_out_unreadable(partition: PartitionPath, options: Options, report: Report) -> PartitionPath:
     """The partition without segments that cannot be opened, which are reported.
 
     In FAILFAST mode a task fails where it comes to one; only where planning itself reads the whole log is it looked
@@ -128,11 +128,11 @@ def _leave_out_unreadable(partition: Partition, options: Options, report: Report
     reads_all = options.committed or options.table == "transactions"
     reads_all |= any(each.timestamp is not None or each.timestamps is not None for each in (options.start, options.end))
     if options.mode == "FAILFAST" and not reads_all:
-        for finding in partition.paths.findings:
+        for finding in partition.findings:
             report(finding)
         return partition
 
-    def leave_out(paths: PartitionPath) -> Partition:
+    def leave_out(paths: PartitionPath) -> PartitionPath:
         there: list[SegmentPaths] = []
         findings = list(paths.findings)
         for segment in paths.segments:
@@ -148,12 +148,12 @@ def _leave_out_unreadable(partition: Partition, options: Options, report: Report
                 there.append(segment)
         for finding in findings:
             report(finding)
-        return Partition(replace(paths, segments=tuple(there)))
+        return replace(paths, segments=tuple(there))
 
-    return with_current_listing(partition.paths, leave_out)
+    return with_current_listing(partition, leave_out)
 
 
-def _range(partition: Partition, options: Options) -> Range | None:
+def _range(partition: PartitionPath, options: Options) -> Range | None:
     """The offsets to read of a partition; None for nothing."""
     start, end, begin = options.start, options.end, begin_of(partition, options)
     first: int | None = None
@@ -164,29 +164,25 @@ def _range(partition: Partition, options: Options) -> Range | None:
     elif start.offsets is not None:
         first = start.offsets[name_of(partition)]
         first = None if first == EARLIEST else _there(first, begin, partition, options)
-    if options.table == "records" and not (log := from_log_start(partition.paths)).is_everything:
+    if options.table == "records" and not (log := from_log_start(partition)).is_everything:
         first = max(first or 0, log.start_offset or 0)
     last: int | None = None
     if (timestamp := timestamp_of(end, partition)) is not None:
-        last = partition.offset_for_timestamp(
-            timestamp, isolation=isolation_of(options), max_batch_bytes=options.max_batch_bytes
-        )
+        last = offset_for_time(partition, timestamp, isolation_of(options), options.max_batch_bytes)
     elif end.offsets is not None:
         last = end.offsets[name_of(partition)]
         last = None if last == LATEST else _there(last, begin, partition, options)
     return Range(first, last)
 
 
-def timestamp_of(limit: Limit, partition: Partition) -> int | None:
+def timestamp_of(limit: Limit, partition: PartitionPath) -> int | None:
     """The timestamp (ms) at which reading of a partition is to start or end, if any."""
     return limit.timestamp if limit.timestamps is None else limit.timestamps[name_of(partition)]
 
 
-def first_since(partition: Partition, timestamp: int, options: Options) -> int | None:
+def first_since(partition: PartitionPath, timestamp: int, options: Options) -> int | None:
     """The first offset at or after the starting timestamp (ms); None where there is none and the user accepts that."""
-    first = partition.offset_for_timestamp(
-        timestamp, isolation=isolation_of(options), max_batch_bytes=options.max_batch_bytes
-    )
+    first = offset_for_time(partition, timestamp, isolation_of(options), options.max_batch_bytes)
     if first is None and not options.latest_without_match:
         raise UsageError(
             f"no record of {partition.topic}-{partition.partition} is at or after the starting timestamp "
@@ -195,11 +191,11 @@ def first_since(partition: Partition, timestamp: int, options: Options) -> int |
     return first
 
 
-def begin_of(partition: Partition, options: Options) -> int:
+def begin_of(partition: PartitionPath, options: Options) -> int:
     """The first offset that there is for a query: that of files, or for records the log start offset."""
-    if options.table == "records" or not partition.segment_paths:
+    if options.table == "records" or not partition.segments:
         return partition.start_offset or 0
-    return partition.segment_paths[0].base_offset
+    return partition.segments[0].base_offset
 
 
 def isolation_of(options: Options) -> Isolation:
@@ -207,10 +203,10 @@ def isolation_of(options: Options) -> Isolation:
     return "read_committed" if options.committed else "read_uncommitted"
 
 
-def _there(offset: int, begin: int, partition: Partition, options: Options) -> int:
+def _there(offset: int, begin: int, partition: PartitionPath, options: Options) -> int:
     """An offset that the log has from ``begin`` on or ends before; otherwise what the user expects to be there is
     not."""
-    after = partition.end_offset or 0
+    after = end_offset(partition) or 0
     if not begin <= offset <= after:
         text = (
             f"{partition.topic}-{partition.partition}: offset {offset} is requested, but the log has {begin} to "
@@ -222,31 +218,37 @@ def _there(offset: int, begin: int, partition: Partition, options: Options) -> i
     return offset
 
 
-def _whole(partition: Partition) -> Split:
-    cost = sum(segment.size for segment in partition.segment_paths)
-    return Split(partition.topic, partition.partition, None, partition.paths, cost=cost)
+def _whole(partition: PartitionPath) -> Split:
+    cost = sum(segment.size for segment in partition.segments)
+    return Split(partition.topic, partition.partition, None, partition, cost=cost)
 
 
 def _current_splits(
-    partition: Partition, requested: Range, options: Options, pushed: Pushed, size: int, listed: PartitionPath
+    partition: PartitionPath, requested: Range, options: Options, pushed: Pushed, size: int, listed: PartitionPath
 ) -> tuple[list[Split], list[Split]]:
     """The splits of a partition, and those for what planning met, which a broker may change while it is planned.
     ``listed``: as for :func:`_splits`."""
 
     def work(paths: PartitionPath) -> tuple[list[Split], list[Split]]:
-        now, reported = Partition(paths), list[Split]()
-        whole = listed if paths is partition.paths else paths
+        reported = list[Split]()
+        whole = listed if paths is partition else paths
         return list(
             _splits(
-                now, requested, options, pushed=pushed, size=size, report=reporter(now, options, reported), listed=whole
+                paths,
+                requested,
+                options,
+                pushed=pushed,
+                size=size,
+                report=reporter(paths, options, reported),
+                listed=whole,
             )
         ), reported
 
-    return with_current_listing(partition.paths, work)
+    return with_current_listing(partition, work)
 
 
 def _splits(
-    partition: Partition,
+    partition: PartitionPath,
     requested: Range,
     options: Options,
     pushed: Pushed,
@@ -260,11 +262,11 @@ def _splits(
     if options.committed and options.table == "records":
         from brokerless.log.partition import transactions_of
 
-        transactions = transactions_of(partition.paths, found.append)
+        transactions = transactions_of(partition, found.append)
         requested = requested.narrow(Range(end_offset=transactions.end_offset))
         for finding in found:
             report(finding)
-    segments = partition.segment_paths
+    segments = partition.segments
     following = {one.base_offset: two.base_offset for one, two in pairwise(segments)}
     check_head(listed, report, requested)
     check_end(listed, report, requested)
@@ -283,9 +285,9 @@ def _splits(
             cost=segment.size,
             findings=tuple(each for each in found if each.file == segment.log.path),
             is_followed=after is not None,
-            start_offset=from_log_start(partition.paths).start_offset or 0,
+            start_offset=from_log_start(partition).start_offset or 0,
             following=None if pushed.files is not None else _with_next(listed, segment),
-            directory=partition.paths.location,
+            directory=partition.location,
             offsets=Range(segment.base_offset, after),
             own=Range(segment.base_offset, after),
             query=requested,

@@ -11,10 +11,11 @@ from brokerless.dataset.pruning import Expression
 from brokerless.dataset.table_dataset import TableDataset
 from brokerless.dataset.tables import TableRows, Tables
 from brokerless.errors import raise_errors
+from brokerless.log.directory import PartitionPath
 from brokerless.log.names import is_internal, parse_partition_directory
 from brokerless.log.storage import paths
 from brokerless.progress import ignore
-from brokerless.tables.partition_reader import PartitionReader, first_rows
+from brokerless.tables.partition_tables import first_rows, read_records
 from brokerless.tables.read_options import ReadOptions
 from brokerless.typed.records import Failures, inner_columns
 from brokerless.typed.resolve import WHOLE_BYTES, resolve_topic
@@ -60,7 +61,7 @@ class TopicTypes:
         own = [each for each in tables.partitions if topic in (each.topic, lone_topic(tables))]
         is_likely = topic in self._has_subject
         formats = ["auto", "auto"]
-        if is_likely and sum(each.paths.size for each in own) > WHOLE_BYTES:  # what has no subject stays bytes
+        if is_likely and sum(each.size for each in own) > WHOLE_BYTES:  # what has no subject stays bytes
             formats = ["auto" if self._registry.of_topic(topic, side)[1] else "bytes" for side in ("key", "value")]
         decoding = Decoding(tables.schemas, *formats, scan="auto")
         if not is_likely:
@@ -71,9 +72,11 @@ class TopicTypes:
             self._keep(topic, found)
         return is_likely
 
-    def _first(self, partitions: Sequence[PartitionReader]) -> Iterator[pa.RecordBatch]:
+    def _first(self, partitions: Sequence[PartitionPath]) -> Iterator[pa.RecordBatch]:
         for each in partitions:
-            yield from first_rows(each.read(replace(self._reading, columns=["key", "value", "headers"])), _FIRST)
+            yield from first_rows(
+                read_records([each], replace(self._reading, columns=["key", "value", "headers"])), _FIRST
+            )
 
     def _keep(self, topic: str, found: TopicType) -> None:
         sides = [each if each.format == SCHEMA else _BYTES for each in (found.key, found.value)]

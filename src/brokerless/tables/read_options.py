@@ -28,7 +28,7 @@ _MANY_BYTES, _MANY_RECORDS = 32 << 20, 100_000
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Which records are read, and how; :meth:`brokerless.Partition.records` says what each option means.
+    """Which records are read, and how; :meth:`brokerless.Log.records` says what each option means.
 
     ``range``: of offsets, and of timestamps in ms. While records are read, :class:`DamageError` is raised for the first
     error, or ``on_damage`` is called, and :class:`UnreadableError` for a file that the system does not read.

@@ -13,9 +13,10 @@ import pyarrow as pa
 from brokerless import arrow
 from brokerless.errors import UsageError, raise_errors
 from brokerless.findings import NOT_DECODED, Finding, Kind
+from brokerless.log.directory import PartitionPath
 from brokerless.progress import ignore
 from brokerless.schemas import RECORDS
-from brokerless.tables.partition_reader import PartitionReader, read_records
+from brokerless.tables.partition_tables import read_records
 from brokerless.tables.read_options import ReadOptions
 from brokerless.typed.decode import decoder_of
 from brokerless.typed.merge import UNFIT
@@ -26,12 +27,12 @@ from brokerless.typed.topic_type import COLUMNS, Decoding, SideType, TopicType, 
 
 Decode = Decoding | TopicType | str | bool | None
 """What a caller gives as ``decode``: see :func:`topic_type.decoding_of`; a :class:`TopicType` was resolved before."""
-Read = Callable[[Sequence[PartitionReader], Sequence[str]], Iterable[pa.RecordBatch]]
+Read = Callable[[Sequence[PartitionPath], Sequence[str]], Iterable[pa.RecordBatch]]
 """Reads some columns of the records of some partitions."""
 
 
 def resolve_types(
-    partitions: Sequence[PartitionReader],
+    partitions: Sequence[PartitionPath],
     decoding: Decoding,
     read: Read | None = None,
     *,
@@ -40,7 +41,7 @@ def resolve_types(
     """The types of each topic among some partitions. ``read``: how they are read to find schemas; all of them without
     it. ``storage_options``: those of ``decoding.schemas``, where it is a URL."""
     registry = load_registry(decoding.schemas, partitions)
-    topics: dict[str | None, list[PartitionReader]] = {}
+    topics: dict[str | None, list[PartitionPath]] = {}
     for each in partitions:
         topics.setdefault(each.topic, []).append(each)
     return {
@@ -53,7 +54,7 @@ def resolve_types(
 
 
 def read_typed(
-    partitions: Sequence[PartitionReader],
+    partitions: Sequence[PartitionPath],
     decode: Decode,
     options: ReadOptions,
 ) -> pa.RecordBatchReader:
@@ -64,7 +65,7 @@ def read_typed(
     if decode is None or (decoding is None and not isinstance(decode, TopicType)):
         return read_records(partitions, options)
 
-    def read_first(own: Sequence[PartitionReader], names: Sequence[str]) -> pa.RecordBatchReader:
+    def read_first(own: Sequence[PartitionPath], names: Sequence[str]) -> pa.RecordBatchReader:
         return read_records(own, replace(options, columns=names, on_damage=ignore, done=ignore))
 
     if isinstance(decode, TopicType):

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from brokerless import arrow
 from brokerless.arrow import Column
+from brokerless.log.directory import PartitionPath
 from brokerless.log.ranges import Range
+from brokerless.log.seek import end_offset
 from brokerless.progress import ignore
-from brokerless.tables.partition_reader import PartitionReader, first_rows, read_records
+from brokerless.tables.partition_tables import first_rows, read_records
 from brokerless.tables.read_options import ReadOptions
 from brokerless.typed import framing, plain
 from brokerless.typed.framing import CONFLUENT, NULL, UNFRAMED
@@ -50,7 +52,7 @@ QUIETLY = ReadOptions(on_damage=ignore)
 
 def resolve_topic(
     topic: str | None,
-    partitions: Sequence[PartitionReader],
+    partitions: Sequence[PartitionPath],
     decoding: Decoding,
     registry: Registry,
     *,
@@ -70,7 +72,7 @@ def resolve_topic(
     needs = [each for each in sides.values() if each.needs_scan(decoding)]
     if needs:
         names = [*(each.name for each in needs), "headers"]
-        is_large = decoding.scan == "auto" and sum(each.paths.size for each in partitions) > WHOLE_BYTES
+        is_large = decoding.scan == "auto" and sum(each.size for each in partitions) > WHOLE_BYTES
         if is_large and all(each.has_hint() for each in needs):
             batches = _read_beginnings(partitions, replace(reading, columns=names))
             for side in needs:
@@ -85,15 +87,15 @@ def _formats(decoding: Decoding) -> tuple[tuple[str, str], tuple[str, str]]:
     return ("key", decoding.key_format), ("value", decoding.value_format)
 
 
-def _read_beginnings(partitions: Sequence[PartitionReader], options: ReadOptions) -> Iterator[pa.RecordBatch]:
+def _read_beginnings(partitions: Sequence[PartitionPath], options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """The first records of each segment, and the last ones of each partition."""
     for partition in partitions:
-        starts = [each.base_offset for each in partition.paths.segments]
-        end = partition.end_offset
+        starts = [each.base_offset for each in partition.segments]
+        end = end_offset(partition)
         if end is not None:
             starts.append(max(end - _OF_SEGMENT, 0))
         for start in starts:
-            yield from first_rows(partition.read(replace(options, range=Range(start))), _OF_SEGMENT)
+            yield from first_rows(read_records([partition], replace(options, range=Range(start))), _OF_SEGMENT)
 
 
 def _other_text(column: Column, rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -16,9 +16,9 @@ from typing import Any, cast
 from brokerless import arrow
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
-from brokerless.log.directory import resolve
+from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.storage.location import Location
-from brokerless.tables.partition_reader import PartitionReader
+from brokerless.tables.partition_tables import read_records
 from brokerless.tables.read_options import ReadOptions
 from brokerless.typed.registry import DEFAULT_CONTEXT, Reference, Registry, Schema, SchemaType, read_registry
 
@@ -29,16 +29,16 @@ _VERSION = re.compile(r"(?P<subject>.+)\.v(?P<version>[0-9]{1,9})")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
-def load_registry(schemas: str | None, partitions: Sequence[PartitionReader]) -> Registry:
+def load_registry(schemas: str | None, partitions: Sequence[PartitionPath]) -> Registry:
     """The schemas in a path, which is opened as the partitions are; without one, those of ``_schemas`` beside the
     partitions, if any.
 
     Raises :class:`UnreadableError` for a path in which there is nothing of the kind.
     """
     if schemas is not None:
-        return _load(Location(schemas, partitions[0].paths.location.options if partitions else None))
+        return _load(Location(schemas, partitions[0].location.options if partitions else None))
     for partition in partitions:
-        above = partition.paths.location.parent
+        above = partition.location.parent
         beside = None if above is None or partition.topic is None else above / f"{TOPIC}-0"
         if beside is not None and beside.is_directory():
             return _from_logs(beside)
@@ -73,8 +73,8 @@ def _from_logs(location: Location) -> Registry:
 
     def records() -> Iterator[tuple[bytes | None, bytes | None]]:
         for each in resolve(location, ()).partitions:
-            reader = PartitionReader(each)
-            for batch in reader.read(ReadOptions(["key", "value"], on_damage=findings.append)):
+            reader = each
+            for batch in read_records([reader], ReadOptions(["key", "value"], on_damage=findings.append)):
                 yield from zip(arrow.values(batch.column("key")), arrow.values(batch.column("value")), strict=True)
 
     registry = read_registry(records(), location.path)

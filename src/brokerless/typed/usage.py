@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from brokerless import arrow
 from brokerless.findings import Finding, Kind
+from brokerless.log.directory import PartitionPath
 from brokerless.log.names import is_internal
 from brokerless.progress import Done, ignore
-from brokerless.tables.partition_reader import PartitionReader, first_rows
+from brokerless.tables.partition_tables import first_rows, read_records
 from brokerless.tables.read_options import ReadOptions
 from brokerless.text import short_html, short_repr
 from brokerless.typed.framing import CONFLUENT
@@ -121,7 +122,7 @@ def _use(each: UsedSchema) -> Row:
 
 
 def report_schemas(
-    partitions: Sequence[PartitionReader],
+    partitions: Sequence[PartitionPath],
     decoding: Decoding | None = None,
     *,
     max_batch_bytes: int | None = None,
@@ -131,7 +132,7 @@ def report_schemas(
     ``done`` is called with the bytes of logs that were read."""
     asked = decoding or Decoding()
     registry = load_registry(asked.schemas, partitions)
-    topics: dict[str | None, list[PartitionReader]] = {}
+    topics: dict[str | None, list[PartitionPath]] = {}
     for each in partitions:
         if not is_internal(each.topic) and each.topic != TOPIC:
             topics.setdefault(each.topic, []).append(each)
@@ -143,7 +144,7 @@ def report_schemas(
         if _begin_with_times(found[topic].value, own):
             found[topic] = replace(found[topic], value=_without_ids(found[topic].value))
         findings += shared_ids(found[topic], own[0].path)
-        done(sum(each.paths.size for each in own))
+        done(sum(each.size for each in own))
     return SchemaReport(registry.source, registry, found, tuple(findings))
 
 
@@ -161,7 +162,7 @@ def _undeletable(registry: Registry) -> Iterator[Finding]:
             yield Kind.SCHEMA_KEY_FORM.at(registry.source or "", f"{text}; {advice}")
 
 
-def _begin_with_times(side: SideType, partitions: Sequence[PartitionReader]) -> bool:
+def _begin_with_times(side: SideType, partitions: Sequence[PartitionPath]) -> bool:
     """Return whether values are those of Kafka Streams' stores with timestamps: the record's time in 8 bytes, then the
     value. Its first byte is zero, and the next four look like an id."""
     if not side.schemas or any(each.schema is not None or each.framing != CONFLUENT for each in side.schemas):
@@ -169,7 +170,7 @@ def _begin_with_times(side: SideType, partitions: Sequence[PartitionReader]) -> 
     looked_at = 0
     for each in partitions:
         options = ReadOptions(["value", "timestamp"], on_damage=ignore)
-        for batch in first_rows(each.read(options), _LOOKED_AT):
+        for batch in first_rows(read_records([each], options), _LOOKED_AT):
             times = arrow.numbers(batch.column("timestamp"), np.int64).tolist()
             for value, time in zip(arrow.values(batch.column("value")), times, strict=True):
                 if value is not None:

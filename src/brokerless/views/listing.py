@@ -15,7 +15,7 @@ from brokerless.clusters.deletion import Deletion, deletion_of
 from brokerless.log.directory import LogDirectory, PartitionPath, deleted_segments
 from brokerless.log.names import INCLUDE
 from brokerless.progress import Done, Report, ignore
-from brokerless.tables.partition_reader import OnUnreadable, PartitionReader
+from brokerless.tables.partition_tables import OnUnreadable, segment_rows
 from brokerless.text import format_bytes, show_name
 from brokerless.views.table import NOTHING, format_number, format_offsets, table
 from brokerless.views.text import format_times
@@ -33,7 +33,7 @@ _RIGHT = ("partitions", "segments", "batches", "records", "size")
 
 
 def rows(
-    partitions: Iterable[PartitionReader],
+    partitions: Iterable[PartitionPath],
     by: By,
     on_damage: Report,
     on_unreadable: OnUnreadable,
@@ -45,22 +45,22 @@ def rows(
     """A row for each segment, partition or topic. ``done`` is called with the bytes of each segment when it is read.
     ``deleted``: also of segments that wait for their deletion, apart."""
 
-    def segment_rows(partition: PartitionReader) -> Iterator[Row]:
-        for row in partition.segment_rows(
-            max_batch_bytes=max_batch_bytes, on_damage=on_damage, on_unreadable=on_unreadable
+    def rows_of(partition: PartitionPath) -> Iterator[Row]:
+        for row in segment_rows(
+            partition, max_batch_bytes=max_batch_bytes, on_damage=on_damage, on_unreadable=on_unreadable
         ):
             done(row["sizeInBytes"])
             if partition.topic is not None or row["batches"] or not row["sizeInBytes"]:
                 yield row  # a file without a batch is no log; what it is was reported
 
-    by_partition: list[tuple[PartitionReader, str, list[Row]]] = []
+    by_partition: list[tuple[PartitionPath, str, list[Row]]] = []
     for each in partitions:
-        found = list(segment_rows(each))
+        found = list(rows_of(each))
         if found or each.topic is not None:
-            by_partition.append((each, each.paths.state, found))
-        waiting = PartitionReader(deleted_segments(each.paths))
-        if deleted and waiting.segment_paths:
-            by_partition.append((waiting, _DELETED, list(segment_rows(waiting))))
+            by_partition.append((each, each.state, found))
+        waiting = deleted_segments(each)
+        if deleted and waiting.segments:
+            by_partition.append((waiting, _DELETED, list(rows_of(waiting))))
     if by == "segment":
         return [row for _, _, segments in by_partition for row in segments]
     partition_rows = [_partition(*each) for each in by_partition]
@@ -139,7 +139,7 @@ def _times(rows: Sequence[Row], zone: tzinfo) -> tuple[list[str], list[str]]:
     return starts, ends
 
 
-def _partition(partition: PartitionReader, state: str, segments: Sequence[Row]) -> Row:
+def _partition(partition: PartitionPath, state: str, segments: Sequence[Row]) -> Row:
     """A partition's row from those of its segments."""
     named = {"topic": partition.topic, "partition": partition.partition, "path": partition.path}
     return named | {"state": state, "segments": len(segments)} | _sums(segments) | _offsets(segments)

@@ -36,7 +36,7 @@ def test_json_has_the_rows_of_all_tables(capfd: pytest.CaptureFixture[str]):
     for row in rows:
         assert [*row] == ["table", *FIGURES[row["table"]].names]
     log = brokerless.open(DEMO)
-    segments = sum(len(each.segment_paths) for each in log.partitions if each.topic == "orders")
+    segments = sum(len(each.segments) for each in log.topic("orders").paths)
     counts = Counter(row["table"] for row in rows)
     assert (counts["partitions"], counts["segments"]) == (3, segments)
     assert {row["topic"] for row in rows if row["table"] == "producers"} == {"orders"}

@@ -46,7 +46,7 @@ COUNT = 'SELECT topic, count(*) AS records, max("offset") AS last FROM records G
 @pytest.fixture
 def session() -> Session:
     log = brokerless.open(DEMO)
-    return Session(Tables(log.directory, tuple(log.partitions)))
+    return Session(Tables(log.directory, tuple(log.paths)))
 
 
 def wanted() -> list[dict[str, object]]:
@@ -173,7 +173,7 @@ def test_of_many_rows_the_first_are_shown(run: Run) -> None:
 
 
 def test_show_tables_lists_each_name_once(run: Run, tmp_path: Path) -> None:
-    topics = {str(each.topic) for each in brokerless.open(DEMO).partitions}
+    topics = {str(each.topic) for each in brokerless.open(DEMO).paths}
     names = [row["name"] for row in run("sql", "CREATE TABLE mine (a INT); show tables;", DEMO, "--json").json]
     assert names == sorted({*TABLES, *topics, "mine"})
 
@@ -196,7 +196,7 @@ def test_views_of_topics_and_of_tables(session: Session) -> None:
         for topic in ("orders", "__consumer_offsets"):
             result = session.query(f'SELECT count(*) AS n FROM "{topic}"')
             assert result is not None
-            records = sum(each.num_rows for p in log.partitions if p.topic == topic for each in p.records(["offset"]))
+            records = sum(each.num_rows for p in log.topic(topic).partitions for each in p.records(["offset"]))
             assert result.read_all().to_pylist() == [{"n": records}]
         for table in TABLES:
             result = session.query(f"FROM {table}")
@@ -210,7 +210,7 @@ def test_a_topic_does_not_hide_a_table(tmp_path: Path) -> None:
     shutil.copytree(Path(DEMO) / "users-0", tmp_path / "Offsets-0")
     shutil.copytree(Path(DEMO) / "users-0", tmp_path / "my.to-pic-0")
     log = brokerless.open(tmp_path)
-    with Session(Tables(log.directory, tuple(log.partitions))) as session:
+    with Session(Tables(log.directory, tuple(log.paths))) as session:
         for query, count in (("FROM offsets", 0), ("FROM topic.offsets", 218), ('FROM "my.to-pic"', 218)):
             result = session.query(query)
             assert result is not None
@@ -221,7 +221,7 @@ def test_topics_whose_names_differ_in_case_only_are_asked_for_by_a_condition(tmp
     for name, of in (("Caps", "users"), ("caps", "payments"), ("other", "users")):
         shutil.copytree(Path(DEMO) / f"{of}-0", tmp_path / f"{name}-0")
     log = brokerless.open(tmp_path)
-    with Session(Tables(log.directory, tuple(log.partitions))) as session:
+    with Session(Tables(log.directory, tuple(log.paths))) as session:
         assert session.topics == ["other"]
         for view in ("caps", 'topic."Caps"'):
             with pytest.raises(UsageError, match="does not exist"):

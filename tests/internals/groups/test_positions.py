@@ -69,7 +69,7 @@ def positions(directory: Path, topic: str, *records: tuple[bytes, bytes | None])
     directory.mkdir(exist_ok=True)
     with open_log(directory, topic, 3) as log:
         log.append(np.frombuffer(builder.close(), np.uint8))
-    return list(read_positions(brokerless.open(directory).partitions, TOPICS, raise_errors))
+    return list(read_positions(brokerless.open(directory).paths, TOPICS, raise_errors))
 
 
 def test_the_last_commit_of_a_group_counts_and_one_of_an_earlier_topic_does_not(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from brokerless.internals.metadata.records import cluster_records, encode_record
 from brokerless.internals.metadata.snapshot import snapshot_batches
 from brokerless.internals.metadata.versions import first_level_of, level_name, parse_level, record_version
 from brokerless.internals.records import decode_record
+from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
-from brokerless.tables.partition_reader import open_partitions
 
 LOGS = sorted(each.parent for each in golden().glob("brokers/*/data/__cluster_metadata-0/*.log"))
 
@@ -38,14 +38,14 @@ def test_every_metadata_record_of_the_golden_brokers_is_written_byte_for_byte() 
 
 @pytest.mark.parametrize("directory", LOGS, ids=lambda each: each.parent.parent.name)
 def test_the_state_of_a_snapshot_is_the_state_that_it_was_written_of(directory: Path, tmp_path: Path) -> None:
-    (log,) = open_partitions(Location(str(directory)))
+    (log,) = resolve(Location(str(directory))).partitions
     cluster = read_cluster(log, lambda _: None)
     level = cluster.features["metadata.version"]
     batches = snapshot_batches(cluster_records(cluster, level), epoch=3, timestamp_ms=5)
     path = write_partition(tmp_path, "__cluster_metadata") / f"{90:020}-{3:010}.checkpoint"
     path.write_bytes(b"".join(batches))
     (path.parent / f"{0:020}.log").unlink()
-    (again,) = open_partitions(Location(str(path.parent)))
+    (again,) = resolve(Location(str(path.parent))).partitions
     assert read_cluster(again, pytest.fail) == cluster
 
 

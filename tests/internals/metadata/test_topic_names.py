@@ -14,6 +14,6 @@ DEMO = Path(__file__).parents[3] / "demo" / "data"
 
 def test_topics_that_are_there_have_their_names() -> None:
     metadata = brokerless.open(DEMO / "__cluster_metadata-0").partitions[0]
-    there = read_cluster(metadata, raise_errors).topics
+    there = read_cluster(metadata.paths[0], raise_errors).topics
     assert there
-    assert there.items() <= topic_names(metadata).items()
+    assert there.items() <= topic_names(metadata.paths[0]).items()

@@ -23,7 +23,6 @@ from brokerless.internals.remote.segment_metadata import RemoteMetadata
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.storage.location import Location
 from brokerless.progress import Report
-from brokerless.tables.partition_reader import PartitionReader
 
 PLACE = "epochs-0"
 DELETES = "deletes its 2 remote segments from the bucket"
@@ -152,7 +151,7 @@ def test_the_metadata_is_read_once_for_all_partitions(data: Path, monkeypatch: p
     read: list[int] = []
     original = unread_segments.read_remote_metadata
 
-    def counted(partitions: list[PartitionReader], on_damage: Report) -> RemoteMetadata:
+    def counted(partitions: list[PartitionPath], on_damage: Report) -> RemoteMetadata:
         read.append(len(partitions))
         return original(partitions, on_damage)
 

@@ -9,14 +9,14 @@ from tests.internals.remote.metadata import SETS, events, metadata
 
 from brokerless.internals.remote.segment_events import events_of, metadata_partition
 from brokerless.internals.remote.segment_metadata import read_remote_metadata
+from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
-from brokerless.tables.partition_reader import open_partitions
 
 
 @pytest.mark.parametrize("set_", SETS)
 def test_events_are_those_that_brokers_wrote(set_: str) -> None:
     theirs = {(each["segmentId"], each["state"]): each for each in events(set_)}
-    read = read_remote_metadata(open_partitions(Location(str(metadata() / set_ / "data"))), lambda _: None)
+    read = read_remote_metadata(resolve(Location(str(metadata() / set_ / "data"))).partitions, lambda _: None)
     segments = [one for of_partition in read.segments.values() for one in of_partition.values()]
     finished = [each for each in segments if each.state == "COPY_SEGMENT_FINISHED"]
     assert finished

@@ -13,13 +13,13 @@ import brokerless
 from brokerless import internals
 from brokerless.findings import Finding
 from brokerless.internals.remote.segment_metadata import RemoteMetadata, SegmentMetadata, read_remote_metadata
+from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
-from brokerless.tables.partition_reader import open_partitions
 
 
 def found(directory: Path) -> tuple[RemoteMetadata, dict[str, SegmentMetadata]]:
     findings: list[Finding] = []
-    read = read_remote_metadata(open_partitions(Location(str(directory))), findings.append)
+    read = read_remote_metadata(resolve(Location(str(directory))).partitions, findings.append)
     assert not findings
     return read, {each: one for of_partition in read.segments.values() for each, one in of_partition.items()}
 
@@ -114,7 +114,7 @@ def test_a_state_that_is_not_known_is_a_finding(tmp_path: Path) -> None:
     values = [event("one", STARTED, 0, 9), event("one", 7), event("two", FINISHED, 10, 19)]
     write_partition(tmp_path, TOPIC, *(batch(offset, [(None, value)]) for offset, value in enumerate(values)))
     findings: list[Finding] = []
-    read_remote_metadata(open_partitions(Location(str(tmp_path))), findings.append)
+    read_remote_metadata(resolve(Location(str(tmp_path))).partitions, findings.append)
     assert [(each.kind, each.offset) for each in findings] == [("record-unreadable", 1), ("record-unreadable", 2)]
 
 

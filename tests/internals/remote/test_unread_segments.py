@@ -11,7 +11,7 @@ from tests.internals.remote.metadata import add_event, broker_directory, events
 from tests.log.tiered import cases, copy_of, golden, rows_of, summary_of
 
 import brokerless
-from brokerless import Partition
+from brokerless import Log
 from brokerless.findings import Finding, Kind
 from brokerless.internals.remote import unread_segments
 
@@ -23,7 +23,7 @@ def last_states() -> dict[str, str]:
     return {each["segmentId"]: each["state"] for each in events("killed")}
 
 
-def killed(data: Path, bucket: Path) -> Partition:
+def killed(data: Path, bucket: Path) -> Log:
     return brokerless.open(data, remote=bucket).partition("killed", 0)
 
 
@@ -34,8 +34,8 @@ def test_only_finished_uploads_count(tmp_path: Path, most: int, name: str, monke
     partition = killed(broker_directory("killed", tmp_path / name), golden() / "killed" / "bucket")
     assert summary_of(rows_of(partition)) == KILLED.expected["read_uncommitted"]["all"]
     unfinished = {each for each, state in last_states().items() if state == "COPY_SEGMENT_STARTED"}
-    named = {each.file.rpartition("/")[2][21:43] for each in partition.paths.findings}
-    assert {each.kind for each in partition.paths.findings} == {Kind.REMOTE_SEGMENT_UNFINISHED}
+    named = {each.file.rpartition("/")[2][21:43] for each in partition.paths[0].findings}
+    assert {each.kind for each in partition.paths[0].findings} == {Kind.REMOTE_SEGMENT_UNFINISHED}
     assert named == unfinished
 
 
@@ -66,7 +66,7 @@ def test_segments_whose_deletion_began_do_not_count(tmp_path: Path, state: int) 
     for each in range(2, state + 1):
         add_event("killed", data, first, each)
     partition = killed(data, golden() / "killed" / "bucket")
-    deleted = [each for each in partition.paths.findings if each.kind == Kind.REMOTE_SEGMENT_DELETED]
+    deleted = [each for each in partition.paths[0].findings if each.kind == Kind.REMOTE_SEGMENT_DELETED]
     assert [each.file.rpartition("/")[2][21:43] for each in deleted] == [first]
     damage: list[Finding] = []
     assert [row[0] for row in rows_of(partition, damage)] == list(range(2040, 8284))
@@ -77,7 +77,7 @@ def test_what_the_metadata_does_not_have_is_read(tmp_path: Path) -> None:
     shutil.copytree(golden() / "killed" / "data", tmp_path / "data")
     partition = killed(tmp_path / "data", golden() / "killed" / "bucket")
     assert summary_of(rows_of(partition)) == KILLED.expected["read_uncommitted"]["all"]
-    assert Kind.REMOTE_SEGMENT_REPEATED in {each.kind for each in partition.paths.findings}
+    assert Kind.REMOTE_SEGMENT_REPEATED in {each.kind for each in partition.paths[0].findings}
 
 
 def test_a_replica_of_the_metadata_that_has_fallen_behind_leaves_no_record_out(tmp_path: Path) -> None:

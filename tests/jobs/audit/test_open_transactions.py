@@ -10,7 +10,7 @@ from brokerless.jobs.audit.open_transactions import open_transactions
 
 def test_the_oldest_open_transaction_is_first_and_ended_ones_are_none() -> None:
     log = brokerless.open(broker_data("clean"))
-    rows = open_transactions(log.partitions, log.partitions, lambda _: None)
+    rows = open_transactions(log.paths, log.paths, lambda _: None)
     times = [row["firstTimestamp"] for row in rows]
     assert times == sorted(times)
     ended = [row for row in log.transactions().to_pylist() if row["state"] != "open"]
@@ -22,6 +22,6 @@ def test_the_oldest_open_transaction_is_first_and_ended_ones_are_none() -> None:
 
 def test_without_the_transaction_state_there_are_no_names() -> None:
     log = brokerless.open(broker_data("clean") / "txn-0")
-    rows = open_transactions(log.partitions, [], lambda _: None)
+    rows = open_transactions(log.paths, [], lambda _: None)
     assert rows
     assert {row["transactionalId"] for row in rows} == {None}

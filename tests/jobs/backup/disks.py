@@ -24,11 +24,11 @@ def rows_of(log: Log | Path | str, topics: Sequence[str] = ()) -> Rows:
     opened = log if isinstance(log, Log) else brokerless.open(log)
     levels: tuple[Isolation, ...] = ("read_uncommitted", "read_committed")
     return {
-        (each.topic or "", each.partition or 0, level): [
+        (*(each.topic_partition or ("", 0)), level): [
             row for batch in each.records(COLUMNS, isolation=level) for row in batch.to_pylist()
         ]
         for each in opened.partitions
-        if not topics or each.topic in topics
+        if not topics or each.paths[0].topic in topics
         for level in levels
     }
 
@@ -38,7 +38,7 @@ def batches_of(log: Log | Path | str) -> Mapping[tuple[str, int], Sequence[Any]]
     columns = ["baseOffset", "lastOffset", "partitionLeaderEpoch", "producerId", "sizeInBytes", "checksum"]
     opened = log if isinstance(log, Log) else brokerless.open(log)
     return {
-        (each.topic or "", each.partition or 0): [row for batch in each.batches(columns) for row in batch.to_pylist()]
+        each.topic_partition: [row for batch in each.batches(columns) for row in batch.to_pylist()]
         for each in opened.partitions
     }
 

@@ -48,12 +48,12 @@ def test_a_snapshot_reads_as_the_disk_does(place: Path) -> None:
     assert not result.findings
     assert rows_of(f"{place}@latest") == rows_of(DEMO)
     assert batches_of(f"{place}@latest") == batches_of(DEMO)
-    assert [(each.topic, each.partition) for each in brokerless.open(place).partitions] == [
-        (each.topic, each.partition) for each in brokerless.open(DEMO).partitions
+    assert [each.topic_partition for each in brokerless.open(place).partitions] == [
+        each.topic_partition for each in brokerless.open(DEMO).partitions
     ]
     assert not [each for each in brokerless.open(place).verify() if each.severity != "info"]
     ends = {each.name: each.end_offset for each in result.snapshot.partitions}
-    assert ends == {f"{each.topic}-{each.partition}": each.end_offset for each in brokerless.open(DEMO).partitions}
+    assert ends == {each.name: each.end_offset for each in brokerless.open(DEMO).partitions}
 
 
 def test_so_do_the_groups_topics_and_settings(place: Path) -> None:

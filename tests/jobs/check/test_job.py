@@ -111,7 +111,7 @@ def test_so_is_a_changed_snapshot(change: Callable[[Path], None], suffix: str, p
 def test_readers_say_what_is_missing_and_read_the_rest(place: Path) -> None:
     path = object_of(place, "log", 1)
     path.unlink()
-    (partition, *_) = [each for each in brokerless.open(f"{place}@second").partitions if each.topic == "orders"]
+    (partition, *_) = brokerless.open(f"{place}@second").topic("orders").partitions
     found = [each for each in partition.verify() if each.severity == "error"]
     assert {each.kind for each in found} >= {"remote-object-missing"}
     offset = int(path.name[:20])
@@ -156,7 +156,7 @@ def test_a_snapshot_that_is_not_there_is_one_sentence(text: str, reason: str, pl
 
 def test_a_file_of_that_name_wins(place: Path) -> None:
     shutil.copytree(REPLICAS[0], f"{place}@first")
-    assert [each.topic for each in brokerless.open(f"{place}@first").partitions] == ["orders"]
+    assert [each.topic for each in brokerless.open(f"{place}@first").paths] == ["orders"]
 
 
 @pytest.mark.parametrize("path", [DEMO, DEMO.parent / "bucket", DEMO / "nothing"])

@@ -224,7 +224,7 @@ def test_a_task_is_a_value(tmp_path: Path) -> None:
 
 def test_the_library_converts_a_partition_or_a_log(tmp_path: Path) -> None:
     log = brokerless.open(broker_data("old-formats"))
-    result = log.partitions[-1].convert(tmp_path / "one", message_format=2, codec="zstd", level=1)
+    (result,) = log.partitions[-1].convert(tmp_path / "one", message_format=2, codec="zstd", level=1)
     assert result.totals.records_out == result.totals.records_in > 0
     assert len(log.convert(tmp_path / "all", message_format=2)) == len(log.partitions)
     assert len(brokerless.open(tmp_path / "all").partitions) == len(log.partitions)
@@ -238,7 +238,8 @@ def test_the_library_raises_damage_unless_it_is_to_be_reported(tmp_path: Path) -
     with pytest.raises(DamageError, match="ends within a batch"):
         partition.convert(tmp_path / "to", codec="gzip")
     findings: list[Finding] = []
-    assert partition.convert(tmp_path / "to", codec="gzip", on_damage=findings.append).damages == tuple(findings)
+    (result,) = partition.convert(tmp_path / "to", codec="gzip", on_damage=findings.append)
+    assert result.damages == tuple(findings)
     assert not list((tmp_path / "to").glob("txn*"))
 
 

@@ -17,7 +17,7 @@ DEMO = Path(__file__).parents[3] / "demo" / "data"
 
 @pytest.fixture
 def cluster() -> Cluster:
-    found = read_cluster(brokerless.open(DEMO).partition("__cluster_metadata", 0), lambda _: None)
+    found = read_cluster(brokerless.open(DEMO).partition("__cluster_metadata", 0).paths[0], lambda _: None)
     found.acls["1"] = acl("User:ada", 3)
     found.users["ada", 1] = user("stored")
     found.quotas["user", "ada"] = quota(1024.0)

@@ -13,8 +13,8 @@ from brokerless.errors import UnreadableError
 from brokerless.format.write.builder import BatchAttributes, BatchBuilder
 from brokerless.internals.groups.positions import GroupPosition, LostPosition, read_positions
 from brokerless.jobs.diff.groups import GroupDiff
+from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
-from brokerless.tables.partition_reader import open_partitions
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 OFFSETS = "__consumer_offsets-0"
@@ -23,7 +23,7 @@ OFFSETS = "__consumer_offsets-0"
 def position() -> GroupPosition:
     """The one in the demo: of the group ``shipping``, offset 500 of orders-2."""
     (found,) = read_positions(
-        open_partitions(Location(str(DEMO / OFFSETS))), {}, lambda _: None, counts={"__consumer_offsets": 1}
+        resolve(Location(str(DEMO / OFFSETS))).partitions, {}, lambda _: None, counts={"__consumer_offsets": 1}
     )
     assert (found.group, found.topic, found.partition, found.offset) == ("shipping", "orders", 2, 500)
     return found

@@ -147,7 +147,7 @@ def test_a_map_of_another_topic_or_none_is_refused(tmp_path: Path) -> None:
 def test_a_partition_that_was_not_restored_is_named_unless_it_is_empty(tmp_path: Path) -> None:
     shutil.copytree("demo/data", tmp_path / "left")
     shutil.copytree("demo/data", tmp_path / "right")
-    topic_id = topic_id_of_partition(brokerless.open("demo/data").partition("orders", 0).paths)
+    topic_id = topic_id_of_partition(brokerless.open("demo/data").partition("orders", 0).paths[0])
     map_ = write_map(tmp_path / "map", "orders", 0, [(offset, offset) for offset in range(1265)], topic_id or "")
     (tmp_path / "left" / "empty-0").mkdir()
     (tmp_path / "left" / "empty-0" / f"{0:020}.log").touch()

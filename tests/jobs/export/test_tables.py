@@ -241,8 +241,7 @@ def test_python_exports_a_log_and_a_partition(tmp_path: Path) -> None:
     log = open_log(source.parent)
     (first,) = log.export(tmp_path / "out", as_="iceberg", catalog=Catalog(namespace="raw"))
     assert (first.records, first.table) == (2, "raw.orders")
-    again = log.partition("orders", 0).export(tmp_path / "out", as_="delta", decode=True)
-    assert again is not None
+    (again,) = log.partition("orders", 0).export(tmp_path / "out", as_="delta", decode=True)
     assert again.table == str(tmp_path / "out" / "orders")
 
 

@@ -171,10 +171,9 @@ def test_verify_finds_nothing(loaded: dict[tuple[str, int], Path]) -> None:
 def records(directory: Path) -> dict[tuple[str, int], list[dict[str, Any]]]:
     found: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for partition in brokerless.open(directory).partitions:
-        assert partition.topic is not None
-        assert partition.partition is not None
+        assert partition.topic_partition is not None
         names = ["offset", "timestamp", "timestampType", "key", "value", "headers"]
-        found[partition.topic, partition.partition] = [
+        found[partition.topic_partition] = [
             row | {"timestamp": row["timestamp"]} for batch in partition.records(names) for row in in_ms(batch)
         ]
     return found

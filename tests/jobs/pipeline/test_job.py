@@ -28,7 +28,7 @@ DEMO = Path(__file__).parents[3] / "demo" / "data"
 def read(source: Path, **options: Any) -> list[tuple[Any, ...]]:
     """What a reader gets of a log directory, Kafka's own topics left out."""
     found: list[Finding] = []
-    partitions = [each for each in brokerless.open(source).partitions if not str(each.topic).startswith("__")]
+    partitions = [each for each in brokerless.open(source).partitions if not each.name.startswith("__")]
     rows = [row for each in partitions for batch in each.records(on_damage=found.append, **options)
             for row in batch.to_pylist()]  # fmt: skip
     return facts(rows)

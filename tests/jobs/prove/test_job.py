@@ -289,7 +289,7 @@ def test_the_second_verifier_takes_deep_json_for_none(tmp_path: Path) -> None:
 def test_segments_that_were_only_copied_have_the_hash_that_they_had(tmp_path: Path) -> None:
     source = log_directory(tmp_path, "clean", ["segments-0", "head-deleted-0"])
     path = tmp_path / "m.json"
-    first = brokerless.open(source / "segments-0").partitions[0].paths.segments[1].base_offset
+    first = brokerless.open(source / "segments-0").partitions[0].paths[0].segments[1].base_offset
     brokerless.open(source).erase(tmp_path / "to", where=f'"offset" = {first}', manifest=path)
     (one,) = (each for each in json.loads(path.read_bytes())["partitions"] if each["topic"] == "segments")
     before, after = ({file["name"]: file for file in one[when]} for when in ("before", "after"))

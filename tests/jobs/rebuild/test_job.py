@@ -42,7 +42,7 @@ def tables(path: Path | str, *names: str) -> dict[str, list[dict[str, Any]]]:
 def records(path: Path, topic: str) -> list[tuple[Any, ...]]:
     log = brokerless.open(path)
     columns = ["partition", "offset", "timestamp", "key", "value"]
-    batches = [batch for each in log.partitions if each.topic == topic for batch in each.records(columns)]
+    batches = [batch for each in log.topic(topic).partitions for batch in each.records(columns)]
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
@@ -95,7 +95,7 @@ def test_indexes_that_only_a_clean_stop_trusts_are_made_again(tmp_path: Path, da
     brokerless.rebuild(source, tmp_path / "to", data=data, apply=True)
     (node,) = (each for each in (tmp_path / "to").iterdir() if each.is_dir())
     assert {each.name: each.read_bytes() for each in (node / "txn-1").glob("*.txnindex")} == kept
-    assert brokerless.open(node).partition("txn", 1).restart().misled == ()
+    assert brokerless.open(node).partition("txn", 1).restart().partitions[0].misled == ()
 
 
 def _logs(path: Path) -> list[Path]:
@@ -277,7 +277,7 @@ def test_the_state_can_be_that_of_a_snapshot_or_log_that_is_given(tmp_path: Path
     again = brokerless.rebuild(source, tmp_path / "to", state=snapshot, apply=True)
     assert tables(tmp_path / "to" / "node-1", "topics", "configs") == tables(DEMO, "topics", "configs")
     (before,) = brokerless.open(snapshot).partitions
-    assert again.cluster.configs == read_cluster(before, pytest.fail).configs
+    assert again.cluster.configs == read_cluster(before.paths[0], pytest.fail).configs
     assert again.epoch > int(snapshot.name[21:31])
 
 

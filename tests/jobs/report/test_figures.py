@@ -31,13 +31,13 @@ def log() -> brokerless.Log:
 
 @pytest.fixture(scope="module")
 def figures(log: brokerless.Log) -> Figures:
-    return read_figures(log.partitions)
+    return read_figures(log.paths)
 
 
 @pytest.fixture(scope="module")
 def batches(log: brokerless.Log) -> list[Row]:
     """Batch headers as the table of batches has them; those that reach to the log start offset."""
-    starts = {(each.topic, each.partition): each.start_offset or 0 for each in log.partitions}
+    starts = {each.topic_partition: each.start_offset or 0 for each in log.partitions}
     rows = rows_of(log.batches(HEADERS).read_all())
     return [row for row in rows if row["lastOffset"] >= starts[row["topic"], row["partition"]]]
 
@@ -69,7 +69,7 @@ def test_gaps_are_offsets_that_are_missing_between_segments(tmp_path: Path):
     files = sorted((DEMO / "orders-0").glob("*.log"))
     for file in (files[0], files[2], files[3]):
         (directory / file.name).write_bytes(file.read_bytes())
-    rows = rows_of(read_figures(brokerless.open(directory).partitions, on_damage=lambda _: None)["segments"])
+    rows = rows_of(read_figures(brokerless.open(directory).paths, on_damage=lambda _: None)["segments"])
     assert [row["gapBefore"] for row in rows] == [0, rows[1]["firstOffset"] - rows[0]["lastOffset"] - 1, 0]
     assert rows[1]["gapBefore"] > 0
     for before, row in pairwise(rows):
@@ -102,7 +102,7 @@ def test_wrapper_messages_are_counted_by_what_is_in_them(golden: Path, name: str
     files = [path for path in golden.rglob("*.log") if name in str(path)][:1]
     assert files
     log = brokerless.open(files[0])
-    figures = read_figures(log.partitions, on_damage=lambda _: None)
+    figures = read_figures(log.paths, on_damage=lambda _: None)
     records = sum(log.segments(on_damage=lambda _: None)["records"].to_pylist())
     assert sum(figures["compression"]["records"].to_pylist()) == records > 0
 

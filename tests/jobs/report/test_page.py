@@ -27,7 +27,6 @@ from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.sections import SECTIONS
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
-from brokerless.tables.partition_reader import open_partitions
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 NOW_MS = 1_795_000_000_000
@@ -39,7 +38,7 @@ VIEWS = {view.name: view for section in SECTIONS for view in section.tables}
 
 @pytest.fixture(scope="module")
 def figures() -> Figures:
-    return gather(resolve(Location(str(DEMO))), open_partitions(Location(str(DEMO))), processes=1)
+    return gather(resolve(Location(str(DEMO))), resolve(Location(str(DEMO))).partitions, processes=1)
 
 
 @pytest.fixture(scope="module")
@@ -483,7 +482,7 @@ def test_findings_are_those_of_the_audit_with_advice(tmp_path: Path):
     damaged[len(damaged) // 2] ^= 0xFF
     log.write_bytes(damaged)
     found = rows_of(
-        gather(resolve(Location(str(directory))), open_partitions(Location(str(directory))), processes=1)["findings"]
+        gather(resolve(Location(str(directory))), resolve(Location(str(directory))).partitions, processes=1)["findings"]
     )
     audited = brokerless.open(directory).partitions[0].audit().findings
     assert {(row["kind"], row["position"]) for row in found} == {(each.kind, each.position) for each in audited}

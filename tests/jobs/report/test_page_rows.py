@@ -16,14 +16,13 @@ from brokerless.jobs.report.page_rows import MOST_PLACES, TopicSettings, finding
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
-from brokerless.tables.partition_reader import open_partitions
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 
 
 @pytest.fixture(scope="module")
 def figures() -> Figures:
-    return gather(resolve(Location(str(DEMO))), open_partitions(Location(str(DEMO))), processes=1)
+    return gather(resolve(Location(str(DEMO))), resolve(Location(str(DEMO))).partitions, processes=1)
 
 
 def topics(figures: Figures) -> list[dict[str, Any]]:
@@ -35,7 +34,7 @@ def test_topics_add_up_their_partitions_and_have_the_largest_lag(figures: Figure
     log = brokerless.open(DEMO)
     assert rows.keys() == {each.name for each in log.topics}
     assert [row["sizeInBytes"] for row in topics(figures)] == sorted(
-        (sum(each.paths.size for each in topic) for topic in log.topics), reverse=True
+        (sum(each.paths[0].size for each in topic) for topic in log.topics), reverse=True
     )
     assert (rows["orders"]["partitions"], rows["orders"]["records"], rows["orders"]["lag"]) == (3, 3796, 796)
     assert rows["users"]["lag"] is None

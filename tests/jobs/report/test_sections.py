@@ -15,7 +15,6 @@ from brokerless.jobs.report.job import gather
 from brokerless.jobs.report.sections import FINDINGS, SEGMENTS
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
-from brokerless.tables.partition_reader import open_partitions
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 
@@ -36,7 +35,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rows(path: Path, figure: str) -> list[dict[str, Any]]:
-    return rows_of(gather(resolve(Location(str(path))), open_partitions(Location(str(path))), processes=1)[figure])
+    return rows_of(gather(resolve(Location(str(path))), resolve(Location(str(path))).partitions, processes=1)[figure])
 
 
 def explained(command: str, capfd: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, Any]]]:

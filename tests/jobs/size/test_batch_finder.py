@@ -94,5 +94,5 @@ def test_offsets_of_a_brokers_logs_reach_to_their_ends() -> None:
         start, end = each.start_offset, each.end_offset
         assert start is not None
         assert end is not None
-        assert offsets_of(places_of([each.paths])) == end - start
+        assert offsets_of(places_of(each.paths)) == end - start
     assert len(partitions) > 5

@@ -20,7 +20,7 @@ BROKERS = ("clean", "old-formats", "unclean")
 
 
 def partitions(path: str | Path) -> list[PartitionPath]:
-    return [each.paths for each in brokerless.open(path).partitions]
+    return list(brokerless.open(path).paths)
 
 
 def one_by_one(path: str | Path) -> list[Finding]:

@@ -72,7 +72,7 @@ def test_each_run_goes_on_where_the_last_one_stopped_and_all_are_verified_once_a
         rounds += verified
         runs += 1
     assert runs > 2
-    first = begin_turn([each.paths for each in brokerless.open(logs).partitions], BUDGET, str(state))
+    first = begin_turn(list(brokerless.open(logs).paths), BUDGET, str(state))
     assert first is not None
     assert first.oldest is not None
     assert {*rounds[: len(first.chosen)]} == first.chosen
@@ -104,7 +104,7 @@ def test_what_has_changed_is_verified_before_what_has_not(logs: Path, tmp_path: 
     verify(logs, state, 1 << 40)
     changed = sorted((logs / "segments-0").glob("*.log"))[1]
     os.utime(changed, (5, 5))
-    turn = begin_turn([each.paths for each in brokerless.open(logs).partitions], 1, str(state))
+    turn = begin_turn(list(brokerless.open(logs).paths), 1, str(state))
     assert turn is not None
     assert (turn.chosen, turn.oldest) == ({str(changed)}, None)
     assert turn.verified_bytes == turn.total - changed.stat().st_size
@@ -120,7 +120,7 @@ def test_a_run_that_is_stopped_has_done_what_it_recorded(logs: Path, tmp_path: P
     findings.close()
     done = load_state(str(state))
     assert 0 < len(done) < len(all_logs(logs))
-    turn = begin_turn([each.paths for each in brokerless.open(logs).partitions], 1, str(state))
+    turn = begin_turn(list(brokerless.open(logs).paths), 1, str(state))
     assert turn is not None
     assert not turn.chosen & {path for path, each in done.items() if not each.errors}
     assert turn.bytes == 0 < turn.verified_bytes < turn.total
@@ -206,7 +206,7 @@ def test_a_killed_run_locks_nothing(logs: Path, tmp_path: Path) -> None:
     code = (
         "import os, sys, brokerless\n"
         "from brokerless.jobs.verify.turn import begin_turn\n"
-        "turn = begin_turn([each.paths for each in brokerless.open(sys.argv[1]).partitions], 1, sys.argv[2])\n"
+        "turn = begin_turn(list(brokerless.open(sys.argv[1]).paths), 1, sys.argv[2])\n"
         "os.kill(os.getpid(), 9)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(logs), str(state)], check=False).returncode == -9

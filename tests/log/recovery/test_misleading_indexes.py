@@ -39,7 +39,7 @@ def test_aborted_records_are_shown_without_their_index(partition: Path, kind: st
     path = index(partition, 73, "txnindex")
     path.unlink() if kind == "missing" else path.write_bytes(b"")
     assert effects(partition) == [("aborted-shown", 73, path.name)]
-    (restart,) = (brokerless.open(partition.parent).partition("txn", 1).restart(),)
+    (restart,) = brokerless.open(partition.parent).partition("txn", 1).restart().partitions
     assert [each.finding.severity for each in restart.misled] == ["error"]
     assert not restart.is_harmless
 

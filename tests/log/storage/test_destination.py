@@ -82,9 +82,7 @@ def visible(url: str = "memory://bucket/logs") -> dict[str, list[int]]:
     except UnreadableError:
         return {}
     return {
-        f"{each.topic}-{each.partition}": [
-            row for part in each.records(["offset"]) for row in part["offset"].to_pylist()
-        ]
+        each.name: [row for part in each.records(["offset"]) for row in part["offset"].to_pylist()]
         for each in partitions
     }
 

@@ -21,7 +21,7 @@ from typing import Any
 from tests.golden import CACHE
 from tests.once import unpacked_once
 
-from brokerless import Finding, Log, Partition
+from brokerless import Finding, Log
 
 ARCHIVE = Path(__file__).parent / "golden.tar.zst"
 
@@ -80,7 +80,7 @@ def copy_of(name: str, target: Path) -> Path:
     return target
 
 
-def rows_of(log: Log | Partition, damage: list[Finding] | None = None, **options: Any) -> list[list[Any]]:
+def rows_of(log: Log | Log, damage: list[Finding] | None = None, **options: Any) -> list[list[Any]]:
     """Records as the consumer's are written down; without damage unless there is a list for it."""
 
     def report(finding: Finding) -> None:

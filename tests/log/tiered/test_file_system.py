@@ -126,7 +126,7 @@ def test_a_log_that_a_bucket_is_not_ahead_of_although_its_segments_begin_later(t
     assert rows_of(partition) == rows_of(brokerless.open(bucket).partition("killed", 0))
 
 
-def damage_of(partition: brokerless.Partition) -> list[Finding]:
+def damage_of(partition: brokerless.Log) -> list[Finding]:
     damage: list[Finding] = []
     rows_of(partition, damage)
     return damage
@@ -392,7 +392,7 @@ def test_objects_of_other_topics_in_a_log_directory_are_named(tmp_path: Path) ->
 def unread_objects_of(directory: Path, **options: Any) -> list[tuple[str | None, Finding]]:
     log = brokerless.open(directory, **options)
     of_kind = Kind.REMOTE_OBJECTS_UNREAD
-    return [(each.topic, one) for each in log for one in each.paths.findings if one.kind == of_kind]
+    return [(each.topic, one) for each in log.paths for one in each.findings if one.kind == of_kind]
 
 
 def test_a_segment_that_a_bucket_lacks_is_looked_for_in_the_bucket(tmp_path: Path) -> None:

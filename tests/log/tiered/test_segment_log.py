@@ -68,8 +68,8 @@ def test_an_intact_copy_is_read_where_a_segment_is_damaged(name: str, damaged: i
     assert {each.kind for each in log.verify() if each.severity != "info"} == {each.kind for each in warnings}
     assert len(log.partitions[0].records().read_all()) > 0  # which raises for errors
     first = int(logs[0].name[:20])
-    place = next(each for each in log.partitions if str(logs[0].parent).endswith(f"/{each.paths.partition}")
-                 and logs[0].parents[1].name.startswith(f"{each.topic}-"))  # fmt: skip
+    place = next(each for each in log.partitions if str(logs[0].parent).endswith(f"/{each.paths[0].partition}")
+                 and logs[0].parents[1].name.startswith(f"{each.paths[0].topic}-"))  # fmt: skip
     found.clear()
     rows = rows_of(place, found, start_offset=first + 1, end_offset=first + 3)
     assert [row[0] for row in rows] == [first + 1, first + 2]

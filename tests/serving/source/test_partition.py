@@ -30,8 +30,8 @@ def served(directory: Path, findings: list[Finding] | None = None) -> ServedPart
 
 
 @pytest.mark.parametrize("each", CLEAN.partitions, ids=lambda each: f"{each.topic}-{each.partition}")
-def test_offsets_are_those_of_other_commands(each: brokerless.Partition) -> None:
-    partition = ServedPartition(each.paths, lambda _: None)
+def test_offsets_are_those_of_other_commands(each: brokerless.Log) -> None:
+    partition = ServedPartition(each.paths[0], lambda _: None)
     offsets = partition.offsets()
     assert (offsets.start, offsets.end) == (each.start_offset, each.end_offset)
     rows = each.transactions(on_damage=lambda _: None).to_pylist()

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from brokerless.api.log import Log
-    from brokerless.api.partition import Partition
     from brokerless.clusters.start.start import StartOutcome
     from brokerless.findings import Finding
     from brokerless.jobs.audit.job import PartitionAudit
+    from brokerless.log.directory import PartitionPath
 
 DESCRIPTION = """\
 Everything that can be known about a log directory from its files, graded, with advice for each finding.
@@ -89,14 +89,14 @@ def _foresee_start(logs: Sequence[Log], options: Namespace) -> Mapping[str, Star
     from brokerless.jobs.audit.remote import local_part
 
     directories = [local_part(log.directory) for log in logs]
-    with progress("a broker's start", sum(each.paths.size for log in logs for each in log.partitions)) as done:
+    with progress("a broker's start", sum(each.size for log in logs for each in log.paths)) as done:
         return foresee_start(
             directories, options.max_batch_bytes, done, with_partitions=not is_narrowed(options), version=options.kafka
         )
 
 
 def _audit(
-    log: Log, chosen: Sequence[Partition], starts: Mapping[str, StartOutcome], options: Namespace, output: Output
+    log: Log, chosen: Sequence[PartitionPath], starts: Mapping[str, StartOutcome], options: Namespace, output: Output
 ) -> bool:
     """Return whether there are warnings or errors."""
     from brokerless.clusters.directory_state import load_directory_state
@@ -128,7 +128,7 @@ def _audit(
     audits: list[PartitionAudit] = []
     places = {(each.topic or "", each.partition or 0) for each in chosen} if is_narrowed(options) else None
     is_compared = has_remote(log.directory)
-    partitions = [without_reported(each.paths) if is_compared else each.paths for each in chosen]
+    partitions = [without_reported(each) if is_compared else each for each in chosen]
     max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     total = sum(each.size for each in partitions)
     with (

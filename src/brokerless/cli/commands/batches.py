@@ -31,17 +31,16 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from brokerless.interchange import jsonl_writer
+    from brokerless.tables.partition_tables import read_batches
     from brokerless.views import headers
 
     output = Output()
     partitions = output.partitions(options)
-    with progress("reading", sum(each.paths.size for each in partitions)) as done:
+    with progress("reading", sum(each.size for each in partitions)) as done:
         for partition in partitions:
             file = None
             try:
-                for batch in partition.batches(
-                    max_batch_bytes=options.max_batch_bytes, on_damage=output.damage, done=done
-                ):
+                for batch in read_batches([partition], None, options.max_batch_bytes, output.damage, done):
                     if not options.json and batch["file"][0].as_py() != file:
                         file = batch["file"][0].as_py()
                         output.prose(f"{show_name(file)}:")

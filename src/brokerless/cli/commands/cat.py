@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from brokerless import clock
 from brokerless.cli.options import (
@@ -34,11 +34,9 @@ from brokerless.progress import Done, ignore
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from brokerless.api.partition import Partition
     from brokerless.log.directory import PartitionPath
     from brokerless.log.ranges import Range
     from brokerless.progress import Report
-    from brokerless.tables.partition_reader import PartitionReader
     from brokerless.tables.prepared_records import Prepare
     from brokerless.tables.record_filter import RecordFilter
     from brokerless.typed.topic_type import Decoding, TopicType
@@ -150,10 +148,10 @@ def _set_form(options: Namespace) -> None:
     options.csv, options.json = ending == "csv", ending in ("json", "jsonl", "ndjson")
 
 
-def _print(run: _CatRun, partitions: Sequence[Partition], output: Output) -> None:
+def _print(run: _CatRun, partitions: Sequence[PartitionPath], output: Output) -> None:
     options, selection = run.options, run.filter
     types = _types(run, partitions)
-    tasks = [_PrintTask(run, each.paths, types.get(each.topic), options.jobs) for each in partitions]
+    tasks = [_PrintTask(run, each, types.get(each.topic), options.jobs) for each in partitions]
     # What is found is printed at once, from all partitions; the rest in order.
     processes = 1 if selection is None else processes_for(tasks, options.jobs)
     if processes > 1:
@@ -220,7 +218,6 @@ Item = tuple[int, "Iterable[bytes | memoryview]"] | Finding | UnreadableError
 
 
 def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
-    from brokerless.api.partition import Partition
 
     columns, view = _view(task.run)
     failures = None
@@ -230,14 +227,13 @@ def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
         failures = Failures()
     damages: list[Finding] = []
     left: int | None = task.run.options.limit
-    partition = Partition(task.paths)
 
     def prepare(batch: pa.RecordBatch) -> list[bytes | memoryview] | None:
         return list(view(batch)) if batch.nbytes < _LARGE else None
 
     in_threads = prepare if task.topic_type is None else None
     try:
-        for batch, text in _read(task, partition, columns, report=damages.append, done=done, prepare=in_threads):
+        for batch, text in _read(task, task.paths, columns, report=damages.append, done=done, prepare=in_threads):
             yield from damages
             damages.clear()
             shown = batch if left is None else batch.slice(0, left)
@@ -368,18 +364,18 @@ def _printed_records(task: _PrintTask, columns: list[str]) -> Callable[[pa.Recor
     return select
 
 
-def _types(run: _CatRun, partitions: Sequence[Partition]) -> dict[str | None, TopicType]:
+def _types(run: _CatRun, partitions: Sequence[PartitionPath]) -> dict[str | None, TopicType]:
     """The types of each topic, by the records that are to be printed; empty where nothing is decoded."""
     if run.decoding is None:
         return {}
-    from brokerless.tables.partition_reader import first_rows
+    from brokerless.tables.partition_tables import first_rows
     from brokerless.typed.records import resolve_types
 
-    def read(own: Sequence[PartitionReader], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read(own: Sequence[PartitionPath], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for each in own:
             with suppress(UnreadableError):  # which is reported when it is printed
-                task = _PrintTask(run, each.paths, None, run.options.jobs)
-                read = _read(task, cast("Partition", each), list(names), report=ignore, done=ignore)
+                task = _PrintTask(run, each, None, run.options.jobs)
+                read = _read(task, each, list(names), report=ignore, done=ignore)
                 batches = (batch for batch, _ in read)
                 limit = None if run.printed else run.options.limit
                 yield from batches if limit is None else first_rows(batches, limit)
@@ -402,7 +398,7 @@ def _range(run: _CatRun) -> Range:
 
 def _read(
     task: _PrintTask,
-    partition: Partition,
+    partition: PartitionPath,
     columns: list[str],
     report: Report,
     done: Done,
@@ -411,7 +407,7 @@ def _read(
     """The records of a partition that are to be printed, and what ``prepare`` made of them, if it was called."""
     from brokerless.log.ranges import Range
     from brokerless.progress import ignore
-    from brokerless.tables.partition_reader import read_prepared
+    from brokerless.tables.partition_tables import read_batches, read_prepared
     from brokerless.tables.read_options import ReadOptions
     from brokerless.views.records.tail import tail
 
@@ -442,11 +438,11 @@ def _read(
         pairs = read_prepared(partition, replace(requested, range=own, on_damage=findings.append, done=ignore))
         return (batch if select is None else select(batch) for batch, _ in pairs)
 
-    for batch in tail(options.tail, partition.batches(["lastOffset", "count"], on_damage=ignore), read):
+    for batch in tail(options.tail, read_batches([partition], ["lastOffset", "count"], on_damage=ignore), read):
         yield batch, None
     for finding in findings:
         report(finding)
-    done(partition.paths.size)
+    done(partition.size)
 
 
 def _add_filters(parser: ArgumentParser) -> None:

@@ -171,16 +171,16 @@ def _sides(options: Namespace, output: Output) -> list[Side]:
         _open([options.left, *options.more_left], options, output),
         _open([options.right, *options.more_right], options, output),
     ]
-    found, missing = select([one for logs in opened for each in logs for one in each.partitions], options)
+    found, missing = select([one for logs in opened for each in logs for one in each.paths], options)
     if missing is not None:
         output.unreadable(UnreadableError("", missing))
     paths = [options.left, options.right, *options.more_left, *options.more_right]
-    named = named_topics([each.paths for each in found], Namespace(paths=paths, topic=options.topic))
+    named = named_topics(found, Namespace(paths=paths, topic=options.topic))
     chosen = {id(each) for each in found if not is_internal(each.topic) or each.topic in named}
     return [
         Side(
             [each.directory for each in logs],
-            [one.paths for each in logs for one in each.partitions if id(one) in chosen],
+            [one for each in logs for one in each.paths if id(one) in chosen],
         )
         for logs in opened
     ]

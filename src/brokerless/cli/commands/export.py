@@ -111,7 +111,7 @@ def run(options: Namespace) -> int:
         catalog=catalog(options, options.form) or Catalog(),
     )
     output = Output()
-    partitions = [each.paths for each in output.partitions(options)]
+    partitions = output.partitions(options)
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()

@@ -13,7 +13,7 @@ from brokerless.errors import UnreadableError, UsageError
 
 if TYPE_CHECKING:
     from brokerless.api.log import Log
-    from brokerless.api.partition import Partition
+    from brokerless.log.directory import PartitionPath
 
 DESCRIPTION = """\
 Decodes Kafka's own topics: committed offsets, groups, transactional ids, the cluster's metadata, and what MirrorMaker
@@ -122,7 +122,7 @@ def run(options: Namespace) -> int:
             output.line(f"{above}{log.path}:")
         above = "\n"
         try:
-            with progress("reading", sum(each.paths.size for each in partitions)) as done:
+            with progress("reading", sum(each.size for each in partitions)) as done:
                 if options.history:
                     _history(_counted(partitions, done), given, options, output)
                 elif has_others:
@@ -136,7 +136,7 @@ def run(options: Namespace) -> int:
     return output.end()
 
 
-def _given(partitions: Sequence[Partition], options: Namespace) -> dict[str, str]:
+def _given(partitions: Sequence[PartitionPath], options: Namespace) -> dict[str, str]:
     """The table of topics that ``-t`` names, where their names do not tell and one table is given."""
     from brokerless.internals.connect.topics import TABLES as CONNECT
     from brokerless.internals.entries import internal_topic
@@ -148,7 +148,9 @@ def _given(partitions: Sequence[Partition], options: Namespace) -> dict[str, str
     return {each.topic: table for each in partitions if each.topic is not None and internal_topic(each) is None}
 
 
-def _internal(log: Log, partitions: Sequence[Partition], given: Mapping[str, str], output: Output) -> list[Partition]:
+def _internal(
+    log: Log, partitions: Sequence[PartitionPath], given: Mapping[str, str], output: Output
+) -> list[PartitionPath]:
     from brokerless.internals.entries import internal_topic
     from brokerless.internals.records import TOPICS
 
@@ -158,13 +160,13 @@ def _internal(log: Log, partitions: Sequence[Partition], given: Mapping[str, str
     return found
 
 
-def _counted(partitions: Iterable[Partition], done: Done) -> Iterator[Partition]:
+def _counted(partitions: Iterable[PartitionPath], done: Done) -> Iterator[PartitionPath]:
     for each in partitions:
         yield each
-        done(each.paths.size)
+        done(each.size)
 
 
-def _state(partitions: Iterable[Partition], given: Mapping[str, str], options: Namespace, output: Output) -> None:
+def _state(partitions: Iterable[PartitionPath], given: Mapping[str, str], options: Namespace, output: Output) -> None:
     from brokerless.internals.tables import state_rows
     from brokerless.views.internals.state import state_lines
 
@@ -181,15 +183,15 @@ def _state(partitions: Iterable[Partition], given: Mapping[str, str], options: N
                 output.line(f"  {line}")
 
 
-def _lag(log: Log, chosen: Sequence[Partition], options: Namespace, output: Output, above: str) -> None:
+def _lag(log: Log, chosen: Sequence[PartitionPath], options: Namespace, output: Output, above: str) -> None:
     from brokerless.internals.records import CONSUMER_OFFSETS
     from brokerless.internals.tables import lag_state_rows
     from brokerless.views.internals.state import lag_lines
 
-    if all(each.topic != CONSUMER_OFFSETS for each in log.partitions):
+    if all(each.topic != CONSUMER_OFFSETS for each in log.paths):
         output.unreadable(UnreadableError(log.path, f"there is no {CONSUMER_OFFSETS} here, which has groups' offsets"))
         return
-    rows = lag_state_rows(chosen, log.partitions, output.damage, options.max_batch_bytes)
+    rows = lag_state_rows(chosen, log.paths, output.damage, options.max_batch_bytes)
     if options.json:
         output.objects({"table": LAG, **row} for row in rows)
         return
@@ -198,12 +200,14 @@ def _lag(log: Log, chosen: Sequence[Partition], options: Namespace, output: Outp
         output.prose(f"  {line}")
 
 
-def _open_transactions(log: Log, chosen: Sequence[Partition], options: Namespace, output: Output, above: str) -> None:
+def _open_transactions(
+    log: Log, chosen: Sequence[PartitionPath], options: Namespace, output: Output, above: str
+) -> None:
     from brokerless.jobs.audit.open_transactions import open_transactions
     from brokerless.views.internals.state import open_transaction_lines
 
-    with progress("reading", sum(each.paths.size for each in chosen)) as done:
-        rows = open_transactions(_counted(chosen, done), log.partitions, output.damage, options.max_batch_bytes)
+    with progress("reading", sum(each.size for each in chosen)) as done:
+        rows = open_transactions(_counted(chosen, done), log.paths, output.damage, options.max_batch_bytes)
     if options.json:
         output.objects({"table": OPEN_TRANSACTIONS, **row} for row in rows)
         return
@@ -215,7 +219,7 @@ def _open_transactions(log: Log, chosen: Sequence[Partition], options: Namespace
         output.prose(f"  {line}")
 
 
-def _history(partitions: Iterable[Partition], given: Mapping[str, str], options: Namespace, output: Output) -> None:
+def _history(partitions: Iterable[PartitionPath], given: Mapping[str, str], options: Namespace, output: Output) -> None:
     from brokerless.internals.tables import history_rows, partitions_of
     from brokerless.views.internals.state import history_json, history_line
 

@@ -47,7 +47,7 @@ def run(options: Namespace) -> int:
     output = Output()
     above = ""
     logs = [(log, output.chosen(log, options)) for log in output.open(options)]
-    with progress("reading headers", sum(each.paths.size for _, partitions in logs for each in partitions)) as done:
+    with progress("reading headers", sum(each.size for _, partitions in logs for each in partitions)) as done:
         for log, partitions in logs:
             if not partitions and is_narrowed(options):
                 continue
@@ -68,7 +68,7 @@ def run(options: Namespace) -> int:
                 above = "\n"
             for line in listing.lines(rows, options.by, options.timezone):
                 output.prose(line)
-            for line in listing.deletion_lines((each.paths for each in partitions), options.timezone):
+            for line in listing.deletion_lines((each for each in partitions), options.timezone):
                 output.prose(line)
             if not is_narrowed(options):
                 for line in listing.left_out_lines(log.directory):

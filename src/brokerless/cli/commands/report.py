@@ -53,7 +53,7 @@ def run(options: Namespace) -> int:
         if output.exit_code == UNUSABLE:
             continue
         bound, say = options.max_batch_bytes, output.say
-        with progress("reading", sum(each.paths.size for each in chosen)) as done:
+        with progress("reading", sum(each.size for each in chosen)) as done:
             if options.json:
                 figures = gather(log.directory, chosen, max_batch_bytes=bound, done=done, say=say)
                 output.objects(json_rows(figures))

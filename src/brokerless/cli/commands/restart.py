@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from brokerless.api.log import Log
-    from brokerless.api.partition import Partition
     from brokerless.clusters.directory_state import DirectoryState
     from brokerless.clusters.start.results import DirectoryRestart
+    from brokerless.log.directory import PartitionPath
 
 DESCRIPTION = """\
 What a broker would do to these logs if it started now: a dry run of Kafka's own recovery. Nothing is changed.
@@ -105,7 +105,7 @@ def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bo
             if options.json and _is_shown(directory.is_harmless, options):
                 output.objects([directory_row(directory)])
             elif not options.json and _is_shown(directory.is_harmless, options):
-                for line in directory_lines(directory, {each.paths.path for each in chosen}):
+                for line in directory_lines(directory, {each.path for each in chosen}):
                     output.prose(line)
         if not options.json:
             ends |= directory is not None and bool(directory.refused)
@@ -116,7 +116,7 @@ def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bo
 
 
 def _show_partitions(
-    chosen: Sequence[Partition],
+    chosen: Sequence[PartitionPath],
     directory: DirectoryRestart | None,
     state: DirectoryState,
     options: Namespace,
@@ -133,9 +133,9 @@ def _show_partitions(
         text = "a broker is running on this directory; this is what a start would do if it were killed now"
         output.say(f"{running}: {text} (after a clean stop it cuts nothing; run this again then)")
     restarts: list[Restart] = []
-    with progress("reading", sum(each.paths.size for each in chosen)) as done:
+    with progress("reading", sum(each.size for each in chosen)) as done:
         for partition in chosen:
-            paths = partition.paths
+            paths = partition
             try:
                 restart = plan_partition(paths, state, directory, options.max_batch_bytes)
             except UnreadableError as error:
@@ -145,7 +145,7 @@ def _show_partitions(
                 restarts.append(restart)
                 if options.json and _is_shown(restart.is_harmless, options):
                     output.objects([row(restart)])
-            done(partition.paths.size)
+            done(partition.size)
     if not options.json and not options.quiet:
         harmless = [number for number, each in enumerate(restarts) if each.is_harmless]
         first = set(harmless[: _SHOWN if len(harmless) > 2 * _SHOWN else None] if _is_shown(True, options) else ())

@@ -102,7 +102,7 @@ def run(options: Namespace) -> int:
             output.damage(finding)
 
     logs = list(output.open(options))
-    chosen = [each.paths for log in logs for each in output.chosen(log, options)]
+    chosen = [each for log in logs for each in output.chosen(log, options)]
     if not chosen or output.exit_code:
         return output.end()
     everything = [each for log in logs for each in log.directory.partitions]
@@ -183,7 +183,7 @@ def _into_cluster(options: Namespace, selected: SelectedPartitions, on_damage: R
     planned = _plan(options, selected, on_damage)
     return _Job(
         planned.plan,
-        sum(each.paths.size for readers in planned.readers.values() for each in readers),
+        sum(each.size for readers in planned.readers.values() for each in readers),
         lambda done: apply(planned, on_damage, done),
         is_incomplete=lambda result: any(each.reason for each in result.groups),
         plan_lines=plan_lines,

@@ -10,7 +10,7 @@ from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 
 if TYPE_CHECKING:
-    from brokerless.api.partition import Partition
+    from brokerless.log.directory import PartitionPath
 
 DESCRIPTION = """\
 Lists the subjects of a schema registry with their versions and ids, which of them each topic's records name and how
@@ -41,9 +41,9 @@ def run(options: Namespace) -> int:
     from brokerless.views.schemas import report_lines, report_rows
 
     output = Output()
-    partitions: list[Partition] = output.partitions(options)
+    partitions: list[PartitionPath] = output.partitions(options)
     decoding = Decoding(options.schemas, options.key_format or "auto", options.value_format or "auto")
-    with progress("reading", sum(each.paths.size for each in partitions)) as done:
+    with progress("reading", sum(each.size for each in partitions)) as done:
         report = report_schemas(partitions, decoding, max_batch_bytes=options.max_batch_bytes, done=done)
     if options.json:
         output.objects(report_rows(report))

@@ -70,7 +70,7 @@ def run(options: Namespace) -> int:
 
     output, settings, topics = Output(), _settings(options), list["TopicSize"]()
     secret = secrets.token_bytes(32)
-    partitions = [each.paths for each in output.partitions(options)]
+    partitions = output.partitions(options)
     plans = plan(partitions, settings)
     with (
         progress("measuring", work_of(plans)) as done,

@@ -68,7 +68,7 @@ def run(options: Namespace) -> int:
     log, others = brokerless.open(options.paths[0]), [brokerless.open(path).directory for path in options.log_dir]
     partitions = None
     if is_narrowed(options):
-        partitions = [each.paths for each in output.chosen(log, options)]
+        partitions = output.chosen(log, options)
         if not partitions:
             return output.end()
     running = running_broker(load_directory_state(log.directory))

@@ -68,7 +68,7 @@ def run(options: Namespace) -> int:
     if options.metrics is not None:
         refuse_directory(options.metrics, "a file in it, such as verify.prom")
     output, counted, shown = Output(), FindingGroups(), FindingGroups(all_of_them=options.all)
-    partitions = [each.paths for each in output.partitions(options)]
+    partitions = output.partitions(options)
     turn = None
     if options.budget is not None or options.state is not None:
         from brokerless.jobs.verify.turn import begin_turn

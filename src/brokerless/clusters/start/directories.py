@@ -41,7 +41,6 @@ from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.settings.definitions import find_version, versions
 from brokerless.log.storage.paths import is_remote
 from brokerless.log.tiered.options import Remote
-from brokerless.tables.partition_reader import PartitionReader
 
 
 def plan_directories(
@@ -71,7 +70,7 @@ def plan_directories(
     remote = remote_effects(
         cluster, broker.node_id, served, of_nobody, restart_of=recovered.of, objects=objects, now_ms=now_ms
     )
-    completed = tuple(completions(map(PartitionReader, served.values()), set(served), now_ms, max_batch_bytes))
+    completed = tuple(completions(served.values(), set(served), now_ms, max_batch_bytes))
     emptied = {(each.topic, each.partition) for each in node.loaded if each.path in placed.stray}
     positions: tuple[LostPosition, ...] = ()
     if cluster is not None:

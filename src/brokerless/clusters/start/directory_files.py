@@ -26,11 +26,11 @@ from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import MetaProperties, load_meta_properties
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
-from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.settings.rules import has_rule
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.progress import ignore
-from brokerless.tables.partition_reader import open_partitions
+from brokerless.tables.partition_tables import read_records
 from brokerless.tables.read_options import ReadOptions
 
 _REMOTE_INDEXES = "remote-log-index-cache"
@@ -150,9 +150,9 @@ def _check_properties(properties: MetaProperties) -> Iterator[Finding]:
 def _check_bootstrap(entry: DirectoryEntry, max_batch_bytes: int | None) -> Iterator[Finding]:
     """The records of a new cluster; a broker reads them at each start."""
     with suppress(UnreadableError):
-        (snapshot,) = open_partitions(entry.location)
+        (snapshot,) = resolve(entry.location).partitions
         options = ReadOptions(["value"], max_batch_bytes=max_batch_bytes, on_damage=ignore)
-        for batch in snapshot.read(options):
+        for batch in read_records([snapshot], options):
             for value in arrow.values(batch.column("value")):
                 record = decode_record(names.CLUSTER_METADATA, None, value)
                 if record.type == _FEATURE and record.data is not None and record.data["name"] == "metadata.version":

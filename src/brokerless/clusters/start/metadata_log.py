@@ -30,7 +30,6 @@ from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.recovery.plan import RecoveryPlan
 from brokerless.progress import ignore
-from brokerless.tables.partition_reader import PartitionReader
 
 _ENDING = (Kind.RECORD_INAPPLICABLE, Kind.RECORD_TYPE_UNKNOWN, Kind.RECORD_VERSION_UNKNOWN, Kind.RECORD_UNREADABLE)
 
@@ -71,7 +70,7 @@ def read_known_state(
         return KnownState(unknown=text)
     found: list[Finding] = []
     try:
-        reader = PartitionReader(partition)
+        reader = partition
         state = read_cluster(reader, found.append, end_offset, max_batch_bytes)
     except UnreadableError as error:
         return KnownState(unknown=f"the cluster's metadata cannot be read: {error}")
@@ -90,7 +89,7 @@ def place_by(metadata: PartitionPath, directory: LogDirectory, node: BrokerNode)
     """Return where a log directory's replicas are by the cluster's metadata beside them; nothing where that says
     nothing, or cannot be read, which is reported of its partition."""
     with suppress(UnreadableError):
-        cluster = read_cluster(PartitionReader(metadata), ignore)
+        cluster = read_cluster(metadata, ignore)
         if not cluster.is_empty:
             return list(place(loaded_directories(directory)[0], cluster, node))
     return []

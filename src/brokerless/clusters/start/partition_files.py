@@ -24,11 +24,11 @@ from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
-from brokerless.log.directory import PartitionPath
+from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.ranges import Range
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.progress import ignore
-from brokerless.tables.partition_reader import PartitionReader, open_partitions
+from brokerless.tables.partition_tables import read_batches, read_records
 from brokerless.tables.read_options import ReadOptions
 
 _NUMBERED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".cleaned", ".swap")
@@ -85,7 +85,7 @@ def _unloadable_quorum(partition: PartitionPath, max_batch_bytes: int | None) ->
     if partition.snapshots:
         newest = partition.snapshots[-1]
         try:
-            (snapshot,) = open_partitions(newest.location)
+            (snapshot,) = resolve(newest.location).partitions
             is_whole = is_complete_snapshot(snapshot, max_batch_bytes)
             is_whole = is_whole or (_is_first(partition) and not _is_damaged(snapshot, max_batch_bytes))
         except UnreadableError:
@@ -95,7 +95,7 @@ def _unloadable_quorum(partition: PartitionPath, max_batch_bytes: int | None) ->
     elif partition.segments and partition.segments[0].base_offset > 0:
         first = partition.segments[0]
         yield metadata_gap(first.log.path, first.base_offset, 0).in_scope("start")
-    yield from _foreign_batches(PartitionReader(partition), _snapshot_offset(partition), max_batch_bytes)
+    yield from _foreign_batches(partition, _snapshot_offset(partition), max_batch_bytes)
 
 
 def _is_first(partition: PartitionPath) -> bool:
@@ -105,11 +105,11 @@ def _is_first(partition: PartitionPath) -> bool:
     return _snapshot_offset(partition) == log == 0
 
 
-def _is_damaged(snapshot: PartitionReader, max_batch_bytes: int | None) -> bool:
+def _is_damaged(snapshot: PartitionPath, max_batch_bytes: int | None) -> bool:
     """Return whether a batch of it cannot be read; one that is cut off is none."""
     damage: list[Finding] = []
     options = ReadOptions(["offset"], control=True, max_batch_bytes=max_batch_bytes, on_damage=damage.append)
-    for _ in snapshot.read(options):
+    for _ in read_records([snapshot], options):
         pass
     return any(each.kind != Kind.TRUNCATED_BATCH for each in damage)
 
@@ -121,20 +121,20 @@ def _snapshot_offset(partition: PartitionPath) -> int | None:
 
 
 def _foreign_batches(
-    partition: PartitionReader, start_offset: int | None, max_batch_bytes: int | None
+    partition: PartitionPath, start_offset: int | None, max_batch_bytes: int | None
 ) -> Iterator[Finding]:
     """The first batch that KRaft would not have written: all of its batches are of format v2, and all records of a
     batch have one timestamp, offsets without gaps, a value, and neither a key nor headers."""
     columns = ["file", "batchPosition", "offset", "timestamp", "key", "value", "headers"]
     of_batches = ["file", "position", "baseOffset", "magic"]
-    for batch in partition.batches(of_batches, max_batch_bytes=max_batch_bytes, on_damage=ignore):
+    for batch in read_batches([partition], of_batches, max_batch_bytes, on_damage=ignore):
         is_read = numbers(batch.column("baseOffset"), np.int64) >= (start_offset or 0)
         old = np.flatnonzero(is_read & (numbers(batch.column("magic"), np.int8) < 2))
         if len(old):
             yield _foreign(batch, int(old[0]), "position", "baseOffset")
             return
     options = ReadOptions(columns, Range(start_offset), max_batch_bytes=max_batch_bytes, on_damage=ignore)
-    for batch in partition.read(options):
+    for batch in read_records([partition], options):
         positions, offsets, times = (numbers(batch.column(name), np.int64) for name in columns[1:4])
         wrong = np.zeros(batch.num_rows, np.bool_)
         wrong[1:] = (np.diff(positions) == 0) & ((np.diff(times) != 0) | (np.diff(offsets) != 1))

@@ -13,8 +13,8 @@ from typing import Any, Literal
 from brokerless.internals.records import TRANSACTION_STATE
 from brokerless.internals.tables import state_rows
 from brokerless.kafka_names import TopicPartition
+from brokerless.log.directory import PartitionPath
 from brokerless.progress import ignore
-from brokerless.tables.partition_reader import PartitionReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class EndedTransaction:
 
 
 def completions(
-    partitions: Iterable[PartitionReader], there: set[TopicPartition], now_ms: int, max_batch_bytes: int | None = None
+    partitions: Iterable[PartitionPath], there: set[TopicPartition], now_ms: int, max_batch_bytes: int | None = None
 ) -> Iterator[EndedTransaction]:
     """``partitions``: those of ``__transaction_state`` that a broker loads; ``there``: what it serves of the others."""
     own = [each for each in partitions if each.topic == TRANSACTION_STATE]

@@ -11,8 +11,9 @@ from typing import Any
 
 from brokerless.errors import UnreadableError
 from brokerless.internals.records import CONSUMER_OFFSETS
+from brokerless.log.directory import PartitionPath
+from brokerless.log.seek import end_offset
 from brokerless.progress import Report
-from brokerless.tables.partition_reader import PartitionReader
 
 TABLE = "lag"
 Row = dict[str, Any]
@@ -32,12 +33,12 @@ def lag_rows(offsets: Iterable[Mapping[str, Any]], ends: Mapping[Place, int | No
     return sorted(rows, key=lambda row: (row["lag"] is None, -(row["lag"] or 0), *place(row)))
 
 
-def ends_of(partitions: Iterable[PartitionReader], on_damage: Report) -> dict[Place, int | None]:
+def ends_of(partitions: Iterable[PartitionPath], on_damage: Report) -> dict[Place, int | None]:
     """Return the offset after the last record of each partition, by headers; what cannot be read is reported."""
     found: dict[Place, int | None] = {}
     for each in partitions:
         try:
-            end = each.end_offset
+            end = end_offset(each)
         except UnreadableError as error:
             on_damage(error.finding(each.path))
             continue
@@ -47,9 +48,9 @@ def ends_of(partitions: Iterable[PartitionReader], on_damage: Report) -> dict[Pl
 
 
 def read_lag(
-    partitions: Sequence[PartitionReader],
-    others: Sequence[PartitionReader],
-    read_offsets: Callable[[list[PartitionReader]], Sequence[Mapping[str, Any]]],
+    partitions: Sequence[PartitionPath],
+    others: Sequence[PartitionPath],
+    read_offsets: Callable[[list[PartitionPath]], Sequence[Mapping[str, Any]]],
     on_damage: Report,
 ) -> list[Row]:
     """Return the lag of all groups in some partitions. ``others``: partitions of the same log directory, of which

@@ -21,7 +21,6 @@ from brokerless.internals.messages import ZERO_UUID, messages
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.log.directory import PartitionPath
 from brokerless.progress import Report, ignore
-from brokerless.tables.partition_reader import PartitionReader
 
 Row = dict[str, Any]
 ResetTo = Literal["start", "end"]
@@ -112,7 +111,7 @@ class LostPosition:
 
 
 def read_positions(
-    partitions: Iterable[PartitionReader],
+    partitions: Iterable[PartitionPath],
     topics: Mapping[str, str],
     on_damage: Report,
     max_batch_bytes: int | None = None,
@@ -126,12 +125,12 @@ def read_positions(
     as the metadata in the partitions' log directories has it."""
     ids = {name: topic_id for topic_id, name in topics.items()}
     found: dict[str, list[Entry[GroupPosition]]] = {CONSUMER_OFFSETS: [], SHARE_GROUP_STATE: []}
-    there: dict[str, dict[int, PartitionReader]] = {topic: {} for topic in found}
+    there: dict[str, dict[int, PartitionPath]] = {topic: {} for topic in found}
     for each in partitions:
         if each.topic is None or each.topic not in found:
             continue
         there[each.topic][each.partition or 0] = each
-        end_offset = end_of(each.paths)
+        end_offset = end_of(each)
         if each.topic == CONSUMER_OFFSETS:
             found[each.topic] += _committed(
                 each, ids, on_damage, max_batch_bytes=max_batch_bytes, end_offset=end_offset
@@ -163,7 +162,7 @@ def lost_positions(
 
 
 def _committed(
-    partition: PartitionReader,
+    partition: PartitionPath,
     ids: Mapping[str, str],
     on_damage: Report,
     max_batch_bytes: int | None,
@@ -191,7 +190,7 @@ def _committed(
 
 
 def _shared(
-    partition: PartitionReader,
+    partition: PartitionPath,
     topics: Mapping[str, str],
     on_damage: Report,
     max_batch_bytes: int | None,

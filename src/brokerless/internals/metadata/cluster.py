@@ -21,9 +21,10 @@ from brokerless.internals.metadata.applicability import inapplicable
 from brokerless.internals.records import CLUSTER_METADATA, InternalRecord
 from brokerless.kafka_names import ACL_NAMES
 from brokerless.log import names
+from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.settings.definitions import settings_of, synonyms_of, versions
 from brokerless.progress import Report
-from brokerless.tables.partition_reader import PartitionReader, open_partitions
+from brokerless.tables.partition_tables import read_records
 from brokerless.tables.read_options import ReadOptions
 
 Row = dict[str, Any]
@@ -145,7 +146,7 @@ class Cluster:
 
 
 def read_cluster(
-    partition: PartitionReader, on_damage: Report, end_offset: int | None = None, max_batch_bytes: int | None = None
+    partition: PartitionPath, on_damage: Report, end_offset: int | None = None, max_batch_bytes: int | None = None
 ) -> Cluster:
     """Return the state that a partition's snapshots and log, or a lone file, add up to. ``end_offset``: where the log
     is to end, if records after that do not count. ``max_batch_bytes``: what one batch may inflate to."""
@@ -155,7 +156,7 @@ def read_cluster(
         _replay(cluster, snapshot, None, on_damage=on_damage, end_offset=None, max_batch_bytes=max_batch_bytes)
     first = partition.start_offset
     if partition.topic is not None and first is not None and first > (start_offset or 0):
-        on_damage(metadata_gap(partition.segment_paths[0].log.path, first, start_offset or 0))
+        on_damage(metadata_gap(partition.segments[0].log.path, first, start_offset or 0))
         report = on_damage
         on_damage = lambda finding: report(finding) if finding.kind != Kind.RECORD_INAPPLICABLE else None  # noqa: E731
     _replay(
@@ -165,26 +166,26 @@ def read_cluster(
 
 
 def _newest_snapshot(
-    partition: PartitionReader, on_damage: Report, max_batch_bytes: int | None
-) -> tuple[PartitionReader | None, int | None]:
+    partition: PartitionPath, on_damage: Report, max_batch_bytes: int | None
+) -> tuple[PartitionPath | None, int | None]:
     """The newest snapshot that is whole, and the first offset that is not in it."""
-    for file in reversed(partition.paths.snapshots):
+    for file in reversed(partition.snapshots):
         name = names.parse_segment_file(file.name)
         assert name is not None
-        (snapshot,) = open_partitions(file.location)
+        (snapshot,) = resolve(file.location).partitions
         if is_complete_snapshot(snapshot, max_batch_bytes):
             return snapshot, name.offset
         on_damage(snapshot_not_whole(file.path))
     return None, None
 
 
-def is_complete_snapshot(snapshot: PartitionReader, max_batch_bytes: int | None = None) -> bool:
+def is_complete_snapshot(snapshot: PartitionPath, max_batch_bytes: int | None = None) -> bool:
     """Return whether a snapshot ends with its footer, and all before it can be read."""
     damage: list[Finding] = []
     last: tuple[bytes | None, bytes | None] | None = None
     columns = ["key", "value", "isControl"]
     options = ReadOptions(columns, control=True, max_batch_bytes=max_batch_bytes, on_damage=damage.append)
-    for batch in snapshot.read(options):
+    for batch in read_records([snapshot], options):
         row = arrow.rows(batch.slice(batch.num_rows - 1))[0]
         last = (row["key"], row["value"]) if row["isControl"] else None
     control = None if last is None else decode_control(*last)
@@ -208,7 +209,7 @@ def snapshot_not_whole(path: str) -> Finding:
 
 def _replay(
     cluster: Cluster,
-    partition: PartitionReader,
+    partition: PartitionPath,
     start_offset: int | None,
     on_damage: Report,
     end_offset: int | None,

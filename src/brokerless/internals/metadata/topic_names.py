@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from brokerless.internals.entries import decode_entry, read_entries
 from brokerless.internals.records import CLUSTER_METADATA
+from brokerless.log.directory import PartitionPath, resolve
 from brokerless.progress import ignore
-from brokerless.tables.partition_reader import PartitionReader, open_partitions
 
 
-def topic_names(metadata: PartitionReader) -> dict[str, str]:
+def topic_names(metadata: PartitionPath) -> dict[str, str]:
     """Return the names of all topics by their IDs, by all snapshots and the whole log. What is damaged of these is
     reported where the metadata itself is read. Raises UnreadableError."""
     found: dict[str, str] = {}
-    snapshots = [each for file in metadata.paths.snapshots for each in open_partitions(file.location)]
+    snapshots = [each for file in metadata.snapshots for each in resolve(file.location).partitions]
     for each in (*snapshots, metadata):
         for entry in read_entries(each, CLUSTER_METADATA, ignore):
             record = decode_entry(entry, CLUSTER_METADATA, ignore)

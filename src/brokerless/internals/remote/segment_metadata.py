@@ -15,8 +15,8 @@ from brokerless.findings import Kind
 from brokerless.internals.entries import RawRecord, decode_entry, read_entries
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign
+from brokerless.log.directory import PartitionPath
 from brokerless.progress import Report
-from brokerless.tables.partition_reader import PartitionReader
 
 State = Literal["COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED"]
 STATES: tuple[State, ...] = get_args(State)
@@ -103,7 +103,7 @@ def remote_epochs(metadata: RemoteMetadata) -> dict[Key, Epochs]:
 
 
 def read_remote_metadata(
-    partitions: Iterable[PartitionReader], on_damage: Report, max_batch_bytes: int | None = None
+    partitions: Iterable[PartitionPath], on_damage: Report, max_batch_bytes: int | None = None
 ) -> RemoteMetadata:
     """Return the last state of each remote segment by partitions of ``__remote_log_metadata``.
 

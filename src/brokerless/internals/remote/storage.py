@@ -18,12 +18,11 @@ from brokerless.internals.metadata.cluster import REMOTE_STORAGE, Cluster, read_
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_metadata import Key, RemoteMetadata, SegmentMetadata, read_remote_metadata
 from brokerless.log import names
-from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.offset_gaps import may_have_remote_offsets
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.detection import remote_of
 from brokerless.progress import Report, ignore
-from brokerless.tables.partition_reader import PartitionReader, open_partitions
 
 if TYPE_CHECKING:  # it imports NumPy
     from brokerless.log.tiered.bucket import Bucket
@@ -101,7 +100,7 @@ def remote_offsets_missing(path: str, first: int, text: str) -> Finding:
 def read_remote_storage(
     names_by_id: Mapping[str, str],
     settings: Mapping[str, Mapping[str, str]],
-    partitions: Iterable[PartitionReader],
+    partitions: Iterable[PartitionPath],
     on_damage: Report,
     max_batch_bytes: int | None = None,
 ) -> RemoteStorage:
@@ -201,7 +200,7 @@ def _joined_topics(directory: LogDirectory) -> Collection[str | None]:
 def load_remote_storage(directory: Location) -> RemoteStorage:
     """Return what the metadata in a log directory says of remote storage; nothing where it cannot be read."""
     try:
-        partitions = open_partitions(directory)
+        partitions = resolve(directory).partitions
         metadata = next((each for each in partitions if each.topic == names.CLUSTER_METADATA), None)
         cluster = None if metadata is None else read_cluster(metadata, ignore)
         if cluster is None:

@@ -11,13 +11,12 @@ from brokerless.findings import Finding, Kind
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_metadata import STATES, RemoteMetadata, SegmentMetadata, read_remote_metadata
 from brokerless.log import names
-from brokerless.log.directory import LogDirectory, PartitionPath, log_directories_below
+from brokerless.log.directory import LogDirectory, PartitionPath, log_directories_below, resolve
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered.detection import OPTION, is_joined, remote_of
 from brokerless.log.tiered.object_names import parse_object_name
 from brokerless.log.tiered.remote_history import Held, InBucket, Standing, verdict_of
 from brokerless.offset_spans import union, without
-from brokerless.tables.partition_reader import PartitionReader, open_partitions
 
 _MOST = 1000
 """Segments that go into options, and so to each process that reads, without asking whether the bucket has them: those
@@ -109,7 +108,7 @@ def load_remote_metadata(location: Location) -> LoadedMetadata:
     """Return what the partitions of :func:`metadata_partitions` say of remote segments; read once for all that ask, as
     long as their files do not change. Raises :class:`UnreadableError`."""
     readers = metadata_partitions(location)
-    logs = tuple(each.log for reader in readers for each in reader.segment_paths)
+    logs = tuple(each.log for reader in readers for each in reader.segments)
     found = _loaded.get(logs)
     if found is None:
         damage: list[Finding] = []
@@ -121,17 +120,17 @@ def load_remote_metadata(location: Location) -> LoadedMetadata:
     return found
 
 
-def metadata_partitions(location: Location) -> list[PartitionReader]:
+def metadata_partitions(location: Location) -> list[PartitionPath]:
     """The partitions of ``__remote_log_metadata`` in a log directory, or in that of a partition's directory."""
     directory = log_directory_of(location)
-    found: list[PartitionReader] = []
+    found: list[PartitionPath] = []
     with suppress(BrokerlessError):
         for entry in directory.entries():
             named = names.parse_partition_directory(entry.name)
             if named is None or named.topic != REMOTE_LOG_METADATA or named.state != "live":
                 continue
             with suppress(BrokerlessError):
-                found += open_partitions(entry.location)
+                found += resolve(entry.location).partitions
     return found
 
 

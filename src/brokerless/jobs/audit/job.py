@@ -65,7 +65,6 @@ from brokerless.log.storage.paths import is_remote
 from brokerless.log.tiered.detection import is_joined, is_tiered
 from brokerless.log.tiered.segments import DAMAGED_SEGMENT
 from brokerless.progress import Done, Say, ignore
-from brokerless.tables.partition_reader import PartitionReader
 from brokerless.tables.segment_summary import SegmentSummary, add_chunk
 from brokerless.text import short_html, short_repr
 
@@ -268,7 +267,7 @@ def _of_directory(
 def _internal_topics(directory: LogDirectory, audits: Iterable[PartitionAudit]) -> Iterator[Finding]:
     if directory.kind != "log-directory":
         return
-    own = [PartitionReader(each) for each in directory.partitions if each.topic in TOPICS]
+    own = [each for each in directory.partitions if each.topic in TOPICS]
     if not own:
         return
     found: list[Finding] = []

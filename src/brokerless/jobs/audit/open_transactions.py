@@ -9,15 +9,16 @@ from brokerless import arrow
 from brokerless.internals.records import TRANSACTION_STATE
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.audit.advice import abort_command_at
+from brokerless.log.directory import PartitionPath
 from brokerless.progress import Report
-from brokerless.tables.partition_reader import PartitionReader
+from brokerless.tables.partition_tables import read_transactions
 
 TABLE = "openTransactions"
 
 
 def open_transactions(
-    partitions: Iterable[PartitionReader],
-    others: Sequence[PartitionReader],
+    partitions: Iterable[PartitionPath],
+    others: Sequence[PartitionPath],
     on_damage: Report,
     max_batch_bytes: int | None = None,
 ) -> list[dict[str, Any]]:
@@ -28,7 +29,7 @@ def open_transactions(
     by_producer = {row["producerId"]: row for row in known}
     rows: list[dict[str, Any]] = []
     for partition in partitions:
-        for row in arrow.rows(partition.transactions(on_damage=on_damage)):
+        for row in arrow.rows(read_transactions(partition, on_damage)):
             if row["state"] != "open":
                 continue
             state = by_producer.get(row["producerId"], {})

@@ -108,7 +108,7 @@ def plan_backup(sources: Sequence[Source], to: Location, options: BackupOptions)
     best = best_of(each.metadata for each in disks if each.metadata is not None)
     cluster = None
     if best is not None:
-        cluster = read_cluster(best.reader, ignore, best.end_offset, options.max_batch_bytes)
+        cluster = read_cluster(best.paths, ignore, best.end_offset, options.max_batch_bytes)
     selected = {each.path for source in sources for each in source.partitions}
     held = _held(disks, cluster, cluster_id=cluster_id, selected=selected, report=findings.append)
     if best is not None and best.paths.path in selected:

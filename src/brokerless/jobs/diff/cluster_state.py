@@ -11,7 +11,6 @@ from brokerless.jobs.diff.pairs import Side, replicas_of
 from brokerless.log import names
 from brokerless.log.settings.definitions import is_password
 from brokerless.progress import Report
-from brokerless.tables.partition_reader import PartitionReader
 
 StateKind = Literal["setting", "topic", "acl", "user", "quota"]
 PARTS: dict[str, StateKind] = {
@@ -60,7 +59,7 @@ def cluster_of(side: Side, report: Report) -> Cluster | None:
     """Return the metadata on the disks of a side, by the replica that counts; None where there is none."""
     found = replicas_of(side, (names.CLUSTER_METADATA,))
     partition = found.get((names.CLUSTER_METADATA, 0))
-    return None if partition is None else read_cluster(PartitionReader(partition), report)
+    return None if partition is None else read_cluster(partition, report)
 
 
 def compare_clusters(

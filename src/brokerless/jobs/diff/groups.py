@@ -14,8 +14,8 @@ from brokerless.jobs.diff.pairs import Name, OffsetRuns, Side, replicas_of
 from brokerless.jobs.diff.sides import count_records
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
+from brokerless.log.seek import end_offset
 from brokerless.progress import Report
-from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import count_of
 
 OF_GROUPS = (CONSUMER_OFFSETS, SHARE_GROUP_STATE)
@@ -92,7 +92,7 @@ class _Log:
         if place not in self.ends:
             replica = self.replicas.get(place)
             try:
-                self.ends[place] = None if replica is None else PartitionReader(replica).end_offset
+                self.ends[place] = None if replica is None else end_offset(replica)
             except UnreadableError:  # which is reported where its records are compared
                 self.ends[place] = None
         return self.ends[place]
@@ -136,7 +136,7 @@ def _positions(
     side: Side, cluster: Cluster | None, settings: GroupSettings, report: Report
 ) -> dict[Group, dict[Place, int]]:
     found: dict[Group, dict[Place, int]] = defaultdict(dict)
-    partitions = map(PartitionReader, replicas_of(side, OF_GROUPS).values())
+    partitions = replicas_of(side, OF_GROUPS).values()
     topics = {} if cluster is None else cluster.topics
     for each in read_positions(partitions, topics, report, settings.max_batch_bytes):
         if settings.topics is None or each.topic in settings.topics:

@@ -34,8 +34,8 @@ from brokerless.jobs.run.types import NONE, Spark
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import Reading, read_partition
 from brokerless.log.ranges import Range
+from brokerless.log.seek import end_offset
 from brokerless.progress import Done, Say, ignore
-from brokerless.tables.partition_reader import PartitionReader
 
 LISTED = 10
 """Differences of a partition that are listed, unless another number is requested."""
@@ -133,7 +133,7 @@ def _by_source(right: SideSummary, runs: OffsetRuns) -> SideSummary:
 def summarize(partition: PartitionPath) -> SideSummary:
     """Return where a side begins and ends, as far as that is known now: a log may grow while it is compared."""
     try:
-        end = PartitionReader(partition).end_offset
+        end = end_offset(partition)
     except UnreadableError:  # which is reported where it is read
         end = partition.segments[-1].base_offset if partition.segments else 0
     start = partition.start_offset or 0

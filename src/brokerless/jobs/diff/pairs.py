@@ -16,7 +16,7 @@ from brokerless.jobs.named_partitions import topic_id_of_partition
 from brokerless.jobs.restore.live.offset_map import is_map, load_map_start, read_runs
 from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.tables.partition_reader import PartitionReader
+from brokerless.log.seek import end_offset
 
 Name = tuple[str, int]
 Int64s = NDArray[np.int64]
@@ -191,7 +191,7 @@ def _rank(partition: PartitionPath) -> tuple[int, int]:
     """The last leader epoch of a replica, and where it ends: the greatest has the history that counts."""
     epochs = load_epochs(partition.leader_epoch_checkpoint)
     try:
-        end = PartitionReader(partition).end_offset or 0
+        end = end_offset(partition) or 0
     except UnreadableError:  # which is reported where it is read
         end = -1
     return epochs[-1][0] if epochs else -1, end

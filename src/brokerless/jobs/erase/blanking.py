@@ -15,7 +15,6 @@ from brokerless.format.write.column_slices import replace_values
 from brokerless.jobs.erase.field_counts import FieldCount
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import full_path
-from brokerless.tables.partition_reader import PartitionReader
 from brokerless.typed.blanking.edits import NotBlankedError
 from brokerless.typed.blanking.paths import parse_path
 from brokerless.typed.blanking.schemas import RecordedSchemas, RegistrySchemas, SchemaSource
@@ -70,7 +69,7 @@ def blanking_of(
         if schemas is not None or value_format != "auto":
             raise UsageError("schemas and the format of values are for blanked fields; use --blank-fields with them")
         return Blanking()
-    registry = load_registry(schemas, [PartitionReader(each) for each in partitions])
+    registry = load_registry(schemas, partitions)
     source = None if registry.source is None else full_path(registry.source)
     return Blanking(tuple(dict.fromkeys(fields)), value_format, RegistrySchemas(registry), source)
 

@@ -27,7 +27,6 @@ from brokerless.table_formats.column_types import file_type
 from brokerless.table_formats.export_state import Exported, ExportState, RefusedTopicError
 from brokerless.table_formats.store import open_store
 from brokerless.tables.last_record import other_record
-from brokerless.tables.partition_reader import PartitionReader
 from brokerless.tables.read_options import ReadOptions
 from brokerless.typed.resolve import resolve_topic
 from brokerless.typed.schema_source import load_registry
@@ -166,7 +165,7 @@ def _typed(
     decoding, topics = export.decoding, list(dict.fromkeys(task.topic for task in tasks))
     if decoding is None or not topics:
         return tasks
-    readers = [PartitionReader(each) for each in partitions if (each.topic or "") in topics]
+    readers = [each for each in partitions if (each.topic or "") in topics]
     registry = load_registry(decoding.schemas, readers)
     typed: list[ExportTask] = []
     for topic in topics:

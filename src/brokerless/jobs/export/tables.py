@@ -21,7 +21,7 @@ from brokerless.table_formats.parquet_files import SCHEMA
 from brokerless.table_formats.rows import table_schema
 from brokerless.table_formats.store import Tables
 from brokerless.table_formats.types import AnotherExportError, TableState
-from brokerless.tables.partition_reader import PartitionReader
+from brokerless.tables.partition_tables import read_records
 from brokerless.tables.read_options import ReadOptions
 from brokerless.typed.registry import Registry
 from brokerless.typed.resolve import resolve_topic
@@ -77,7 +77,7 @@ class PlannedTables:
     ) -> list[ExportTask]:
         """The tasks with the types that their topics' tables have, or get."""
         topics = list(dict.fromkeys(task.topic for task in tasks))
-        readers = [PartitionReader(each) for each in partitions if each.topic in topics]
+        readers = [each for each in partitions if each.topic in topics]
         decoding = export.decoding
         registry = None if decoding is None or not topics else load_registry(decoding.schemas, readers)
         planned: list[ExportTask] = []
@@ -92,7 +92,7 @@ class PlannedTables:
         self,
         topic_id: str | None,
         own: list[ExportTask],
-        readers: Sequence[PartitionReader],
+        readers: Sequence[PartitionPath],
         export: Export,
         registry: Registry | None,
     ) -> list[ExportTask]:
@@ -161,7 +161,7 @@ def same_table(other: str, topic: str) -> str:
     )
 
 
-def _new_records(tasks: Sequence[ExportTask], readers: Sequence[PartitionReader]) -> Iterator[pa.RecordBatch]:
+def _new_records(tasks: Sequence[ExportTask], readers: Sequence[PartitionPath]) -> Iterator[pa.RecordBatch]:
     """Yield what is exported now, to find the schemas that it names; damage is reported when the rows are read."""
 
     def ignore(_: Finding) -> None: ...
@@ -170,7 +170,9 @@ def _new_records(tasks: Sequence[ExportTask], readers: Sequence[PartitionReader]
         starts = [task.start for task in tasks if task.partition == each.partition]
         if starts:
             limit, columns = tasks[0].export.max_batch_bytes, ["key", "value", "headers"]
-            yield from each.read(ReadOptions(columns, Range(min(starts)), max_batch_bytes=limit, on_damage=ignore))
+            yield from read_records(
+                [each], ReadOptions(columns, Range(min(starts)), max_batch_bytes=limit, on_damage=ignore)
+            )
 
 
 def _with_formats_found(state: ExportState, decoding: Decoding, found: TopicType) -> ExportState:

@@ -20,7 +20,7 @@ from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_gaps import missing_end, missing_offsets, missing_segment
 from brokerless.log.positions import position_of_offset
 from brokerless.log.ranges import Range
-from brokerless.log.seek import last_offset, log_start_after_end
+from brokerless.log.seek import end_offset, last_offset, log_start_after_end
 from brokerless.log.segment import scan_headers
 from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
@@ -281,9 +281,8 @@ def _skipped(split: PartitionPath, start: int) -> int:
 def _end_offset(source: PartitionPath) -> int:
     """The offset after the last one, by headers; the last segment may be empty. Where segments overlap, those right
     before the last one may go on further."""
-    from brokerless.tables.partition_reader import PartitionReader
 
-    end = PartitionReader(source).end_offset
+    end = end_offset(source)
     end = max(source.segments[-1].base_offset, 0 if end is None else end)
     for before, segment in pairwise(reversed(source.segments)):
         reach = _end_of(segment)

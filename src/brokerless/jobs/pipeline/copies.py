@@ -7,9 +7,9 @@ from contextlib import suppress
 
 from brokerless.errors import UnreadableError
 from brokerless.jobs.pipeline.ledger import Ledger
+from brokerless.log import seek
 from brokerless.log.directory import PartitionPath
 from brokerless.table_formats.export_state import Exported
-from brokerless.tables.partition_reader import PartitionReader
 
 
 def next_copy(
@@ -54,7 +54,7 @@ def end_offset(partition: PartitionPath, ledger: Ledger) -> int:
         known = ledger.get("segment", segment.log.path)
         if known is None or ledger.is_new(segment):
             with suppress(UnreadableError):  # which the check or the export of that segment reports
-                ends += [PartitionReader(partition).end_offset or 0]
+                ends += [seek.end_offset(partition) or 0]
             return max(ends)
         ends += [] if known.lastOffset is None else [known.lastOffset + 1]
     return max(ends, default=0)

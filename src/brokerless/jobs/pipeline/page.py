@@ -18,7 +18,6 @@ from brokerless.jobs.report.sums import Row
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage import file_tree
 from brokerless.progress import Say, ignore
-from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import readable
 
 
@@ -38,7 +37,7 @@ def write_pages(directories: list[LogDirectory], ledger: Ledger, settings: Setti
 
 
 def _figures(directory: LogDirectory, ledger: Ledger, settings: Settings) -> Figures:
-    partitions = [PartitionReader(each) for each in directory.partitions]
+    partitions = directory.partitions
     figures = read_figures(partitions, on_damage=ignore, on_unreadable=ignore, max_batch_bytes=settings.max_batch_bytes)
     own = {path_of(each.path) for each in directory.partitions}
     own |= {path_of(segment.log.path) for each in directory.partitions for segment in each.segments}

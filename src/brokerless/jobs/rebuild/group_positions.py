@@ -23,7 +23,6 @@ from brokerless.jobs.rebuild.replicas import HeldReplica
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.commit.log_opener import open_log
 from brokerless.progress import Report
-from brokerless.tables.partition_reader import PartitionReader
 
 _BATCH_SIZE = 1 << 16
 
@@ -56,7 +55,7 @@ def positions_past_end(
     ]
     paths = {(each.replica.topic, each.replica.partition): each.replica.paths.path for each in own}
     ends = {each.replica.paths.path: each.limits[1] for each in own}
-    readers = (PartitionReader(each.replica.paths) for each in own)
+    readers = (each.replica.paths for each in own)
     positions = read_positions(
         readers,
         cluster.topics,

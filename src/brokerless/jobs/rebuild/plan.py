@@ -67,9 +67,10 @@ from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.checkpoint.topic_ids import random_id
+from brokerless.log.directory import resolve
+from brokerless.log.seek import end_offset
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path, join
-from brokerless.tables.partition_reader import open_partitions
 from brokerless.text import short_html, short_repr
 
 Data = Literal["link", "copy", "in-place"]
@@ -328,9 +329,9 @@ def _state(disks: Sequence[Disk], options: RebuildOptions, findings: list[Findin
         offset, epoch = (0, 0) if best is None else (best.end_offset, best.epoch)
         return state(load_tables(options.source), options.source, offset, epoch=max(epoch, 0), timestamp_ms=now)
     if options.source is not None:
-        (log,) = open_partitions(Location(options.source))
+        (log,) = resolve(Location(options.source)).partitions
         cluster = read_cluster(log, findings.append, None, options.max_batch_bytes)
-        end = log.end_offset or 0
+        end = end_offset(log) or 0
         name = names.parse_segment_file(options.source.rsplit("/", 1)[-1])
         if name is not None and name.kind == "kraft-snapshot":
             end = max(end, name.offset)
@@ -341,7 +342,7 @@ def _state(disks: Sequence[Disk], options: RebuildOptions, findings: list[Findin
         origin = "directories of partitions alone" if disks else "the bucket alone"
         offset, epoch = (0, 0) if best is None else (best.end_offset, max(best.epoch, 0))
         return state(Cluster(), origin, offset, epoch=epoch, timestamp_ms=now)
-    cluster = read_cluster(best.reader, findings.append, best.end_offset, options.max_batch_bytes)
+    cluster = read_cluster(best.paths, findings.append, best.end_offset, options.max_batch_bytes)
     findings += compare_replicas(best, [each for each in replicas if each is not best])
     findings += best.damage
     origin = f"{best.paths.path}, {describe_end(best.end_offset, best.epoch)}"

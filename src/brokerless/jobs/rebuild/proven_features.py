@@ -12,8 +12,9 @@ from brokerless import arrow
 from brokerless.clusters.disk import Disk
 from brokerless.internals.metadata.versions import first_level_of
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, decode_record
+from brokerless.log.directory import PartitionPath
 from brokerless.progress import ignore
-from brokerless.tables.partition_reader import PartitionReader
+from brokerless.tables.partition_tables import read_records
 from brokerless.tables.read_options import ReadOptions
 
 TRANSACTIONS, GROUPS, SHARES, STREAMS = "transaction.version", "group.version", "share.version", "streams.version"
@@ -28,7 +29,7 @@ def proven_features(disks: Sequence[Disk], max_batch_bytes: int | None = None) -
         for each in disk.replicas:
             if each.state != "live" or not each.size:
                 continue
-            for feature, level in _proven_by(PartitionReader(each.paths), each.topic, max_batch_bytes):
+            for feature, level in _proven_by(each.paths, each.topic, max_batch_bytes):
                 found[feature] = max(level, found.get(feature, 0))
     return found
 
@@ -38,14 +39,14 @@ def needed_level(features: Iterable[tuple[str, int]]) -> int:
     return max((first_level_of(*each) or 0 for each in features), default=0)
 
 
-def _proven_by(partition: PartitionReader, topic: str, max_batch_bytes: int | None) -> Iterator[tuple[str, int]]:
+def _proven_by(partition: PartitionPath, topic: str, max_batch_bytes: int | None) -> Iterator[tuple[str, int]]:
     if topic == SHARE_GROUP_STATE:
         yield SHARES, 1
     if topic not in (CONSUMER_OFFSETS, TRANSACTION_STATE):
         return
     seen: set[bytes] = set()
     columns = ["key", "value"]
-    for batch in partition.read(ReadOptions(columns, max_batch_bytes=max_batch_bytes, on_damage=ignore)):
+    for batch in read_records([partition], ReadOptions(columns, max_batch_bytes=max_batch_bytes, on_damage=ignore)):
         for key, value in zip(*(arrow.values(batch.column(name)) for name in columns), strict=True):
             if topic == TRANSACTION_STATE:
                 data = decode_record(topic, key, value).data

@@ -21,7 +21,7 @@ from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.live_segments import open_segments
 from brokerless.progress import Report, ignore
-from brokerless.tables.partition_reader import PartitionReader
+from brokerless.tables.partition_tables import read_batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +218,8 @@ def last_epoch(replica: DiskReplica, end_offset: int | None = None) -> int:
     try:
         known = load_epochs(replica.paths.leader_epoch_checkpoint)
         epochs += [epoch for epoch, start in known if end_offset is None or start < end_offset]
-        last = PartitionReader(replace(replica.paths, segments=replica.paths.segments[-1:]))
-        for batch in last.batches(["baseOffset", "partitionLeaderEpoch"], on_damage=ignore):
+        last = replace(replica.paths, segments=replica.paths.segments[-1:])
+        for batch in read_batches([last], ["baseOffset", "partitionLeaderEpoch"], on_damage=ignore):
             starts, found = (integers(batch.column(name)) for name in ("baseOffset", "partitionLeaderEpoch"))
             epochs += (
                 epoch
@@ -240,7 +240,7 @@ def largest_producer_id(replicas: Mapping[TopicPartition, Sequence[HeldReplica]]
         for file in paths.producer_snapshots:
             found = max(found, int(load_producer_snapshot(file.location).producer_ids.max(initial=-1)))
         if thorough:
-            for batch in PartitionReader(paths).batches(["producerId"], on_damage=ignore):
+            for batch in read_batches([paths], ["producerId"], on_damage=ignore):
                 found = max(found, *(each for each in integers(batch.column("producerId")) if each is not None), -1)
     return found
 

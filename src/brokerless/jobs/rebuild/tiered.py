@@ -22,7 +22,6 @@ from brokerless.kafka_names import TopicPartition
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_leader_epochs
 from brokerless.log.commit.partition_copy import epochs_again, is_damaged
 from brokerless.progress import ignore
-from brokerless.tables.partition_reader import PartitionReader
 
 CLASS, PATH = "CLASS", "PATH"
 """In place of what is not known."""
@@ -64,7 +63,7 @@ def load_remote_segments(
 ) -> RemoteMetadata:
     """Return what the longest replicas of ``__remote_log_metadata`` say of remote segments."""
     own = [max(each, key=lambda one: one.end) for each in held.values() if each[0].replica.topic == REMOTE_LOG_METADATA]
-    return read_remote_metadata([PartitionReader(each.replica.paths) for each in own], ignore, max_batch_bytes)
+    return read_remote_metadata([each.replica.paths for each in own], ignore, max_batch_bytes)
 
 
 def epochs_after(held: HeldReplica, remote: Mapping[TopicPartition, Epochs]) -> Epochs:

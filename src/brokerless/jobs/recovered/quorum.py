@@ -8,9 +8,8 @@ from brokerless.errors import UnreadableError
 from brokerless.internals.metadata.cluster import is_complete_snapshot
 from brokerless.log import names
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
-from brokerless.log.directory import PartitionPath
+from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.storage.location import DirectoryEntry
-from brokerless.tables.partition_reader import open_partitions
 
 
 def newest_quorum_files(copies: Sequence[PartitionPath]) -> tuple[DirectoryEntry, ...]:
@@ -35,7 +34,7 @@ def quorum_files(partition: PartitionPath) -> tuple[DirectoryEntry, ...]:
 
 def _is_complete(snapshot: DirectoryEntry) -> bool:
     try:
-        (partition,) = open_partitions(snapshot.location)
+        (partition,) = resolve(snapshot.location).partitions
         return is_complete_snapshot(partition)
     except UnreadableError:
         return False

@@ -13,16 +13,17 @@ from brokerless.arrow import table_of
 from brokerless.errors import raise_errors
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.sums import Numbers, ProducerSums, Row, TopicSums
+from brokerless.log.directory import PartitionPath
 from brokerless.log.segment import Chunk
 from brokerless.progress import Done, Report, ignore
-from brokerless.tables.partition_reader import OnUnreadable, PartitionReader
+from brokerless.tables.partition_tables import OnUnreadable, segment_rows
 
 Figures = dict[str, pa.Table]
 """Tables by their names, with the schemas of :data:`brokerless.jobs.report.schemas.FIGURES`."""
 
 
 def read_figures(
-    partitions: Iterable[PartitionReader],
+    partitions: Iterable[PartitionPath],
     *,
     on_damage: Report | None = None,
     on_unreadable: OnUnreadable | None = None,
@@ -32,7 +33,7 @@ def read_figures(
     """The tables ``partitions``, ``segments``, ``throughput``, ``batchSizes``, ``compression`` and ``producers``.
 
     Headers are read once, and wrapper messages of v0 and v1 are looked into. ``on_damage``, ``on_unreadable`` and
-    ``max_batch_bytes`` as in :meth:`PartitionReader.segment_rows`; without ``on_damage``, the first error is raised as
+    ``max_batch_bytes`` as in :meth:`PartitionPath.segment_rows`; without ``on_damage``, the first error is raised as
     :class:`DamageError`. ``done`` is called with the bytes of log that were passed since the last call.
     """
     rows: dict[str, list[Row]] = {name: [] for name in ("partitions", "segments", "producers")}
@@ -57,7 +58,7 @@ def read_figures(
 
 @dataclass(slots=True)
 class _FiguresReading:
-    partition: PartitionReader
+    partition: PartitionPath
     topic: TopicSums
     max_batch_bytes: int | None
     producers: ProducerSums = field(default_factory=ProducerSums)
@@ -67,8 +68,12 @@ class _FiguresReading:
         """The rows of the segments; what they have in common with others is added up."""
         rows: list[Row] = []
         next_offset: int | None = None
-        for row in self.partition.segment_rows(
-            max_batch_bytes=self.max_batch_bytes, on_damage=on_damage, on_unreadable=on_unreadable, watch=self._add
+        for row in segment_rows(
+            self.partition,
+            max_batch_bytes=self.max_batch_bytes,
+            on_damage=on_damage,
+            on_unreadable=on_unreadable,
+            watch=self._add,
         ):
             first, last = row["firstOffset"], row["lastOffset"]
             gap = 0 if None in (first, next_offset) else max(first - next_offset, 0)

@@ -24,9 +24,8 @@ from brokerless.jobs.report.page_rows import TopicSettings, read_settings
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.sums import Row
 from brokerless.jobs.report.topic_sizes import topic_sizes_table
-from brokerless.log.directory import LogDirectory
+from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.progress import Done, Say, ignore
-from brokerless.tables.partition_reader import PartitionReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ def _is_loss(finding: Finding) -> bool:
 
 def gather(
     directory: LogDirectory,
-    partitions: Sequence[PartitionReader],
+    partitions: Sequence[PartitionPath],
     *,
     max_batch_bytes: int | None = None,
     processes: int | None = None,
@@ -73,7 +72,7 @@ def gather(
 
 def gather_audited(
     directory: LogDirectory,
-    partitions: Sequence[PartitionReader],
+    partitions: Sequence[PartitionPath],
     *,
     max_batch_bytes: int | None = None,
     processes: int | None = None,
@@ -91,7 +90,7 @@ def gather_audited(
     figures = read_figures(partitions, on_damage=ignore, on_unreadable=ignore, max_batch_bytes=max_batch_bytes)
     state = load_directory_state(directory)
     audits: list[PartitionAudit] = []
-    paths = [each.paths for each in partitions]
+    paths = partitions
     bound = max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     results = audit_partitions(paths, state, bound, done=done, say=say, processes=processes)
     with closing(results):
@@ -137,7 +136,7 @@ def transactions_table(audits: Iterable[PartitionAudit]) -> pa.Table:
     return table_of(has_any, FIGURES["transactions"])
 
 
-def lag_table(partitions: Sequence[PartitionReader]) -> pa.Table:
+def lag_table(partitions: Sequence[PartitionPath]) -> pa.Table:
     """Return how far each group's committed offsets are from the ends of those partitions that are here, the largest
     first."""
     return table_of(lag_state_rows(partitions, partitions, ignore), FIGURES["lag"])

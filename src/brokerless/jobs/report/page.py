@@ -29,11 +29,10 @@ from brokerless.jobs.report.job import Outcome, gather_audited, sum_up
 from brokerless.jobs.report.page_rows import finding_rows, topic_rows
 from brokerless.jobs.report.sections import SECTIONS, Section, TableView
 from brokerless.jobs.report.sums import Row
-from brokerless.log.directory import LogDirectory
+from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.atomic import write_output
 from brokerless.log.storage.write_errors import refuse_directory, unwritable
 from brokerless.progress import Done, Say, ignore
-from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import format_bytes, policy_hash, show_name
 
 MOST_ROWS = 20_000
@@ -43,7 +42,7 @@ _MAX_SAFE_INTEGER = 2**53 - 1
 
 def write_report(
     directory: LogDirectory,
-    partitions: Sequence[PartitionReader],
+    partitions: Sequence[PartitionPath],
     to: str | os.PathLike[str],
     *,
     max_batch_bytes: int | None = None,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from brokerless.jobs.report import charts
 from brokerless.jobs.report.figures import Figures, read_figures
+from brokerless.log.directory import PartitionPath
 from brokerless.progress import ignore
-from brokerless.tables.partition_reader import PartitionReader
 
 if TYPE_CHECKING:
     import altair
@@ -25,7 +25,7 @@ class Plots:
     where the extra ``brokerless[report]`` is not installed.
     """
 
-    partitions: Sequence[PartitionReader]
+    partitions: Sequence[PartitionPath]
 
     def __repr__(self) -> str:
         return f"Plots(partitions={len(self.partitions)})"

@@ -18,10 +18,11 @@ from brokerless.jobs.restore.results import Limits, SourcePartition
 from brokerless.kafka_names import Isolation
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
-from brokerless.log.partition import transactions_of
+from brokerless.log.partition import offset_for_time, transactions_of
 from brokerless.log.ranges import Range
+from brokerless.log.seek import end_offset
 from brokerless.progress import Done, Report, ignore
-from brokerless.tables.partition_reader import PartitionReader
+from brokerless.tables.partition_tables import read_batches, read_records
 from brokerless.tables.read_options import ReadOptions
 
 Int64s = NDArray[np.int64]
@@ -52,12 +53,12 @@ class SelectedPartitions:
 
 def choose_partitions(
     partitions: Iterable[PartitionPath], named: Collection[str], internal: bool = False
-) -> dict[str, list[PartitionReader]]:
+) -> dict[str, list[PartitionPath]]:
     """The partitions to restore, by topic and number. ``named``: topics that the user has named. ``internal``: Kafka's
     own topics can be restored, if they are named, but for the cluster's metadata.
 
     Raises :class:`UsageError` for Kafka's own topics among those, a partition that is there twice, and none."""
-    found: dict[tuple[str, int], PartitionReader] = {}
+    found: dict[tuple[str, int], PartitionPath] = {}
     path = ""
     for each in partitions:
         path = path or each.path
@@ -74,11 +75,11 @@ def choose_partitions(
         if place in found:
             name = names.partition_directory(*place)
             raise UsageError(f"{each.path}: {name} is also in {found[place].path}; combine replicas with merge first")
-        found[place] = PartitionReader(each)
+        found[place] = each
     if not found:
         text = "there is no partition to restore; give a log directory, or partitions' directories"
         raise UsageError(f"{path}: {text}" if path else text)
-    topics: dict[str, list[PartitionReader]] = {}
+    topics: dict[str, list[PartitionPath]] = {}
     for place in sorted(found):
         topics.setdefault(place[0], []).append(found[place])
     return topics
@@ -89,7 +90,7 @@ def source_cluster(partitions: Iterable[PartitionPath], max_batch_bytes: int | N
     for each in partitions:
         if each.topic == names.CLUSTER_METADATA and each.state == "live":
             with suppress(BrokerlessError):
-                return read_cluster(PartitionReader(each), ignore, None, max_batch_bytes)
+                return read_cluster(each, ignore, None, max_batch_bytes)
     return None
 
 
@@ -98,23 +99,23 @@ def topic_configs(cluster: Cluster | None, topic: str) -> Mapping[str, str] | No
     return None if cluster is None or cluster.id_of(topic) is None else cluster.settings_of(topic)
 
 
-def partition_count(cluster: Cluster | None, topic: str, partitions: Sequence[PartitionReader]) -> int:
+def partition_count(cluster: Cluster | None, topic: str, partitions: Sequence[PartitionPath]) -> int:
     """Return how many partitions a topic has by the metadata, or else by the last one that is there."""
     last = max((each.partition or 0) + 1 for each in partitions)
     return last if cluster is None else max(last, len(cluster.partitions_of(topic)))
 
 
-def end_of(partition: PartitionReader, reading: SourceReading) -> int:
+def end_of(partition: PartitionPath, reading: SourceReading) -> int:
     """The offset before which a partition is restored."""
-    end = partition.end_offset or 0
+    end = end_offset(partition) or 0
     if reading.until is None:
         return end
-    found = partition.offset_for_timestamp(reading.until, max_batch_bytes=reading.max_batch_bytes)
+    found = offset_for_time(partition, reading.until, "read_uncommitted", reading.max_batch_bytes)
     return end if found is None else found
 
 
 def measure(
-    partition: PartitionReader, reading: SourceReading, limits: Limits, on_damage: Report, done: Done
+    partition: PartitionPath, reading: SourceReading, limits: Limits, on_damage: Report, done: Done
 ) -> SourcePartition:
     """Reads a partition once, and counts what of it meets the limits. Damage is reported."""
     end = end_of(partition, reading)
@@ -134,37 +135,37 @@ def measure(
             ["timestamp"], Range(end, None, None, reading.until), reading.isolation,
             max_batch_bytes=reading.max_batch_bytes, on_damage=ignore,
         )  # fmt: skip
-        found = replace(found, late=sum(batch.num_rows for batch in partition.read(options)))
+        found = replace(found, late=sum(batch.num_rows for batch in read_records([partition], options)))
     return found
 
 
-def _undecided(partition: PartitionReader, reading: SourceReading, end: int) -> tuple[int, int] | None:
+def _undecided(partition: PartitionPath, reading: SourceReading, end: int) -> tuple[int, int] | None:
     """Return where the first open transaction before ``end`` begins, and how many records there are from there on,
     which nobody who reads what is committed gets."""
     if reading.isolation != "read_committed":
         return None
-    start = transactions_of(partition.paths).last_stable_offset
+    start = transactions_of(partition).last_stable_offset
     if start is None or start >= end:
         return None
     start = max(start, partition.start_offset or 0)
     options = ReadOptions(["offset"], Range(start, end), max_batch_bytes=reading.max_batch_bytes, on_damage=ignore)
-    return start, sum(batch.num_rows for batch in partition.read(options))
+    return start, sum(batch.num_rows for batch in read_records([partition], options))
 
 
-def open_transaction(partition: PartitionReader, end: int) -> int | None:
+def open_transaction(partition: PartitionPath, end: int) -> int | None:
     """Return where the first transaction begins that has no end before ``end``; None without one."""
-    return transactions_of(partition.paths).open_at(end)
+    return transactions_of(partition).open_at(end)
 
 
 def records(
-    partition: PartitionReader, reading: SourceReading, start: int, end: int, on_damage: Report, done: Done
+    partition: PartitionPath, reading: SourceReading, start: int, end: int, on_damage: Report, done: Done
 ) -> Generator[pa.RecordBatch]:
     """The records to restore with ``start <= offset < end``, with :data:`COLUMNS`."""
     options = ReadOptions(
         COLUMNS, Range(start, end), reading.isolation, max_batch_bytes=reading.max_batch_bytes, on_damage=on_damage,
         done=done,
     )  # fmt: skip
-    yield from partition.read(options)
+    yield from read_records([partition], options)
 
 
 def sizes_of(batch: pa.RecordBatch) -> Int64s:
@@ -222,12 +223,11 @@ def _add(found: SourcePartition, batch: pa.RecordBatch, limits: Limits) -> Sourc
     )
 
 
-def _codec_of(partition: PartitionReader) -> str:
+def _codec_of(partition: PartitionPath) -> str:
     """Return the codec of the last batch; a source without a batch has none."""
-    last = partition.segment_paths[-1:]
+    last = partition.segments[-1:]
     codec = "none"
     with suppress(BrokerlessError):
-        reader = PartitionReader(replace(partition.paths, segments=last))
-        for batch in reader.batches(["compression"], on_damage=ignore):
+        for batch in read_batches([replace(partition, segments=last)], ["compression"], on_damage=ignore):
             codec = batch.column("compression")[batch.num_rows - 1].as_py() or codec
     return codec

@@ -37,7 +37,7 @@ from brokerless.log.storage.paths import directory_name, is_remote
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.segment_state import put_aside
 from brokerless.progress import ignore
-from brokerless.tables.partition_reader import PartitionReader
+from brokerless.tables.partition_tables import segment_rows
 from brokerless.text import short_html, short_repr
 
 
@@ -162,7 +162,7 @@ def _unreadable(partition: PartitionPath) -> str | None:
 
 
 def _read_known(directories: Sequence[LogDirectory]) -> _KnownSettings:
-    readers = [PartitionReader(each) for directory in directories for each in directory.partitions]
+    readers = [each for directory in directories for each in directory.partitions]
     settings: dict[str, Settings] = {}
     for each in readers:
         if each.topic == CLUSTER_METADATA:
@@ -178,7 +178,7 @@ def _costs(partition: PartitionPath, segments: Sequence[TrimmedSegment], known: 
     topic, number = partition.topic or "", partition.partition or 0
     bases = {each.base_offset for each in segments}
     going = tuple(each for each in partition.segments if each.base_offset in bases)
-    rows = list(PartitionReader(replace(partition, segments=going)).segment_rows(on_damage=ignore))
+    rows = list(segment_rows(replace(partition, segments=going), on_damage=ignore))
     counts = [row["records"] for row in rows]
     firsts = [row["minTimestamp"] for row in rows if row["minTimestamp"] is not None]
     lasts = [row["maxTimestamp"] for row in rows if row["maxTimestamp"] is not None]

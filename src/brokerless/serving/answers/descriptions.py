@@ -23,13 +23,13 @@ from typing import Any
 from brokerless.internals.records import TRANSACTION_STATE
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.names import CLUSTER_METADATA
+from brokerless.log.seek import end_offset
 from brokerless.serving.access import matching_acls
 from brokerless.serving.answers.metadata import is_topic_name
 from brokerless.serving.context import NOT_READ, Request, Serving
 from brokerless.serving.protocol.errors import Error
 from brokerless.serving.source.partition import ServedPartition
 from brokerless.serving.source.patterns import matching
-from brokerless.tables.partition_reader import PartitionReader
 
 _TOPIC, _BROKER, _BROKER_LOGGER, _METRICS, _GROUP = 2, 4, 8, 16, 32
 _EXACT, _DEFAULT = 0, 1
@@ -179,7 +179,7 @@ def _transactions(serving: Serving) -> Mapping[str, Row]:
         from brokerless.internals.tables import state_rows
 
         topic = serving.topics.by_name.get(TRANSACTION_STATE)
-        readers = [] if topic is None else [PartitionReader(each.paths) for each in topic.partitions.values()]
+        readers = [] if topic is None else [each.paths for each in topic.partitions.values()]
         counts = None if serving.topics.cluster is None else partition_counts(serving.topics.cluster)
         rows = state_rows(readers, ["transactionalIds"], serving.report, counts=counts)["transactionalIds"]
         serving.transactional_ids = {row["transactionalId"]: row for row in rows}
@@ -282,7 +282,7 @@ def _quorum(serving: Serving, request: Request) -> Row:
         }
     state = load_quorum_state(found.quorum_state.location)
     try:
-        end = PartitionReader(found).end_offset or 0
+        end = end_offset(found) or 0
     except NOT_READ as error:
         return {"errorCode": serving.not_read(found.path, error)}
     leader = -1 if state.leader_id is None else state.leader_id

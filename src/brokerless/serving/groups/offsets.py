@@ -24,7 +24,6 @@ from brokerless.progress import Report, ignore
 from brokerless.serving.groups.room import Room, size_of
 from brokerless.serving.reports import no_files_left
 from brokerless.serving.source.topics import Topics
-from brokerless.tables.partition_reader import PartitionReader
 
 MOST_METADATA = 4096
 """Characters of a commit's metadata (``offset.metadata.max.bytes``)."""
@@ -68,7 +67,7 @@ class CommittedOffsets:
         from brokerless.internals.groups.positions import read_positions
         from brokerless.internals.tables import state_rows
 
-        readers = [PartitionReader(each) for each in topics.offsets_from]
+        readers = topics.offsets_from
         names = {topic_id: each.name for topic_id, each in topics.by_id.items()}
         if topics.cluster is not None:
             names |= topics.cluster.topics

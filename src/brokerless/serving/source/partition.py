@@ -23,7 +23,7 @@ from brokerless.log.names import partition_directory
 from brokerless.log.offset_gaps import check_end, check_head
 from brokerless.log.positions import first_position
 from brokerless.log.producer.transactions import Transaction, open_transaction
-from brokerless.log.seek import last_offset, log_start_after_end, offset_for_timestamp
+from brokerless.log.seek import end_offset, last_offset, log_start_after_end, offset_for_timestamp
 from brokerless.log.segment import scan_headers
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.tail import Tail, look, look_committed
@@ -31,7 +31,6 @@ from brokerless.log.tiered.detection import is_tiered
 from brokerless.progress import Report, ignore
 from brokerless.serving.source.bad_sectors import readable_end
 from brokerless.serving.source.batch_finder import NOTHING, BatchFinder, Found, Spare, Want
-from brokerless.tables.partition_reader import PartitionReader
 
 REFRESH_S, REMOTE_REFRESH_S = 0.5, 10.0
 """How often a partition is listed again at most, while consumers wait at its end."""
@@ -268,7 +267,7 @@ class ServedPartition:
         consumers get an error there, unless damage is skipped."""
         last = self.paths.segments[-1]
         try:
-            reach = PartitionReader(self.paths).end_offset or 0
+            reach = end_offset(self.paths) or 0
             return (look(self.paths).end_offset if self.skips_damage and not self.spares else reach), reach
         except ReplacedError:
             raise

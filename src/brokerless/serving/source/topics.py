@@ -23,10 +23,10 @@ from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.live_segments import list_again
+from brokerless.log.seek import end_offset
 from brokerless.progress import Report, ignore
 from brokerless.serving.source.batch_finder import Spare
 from brokerless.serving.source.partition import ServedPartition
-from brokerless.tables.partition_reader import PartitionReader
 
 if TYPE_CHECKING:
     from brokerless.internals.metadata.cluster import Cluster
@@ -272,7 +272,7 @@ def _best(replicas: Sequence[PartitionPath], report: Report) -> tuple[PartitionP
     found: list[_Replica] = []
     for each in listed:
         try:
-            end = PartitionReader(each).end_offset
+            end = end_offset(each)
             found.append(_Replica(each, load_epochs(each.leader_epoch_checkpoint), -1 if end is None else end))
         except UnreadableError as error:
             report(error.finding(each.path))

@@ -17,12 +17,11 @@ from typing import TypeVar
 
 from pyspark.sql.datasource import InputPartition
 
-from brokerless.api.partition import Partition
 from brokerless.errors import DamageError, UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.named_partitions import topic_id_of_partition
 from brokerless.log.checkpoint.topic_ids import topic_id_of
-from brokerless.log.directory import SegmentPaths
+from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import ReplacedError, open_listed
 from brokerless.log.offset_gaps import missing_after
 from brokerless.log.positions import end_position, first_position
@@ -38,7 +37,7 @@ from brokerless.spark.split import Split, cut, first_batch, split_bytes
 from brokerless.spark.stream.positions import Identity, Positions, TopicIds
 from brokerless.tables.last_record import LastRecord, last_record, other_record
 
-Partitions = dict[TopicPartition, Partition]
+Partitions = dict[TopicPartition, PartitionPath]
 Segments = dict[int, int | None]
 """Base offset -> size (bytes)."""
 
@@ -103,7 +102,7 @@ class LogTracker:
         last = {each: record for each, record in known.last_records.items() if start.get(each) == ends.get(each)}
         for each, offset in ends.items():
             if start.get(each) != offset and each in self._there:
-                record = last_record(self._there[each].paths, offset)
+                record = last_record(self._there[each], offset)
                 last |= {} if record is None else {each: record}
         return Identity({**known.topic_ids, **self.topic_ids}, last)
 
@@ -142,7 +141,7 @@ class LogTracker:
             if attempt or not any(self._has_gaps(each, one) for each, one in found.items()):
                 break
             time.sleep(_PAUSE)
-        for finding in (each for one in found.values() for each in one.paths.findings):
+        for finding in (each for one in found.values() for each in one.findings):
             if finding.kind == Kind.SEGMENT_REPLACED:
                 self._lose(str(finding))
         self._listed = {each: _segments(one) for each, one in found.items()}
@@ -154,12 +153,12 @@ class LogTracker:
         self._there = found
         return found
 
-    def _topic_id(self, partition: Partition, is_first: bool) -> str | None:
+    def _topic_id(self, partition: PartitionPath, is_first: bool) -> str | None:
         """Return the ID of a partition's topic. ``is_first``: none was asked of its topic before; the cluster's
         metadata says the same of all of them."""
-        metadata = partition.paths.partition_metadata
+        metadata = partition.partition_metadata
         if metadata is None:
-            return topic_id_of_partition(partition.paths) if is_first else None
+            return topic_id_of_partition(partition) if is_first else None
         if metadata not in self._metadata:
             self._metadata[metadata] = topic_id_of(metadata)
         return self._metadata[metadata]
@@ -186,7 +185,7 @@ class LogTracker:
             partition, seen = partitions[each], (last, _segments(partitions[each]))
             if self._same.get(each) == seen:
                 continue
-            other = other_record(partition.paths, last)
+            other = other_record(partition, last)
             if other is None:
                 self._same[each] = seen
                 continue
@@ -199,13 +198,13 @@ class LogTracker:
     def _named(self, must_be_there: bool) -> Partitions:
         found: Partitions = {}
         for each in find_partitions(self.options, may_be_empty=True, may_be_missing=not must_be_there):
-            for finding in each.paths.findings:
+            for finding in each.findings:
                 if finding.severity != "error":  # a commit that has not ended, say: that is not there yet
                     continue
                 if self.options.mode == "FAILFAST":
                     raise UnreadableError("", str(finding))
                 self._warn(f"not read: {finding}")
-            if not each.segment_paths:
+            if not each.segments:
                 continue
             if each.topic is None:
                 raise UsageError(f"{each.path}: one file does not grow into a log; give its partition's directory")
@@ -217,13 +216,13 @@ class LogTracker:
                 )
         return found
 
-    def _has_gaps(self, each: TopicPartition, partition: Partition) -> bool:
+    def _has_gaps(self, each: TopicPartition, partition: PartitionPath) -> bool:
         """Return whether segments are missing that were there, and that retention did not take: it begins with the
         first."""
         now, before = _segments(partition), self._listed.get(each, {})
         return any(base > next(iter(now)) for base in before if base not in now)
 
-    def _initial(self, each: TopicPartition, partition: Partition) -> int:
+    def _initial(self, each: TopicPartition, partition: PartitionPath) -> int:
         start, first = self.options.start, partition.start_offset or 0
         requested = LATEST
         if (timestamp := timestamp_of(start, partition)) is not None:
@@ -243,14 +242,14 @@ class LogTracker:
             )
         return first if requested == EARLIEST else max(first, min(requested, end))
 
-    def _look(self, each: TopicPartition, partition: Partition, start: int | None, committed: bool) -> Tail:
+    def _look(self, each: TopicPartition, partition: PartitionPath, start: int | None, committed: bool) -> Tail:
         before = self._tails.get(each)
         if committed:
             if before is not None and before.transactions is None:
                 before = None
-            tail = look_committed(partition.paths, before, start, self._report)
+            tail = look_committed(partition, before, start, self._report)
         else:
-            tail = look(partition.paths, before)
+            tail = look(partition, before)
         # What is known of transactions is not to be lost by a look without them.
         if committed or before is None or before.transactions is None:
             self._tails[each] = tail
@@ -293,7 +292,7 @@ class LogTracker:
         start = {each: offset for each, offset in start.items() if each not in others and each[0] not in gone}
         start, end = self._of_same_logs(partitions, self._of_same_topics(start, at_start.topic_ids), at_start), left
         reported = list[Split]()
-        spans = list[tuple[Partition, Range, list[Split]]]()
+        spans = list[tuple[PartitionPath, Range, list[Split]]]()
         for each in start.keys() - end.keys():
             self._lose(f"{_text(each)}: it was read up to offset {start[each]}, and is not there any more")
         for each, after in sorted(end.items()):
@@ -325,7 +324,7 @@ class LogTracker:
         ]
         return [*cuts, *reported]
 
-    def _begin(self, each: TopicPartition, partition: Partition, start: Positions) -> int:
+    def _begin(self, each: TopicPartition, partition: PartitionPath, start: Positions) -> int:
         """Return where reading begins: at the position, or where the log begins now."""
         is_new = each not in start
         first = partition.start_offset or 0
@@ -338,12 +337,12 @@ class LogTracker:
         self._planned[each] = _segments(partition)
         return max(begin, first)
 
-    def _check_late(self, each: TopicPartition, partition: Partition, begin: int) -> None:
+    def _check_late(self, each: TopicPartition, partition: PartitionPath, begin: int) -> None:
         """Segments that come, or grow, after what follows them was read: a backup is filled in another order. One that
         grows as others are gone between it and the next has their records, as compaction puts segments together."""
         before = self._planned.get(each, {})
         followed = dict(pairwise(before))
-        for segment, following in pairwise(partition.segment_paths):
+        for segment, following in pairwise(partition.segments):
             base, after = segment.base_offset, following.base_offset
             if not before or after > begin:
                 return
@@ -352,15 +351,15 @@ class LogTracker:
                 self._lose(f"{segment.log.path}: this came into the log after what follows it was read")
 
     def _spans(
-        self, each: TopicPartition, partition: Partition, begin: int, after: int, reported: list[Split]
+        self, each: TopicPartition, partition: PartitionPath, begin: int, after: int, reported: list[Split]
     ) -> Iterator[Split]:
         """Yield what of each segment has the offsets from ``begin`` up to and without ``after``."""
         report, bounds = reporter(partition, self.options, reported), Range(begin, after)
         transactions = None
         if self.options.committed:
             transactions = self._look(each, partition, begin, True).transactions
-        segments = bounds.segments(partition.segment_paths)
-        following = {one.base_offset: two for one, two in pairwise(partition.segment_paths)}
+        segments = bounds.segments(partition.segments)
+        following = {one.base_offset: two for one, two in pairwise(partition.segments)}
         for segment, file in self._open(partition, segments, report):
             base, behind = segment.base_offset, following.get(segment.base_offset)
             next_base = None if behind is None else behind.base_offset
@@ -382,17 +381,17 @@ class LogTracker:
                     cost=end - first,
                     span=Span(begin, after, first),
                     is_followed=behind is not None,
-                    directory=partition.paths.location,
+                    directory=partition.location,
                     offsets=bounds.narrow(Range(base, next_base)),
                     first=first_batch(file, first),
                 )
 
     def _open(
-        self, partition: Partition, segments: tuple[SegmentPaths, ...], report: Report
+        self, partition: PartitionPath, segments: tuple[SegmentPaths, ...], report: Report
     ) -> Iterator[tuple[SegmentPaths, File]]:
         """Segments with their logs, as they were listed; those that cannot be opened are reported."""
         for segment in segments:
-            is_last = segment is partition.segment_paths[-1]
+            is_last = segment is partition.segments[-1]
             try:
                 file = open_listed(segment, is_last)
             except ReplacedError:
@@ -403,9 +402,9 @@ class LogTracker:
             with file:
                 yield segment, file
 
-    def _check_whole(self, partition: Partition, segment: SegmentPaths, behind: SegmentPaths, file: File) -> None:
+    def _check_whole(self, partition: PartitionPath, segment: SegmentPaths, behind: SegmentPaths, file: File) -> None:
         """A backup is filled in another order, or goes on: what is passed over would not be read later."""
-        missing = missing_after(partition.paths, segment, behind, file)
+        missing = missing_after(partition, segment, behind, file)
         if missing is not None:
             self._lose(
                 f"{segment.log.path}: offsets {missing.start} to {missing.stop - 1} are not there, neither in this nor "
@@ -431,19 +430,19 @@ class LogTracker:
             self._logged.add(text)
 
 
-def _segments(partition: Partition) -> Segments:
-    return {each.base_offset: each.log.size for each in partition.segment_paths}
+def _segments(partition: PartitionPath) -> Segments:
+    return {each.base_offset: each.log.size for each in partition.segments}
 
 
-def _up_to(listed: Partition, again: Partition) -> Partition:
+def _up_to(listed: PartitionPath, again: PartitionPath) -> PartitionPath:
     """The second listing without segments that are newer than the newest of the first."""
-    newest = listed.segment_paths[-1].base_offset
-    segments = tuple(each for each in again.segment_paths if each.base_offset <= newest)
-    return Partition(replace(again.paths, segments=segments or again.segment_paths))
+    newest = listed.segments[-1].base_offset
+    segments = tuple(each for each in again.segments if each.base_offset <= newest)
+    return replace(again, segments=segments or again.segments)
 
 
-def _newest(partition: Partition) -> int:
-    return partition.segment_paths[-1].base_offset
+def _newest(partition: PartitionPath) -> int:
+    return partition.segments[-1].base_offset
 
 
 def _text(each: TopicPartition) -> str:

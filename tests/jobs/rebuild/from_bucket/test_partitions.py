@@ -19,7 +19,6 @@ from brokerless.log.checkpoint.leader_epochs import load_epochs, truncate_from_s
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.options import with_tiered_options
-from brokerless.tables.partition_reader import open_partitions
 
 
 def partitions_of(set_: str, **key_pairs: Path) -> list[BucketPartition]:
@@ -36,7 +35,7 @@ def without_history(segment: SegmentMetadata) -> SegmentMetadata:
 
 @pytest.mark.parametrize("set_", ["plain", "prefix"])
 def test_each_field_of_a_segment_is_what_its_broker_wrote(set_: str) -> None:
-    read = read_remote_metadata(open_partitions(Location(str(metadata() / set_ / "data"))), lambda _: None)
+    read = read_remote_metadata(resolve(Location(str(metadata() / set_ / "data"))).partitions, lambda _: None)
     found = partitions_of(set_)
     assert found
     for partition in found:

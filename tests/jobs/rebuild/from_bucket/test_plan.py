@@ -53,7 +53,7 @@ def test_what_is_written_has_all_segments_and_a_start_does_no_harm(tmp_path: Pat
     joined = brokerless.open(node, remote=BUCKET)
     for each in brokerless.open(BUCKET):
         records = sum(batch.num_rows for batch in each.records())
-        local = joined.partition(each.topic or "", each.partition or 0)
+        local = joined.partition(*each.topic_partition)
         assert sum(batch.num_rows for batch in local.records()) == records > 0
 
 
@@ -116,7 +116,7 @@ def test_from_s3_with_storage_options(s3: S3, tmp_path: Path, monkeypatch: pytes
     joined = brokerless.open(tmp_path / "to" / "node-1", remote=url, storage_options=s3.storage_options)
     for each in brokerless.open(BUCKET):
         records = sum(batch.num_rows for batch in each.records())
-        own = joined.partition(each.topic or "", each.partition or 0)
+        own = joined.partition(*each.topic_partition)
         assert sum(batch.num_rows for batch in own.records()) == records > 0
 
 

@@ -19,7 +19,6 @@ from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.restore.disks.committed_topic_ids import changed_topic_ids, check_share_groups, translate
-from brokerless.tables.partition_reader import PartitionReader
 
 OLD, OTHER, NEW, STALE = ("A" * 20 + end for end in ("BQ", "Bg", "Bw", "CA"))
 OFFSET_COMMIT = 1
@@ -54,8 +53,7 @@ def partition(directory: Path, *batches: bytes) -> Path:
 
 
 def committed(path: Path) -> list[dict[str, Any]]:
-    (found,) = brokerless.open(path).partitions
-    return state_rows([PartitionReader(found.paths)], ("offsets",), lambda each: None)["offsets"]
+    return state_rows(brokerless.open(path).paths, ("offsets",), lambda each: None)["offsets"]
 
 
 def test_ids_are_translated_and_checksums_right(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from brokerless.log.commit.commit import aside_of
 from brokerless.log.commit.job_commit import remove_staged_of
 from brokerless.log.commit.joint_commit import commit_together, recover_together
 from brokerless.log.commit.partition_writer import output_directory
+from brokerless.log.directory import PartitionPath
 from brokerless.log.producer.transactions import open_transaction
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import DirectoryLock
@@ -36,7 +37,6 @@ from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_local_within, is_remote
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.progress import Done, Report, ignore
-from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import short_html, short_repr
 
 _SAID = (Kind.RETENTION_DELETES, Kind.TARGET_COMPACTS, Kind.LATE_RECORDS, Kind.CONFIGS_UNKNOWN, Kind.CONFIG_DIFFERS)
@@ -81,7 +81,7 @@ class DiskRestore:
     is_applied: bool = False
     is_completed: bool = False
     """Whether an earlier run's restore, which a kill had cut short, was completed."""
-    readers: dict[tuple[str, int], PartitionReader] = field(default_factory=dict[tuple[str, int], PartitionReader])
+    readers: dict[tuple[str, int], PartitionPath] = field(default_factory=dict[tuple[str, int], PartitionPath])
     topic_ids: TopicIds = field(default_factory=dict[bytes, bytes])
     """Those that change in ``__consumer_offsets``."""
 
@@ -140,7 +140,7 @@ def plan_disks(
     return DiskRestore(tuple(topics), tuple(placements), tuple(findings), readers=by_place, topic_ids=topic_ids)
 
 
-def _check_open(partition: PartitionReader, measured: SourcePartition) -> Iterator[Finding]:
+def _check_open(partition: PartitionPath, measured: SourcePartition) -> Iterator[Finding]:
     """A transaction of which no coordinator of the target knows."""
     start = source.open_transaction(partition, measured.end_offset)
     if start is not None:

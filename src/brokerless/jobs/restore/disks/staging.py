@@ -36,12 +36,11 @@ from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_fro
 from brokerless.log.commit.partition_writer import NewPartition, unfinished_name
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED
-from brokerless.log.directory import resolve
+from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.own_files import make_inner_directory, open_own
 from brokerless.progress import Done, Report
-from brokerless.tables.partition_reader import PartitionReader
 
 OWNER = "b0ce1e57"
 """The first digits in the names of what a restore has staged; there is one at a time in a log directory."""
@@ -60,7 +59,7 @@ class Staged:
 
 def stage(
     placement: PartitionTarget,
-    source: PartitionReader,
+    source: PartitionPath,
     end: int | None,
     report: Report,
     done: Done,
@@ -69,8 +68,8 @@ def stage(
 ) -> Staged:
     """Writes a partition into all of its directories. ``end``: the offset before which it ends, if that is not where
     the source does. ``topic_ids``: those that change in its records. Raises what PartitionOutput does."""
-    state = load_directory_state(resolve(source.paths.location))
-    files = describe_files([source.paths], state, ())
+    state = load_directory_state(resolve(source.location))
+    files = describe_files([source], state, ())
     limit = max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     collector = FindingCollector()
 

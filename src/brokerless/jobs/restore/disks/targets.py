@@ -20,11 +20,10 @@ from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster, read_cluster
 from brokerless.jobs.restore.results import Settings
 from brokerless.log import names
-from brokerless.log.directory import LogDirectory, resolve
+from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_remote, local
 from brokerless.progress import ignore
-from brokerless.tables.partition_reader import PartitionReader
 
 _DEFAULTS = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}
 """Kafka's; a broker's ``server.properties`` may have others."""
@@ -104,7 +103,7 @@ def load_target(
     if best is None:
         text = "none of these directories has __cluster_metadata-0, which says where partitions belong"
         raise UsageError(f"{paths[0]}: {text}; give one of the cluster's that has, with --metadata")
-    cluster = read_cluster(best.reader, ignore, best.end_offset, max_batch_bytes)
+    cluster = read_cluster(best.paths, ignore, best.end_offset, max_batch_bytes)
     return StoppedCluster(tuple(disks), cluster, best.paths.path, settings_by_topic(cluster))
 
 
@@ -116,7 +115,7 @@ def _resolve(path: str) -> LogDirectory:
 
 
 def place(
-    target: StoppedCluster, topic: str, readers: Iterable[PartitionReader], configs: Settings | None, count: int
+    target: StoppedCluster, topic: str, readers: Iterable[PartitionPath], configs: Settings | None, count: int
 ) -> tuple[list[PartitionTarget], list[Finding]]:
     """Return where the partitions of a topic go, and why some cannot. ``configs``, ``count``: its settings and
     partitions in the source, for the command that creates it."""

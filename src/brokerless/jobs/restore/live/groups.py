@@ -17,8 +17,8 @@ from brokerless.jobs.restore.live.connection import TIMEOUT_S, ClusterConnection
 from brokerless.jobs.restore.live.offset_map import OffsetRun
 from brokerless.jobs.restore.results import GroupRestore
 from brokerless.kafka_names import TopicPartition
+from brokerless.log.directory import PartitionPath
 from brokerless.progress import Report
-from brokerless.tables.partition_reader import PartitionReader
 
 Row = Mapping[str, Any]
 _FREE = ("EMPTY", "DEAD", "UNKNOWN")
@@ -26,7 +26,7 @@ _FREE = ("EMPTY", "DEAD", "UNKNOWN")
 
 
 def source_offsets(
-    partitions: Iterable[PartitionReader],
+    partitions: Iterable[PartitionPath],
     cluster: Cluster | None,
     file: str | None,
     on_damage: Report,
@@ -34,7 +34,7 @@ def source_offsets(
 ) -> list[Row]:
     """Return what groups have committed in the source, as its coordinators load it, and later in a ``file`` of offsets,
     as rows of ``internals``. Raises :class:`UsageError` where there is neither, and for a file of another form."""
-    own = [each for each in partitions if each.topic == CONSUMER_OFFSETS and each.paths.state == "live"]
+    own = [each for each in partitions if each.topic == CONSUMER_OFFSETS and each.state == "live"]
     if not own and file is None:
         text = "--groups: the source has no __consumer_offsets, where groups' offsets are"
         raise UsageError(f"{text}; --offsets takes a file of them")

@@ -42,9 +42,9 @@ from brokerless.jobs.restore.results import (
 )
 from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
+from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import full_path
 from brokerless.progress import Done, Report
-from brokerless.tables.partition_reader import PartitionReader
 from brokerless.text import short_html, short_repr
 
 
@@ -69,8 +69,8 @@ class LiveRestore:
     connection: ClusterConnection
     settings: LiveSettings
     paths: tuple[str, ...]
-    readers: Mapping[str, Sequence[PartitionReader]]
-    everything: Sequence[PartitionReader]
+    readers: Mapping[str, Sequence[PartitionPath]]
+    everything: Sequence[PartitionPath]
     plan: Restore
     targets: dict[str, TargetTopic]
 
@@ -98,7 +98,7 @@ def plan_restore(
     topics: list[TopicRestore] = []
     findings: list[Finding] = []
 
-    def measure(reader: PartitionReader, limits: Limits) -> SourcePartition:
+    def measure(reader: PartitionPath, limits: Limits) -> SourcePartition:
         return source.measure(reader, settings.reading, limits, on_damage, done)
 
     for name, of_topic in readers.items():
@@ -110,7 +110,7 @@ def plan_restore(
     findings += check_new_topics(connection, new)
     if not is_resumed and not settings.append and targets:
         findings += _check_empty(connection, targets, readers)
-    others = [PartitionReader(each) for each in selected.everything]
+    others = selected.everything
     places = [(each.topic, each.partition) for topic in topics for each in topic.partitions]
     groups: list[GroupRestore] = []
     if settings.groups:
@@ -135,11 +135,11 @@ def plan_restore(
 
 def _plan_topic(
     name: str,
-    readers: Sequence[PartitionReader],
+    readers: Sequence[PartitionPath],
     cluster: Cluster | None,
     target: TargetTopic | None,
     defaults: Mapping[str, str],
-    measure: Callable[[PartitionReader, Limits], SourcePartition],
+    measure: Callable[[PartitionPath, Limits], SourcePartition],
 ) -> TopicRestore:
     configs = source.topic_configs(cluster, name)
     effective = {**defaults, **own_settings(configs or {})} if target is None else target.settings
@@ -164,7 +164,7 @@ def _check_partitions(topic: TopicRestore, path: str, count: int, is_known: bool
 
 
 def _check_empty(
-    connection: ClusterConnection, targets: Mapping[str, TargetTopic], readers: Mapping[str, Sequence[PartitionReader]]
+    connection: ClusterConnection, targets: Mapping[str, TargetTopic], readers: Mapping[str, Sequence[PartitionPath]]
 ) -> Iterator[Finding]:
     with TargetReader(connection) as target:
         for name, topic in targets.items():
@@ -271,7 +271,7 @@ def _send_all(
 
 
 def _rows(
-    reader: PartitionReader, reading: source.SourceReading, start: int, end: int, on_damage: Report, done: Done
+    reader: PartitionPath, reading: source.SourceReading, start: int, end: int, on_damage: Report, done: Done
 ) -> Generator[Row]:
     with closing(source.records(reader, reading, start, end, on_damage, done)) as batches:
         for batch in batches:

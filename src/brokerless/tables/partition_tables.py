@@ -1,0 +1,195 @@
+"""Reads the tables of partitions: records, batches, segments and transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from brokerless.errors import UnreadableError, raise_errors
+from brokerless.findings import NOT_OPENED, Finding
+from brokerless.log.directory import PartitionPath
+from brokerless.progress import Done, Report, ignore
+from brokerless.schemas import BATCHES
+
+if TYPE_CHECKING:
+    from brokerless.log.segment import Chunk
+    from brokerless.tables.prepared_records import Prepare
+    from brokerless.tables.read_options import ReadOptions
+
+OnUnreadable = Callable[[UnreadableError], None]
+
+
+def read_records(partitions: Iterable[PartitionPath], options: ReadOptions) -> pa.RecordBatchReader:
+    """The records of several partitions, one partition after the other. The range applies to each of them, the limit
+    to all."""
+    batches = (batch for each in partitions for batch, _ in read_prepared(each, options))
+    limit = options.limit
+    return pa.RecordBatchReader.from_batches(options.schema(), batches if limit is None else first_rows(batches, limit))
+
+
+def read_prepared(
+    partition: PartitionPath, options: ReadOptions, prepare: Prepare | None = None
+) -> Iterator[tuple[pa.RecordBatch, Any]]:
+    """The records of one partition, and for each record batch what ``prepare`` makes of it in the thread that decoded
+    it; None where no thread did. The limit says how many records will be taken; it ends nothing here."""
+    from brokerless.tables.prepared_records import prepared_records
+
+    return prepared_records(partition, options, prepare)
+
+
+def read_batches(
+    partitions: Iterable[PartitionPath],
+    columns: Sequence[str] | None = None,
+    max_batch_bytes: int | None = None,
+    on_damage: Report | None = None,
+    done: Done = ignore,
+) -> pa.RecordBatchReader:
+    """The batches of several partitions, one partition after the other (schema :data:`schemas.BATCHES`).
+
+    Only headers are read, unless ``isValid`` (checksums) or ``baseOffset`` (of wrapper messages) is requested.
+    ``on_damage``: called with each finding; without it, the first error is raised.
+    """
+    from brokerless.tables.read_options import whole_number
+    from brokerless.tables.record_batches import project
+
+    schema = project(BATCHES, columns)
+    whole_number("max_batch_bytes", max_batch_bytes)
+    of_each = (_batches(each, schema, max_batch_bytes, on_damage, done) for each in partitions)
+    return pa.RecordBatchReader.from_batches(schema, (batch for of_partition in of_each for batch in of_partition))
+
+
+def _batches(
+    partition: PartitionPath,
+    schema: pa.Schema,
+    max_batch_bytes: int | None,
+    on_damage: Report | None,
+    done: Done,
+) -> Iterator[pa.RecordBatch]:
+    from brokerless.log.live_segments import open_segments
+    from brokerless.log.offset_checks import report_past_last
+    from brokerless.log.offset_gaps import check_end, check_following, check_head
+    from brokerless.log.read_progress import ReadProgress
+    from brokerless.log.segment import check_checksums, scan, scan_headers, within_log
+    from brokerless.tables.record_batches import RowSource, chunk_batches
+
+    check = "isValid" in schema.names
+    progress = ReadProgress(partition, done)
+    report = on_damage or raise_errors
+    check_head(partition, report)
+    for each in open_segments(partition, report):
+        source = RowSource(each.file.path, partition.topic, partition.partition)
+        graded = report if each.is_last else within_log(report)
+        for chunk in (scan if check else scan_headers)(each.file, graded, each.start):
+            wrong: list[Finding] = []
+            valid = check_checksums(chunk, each.file.path, wrong.append) if check else None
+            yield from chunk_batches(
+                chunk, source, schema, is_valid=valid, report=report, max_batch_bytes=max_batch_bytes
+            )
+            if on_damage is not None:
+                report_past_last(chunk if valid is None else chunk.take(valid), each.file.path, on_damage)
+            if on_damage is not None:
+                for finding in wrong:
+                    on_damage(finding)
+            progress.reach(each.file.path, chunk.base + int(chunk.batches.ends[-1]))
+        check_following(each.partition, each.segment, each.file, report)
+    check_end(partition, report)
+    progress.finish()
+
+
+def segment_rows(
+    partition: PartitionPath,
+    *,
+    max_batch_bytes: int | None = None,
+    on_damage: Report | None = None,
+    on_unreadable: OnUnreadable | None = None,
+    watch: Callable[[Chunk], None] | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each segment, from its batch headers: of schema :data:`schemas.SEGMENTS`, timestamps in ms.
+
+    Records are counted from the log start offset on, without control records; offsets and timestamps are of what is
+    from there on, too.
+
+    ``watch`` is called with each chunk of batch headers, before the row of its segment. ``on_unreadable`` is called
+    for a segment that cannot be opened, and the next one is read; without it, ``on_damage`` is, and without both, that
+    is raised.
+    """
+    from brokerless.log.live_segments import open_segments
+    from brokerless.log.offset_checks import SeenOffsets
+    from brokerless.log.offset_gaps import check_end, check_following, check_head, is_followed
+    from brokerless.log.seek import from_reported_start
+    from brokerless.tables.record_batches import RowSource, segment_row
+    from brokerless.tables.segment_summary import summarize
+
+    report = on_damage or raise_errors
+
+    def unreadable(error: UnreadableError, path: str) -> None:
+        if on_unreadable is not None:
+            on_unreadable(error)
+        elif on_damage is not None:
+            on_damage(error.finding(path))
+        else:
+            raise error
+
+    def report_readable(finding: Finding) -> None:
+        if finding.kind in NOT_OPENED:
+            unreadable(UnreadableError("", str(finding), finding.kind), finding.file)
+        else:
+            report(finding)
+
+    seen = SeenOffsets()
+    start = from_reported_start(partition, report).start_offset or 0
+    check_head(partition, report)
+    try:
+        for each in open_segments(partition, report_readable):
+            source = RowSource(each.file.path, partition.topic, partition.partition)
+            try:
+                seen.begin(each.segment.base_offset, is_merged=each.is_merged)
+                summary = summarize(
+                    each.file,
+                    report,
+                    start,
+                    max_batch_bytes=max_batch_bytes,
+                    seen=seen,
+                    watch=watch,
+                    is_last=each.is_last,
+                )
+                seen.end(each.file, each.next_base_offset)
+                row = segment_row(each.segment, source, summary)
+                if not is_followed(each.partition, each.segment, summary.last_offset):
+                    check_following(each.partition, each.segment, each.file, report)
+            except UnreadableError as error:
+                unreadable(error, each.file.path)
+                continue
+            if not each.start:  # else its records were in segments that have had their rows
+                yield row
+    except UnreadableError as error:
+        unreadable(error, partition.path)
+    check_end(partition, report)
+
+
+def read_transactions(partition: PartitionPath, on_damage: Report | None) -> pa.Table:
+    """Return a row for each transaction of a partition that did not end before its log start offset, in the order in
+    which they ended (schema :data:`schemas.TRANSACTIONS`).
+
+    ``on_damage``: called with each finding; without it, the first error is raised (:class:`DamageError`,
+    :class:`UnreadableError`).
+    """
+    from brokerless.log.offset_gaps import check_head
+    from brokerless.log.partition import transactions_of
+    from brokerless.tables.record_batches import RowSource, transactions_table
+
+    report = on_damage or raise_errors
+    check_head(partition, report)
+    source = RowSource(partition.path, partition.topic, partition.partition)
+    every = transactions_of(partition, report, is_all_read=True)
+    return transactions_table(every.since(partition.start_offset or 0), source)
+
+
+def first_rows(batches: Iterator[pa.RecordBatch], limit: int) -> Generator[pa.RecordBatch]:
+    """At most so many rows; nothing more is read then."""
+    left = limit
+    while left > 0 and (batch := next(batches, None)) is not None:
+        yield batch.slice(0, left)
+        left -= batch.num_rows

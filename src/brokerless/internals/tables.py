@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -49,7 +49,7 @@ from brokerless.internals.remote.segment_metadata import read_remote_metadata, s
 from brokerless.internals.schemas import HISTORY, LAG, STATE
 from brokerless.internals.transactional_ids import transactional_id_rows
 from brokerless.log import names
-from brokerless.log.directory import HasPaths, PartitionPath, paths_of
+from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import directory_name, parent_directory
 from brokerless.progress import Report
 
@@ -79,6 +79,19 @@ _SORTED = {
 """Tables of topics with several partitions, and what they are sorted by."""
 
 
+class HasPaths(Protocol):
+    """A log that has partitions, such as what :func:`brokerless.open` returns."""
+
+    @property
+    def paths(self) -> Sequence[PartitionPath]: ...
+
+
+def _paths_of(logs: HasPaths | Iterable[HasPaths | PartitionPath]) -> list[PartitionPath]:
+    """Return the partitions of a log, or of several."""
+    listed: Any = [logs] if hasattr(logs, "paths") else logs
+    return [path for each in listed for path in ([each] if isinstance(each, PartitionPath) else each.paths)]
+
+
 def state(
     logs: HasPaths | Iterable[HasPaths | PartitionPath],
     tables: Collection[str] = tuple(STATE),
@@ -103,7 +116,7 @@ def state(
     _check_tables(tables)
     _check_given(topics)
     report = on_damage or raise_errors
-    partitions = paths_of(logs)
+    partitions = _paths_of(logs)
     rows = state_rows(partitions, tables, report, max_batch_bytes=max_batch_bytes, given=topics)
     found = {name: _table(of_table, STATE[name]) for name, of_table in rows.items()}
     if LAG_TABLE in tables:
@@ -154,7 +167,7 @@ def history(
     """
     _check_tables(tables or ())
     _check_given(topics)
-    partitions: Iterable[PartitionPath] = paths_of(logs)
+    partitions: Iterable[PartitionPath] = _paths_of(logs)
     if tables is not None:
         partitions = partitions_of(partitions, tables, topics)
     rows = history_rows(partitions, on_damage or raise_errors, max_batch_bytes, topics)

@@ -6,10 +6,10 @@ an interrupted compaction left some.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
@@ -148,19 +148,6 @@ class LogDirectory:
     @property
     def path(self) -> str:
         return self.location.path
-
-
-class HasPaths(Protocol):
-    """A log that has partitions, such as what :func:`brokerless.open` returns."""
-
-    @property
-    def paths(self) -> Sequence[PartitionPath]: ...
-
-
-def paths_of(logs: HasPaths | Iterable[HasPaths | PartitionPath]) -> list[PartitionPath]:
-    """Return the partitions of a log, or of several."""
-    listed: Any = [logs] if hasattr(logs, "paths") else logs
-    return [path for each in listed for path in ([each] if isinstance(each, PartitionPath) else each.paths)]
 
 
 def resolve(

@@ -56,7 +56,7 @@ def read_batches(
 
     schema = project(BATCHES, columns)
     whole_number("max_batch_bytes", max_batch_bytes)
-    of_each = (_batches(each, schema, max_batch_bytes, on_damage, done) for each in partitions)
+    of_each = (_batches(each, schema, max_batch_bytes, on_damage=on_damage, done=done) for each in partitions)
     return pa.RecordBatchReader.from_batches(schema, (batch for of_partition in of_each for batch in of_partition))
 
 

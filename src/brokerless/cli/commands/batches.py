@@ -40,7 +40,9 @@ def run(options: Namespace) -> int:
         for partition in partitions:
             file = None
             try:
-                for batch in read_batches([partition], None, options.max_batch_bytes, output.damage, done):
+                for batch in read_batches(
+                    [partition], max_batch_bytes=options.max_batch_bytes, on_damage=output.damage, done=done
+                ):
                     if not options.json and batch["file"][0].as_py() != file:
                         file = batch["file"][0].as_py()
                         output.prose(f"{show_name(file)}:")

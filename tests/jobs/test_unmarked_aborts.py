@@ -61,14 +61,14 @@ def effects(directory: Path, topic: str) -> list[tuple[str, str | None]]:
 @pytest.mark.parametrize("topic", TOPICS)
 def test_a_start_that_believes_the_index_changes_nothing(directory: Path, topic: str) -> None:
     assert effects(directory, topic) == []
-    assert brokerless.open(directory).partition(topic, 0).restart().is_harmless
+    assert brokerless.open(directory).partition(topic, 0).restart().partitions[0].is_harmless
 
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_a_start_that_rebuilds_the_index_forgets_them(tmp_path: Path, topic: str) -> None:
     directory = log_directory(tmp_path / "data", was_clean=False)
     assert effects(directory, topic) == [("aborted-exposed", "error")]
-    assert not brokerless.open(directory).partition(topic, 0).restart().is_harmless
+    assert not brokerless.open(directory).partition(topic, 0).restart().partitions[0].is_harmless
 
 
 def test_a_start_deletes_an_index_without_a_log(tmp_path: Path) -> None:

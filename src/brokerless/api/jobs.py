@@ -109,21 +109,25 @@ def findings_html(found: Iterable[Finding]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LogRestart:
-    """What ``Log.restart()`` expects of each partition, and of the log directory as a whole; ``directory`` is None
-    for the path of a partition or a file."""
+    """What ``Log.restart()`` expects."""
 
     partitions: tuple[Restart, ...]
     directory: DirectoryRestart | None
+    """Of the log directory as a whole; None for the path of a partition or a file."""
+    is_whole: bool = True
+    """Whether the partitions are all of the directory's, and the log was not narrowed."""
 
     __repr__ = short_repr
     _repr_html_ = short_html
 
     @property
     def is_harmless(self) -> bool:
-        """Whether all that can be read now is served afterwards."""
-        return all(each.is_harmless for each in self.partitions) and (
-            self.directory is None or self.directory.is_harmless
-        )
+        """Whether all that can be read now of these partitions is served afterwards."""
+        if not all(each.is_harmless for each in self.partitions):
+            return False
+        if self.directory is None:
+            return True
+        return self.directory.is_harmless if self.is_whole else not self.directory.refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +290,7 @@ def audit(
 
 def restart(
     directory: LogDirectory,
-    partitions: Sequence[PartitionPath],
+    selected: Sequence[PartitionPath] | None,
     kafka: str | None,
     max_batch_bytes: int | None,
     remote: Paths | None = None,
@@ -299,8 +303,9 @@ def restart(
     state = load_directory_state(directory)
     own = _with_others(directory, log_dirs)
     start = next(iter(plan_directories(own, None, max_batch_bytes, version=kafka, bucket=remote)), None)
+    partitions = directory.partitions if selected is None else selected
     restarts = (plan_partition(each, state, start, max_batch_bytes) for each in partitions)
-    return LogRestart(tuple(restarts), start)
+    return LogRestart(tuple(restarts), start, is_whole=selected is None)
 
 
 def _with_others(directory: LogDirectory, log_dirs: LogDirs) -> list[LogDirectory]:

@@ -405,7 +405,7 @@ class Log(LogTables):
         >>> sum(each.lost_bytes for each in restart.partitions)
         0
         """
-        return jobs.restart(self.directory, self.paths, kafka, max_batch_bytes, remote=remote, log_dirs=log_dirs)
+        return jobs.restart(self.directory, self.selected, kafka, max_batch_bytes, remote=remote, log_dirs=log_dirs)
 
     def salvage(
         self,

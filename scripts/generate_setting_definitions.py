@@ -16,25 +16,25 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 TARGET = Path(__file__).parents[1] / "src" / "brokerless" / "log" / "settings" / "definitions.json"
 PROGRAM = Path(__file__).parent / "ConfigDefinitions.java"
-Definition = dict[str, Any]
+Definition = Mapping[str, Any]
 BOUNDS_OR = re.compile(r"\[(-?[0-9]+),\.\.\.,(-?[0-9]+)\] or (-?[0-9]+)")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directories", type=Path, nargs="+", metavar="DIRECTORY")
-    TARGET.write_text(generate(parser.parse_args().directories))
+    TARGET.write_text(as_text({version_of(each): definitions(each) for each in parser.parse_args().directories}))
 
 
-def generate(directories: list[Path]) -> str:
-    """The content of the file: JSON, a setting a line, with its definition by the first version that has it so; null
-    for the first version without it."""
-    of_versions = {version_of(each): definitions(each) for each in directories}
+def as_text(of_versions: Mapping[str, Mapping[str, Mapping[str, Definition]]]) -> str:
+    """The content of the file, of definitions by version, kind and name: JSON, a setting a line, with its definition by
+    the first version that has it so; null for the first version without it."""
     versions = sorted(of_versions, key=lambda text: tuple(map(int, text.split("."))))
     kinds = {kind: None for version in versions for kind in of_versions[version]}
     texts = [
@@ -74,7 +74,7 @@ def changes(of_versions: list[Definition | None], versions: list[str]) -> str:
     return json.dumps(found, separators=(",", ":"))
 
 
-def plain(row: Definition) -> Definition:
+def plain(row: dict[str, Any]) -> Definition:
     """A row without validators that have only words for people, but for bounds."""
     validator = row.pop("validator", "")
     match = BOUNDS_OR.fullmatch(validator)

@@ -1,13 +1,20 @@
-"""Oracle: Kafka's own definitions, printed and asked by Java; ``tests/kafka/test_metadata_start.py`` starts brokers."""
+"""Oracle: Kafka's own definitions, printed and asked by Java; ``tests/kafka/test_metadata_start.py`` starts brokers.
+
+Of two versions, whose jars other tests need as well; of all six in ``make recorded``.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from scripts.generate_setting_definitions import TARGET, generate
-from tests.kafka.jars import NEWEST, OLD_FORMATS, KafkaUnavailableError, jars
+from scripts.generate_setting_definitions import TARGET, as_text, definitions
+from tests.kafka.jars import NEWEST, OLD_FORMATS, jars
+from tests.kafka.recorded_starts import ASK_ALWAYS
 
 from brokerless.errors import UsageError
 from brokerless.log.settings.definitions import (
+    Kind,
     describe_versions,
     find_version,
     is_defined,
@@ -19,13 +26,20 @@ from brokerless.log.settings.definitions import (
 SINCE_4_1 = ("4.1.2", "4.2.2", "4.3.1", "4.4.0")
 
 
+KINDS: tuple[Kind, ...] = ("topic", "broker", "group")
+ASKED = versions() if ASK_ALWAYS else (OLD_FORMATS, NEWEST)
+
+
 @pytest.mark.slow
-def test_the_definitions_are_those_in_kafkas_jars() -> None:
-    try:
-        directories = [jars(version) for version in versions()]
-    except KafkaUnavailableError as error:
-        pytest.skip(str(error))
-    assert generate(directories) == TARGET.read_text()
+@pytest.mark.parametrize("version", ASKED)
+def test_the_definitions_are_those_in_kafkas_jars(version: str, kafka_jars: Path) -> None:
+    of_kafka = definitions(jars(version))
+    assert {kind: of_kafka.get(kind, {}) for kind in KINDS} == {kind: settings_of(kind, version) for kind in KINDS}
+
+
+def test_the_file_is_as_its_program_writes_it() -> None:
+    of_versions = {version: {kind: settings_of(kind, version) for kind in KINDS} for version in versions()}
+    assert as_text(of_versions) == TARGET.read_text()
     assert (versions()[0], versions()[-1]) == (OLD_FORMATS, NEWEST)
 
 

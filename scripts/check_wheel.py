@@ -1,15 +1,16 @@
 """Installs a wheel into an environment of its own and uses it there: ``python scripts/check_wheel.py UV WHEEL``.
 
 What the README promises of a wheel: it needs no Numba and no compiler, answers at once on a fresh machine, writes no
-cache, asks for nothing that is missing, and leaves nothing when it is uninstalled. Then the wheel is tried with other
-versions of Python, if they are here, and what it needs is looked for as wheels for other kinds of machines. Prints what
-it measured.
+cache, asks for nothing that is missing, and leaves nothing when it is uninstalled. A kernel of Jupyter runs the
+documents' notebook with it. Then the wheel is tried with other versions of Python, if they are here, and what it needs
+is looked for as wheels for other kinds of machines. Prints what it measured.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,12 +26,22 @@ VERSIONS = ("--constraint", str(ROOT / "locks" / "newest.txt"))
 PLATFORMS = ("aarch64-apple-darwin", "aarch64-manylinux_2_28")
 LOG = ROOT / "demo/data/orders-0"
 ABSENT = ("numba", "llvmlite")
+NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
+KERNEL = """
+import sys, nbformat
+from nbclient import NotebookClient
+notebook = nbformat.read(sys.argv[1], as_version=4)
+NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": sys.argv[2]}}).execute()
+nbformat.write(notebook, sys.argv[3])
+"""
+"""Runs a notebook in a kernel of Jupyter, in a directory."""
 
 
 def main() -> None:
     uv, wheel = sys.argv[1:]
     with tempfile.TemporaryDirectory() as directory:
         check(uv, Path(wheel), Path(directory))
+        check_notebook(uv, Path(wheel), Path(directory) / "notebook")
         check_pythons(uv, Path(wheel), Path(directory))
     check_platforms(uv)
 
@@ -94,6 +105,34 @@ def use(command: Path, home: Path, directory: Path) -> None:
     expect("kernels-linux" in brokerless("--version", "--verbose") or sys.platform != "linux", "the library", "none")
 
 
+def check_notebook(uv: str, wheel: Path, directory: Path) -> None:
+    """A real kernel shows in each cell what the notebook has; neither ipywidgets nor anything else that only developers
+    have is there."""
+    python = directory / "venv" / "bin" / "python"
+    run([uv, "venv", "--quiet", "--no-python-downloads", "--python", sys.executable, str(python.parents[1])])
+    install = [uv, "pip", "install", "--quiet", "--python", str(python), *VERSIONS]
+    run([*install, f"{wheel}[notebook]", "ipykernel", "nbclient"])
+    expect(not list(python.parents[1].rglob("site-packages/ipywidgets")), "no ipywidgets", "them")
+    shutil.copytree(ROOT / "demo" / "data", directory / "demo" / "data")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    run([str(python), "-c", KERNEL, str(NOTEBOOK), str(directory), str(directory / "run.ipynb")], environment)
+    expected, shown = (shown_cells(each) for each in (NOTEBOOK, directory / "run.ipynb"))
+    expect(shown == expected, f"cells {expected}", shown)
+    print(f"a kernel of Jupyter runs the {len(shown)} cells of {NOTEBOOK.name}: right")
+
+
+def shown_cells(notebook: Path) -> list[tuple[int | None, list[str]]]:
+    """The number of each cell, and what it shows as plain text; of a frame, as HTML, for in a kernel pandas has another
+    width for its text."""
+    cells = json.loads(notebook.read_text())["cells"]
+    return [(each.get("execution_count"), [*map(text_of, each.get("outputs", ()))]) for each in cells]
+
+
+def text_of(output: dict[str, Any]) -> str:
+    found = output.get("data", {"text/plain": output.get("text", "")})
+    return "".join(found["text/html" if "dataframe" in str(found.get("text/html")) else "text/plain"])
+
+
 def check_platforms(uv: str) -> None:
     """All that a wheel needs can be had as wheels for the other kinds of machines; Spark comes as sources for all."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -141,8 +180,8 @@ def files_of(directory: Path) -> set[str]:
     return {str(path.relative_to(directory)) for path in directory.rglob("*") if not path.is_dir()}
 
 
-def run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def run(command: list[str], environment: dict[str, str] | None = None) -> None:
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
 

@@ -1,5 +1,5 @@
-"""Writes what Kafka's message definitions say, as facts: of the records in its own topics into one file, and of the
-requests that ``serve`` answers, with their responses, into another.
+"""Writes what Kafka's message definitions say, as facts: of the records in its own topics, of control records, and of
+the requests that ``serve`` answers, with their responses, each into a file.
 
     python scripts/generate_message_layouts.py DIRECTORY
 
@@ -20,6 +20,7 @@ from typing import Any
 
 PACKAGE = Path(__file__).parents[1] / "src" / "brokerless"
 TARGET = PACKAGE / "internals" / "messages.json"
+CONTROL_TARGET = PACKAGE / "format" / "messages" / "control.json"
 REQUESTS_TARGET = PACKAGE / "serving" / "protocol" / "requests.json"
 
 TOPICS = {
@@ -34,6 +35,9 @@ TOPICS = {
 
 EMBEDDED = ("ConsumerProtocolAssignment", "ConsumerProtocolSubscription")
 """What clients put into a record of ``__consumer_offsets``."""
+
+CONTROL = ("LeaderChangeMessage", "SnapshotHeaderRecord", "SnapshotFooterRecord", "KRaftVersionRecord", "VotersRecord")
+"""Values of KRaft's control records."""
 
 REQUESTS = (
     "Produce",
@@ -109,7 +113,15 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     directory = parser.parse_args().directory
     TARGET.write_text(generate(directory))
+    CONTROL_TARGET.write_text(generate_control(directory))
     REQUESTS_TARGET.write_text(generate_requests(directory))
+
+
+def generate_control(directory: Path) -> str:
+    """The content of the file of control records' values: JSON, a message a line."""
+    (jar,) = directory.glob("kafka-clients-*.jar")
+    found = {each["name"]: message(each, None) for each in definitions(jar) if each["name"] in CONTROL}
+    return as_text(jar.stem.removeprefix("kafka-clients-"), [found[name] for name in CONTROL])
 
 
 def generate_requests(directory: Path) -> str:
@@ -128,9 +140,7 @@ def generate_requests(directory: Path) -> str:
             each["validVersions"] = f"{first}-{int(last) - 1}"
     for each in found.values():
         each.pop("isLatestUnstable", None)
-    version = jar.stem.removeprefix("kafka-clients-")
-    lines = ",\n".join(json.dumps(found[each], separators=(",", ":")) for each in sorted(found))
-    return f'{{"kafka":"{version}","messages":[\n{lines}\n]}}\n'
+    return as_text(jar.stem.removeprefix("kafka-clients-"), [found[each] for each in sorted(found)])
 
 
 def generate(directory: Path) -> str:
@@ -145,8 +155,12 @@ def generate(directory: Path) -> str:
     if len(versions) != 1:
         raise SystemExit(f"{directory} has jars of Kafka {sorted(versions) or 'of no version'}; one version is needed")
     messages.sort(key=lambda each: (each["topic"] or "", each["kind"], each["apiKey"] or 0, each["name"]))
+    return as_text(versions.pop(), messages)
+
+
+def as_text(version: str, messages: list[dict[str, Any]]) -> str:
     lines = ",\n".join(json.dumps(each, separators=(",", ":")) for each in messages)
-    return f'{{"kafka":"{versions.pop()}","messages":[\n{lines}\n]}}\n'
+    return f'{{"kafka":"{version}","messages":[\n{lines}\n]}}\n'
 
 
 def jar_messages(jar: Path, topic: str | None) -> list[dict[str, Any]]:

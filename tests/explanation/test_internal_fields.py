@@ -13,11 +13,10 @@ from tests.golden import broker_data
 
 import brokerless
 from brokerless.explanation.builder import FieldBudget, build
-from brokerless.explanation.control_fields import take_control_message
 from brokerless.explanation.field import Field, problems
-from brokerless.explanation.internal_fields import take_internal_key, take_internal_value
-from brokerless.format import control_messages as messages
-from brokerless.internals.message_encoder import encode
+from brokerless.explanation.internal_fields import take_internal_key, take_internal_value, take_message
+from brokerless.format.control import KRAFT_VOTERS, MESSAGES, encode_data
+from brokerless.format.messages.writer import encode
 from brokerless.internals.messages import messages as layouts_of
 from brokerless.internals.records import SHARE_GROUP_STATE, TOPICS, decode_record
 from brokerless.kafka_names import DELIVERY_STATES
@@ -133,11 +132,11 @@ VOTERS = {
 
 
 def test_the_values_of_control_records_are_those_that_are_decoded() -> None:
-    data = messages.encode_message(messages.KRAFT_VOTERS, VOTERS)
-    fields = build(data, 0, lambda builder: take_control_message(builder, messages.KRAFT_VOTERS), FieldBudget())
+    data = encode_data(KRAFT_VOTERS, VOTERS)
+    fields = build(data, 0, lambda builder: take_message(builder, MESSAGES[KRAFT_VOTERS], 0), FieldBudget())
     check_tiles(fields, 0, len(data), data)
     assert values(fields) == scalars(VOTERS)[1:]  # without the version
     for end in range(1, len(data)):
-        cut = build(data[:end], 0, lambda builder: take_control_message(builder, messages.KRAFT_VOTERS), FieldBudget())
+        cut = build(data[:end], 0, lambda builder: take_message(builder, MESSAGES[KRAFT_VOTERS], 0), FieldBudget())
         check_tiles(cut, 0, end, data[:end])
         assert list(problems(cut))

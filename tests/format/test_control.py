@@ -15,12 +15,12 @@ from tests.golden import BROKERS, broker_data, broker_expected, cases, json_line
 from tests.kafka.jars import check, run
 
 from brokerless.errors import UsageError
-from brokerless.format import control_messages as messages
 from brokerless.format.columns import RecordColumns
 from brokerless.format.control import (
     COMMIT,
     KRAFT_VERSION,
     KRAFT_VOTERS,
+    LARGEST,
     LEADER_CHANGE,
     SNAPSHOT_FOOTER,
     SNAPSHOT_HEADER,
@@ -28,16 +28,10 @@ from brokerless.format.control import (
     build_transaction_marker,
     decode_control,
     decode_controls,
+    decode_data,
+    encode_data,
 )
 from brokerless.format.write.encoder import Encoder
-
-STRUCTURES = {
-    LEADER_CHANGE: messages.LEADER_CHANGE,
-    SNAPSHOT_HEADER: messages.SNAPSHOT_HEADER,
-    SNAPSHOT_FOOTER: messages.SNAPSHOT_FOOTER,
-    KRAFT_VERSION: messages.KRAFT_VERSION,
-    KRAFT_VOTERS: messages.KRAFT_VOTERS,
-}
 
 Line = dict[str, Any]
 
@@ -133,7 +127,7 @@ RECORD = st.one_of([st.tuples(st.just(type_id), data) for type_id, data in DATA.
 @given(RECORD)
 def test_what_was_written_is_read(record: tuple[int, Line]) -> None:
     type_id, data = record
-    assert messages.decode_message(STRUCTURES[type_id], messages.encode_message(STRUCTURES[type_id], data)) == data
+    assert decode_data(type_id, encode_data(type_id, data)) == data
 
 
 def kafkas(asked: list[Line]) -> list[Any]:
@@ -184,7 +178,7 @@ def test_batches_are_those_of_kafkas_builder(kafka_jars: Path) -> None:
 def broken(draw: st.DrawFn) -> tuple[int, bytes]:
     """A value with some bytes changed, cut off, or put in."""
     type_id, data = draw(RECORD)
-    value = bytearray(messages.encode_message(STRUCTURES[type_id], data))
+    value = bytearray(encode_data(type_id, data))
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, min(len(value), 40)))
         value[at : at + draw(st.integers(0, 2))] = draw(
@@ -198,24 +192,29 @@ def test_broken_values_are_read_as_kafka_reads_them(kafka_jars: Path) -> None:
     answers = kafkas([{"read": type_id, "value": base64.b64encode(value).decode()} for type_id, value in values])
     assert sum(answer is None for answer in answers) > 50
     for (type_id, value), theirs in zip(values, answers, strict=True):
-        assert messages.decode_message(STRUCTURES[type_id], value) == theirs, (type_id, value)
+        assert decode_data(type_id, value) == theirs, (type_id, value)
 
 
 def test_a_huge_value_is_not_looked_into() -> None:
-    value = messages.encode_message(messages.SNAPSHOT_FOOTER, {"version": 0})
-    assert messages.decode_message(messages.SNAPSHOT_FOOTER, value.ljust(messages.LARGEST, b"\0")) == {"version": 0}
-    assert messages.decode_message(messages.SNAPSHOT_FOOTER, value.ljust(messages.LARGEST + 1, b"\0")) is None
+    value = encode_data(SNAPSHOT_FOOTER, {"version": 0})
+    assert decode_data(SNAPSHOT_FOOTER, value.ljust(LARGEST, b"\0")) == {"version": 0}
+    assert decode_data(SNAPSHOT_FOOTER, value.ljust(LARGEST + 1, b"\0")) is None
 
 
 @pytest.mark.parametrize(
     ("type_id", "data", "text"),
     [
-        (KRAFT_VERSION, {"version": 0}, "version, kRaftVersion"),
-        (KRAFT_VERSION, {"version": 0, "kRaftVersion": 1, "more": 1}, "no others"),
+        (KRAFT_VERSION, {"version": 0}, "KRaftVersionRecord.kRaftVersion is missing"),
+        (
+            KRAFT_VERSION,
+            {"version": 0, "kRaftVersion": 1, "more": 1},
+            "has no field 'more'; it has version, kRaftVersion",
+        ),
         (KRAFT_VERSION, {"version": 0, "kRaftVersion": 1 << 15}, "kRaftVersion is a number of type int16"),
-        (KRAFT_VERSION, {"version": 0, "kRaftVersion": None}, "kRaftVersion is a number"),
-        (KRAFT_VOTERS, {"version": 0, "voters": None}, "voters is a list"),
-        (KRAFT_VOTERS, {"version": 0, "voters": [{}]}, r"voters\[0\] has the fields voterId"),
+        (KRAFT_VERSION, {"version": 0, "kRaftVersion": None}, "kRaftVersion is null"),
+        (KRAFT_VOTERS, {"version": 0, "voters": None}, "voters is null"),
+        (KRAFT_VOTERS, {"version": 0, "voters": {}}, "voters is an array"),
+        (KRAFT_VOTERS, {"version": 0, "voters": [{}]}, r"voters\[0\].voterId is missing"),
     ],
 )
 def test_data_that_does_not_fit_is_refused(type_id: int, data: Line, text: str) -> None:

@@ -35,7 +35,7 @@ from confluent_kafka.admin import (
 )
 
 import brokerless
-from brokerless.internals.messages import ZERO_UUID, MessageField
+from brokerless.format.messages.layouts import ZERO_UUID, MessageField
 from brokerless.internals.tables import state_rows
 from brokerless.serving.answers.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from brokerless.serving.protocol.tables import apis

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from brokerless.internals.messages import MessageField
+from brokerless.format.messages.layouts import MessageField
 from brokerless.serving.answers.dispatch import answered
 from brokerless.serving.protocol.tables import Api
 from brokerless.serving.protocol.writer import encode

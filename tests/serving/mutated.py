@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import brokerless
-from brokerless.internals.messages import MessageField
+from brokerless.format.messages.layouts import MessageField
 from brokerless.serving.answers.dispatch import answered
 from brokerless.serving.protocol import writer
 from brokerless.serving.protocol.tables import Api

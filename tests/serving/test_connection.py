@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import brokerless
-from brokerless.internals.message_encoder import encode
-from brokerless.internals.messages import decode
+from brokerless.format.messages.reader import decode
+from brokerless.format.messages.writer import encode
 from brokerless.serving.connection import LARGEST_FIRST, LARGEST_REQUEST
 from brokerless.serving.protocol.tables import apis
 from brokerless.serving.source import batch_finder

@@ -10,7 +10,7 @@ from base64 import b64encode
 
 import pytest
 
-from brokerless.internals.messages import decode
+from brokerless.format.messages.reader import decode
 from brokerless.serving.answers.dispatch import answered
 from brokerless.serving.protocol.errors import Error
 from brokerless.serving.protocol.repeated import AS_THEY_ARE

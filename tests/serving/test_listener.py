@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import brokerless
-from brokerless.internals.messages import decode
+from brokerless.format.messages.reader import decode
 from brokerless.serving import connection as connections
 from brokerless.serving import server as servers
 from brokerless.serving.listener import listen

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 import brokerless
 from brokerless.errors import UsageError
-from brokerless.internals.messages import decode
+from brokerless.format.messages.reader import decode
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.serving.login import Credential, Login, LoginError, read_users, users_of_cluster
 from brokerless.serving.source import batch_finder

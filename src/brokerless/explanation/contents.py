@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from brokerless.explanation.builder import FieldBuilder, Said
-from brokerless.explanation.control_fields import take_control_message
-from brokerless.explanation.internal_fields import take_internal_key, take_internal_value
+from brokerless.explanation.internal_fields import take_internal_key, take_internal_value, take_message
 from brokerless.format import control
 
 _INT16, _INT32 = np.dtype(">i2"), np.dtype(">i4")
@@ -62,8 +61,8 @@ def _fill_control_value(builder: FieldBuilder, key: bytes | None) -> None:
         builder.take_number("version", _INT16, lambda _: Said())
         builder.take_number("coordinatorEpoch", _INT32, lambda _: Said("of the transaction coordinator"))
         builder.take_rest("Kafka's reader ignores it")
-    elif (structure := control.MESSAGES.get(record.type_id)) is not None:
-        take_control_message(builder, structure)
+    elif (message := control.MESSAGES.get(record.type_id)) is not None:
+        take_message(builder, message, control.MESSAGE_VERSION)
         builder.take_rest("Kafka's reader ignores it")
     else:
         builder.take_rest("of an unknown type of control record")

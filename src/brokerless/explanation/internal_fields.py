@@ -1,7 +1,7 @@
-"""Fields of the records of Kafka's own topics, by the message definitions of ``internals``.
+"""Fields of Kafka's messages: of records of its own topics, and of control records.
 
-What is decoded, and where it is refused, is as in ``internals/records.py`` and ``internals/messages.py``, which return
-values without their places; a test compares the two.
+What is decoded, and where it is refused, is as in ``internals/records.py`` and ``format/messages/reader.py``, which
+return values without their places; a test compares the two.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from brokerless.explanation.builder import FieldBuilder, Said
-from brokerless.internals.messages import MOST_ELEMENTS, Cursor, Message, MessageField, UnreadableMessageError, messages
+from brokerless.format.messages.layouts import LARGEST_STRING, Message, MessageField
+from brokerless.format.messages.reader import MOST_ELEMENTS, Cursor, UnreadableMessageError
+from brokerless.internals.messages import messages
 from brokerless.internals.records import CLUSTER_METADATA, REMOTE_LOG_METADATA, type_name
 from brokerless.kafka_names import DELIVERY_STATES
 from brokerless.text import java_text
@@ -28,7 +30,6 @@ _FIXED: dict[str, np.dtype[Any]] = {
 }
 _INT8, _INT16, _INT32 = np.dtype("i1"), np.dtype(">i2"), np.dtype(">i4")
 _SIZES = {"bool": 1, "float64": 8, "uuid": 16}
-_LONGEST = 0x7FFF
 _CODES = {"deliveryState": DELIVERY_STATES}
 """Fields whose numbers have names, and these."""
 _FRAMED = (CLUSTER_METADATA, REMOTE_LOG_METADATA)
@@ -83,9 +84,14 @@ def _take_framed(builder: FieldBuilder, topic: str) -> None:
 def _take_message(builder: FieldBuilder, layout: Message, version: int) -> None:
     if version not in layout.versions:
         builder.expect(f"a version of {layout.name} that is known: {layout.versions[0]} to {layout.versions[-1]}")
-    _MessageFields(builder, version, version in layout.flexible).take(layout.fields)
+    take_message(builder, layout, version)
     if builder.left:
         builder.take_rest("after the message's fields")
+
+
+def take_message(builder: FieldBuilder, layout: Message, version: int) -> None:
+    """Take the fields of a message of a known version, and nothing after them."""
+    _MessageFields(builder, version, version in layout.flexible).take(layout.fields)
 
 
 class _MessageFields:
@@ -155,9 +161,9 @@ class _MessageFields:
     def _take_variable(self, name: str, of: str, type_: str, nullable: bool) -> None:
         builder = self._builder
         size = self._take_length(name, _INT16 if type_ == "string" else _INT32, nullable, "bytes")
-        if size > builder.left or (type_ == "string" and size > _LONGEST):
+        if size > builder.left or (type_ == "string" and size > LARGEST_STRING):
             builder.expect(
-                f"{of} of at most {min(builder.left, _LONGEST) if type_ == 'string' else builder.left} bytes"
+                f"{of} of at most {min(builder.left, LARGEST_STRING) if type_ == 'string' else builder.left} bytes"
             )
         if size <= 0:
             return

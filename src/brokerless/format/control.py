@@ -1,22 +1,27 @@
 """Decodes control records, and builds control batches: transaction markers and KRaft's control records.
 
 A control record's key is a version (int16) and a type (int16); a transaction marker's value is a version (int16) and
-the coordinator's epoch (int32). For the values of the others, see ``control_messages.py``. Sources: KIP-98, KIP-595,
-KIP-853; ``ControlRecordType`` and ``EndTransactionMarker`` (4.1.1), which accept unknown types and newer versions.
+the coordinator's epoch (int32). Those of KRaft are messages (``messages/control.json``) in their version 0, which
+Kafka writes and reads whatever their field ``version`` says (``ControlRecordUtils``, 3.9.1 and 4.1.1). Sources: KIP-98,
+KIP-595, KIP-630, KIP-853; ``ControlRecordType`` and ``EndTransactionMarker`` (4.1.1), which accept unknown types and
+newer versions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format import control_messages as messages
 from brokerless.format import layouts
 from brokerless.format.columns import RecordColumns, allocate
+from brokerless.format.messages.layouts import load_messages
+from brokerless.format.messages.reader import UnreadableMessageError, decode
+from brokerless.format.messages.writer import encode
 
 ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
 
@@ -32,13 +37,18 @@ TYPES = {
 """Control record types by their id; any other is ``UNKNOWN``."""
 UNKNOWN = "UNKNOWN"
 
-MESSAGES = {
-    LEADER_CHANGE: messages.LEADER_CHANGE,
-    SNAPSHOT_HEADER: messages.SNAPSHOT_HEADER,
-    SNAPSHOT_FOOTER: messages.SNAPSHOT_FOOTER,
-    KRAFT_VERSION: messages.KRAFT_VERSION,
-    KRAFT_VOTERS: messages.KRAFT_VOTERS,
-}
+LARGEST = 1 << 20
+"""Larger values (bytes) are not decoded: a quorum's voters take some hundred."""
+
+MESSAGES = dict(
+    zip(
+        (LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS),
+        load_messages(Path(__file__).with_name("messages") / "control.json"),
+        strict=True,
+    )
+)
+"""The values of KRaft's control records."""
+MESSAGE_VERSION = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +71,24 @@ def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | No
     if value is not None and type_id in (ABORT, COMMIT) and len(value) >= 6:
         epoch = int.from_bytes(value[2:6], "big", signed=True)
     elif value is not None and type_id in MESSAGES:
-        data = messages.decode_message(MESSAGES[type_id], value)
+        data = decode_data(type_id, value)
     return ControlRecord(type_id, TYPES.get(type_id, UNKNOWN), epoch, data)
+
+
+def decode_data(type_id: int, value: bytes) -> dict[str, Any] | None:
+    """The fields of the value of one of KRaft's control records, under Kafka's names; None where Kafka could not read
+    it, or it is larger than :data:`LARGEST`. What follows them is passed over, as Kafka does."""
+    if len(value) > LARGEST:
+        return None
+    try:
+        return decode(MESSAGES[type_id], MESSAGE_VERSION, value)[0]
+    except UnreadableMessageError:
+        return None
+
+
+def encode_data(type_id: int, data: dict[str, Any]) -> bytes:
+    """The bytes that Kafka writes for what :func:`decode_data` returns. Raises :class:`UsageError`."""
+    return encode(MESSAGES[type_id], MESSAGE_VERSION, data)
 
 
 def decode_controls(columns: RecordColumns) -> list[ControlRecord | None]:
@@ -106,7 +132,7 @@ def build_kraft_controls(
     As ``MemoryRecords.withLeaderChangeMessage`` and its likes write one record, and the beginning of a snapshot several
     (``SNAPSHOT_HEADER``, ``KRAFT_VERSION``, ``KRAFT_VOTERS``). Raises :class:`UsageError` for data that does not fit.
     """
-    values = [(type_id, messages.encode_message(MESSAGES[type_id], data)) for type_id, data in records]
+    values = [(type_id, encode_data(type_id, data)) for type_id, data in records]
     return _control_batch(values, offset, timestamp, leader_epoch)
 
 

@@ -15,7 +15,9 @@ from functools import cache, lru_cache
 from typing import Any, Literal
 
 from brokerless.findings import Kind
-from brokerless.internals.messages import Cursor, Message, UnreadableMessageError, decode, message, messages
+from brokerless.format.messages.layouts import Message
+from brokerless.format.messages.reader import Cursor, UnreadableMessageError, decode
+from brokerless.internals.messages import message, messages
 from brokerless.log.names import CLUSTER_METADATA, REMOTE_LOG_METADATA
 
 CONSUMER_OFFSETS = "__consumer_offsets"

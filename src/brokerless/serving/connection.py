@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 from brokerless.errors import OutOfFilesError, UnreadableError
 from brokerless.findings import Kind
-from brokerless.internals.messages import UnreadableMessageError
+from brokerless.format.messages.reader import UnreadableMessageError
+from brokerless.format.messages.writer import TooLargeError
 from brokerless.log.live_segments import open_listed
 from brokerless.log.storage.files import File, LocalFile
 from brokerless.serving.access import java_address
@@ -35,7 +36,6 @@ from brokerless.serving.protocol.writer import (
     LARGEST_ANSWER,
     FileRange,
     Piece,
-    TooLargeError,
     encode,
     in_memory,
     is_short,

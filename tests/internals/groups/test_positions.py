@@ -11,8 +11,8 @@ import pytest
 
 import brokerless
 from brokerless.errors import raise_errors
+from brokerless.format.messages.writer import encode
 from brokerless.internals.groups.positions import GroupPosition, LostPosition, lost_positions, read_positions
-from brokerless.internals.message_encoder import encode
 from brokerless.internals.messages import messages
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, decode_record
 from brokerless.writing import BatchBuilder, open_log

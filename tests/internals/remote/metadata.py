@@ -17,7 +17,7 @@ from tests.internals.written import batch
 from tests.log.tiered import golden
 from tests.once import unpacked_once
 
-from brokerless.internals.message_encoder import encode, unsigned_varint
+from brokerless.format.messages.writer import encode, unsigned_varint
 from brokerless.internals.messages import messages
 
 ARCHIVE = Path(__file__).parent / "metadata.tar.zst"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from scripts.generate_message_layouts import REQUESTS_TARGET, generate_requests
 
-from brokerless.internals.message_encoder import encode
-from brokerless.internals.messages import UnreadableMessageError
+from brokerless.format.messages.reader import UnreadableMessageError
+from brokerless.format.messages.writer import encode
 from brokerless.serving.protocol.tables import MOST_ELEMENTS, apis, decode_body, decode_head
 
 FETCH, METADATA, API_VERSIONS = 1, 3, 18

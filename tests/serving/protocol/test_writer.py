@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from brokerless.internals.messages import decode
+from brokerless.format.messages.reader import decode
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.serving.protocol.tables import apis

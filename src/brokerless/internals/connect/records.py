@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from brokerless.bounds import MAX_INT32
 from brokerless.findings import Kind
-from brokerless.internals.messages import Cursor, UnreadableMessageError
+from brokerless.format.messages.reader import Cursor, UnreadableMessageError
 from brokerless.internals.records import InternalRecord, Problem
 from brokerless.values import Int32, Int64, LenientValue, WrongJsonError, from_json, from_members
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from brokerless.findings import Finding, Kind
+from brokerless.format.messages.layouts import ZERO_UUID
+from brokerless.format.messages.writer import encode
 from brokerless.internals.coordinators import Entry, count_of, counts_beside, current, moved_findings, share_key
 from brokerless.internals.entries import decode_entry, last_by_key, read_entries
-from brokerless.internals.message_encoder import encode
-from brokerless.internals.messages import ZERO_UUID, messages
+from brokerless.internals.messages import messages
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.log.directory import PartitionPath
 from brokerless.progress import Report, ignore

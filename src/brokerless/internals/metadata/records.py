@@ -12,8 +12,9 @@ from functools import cache
 from typing import Any
 
 from brokerless.errors import UsageError
-from brokerless.internals.message_encoder import encode, unsigned_varint
-from brokerless.internals.messages import Message, messages
+from brokerless.format.messages.layouts import Message
+from brokerless.format.messages.writer import encode, unsigned_varint
+from brokerless.internals.messages import messages
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.metadata.versions import (
     DELEGATION_TOKENS,

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from brokerless.format.control import KRAFT_VERSION, KRAFT_VOTERS, MESSAGES, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
-from brokerless.format.control_messages import encode_message
+from brokerless.format.control import KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOTER, SNAPSHOT_HEADER, encode_data
 from brokerless.format.write.builder import BatchAttributes, BatchBuilder
 from brokerless.internals.metadata.records import Record, encode_record
 
@@ -57,5 +56,5 @@ def _batch(offset: int, epoch: int, is_control: bool = False) -> BatchBuilder:
 def _controls(records: Sequence[tuple[int, dict[str, Any]]], offset: int, timestamp_ms: int, epoch: int) -> bytes:
     batch = _batch(offset, epoch, is_control=True)
     for type_id, data in records:
-        batch.append(timestamp_ms, b"\0\0" + type_id.to_bytes(2, "big"), encode_message(MESSAGES[type_id], data))
+        batch.append(timestamp_ms, b"\0\0" + type_id.to_bytes(2, "big"), encode_data(type_id, data))
     return batch.close()

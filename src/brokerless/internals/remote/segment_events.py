@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from brokerless.internals.message_encoder import encode, unsigned_varint
+from brokerless.format.messages.writer import encode, unsigned_varint
 from brokerless.internals.messages import messages
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_metadata import STATES, SegmentMetadata, State

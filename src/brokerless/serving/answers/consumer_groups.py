@@ -11,7 +11,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Set
 from typing import Any
 
-from brokerless.internals.messages import ZERO_UUID
+from brokerless.format.messages.layouts import ZERO_UUID
 from brokerless.kafka_names import TopicPartition
 from brokerless.serving.answers.metadata import DESCRIBE, NOT_REQUESTED, READ
 from brokerless.serving.context import Request, Serving, unhurried

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from brokerless.errors import UnwritableError
-from brokerless.internals.messages import ZERO_UUID
+from brokerless.format.messages.layouts import ZERO_UUID
 from brokerless.kafka_names import TopicPartition
 from brokerless.serving.context import Request, Serving, unhurried
 from brokerless.serving.groups.consumer import ConsumerGroup

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from brokerless.internals.messages import ZERO_UUID
+from brokerless.format.messages.layouts import ZERO_UUID
 from brokerless.serving.context import Request, Serving
 from brokerless.serving.protocol.errors import Error
 from brokerless.serving.source.topics import INTERNAL, ServedTopic

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from brokerless.internals.messages import MessageField
+from brokerless.format.messages.layouts import MessageField
 from brokerless.serving.protocol.tables import Api
 
 AS_THEY_ARE = frozenset(

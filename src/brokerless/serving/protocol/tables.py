@@ -6,13 +6,13 @@ of a flexible version (KIP-482) has a head of version 2, any other one of versio
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from brokerless.internals.messages import Cursor, Message, UnreadableMessageError, decode, message_of
+from brokerless.format.messages.layouts import Message, load_messages
+from brokerless.format.messages.reader import Cursor, UnreadableMessageError, decode
 from brokerless.text import java_text
 
 MOST_ELEMENTS = 1 << 18
@@ -47,9 +47,10 @@ class Head:
 @cache
 def apis() -> dict[int, Api]:
     """All known kinds of requests, by their keys."""
-    lines = json.loads(Path(__file__).with_name("requests.json").read_bytes())["messages"]
-    requests = {each["apiKey"]: message_of(each) for each in lines if each["kind"] == "request"}
-    responses = {each["apiKey"]: message_of(each) for each in lines if each["kind"] == "response"}
+    known = load_messages(Path(__file__).with_name("requests.json"))
+    requests, responses = (
+        {each.api_key or 0: each for each in known if each.kind == kind} for kind in ("request", "response")
+    )
     return {
         key: Api(key, request.name.removesuffix("Request"), request, responses[key])
         for key, request in requests.items()

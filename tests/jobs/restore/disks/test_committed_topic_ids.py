@@ -12,8 +12,8 @@ from typing import Any
 
 import brokerless
 from brokerless import Finding
+from brokerless.format.messages.writer import encode
 from brokerless.format.write.builder import BatchAttributes, BatchBuilder
-from brokerless.internals.message_encoder import encode
 from brokerless.internals.messages import messages
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS

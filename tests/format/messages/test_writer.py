@@ -10,8 +10,9 @@ from tests.internals.test_records import random_logs
 
 import brokerless
 from brokerless import UsageError
-from brokerless.internals.message_encoder import encode
-from brokerless.internals.messages import decode, message
+from brokerless.format.messages.reader import decode
+from brokerless.format.messages.writer import encode
+from brokerless.internals.messages import message
 from brokerless.internals.metadata.records import encode_record
 from brokerless.internals.records import decode_record
 

@@ -18,7 +18,7 @@ from pathlib import Path
 ORDER = (
     "text findings errors bounds progress kafka_names clock ordered_threads offset_spans values arrow schemas",
     "format.layouts format.kernel_library format.compiler format.kernel format.intrinsics format.varint format.columns",
-    "format.crc format.codecs format.read",
+    "format.plain_varint format.crc format.codecs format.read",
     "format.messages format.other_files format.write format.control format.convert format.filter format.append",
     "log.names log.config log.settings log.storage log.checkpoint log.snapshots log.index log.segment_end log.segment",
     "log.completion log.tiered log.directory log.ranges log.positions log.read_progress log.live_segments log.seek",

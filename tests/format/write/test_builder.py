@@ -24,9 +24,10 @@ from brokerless import UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import Inflater
 from brokerless.format.columns import RecordColumns
+from brokerless.format.plain_varint import encode_zigzag
 from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
 from brokerless.format.read.batch_scan import scan_batches
-from brokerless.format.write.builder import BatchAttributes, BatchBuilder, encode_varint
+from brokerless.format.write.builder import BatchAttributes, BatchBuilder
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 from brokerless.format.write.encoder import Encoder, build_headers, cut_batches
 from brokerless.format.write.open_batch import OpenBatch
@@ -296,4 +297,4 @@ def test_what_no_batch_can_hold_is_refused() -> None:
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_a_varint_is_as_short_as_it_can_be(number: int) -> None:
     bits = max(1, (number if number >= 0 else ~number).bit_length() + 1)
-    assert len(encode_varint(number)) == -(-bits // 7)
+    assert len(encode_zigzag(number)) == -(-bits // 7)

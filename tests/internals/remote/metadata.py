@@ -17,7 +17,8 @@ from tests.internals.written import batch
 from tests.log.tiered import golden
 from tests.once import unpacked_once
 
-from brokerless.format.messages.writer import encode, unsigned_varint
+from brokerless.format.messages.writer import encode
+from brokerless.format.plain_varint import encode_unsigned
 from brokerless.internals.messages import messages
 
 ARCHIVE = Path(__file__).parent / "metadata.tar.zst"
@@ -82,4 +83,4 @@ def add_event(set_: str, directory: Path, segment_id: str, state: int) -> None:
 
 def framed(type_id: int, data: dict[str, Any]) -> bytes:
     message = messages(TOPIC).values[type_id]
-    return b"".join(map(unsigned_varint, (1, type_id, 0))) + encode(message, 0, data)
+    return b"".join(map(encode_unsigned, (1, type_id, 0))) + encode(message, 0, data)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from brokerless.format.columns import RecordColumns
-from brokerless.format.write.builder import encode_varint
+from brokerless.format.plain_varint import encode_zigzag
 from brokerless.format.write.column_slices import slice_rows
 from brokerless.format.write.encoder import Encoder, build_headers, cut_batches, cut_by_count
 from brokerless.jobs.size.record_sizes import batch_sizes, measure, varint_sizes
@@ -39,7 +39,7 @@ def some_columns(rows: int = 500) -> RecordColumns:
 def test_varints_have_the_size_of_their_encoding() -> None:
     edges = [sign * (2**bits + more) for bits in range(62) for more in (-1, 0, 1) for sign in (1, -1)]
     values = [*edges, 2**63 - 1, -(2**63)]
-    assert varint_sizes(np.array(values)).tolist() == [len(encode_varint(value)) for value in values]
+    assert varint_sizes(np.array(values)).tolist() == [len(encode_zigzag(value)) for value in values]
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from brokerless.format.messages.checks import check_values
 from brokerless.format.messages.layouts import Message, MessageField
+from brokerless.format.plain_varint import encode_unsigned
 
 _FORMATS = {
     "bool": ">?",
@@ -79,16 +80,6 @@ def encode_pieces(message: Message, version: int, values: dict[str, Any], most: 
     return out.all()
 
 
-def unsigned_varint(value: int) -> bytes:
-    """An unsigned varint (``ByteUtils.writeUnsignedVarint``)."""
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 @cache
 def _writer(message: Message, version: int) -> Write:
     return _struct(message.fields, version, version in message.flexible)
@@ -109,11 +100,11 @@ def _struct(fields: tuple[MessageField, ...], version: int, flexible: bool) -> W
         if not flexible:
             return
         given = [each for each in tagged if values.get(each[1], each[2]) != each[2]]
-        out.data += unsigned_varint(len(given))
+        out.data += encode_unsigned(len(given))
         for tag, name, _, write_field in given:
             inner = Out(out.most)
             write_field(inner, values[name])
-            out.data += unsigned_varint(tag) + unsigned_varint(len(inner.data)) + inner.data
+            out.data += encode_unsigned(tag) + encode_unsigned(len(inner.data)) + inner.data
 
     return write
 
@@ -200,6 +191,6 @@ def _records(length: Callable[[int | None], bytes]) -> Write:
 
 def _length(size: int, flexible: bool) -> Callable[[int | None], bytes]:
     if flexible:
-        return lambda length: unsigned_varint(0 if length is None else length + 1)
+        return lambda length: encode_unsigned(0 if length is None else length + 1)
     pack = struct.Struct(">h" if size == 2 else ">i").pack
     return lambda length: pack(-1 if length is None else length)

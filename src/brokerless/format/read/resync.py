@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32, MAX_INT64
 from brokerless.format import layouts
+from brokerless.format.plain_varint import decode_unsigned, undo_zigzag
 from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
 
 _CANDIDATES = 256
@@ -413,12 +414,8 @@ _MOST_FIELDS = 40
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     """A number in zigzag and where it ends; 0 where it does not end."""
-    value = 0
-    for place, byte in enumerate(data[at : at + 10]):
-        value |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at + place + 1
-    return 0, at
+    found = decode_unsigned(data, at, len(data), 10)
+    return (0, at) if found is None else (undo_zigzag(found[0]), found[1])
 
 
 def _makes_sense(batch: Batches) -> bool:

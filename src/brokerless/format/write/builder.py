@@ -18,6 +18,7 @@ from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.compression import make_compressor
 from brokerless.format.crc.kernels import crc32c_ranges
+from brokerless.format.plain_varint import encode_zigzag
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 
 DEFAULT_BATCH_SIZE = 16384
@@ -152,11 +153,11 @@ class BatchBuilder:
             return _message(self.magic, stored, attributes, timestamp=timestamp, key=key, value=value)
         base_timestamp = timestamp if self._base_timestamp is None else self._base_timestamp
         body = bytearray(1)
-        body += encode_varint(timestamp - base_timestamp) + encode_varint(offset - self.attributes.base_offset)
-        body += _nullable(key) + _nullable(value) + encode_varint(len(headers))
+        body += encode_zigzag(timestamp - base_timestamp) + encode_zigzag(offset - self.attributes.base_offset)
+        body += _nullable(key) + _nullable(value) + encode_zigzag(len(headers))
         for name, content in headers:
             body += _nullable(name.encode()) + _nullable(content)
-        return encode_varint(len(body)) + bytes(body)
+        return encode_zigzag(len(body)) + bytes(body)
 
     def _close(self) -> bytes:
         written = len(self._buffer) - self._header_size
@@ -223,19 +224,8 @@ def _check(attributes: BatchAttributes, magic: int) -> None:
         raise UsageError("a producer id needs a base sequence of 0 or more")
 
 
-def encode_varint(number: int) -> bytes:
-    """A ZigZag varint, or varlong (int64)."""
-    raw = number << 1 if number >= 0 else (~number << 1) | 1
-    encoded = bytearray()
-    while raw >= 128:
-        encoded.append(raw & 127 | 128)
-        raw >>= 7
-    encoded.append(raw)
-    return bytes(encoded)
-
-
 def _nullable(content: bytes | None) -> bytes:
-    return encode_varint(-1) if content is None else encode_varint(len(content)) + content
+    return encode_zigzag(-1) if content is None else encode_zigzag(len(content)) + content
 
 
 def _message(magic: int, offset: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None) -> bytes:

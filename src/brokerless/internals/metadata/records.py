@@ -13,7 +13,8 @@ from typing import Any
 
 from brokerless.errors import UsageError
 from brokerless.format.messages.layouts import Message
-from brokerless.format.messages.writer import encode, unsigned_varint
+from brokerless.format.messages.writer import encode
+from brokerless.format.plain_varint import encode_unsigned
 from brokerless.internals.messages import messages
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.metadata.versions import (
@@ -44,7 +45,7 @@ def encode_record(type_: str, version: int, data: Row) -> bytes:
     layout = _layouts().get(type_)
     if layout is None:
         raise UsageError(f"there is no metadata record of type {type_!r}")
-    head = _FRAME_VERSION + unsigned_varint(layout.api_key or 0) + unsigned_varint(version)
+    head = _FRAME_VERSION + encode_unsigned(layout.api_key or 0) + encode_unsigned(version)
     return head + encode(layout, version, data)
 
 

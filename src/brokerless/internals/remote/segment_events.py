@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from brokerless.format.messages.writer import encode, unsigned_varint
+from brokerless.format.messages.writer import encode
+from brokerless.format.plain_varint import encode_unsigned
 from brokerless.internals.messages import messages
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_metadata import STATES, SegmentMetadata, State
@@ -73,5 +74,5 @@ def _number(state: State) -> int:
 
 
 def _event(api_key: int, data: dict[str, Any]) -> bytes:
-    head = b"".join(map(unsigned_varint, (_FRAME_VERSION, api_key, _VERSION)))
+    head = b"".join(map(encode_unsigned, (_FRAME_VERSION, api_key, _VERSION)))
     return head + encode(messages(REMOTE_LOG_METADATA).values[api_key], _VERSION, data)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any, cast
 
-from brokerless.typed.avro.schema import AvroType, zigzag
+from brokerless.format.plain_varint import encode_zigzag
+from brokerless.typed.avro.schema import AvroType
 from brokerless.typed.plain import parse_json
 
 _MAX_DEPTH = 200
@@ -29,17 +30,17 @@ def _encode(type_: AvroType, value: Any, out: bytearray, depth: int) -> None:
         case "boolean", bool():
             out.append(value)
         case "int" | "long", int() if not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63:
-            out += zigzag(value)
+            out += encode_zigzag(value)
         case "float" | "double", int() | float() | str() if not isinstance(value, bool):
             out += struct.pack("<f" if type_.kind == "float" else "<d", float(value))  # "NaN", "Infinity"
         case "string", str():
-            out += zigzag(len(data := value.encode())) + data
+            out += encode_zigzag(len(data := value.encode())) + data
         case "bytes", str():
-            out += zigzag(len(data := value.encode("latin-1"))) + data
+            out += encode_zigzag(len(data := value.encode("latin-1"))) + data
         case "fixed", str() if len(value) == type_.size:
             out += value.encode("latin-1")
         case "enum", str() if value in type_.symbols:
-            out += zigzag(type_.symbols.index(value))
+            out += encode_zigzag(type_.symbols.index(value))
         case "array" | "map", list() | dict() if isinstance(value, list) == (type_.kind == "array"):
             _encode_items(type_, cast(Any, value), out, depth)
         case "record", dict():
@@ -56,12 +57,12 @@ def _encode_branch(union: AvroType, value: Any, out: bytearray, depth: int) -> N
     """Encode a union's value: null, or an object whose one member has the name of the branch."""
     for index, branch in enumerate(union.branches):
         if value is None and branch.kind == "null":
-            out += zigzag(index)
+            out += encode_zigzag(index)
             return
         if isinstance(value, dict) and len(cast("dict[str, Any]", value)) == 1:
             ((name, inner),) = cast("dict[str, Any]", value).items()
             if name == (branch.name or branch.kind):
-                out += zigzag(index)
+                out += encode_zigzag(index)
                 _encode(branch, inner, out, depth + 1)
                 return
     raise ValueError("JSON that is no branch of a union")
@@ -70,9 +71,9 @@ def _encode_branch(union: AvroType, value: Any, out: bytearray, depth: int) -> N
 def _encode_items(type_: AvroType, value: Any, out: bytearray, depth: int) -> None:
     assert type_.items is not None
     if value:
-        out += zigzag(len(value))
+        out += encode_zigzag(len(value))
     for each in value:
         if type_.kind == "map":
-            out += zigzag(len(name := each.encode())) + name
+            out += encode_zigzag(len(name := each.encode())) + name
         _encode(type_.items, value[each] if type_.kind == "map" else each, out, depth + 1)
     out.append(0)

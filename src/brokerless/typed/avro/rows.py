@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from brokerless.format.plain_varint import decode_unsigned, undo_zigzag
 from brokerless.typed.avro.kernels import SPARE_ITEMS
 from brokerless.typed.avro.schema import (
     AvroType,
@@ -35,18 +36,13 @@ class AvroReader:
     budget: int = 0
 
     def varint(self) -> int:
-        number = shift = 0
-        while True:
-            byte = self.take(1)[0]
-            number |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-            if shift > 63:
-                raise ValueError("a number of more than 64 bits")
-        if number >> 64:
+        found = decode_unsigned(self.data, self.at, len(self.data), 10)
+        if found is None and len(self.data) - self.at < 10:
+            raise ValueError("the payload is cut off")
+        if found is None or found[0] >> 64:
             raise ValueError("a number of more than 64 bits")
-        return (number >> 1) ^ -(number & 1)
+        self.at = found[1]
+        return undo_zigzag(found[0])
 
     def take(self, length: int) -> bytes:
         if length < 0 or length > len(self.data) - self.at:

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from brokerless.format.plain_varint import encode_zigzag
 from brokerless.typed.registry import AvroColumns, Schema
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -331,7 +332,7 @@ def _encode(type_: AvroType, value: Any, out: bytearray, depth: int) -> None:
         for index, branch in enumerate(type_.branches):
             size = len(out)
             try:
-                out += zigzag(index)
+                out += encode_zigzag(index)
                 return _encode(branch, value, out, depth + 1)
             except (ValueError, TypeError, AttributeError):
                 del out[size:]
@@ -339,10 +340,10 @@ def _encode(type_: AvroType, value: Any, out: bytearray, depth: int) -> None:
     if kind in ("array", "map") and isinstance(value, list if kind == "array" else dict):
         assert type_.items is not None
         if value:
-            out += zigzag(len(value))
+            out += encode_zigzag(len(value))
         for each in value:
             if kind == "map":
-                out += zigzag(len(each.encode())) + each.encode()
+                out += encode_zigzag(len(each.encode())) + each.encode()
             _encode(type_.items, value[each] if kind == "map" else each, out, depth + 1)
         out.append(0)
     elif kind == "record" and isinstance(value, dict):
@@ -364,24 +365,14 @@ def _encode_scalar(type_: AvroType, value: Any) -> bytes:
     if kind in ("int", "long") and isinstance(value, int) and not isinstance(value, bool):
         limit = 1 << (31 if kind == "int" else 63)
         if -limit <= value < limit:
-            return zigzag(value)
+            return encode_zigzag(value)
     elif kind in ("float", "double") and isinstance(value, (int, float)) and not isinstance(value, bool):
         return struct.pack("<f" if kind == "float" else "<d", value)
     elif kind in ("bytes", "string", "fixed") and isinstance(value, str):
         data = value.encode() if kind == "string" else value.encode("latin-1")
         if kind == "fixed" and len(data) != type_.size:
             raise ValueError("is of another size")
-        return data if kind == "fixed" else zigzag(len(data)) + data
+        return data if kind == "fixed" else encode_zigzag(len(data)) + data
     elif kind == "enum" and value in type_.symbols:
-        return zigzag(type_.symbols.index(value))
+        return encode_zigzag(type_.symbols.index(value))
     raise ValueError("is not null" if kind == "null" else "is not of its type")
-
-
-def zigzag(number: int) -> bytes:
-    rest = (number << 1) ^ (number >> 63)
-    out = bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)

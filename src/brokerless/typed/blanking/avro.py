@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 
+from brokerless.format.plain_varint import encode_zigzag
 from brokerless.typed.avro.kernels import SPARE_ITEMS
 from brokerless.typed.avro.rows import MAX_DEPTH, AvroReader
-from brokerless.typed.avro.schema import MAX_NODES, AvroType, reader_branch, zigzag
+from brokerless.typed.avro.schema import MAX_NODES, AvroType, reader_branch
 from brokerless.typed.blanking.edits import Edit
 from brokerless.typed.blanking.paths import FieldTarget, NamedFields, Presence, beyond, is_end, named
 
@@ -186,7 +187,7 @@ class _AvroWalker:
                 raise ValueError("a block of another size than it says")
             growth = sum(each.growth for each in self.edits[first:])
             if size >= 0 and growth:
-                self.edits.insert(first, Edit(size_at, body, zigzag(size + growth)))
+                self.edits.insert(first, Edit(size_at, body, encode_zigzag(size + growth)))
 
 
 def _branches(others: Sequence[AvroType], type_: AvroType) -> list[AvroType]:
@@ -218,7 +219,7 @@ class _Zeros:
         if type_.kind == "fixed":
             return bytes(type_.size)
         if type_.kind == "string" and type_.logical == "uuid":
-            return zigzag(len(_ZERO_UUID)) + _ZERO_UUID
+            return encode_zigzag(len(_ZERO_UUID)) + _ZERO_UUID
         if type_.kind == "bytes" and type_.declared == "decimal":
             return b"\x02\0"  # of one byte: Java's BigInteger has none of no bytes
         if type_.kind == "bytes" and type_.declared == "big-decimal":
@@ -234,5 +235,5 @@ class _Zeros:
         order.sort(key=lambda each: branches[each].kind != "null")
         for index in order:
             with suppress(ValueError):
-                return zigzag(index) + self.of(branches[index], above=above)
+                return encode_zigzag(index) + self.of(branches[index], above=above)
         raise ValueError("its type has no empty value")

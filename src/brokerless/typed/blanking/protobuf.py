@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from brokerless.format.plain_varint import decode_unsigned, encode_unsigned
 from brokerless.typed.blanking.edits import Edit
 from brokerless.typed.blanking.paths import FieldTarget, NamedFields, Presence, beyond, is_end, named
 
@@ -136,12 +137,12 @@ class _ProtobufWalker:
         if own.wire not in (_LENGTH, _GROUP):
             raise ValueError(f"field {own.number} is no message")
         first = len(self.edits)
-        end = own.end if own.wire == _LENGTH else own.end - len(_varint(own.number << 3 | _END_GROUP))
+        end = own.end if own.wire == _LENGTH else own.end - len(encode_unsigned(own.number << 3 | _END_GROUP))
         self.message(own.body, end, descriptor, others=others, targets=targets, depth=depth + 1)
         growth = sum(each.growth for each in self.edits[first:])
         if own.wire == _LENGTH and growth:
             length_at = _read_varint(self.data, own.start, own.end)[1]
-            self.edits.insert(first, Edit(length_at, own.body, _varint(own.end - own.body + growth)))
+            self.edits.insert(first, Edit(length_at, own.body, encode_unsigned(own.end - own.body + growth)))
 
     def _entry(
         self,
@@ -219,15 +220,15 @@ def _zero(field: Any, depth: int) -> bytes:
     if depth > _MAX_DEPTH:
         raise ValueError("its type has no empty value")
     wire = _WIRE_TYPES.get(field.type, _VARINT)
-    tag = _varint(field.number << 3 | wire)
+    tag = encode_unsigned(field.number << 3 | wire)
     if field.message_type is not None:
         fields = [each for each in field.message_type.fields if each.is_required]
         inner = b"".join(_zero(each, depth + 1) for each in fields)
         if wire == _GROUP:
-            return tag + inner + _varint(field.number << 3 | _END_GROUP)
-        return tag + _varint(len(inner)) + inner
+            return tag + inner + encode_unsigned(field.number << 3 | _END_GROUP)
+        return tag + encode_unsigned(len(inner)) + inner
     if field.enum_type is not None:
-        return tag + _varint(field.enum_type.values[0].number & (1 << 64) - 1)
+        return tag + encode_unsigned(field.enum_type.values[0].number & (1 << 64) - 1)
     return tag + {_VARINT: b"\0", _LENGTH: b"\0", _FIXED32: bytes(4), _FIXED64: bytes(8)}[wire]
 
 
@@ -261,20 +262,7 @@ def _next(data: bytes, start: int, end: int, depth: int) -> _WireField:
 
 
 def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    number = shift = 0
-    while at < end and shift < 70:
-        byte = data[at]
-        number |= (byte & 0x7F) << shift
-        at += 1
-        shift += 7
-        if byte < 0x80:
-            return number, at
-    raise ValueError("a number that is cut off, or too large")
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
+    found = decode_unsigned(data, at, end, 10)
+    if found is None:
+        raise ValueError("a number that is cut off, or too large")
+    return found

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from brokerless.format.plain_varint import decode_unsigned, undo_zigzag
 from brokerless.typed.protobuf.files import MessageTypes
 from brokerless.typed.topic_type import DEPRECATED
 
@@ -109,32 +110,23 @@ def _may_begin(data: bytes, at: int) -> bool:
 
 def read_indexes(data: bytes, *, is_unsigned: bool = False) -> tuple[Indexes, int]:
     """Return the indexes at the beginning of a payload, and where they end (bytes). Raises ValueError."""
-    numbers = _varints(data, is_unsigned)
-    count, at = next(numbers)
+
+    def number_at(at: int) -> tuple[int, int]:
+        number = decode_unsigned(data, at, len(data), 5)
+        if number is None:
+            raise ValueError("message indexes that are cut off, or too large")
+        return number if is_unsigned else (undo_zigzag(number[0]), number[1])
+
+    count, at = number_at(0)
     if count == 0:
         return (0,), at
     if not 0 < count <= MOST:
         raise ValueError("message indexes that are none")
     found: list[int] = []
     for _ in range(count):
-        index, at = next(numbers)
+        index, at = number_at(at)
         found.append(index)
     return tuple(found), at
-
-
-def _varints(data: bytes, is_unsigned: bool) -> Iterator[tuple[int, int]]:
-    at = 0
-    while True:
-        number = shift = 0
-        while True:
-            if at >= len(data) or shift >= 35:
-                raise ValueError("message indexes that are cut off, or too large")
-            byte = data[at]
-            number |= (byte & 0x7F) << shift
-            at, shift = at + 1, shift + 7
-            if byte < 0x80:
-                break
-        yield number if is_unsigned else (number >> 1) ^ -(number & 1), at
 
 
 def _has_unknown_fields(message: Any) -> bool:

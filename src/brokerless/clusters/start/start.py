@@ -91,13 +91,19 @@ def foresee_start(
     if version is not None:
         return {path: replace(each, version=version) for path, each in _outcomes(own, version, reading, done).items()}
     newest = _outcomes(own, None, reading, done)
-    if not any(each.refused for each in newest.values()):
+    if not _is_refused(newest):
         return newest
     for older_version in reversed(versions()[:-1]):
+        if _is_refused(_outcomes(own, older_version, replace(reading, with_partitions=False), ignore)):
+            continue
         older = _outcomes(own, older_version, reading, ignore)
-        if not any(each.refused for each in older.values()):
+        if not _is_refused(older):
             return {path: replace(each, version=older_version, newest=newest.get(path)) for path, each in older.items()}
     return newest
+
+
+def _is_refused(outcomes: Mapping[str, StartOutcome]) -> bool:
+    return any(each.refused for each in outcomes.values())
 
 
 @dataclass(frozen=True, slots=True)

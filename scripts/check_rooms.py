@@ -13,7 +13,9 @@ import sys
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import cast
 
 ORDER = (
     "text findings errors bounds progress kafka_names clock ordered_threads offset_spans values arrow schemas",
@@ -139,6 +141,7 @@ class Module:
     name: str
     path: Path
     tree: ast.Module
+    nodes: tuple[ast.AST, ...]
     lines: int
     imports: tuple[Import, ...]
 
@@ -153,17 +156,24 @@ def load_modules(source: Path) -> dict[str, Module]:
     modules: dict[str, Module] = {}
     for name, path in paths.items():
         text = path.read_text()
-        tree = ast.parse(text, str(path))
+        nodes = parse(text)
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        imports = tuple(each for each in find_imports(tree, package, set(paths)) if each.module != name)
-        modules[name] = Module(name, path, tree, text.count("\n") - _reference_lines(tree), imports)
+        imports = tuple(each for each in find_imports(nodes, package, set(paths)) if each.module != name)
+        lines = text.count("\n") - _reference_lines(nodes)
+        modules[name] = Module(name, path, cast("ast.Module", nodes[0]), nodes=nodes, lines=lines, imports=imports)
     return modules
 
 
-def _reference_lines(tree: ast.Module) -> int:
+@cache
+def parse(text: str) -> tuple[ast.AST, ...]:
+    """All nodes of a module, itself first: to walk a tree takes as long as to parse it, and all checks do."""
+    return tuple(ast.walk(ast.parse(text)))
+
+
+def _reference_lines(nodes: tuple[ast.AST, ...]) -> int:
     """Lines of docstrings with sections, which are the reference of public functions, and no code."""
     found = 0
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef) and SECTION.search(ast.get_docstring(node) or ""):
             found += (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
     return found
@@ -174,9 +184,9 @@ def _dotted(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def find_imports(tree: ast.Module, package: str, names: set[str]) -> Iterator[Import]:
+def find_imports(nodes: tuple[ast.AST, ...], package: str, names: set[str]) -> Iterator[Import]:
     """Every import of one of ``names`` in a module of ``package``: at the top, in functions, and for types alike."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name in names:
@@ -230,7 +240,7 @@ def check_class_names(modules: dict[str, Module]) -> Iterator[Violation]:
     """A class has a name of its own."""
     known: dict[str, str] = {}
     for module in modules.values():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.ClassDef) and known.setdefault(node.name, module.name) != module.name:
                 message = f"class {node.name} is also in {known[node.name]}; expected a name of its own"
                 yield Violation(f"class {module.name}.{node.name}", module.path, node.lineno, message)
@@ -334,7 +344,7 @@ def check_sizes(modules: dict[str, Module]) -> Iterator[Violation]:
 
 
 def check_functions(module: Module) -> Iterator[Violation]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or is_kernel(node):
             continue
         lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -358,9 +368,9 @@ def check_openers(modules: dict[str, Module], root: str) -> Iterator[Violation]:
         has_own_open = any(
             (isinstance(node, ast.FunctionDef) and node.name == "open")
             or (isinstance(node, ast.ImportFrom) and any((each.asname or each.name) == "open" for each in node.names))
-            for node in ast.walk(module.tree)
+            for node in module.nodes
         )
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Call) and is_opening(node, has_own_open):
                 call = ast.unparse(node.func)
                 message = f"calls {call}: open files through log.storage, or give a reason in OPENERS"
@@ -372,7 +382,7 @@ def check_values(modules: dict[str, Module], root: str) -> Iterator[Violation]:
     for module in modules.values():
         if module.name.removeprefix(root + ".") in TO_PYLIST:
             continue
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Attribute) and node.attr == "to_pylist":
                 message = "calls to_pylist: use arrow.values or arrow.rows, or give a reason in TO_PYLIST"
                 yield Violation(f"to_pylist {module.name}", module.path, node.lineno, message)
@@ -382,7 +392,7 @@ def check_kinds(modules: Mapping[str, Module]) -> Iterator[Violation]:
     """A finding of one kind is made in one module, so that one fact has one sentence whoever says it."""
     places: dict[str, list[tuple[Module, int]]] = {}
     for module in modules.values():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Call) and (match := KIND_MADE.fullmatch(ast.unparse(node.func))):
                 places.setdefault(match[1], []).append((module, node.lineno))
     for kind, made in places.items():
@@ -401,7 +411,7 @@ def _with_storage_options(
     modules: Mapping[str, Module], root: str
 ) -> Iterator[tuple[Module, ast.FunctionDef | ast.AsyncFunctionDef]]:
     for module in modules.values():
-        for node in ast.walk(module.tree) if module.name != root else ():
+        for node in module.nodes if module.name != root else ():
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
                 if any(each.arg == "storage_options" for each in arguments):
@@ -433,7 +443,7 @@ def _long_signatures(
     for module in modules.values():
         if module.name == root or module.name.endswith("_kernels"):
             continue
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_kernel(node):
                 arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
                 count = sum(each.arg not in ("self", "cls") for each in arguments)
@@ -469,7 +479,7 @@ def _long_calls(modules: Mapping[str, Module], root: str) -> Iterator[tuple[Modu
     for module in modules.values():
         if module.name == root or "kernel" in module.path.stem or module.path.stem in CODE_GENERATION:
             continue
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Call) and len(node.args) > MAX_POSITIONAL:
                 name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
                 is_spread = any(isinstance(each, ast.Starred) for each in node.args)

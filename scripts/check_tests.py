@@ -201,7 +201,7 @@ def load_imports(tests: Path, modules: dict[str, Module]) -> dict[str, set[str]]
     names = {*modules, *helpers}
     found = {name: {imported.module for imported in each.imports} for name, each in modules.items()}
     for name, each in helpers.items():
-        found[name] = {imported.module for imported in find_imports(each.tree, name.rpartition(".")[0], names)}
+        found[name] = {imported.module for imported in find_imports(each.nodes, name.rpartition(".")[0], names)}
         if name.startswith("tests.cli.commands.test_"):  # the command line imports a command by its name
             found[name].add(name.replace("tests.cli.commands.test_", "brokerless.cli.commands."))
     return found

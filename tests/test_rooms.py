@@ -91,7 +91,7 @@ def test_every_opener_opens_files():
     modules = check_rooms.load_modules(REPOSITORY / "src")
     for name in check_rooms.OPENERS:
         own = [each for key, each in modules.items() if f"{key}.".startswith(f"brokerless.{name}.")]
-        calls = [node for each in own for node in check_rooms.ast.walk(each.tree)]
+        calls = [node for each in own for node in each.nodes]
         assert any(check_rooms.is_opening(node) for node in calls if isinstance(node, check_rooms.ast.Call)), name
 
 

@@ -59,7 +59,8 @@ SLOW_FILES = {
 """Files that ``--quick`` leaves out, by the reason; it leaves out single tests that are marked ``slow`` as well."""
 LONG = (
     "spark", "kafka", "spark_cluster", "runbook", "restart", "test_docs.py", "serving", "internals", "merged",
-    "directory_restart", "s3", "test_progress.py",
+    "directory_restart", "s3", "test_parity.py", "leader_epochs", "tiered", "erased", "coordinators",
+    "test_progress.py",
 )  # fmt: skip
 """Groups and files that take longest come first, so that no worker is left alone with one of them in the end."""
 

@@ -95,9 +95,10 @@ def _is_text(value: Any) -> bool:
 
 def _is_base64(value: Any) -> bool:
     try:
-        return isinstance(b64decode(value, validate=True), bytes)
+        b64decode(value, validate=True)
     except (TypeError, ValueError):
         return False
+    return True
 
 
 def _is_uuid(value: Any) -> bool:

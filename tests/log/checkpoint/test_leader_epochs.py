@@ -18,6 +18,7 @@ from brokerless.log.checkpoint.leader_epochs import (
     end_offset_for,
     epochs_of,
     load_leader_epochs,
+    rank,
     recover_batches,
     truncate_from_end,
     truncate_from_start,
@@ -211,3 +212,9 @@ def test_epochs_that_go_back_are_reported(tmp_path: Path) -> None:
     assert [(each.severity, each.kind, each.offset) for each in read.findings] == [
         ("warning", "checkpoint-not-sorted", 200)
     ]
+
+
+def test_the_greatest_epoch_counts_and_then_the_longest_log() -> None:
+    replicas = [((), 900), (((2, 0),), 10), (((2, 0), (4, 7)), 8), (((0, 0), (4, 7)), 9)]
+    assert max(replicas, key=lambda each: rank(*each)) == replicas[3]
+    assert sorted(replicas, key=lambda each: rank(*each)) == replicas

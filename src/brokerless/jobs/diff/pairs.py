@@ -14,7 +14,7 @@ from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.named_partitions import topic_id_of_partition
 from brokerless.jobs.restore.live.offset_map import is_map, load_map_start, read_runs
-from brokerless.log.checkpoint.leader_epochs import load_epochs
+from brokerless.log.checkpoint.leader_epochs import load_epochs, rank
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.seek import end_offset
 
@@ -189,9 +189,8 @@ def _by_name(partitions: Sequence[PartitionPath]) -> Iterator[tuple[Name, Partit
 
 def _rank(partition: PartitionPath) -> tuple[int, int]:
     """The last leader epoch of a replica, and where it ends: the greatest has the history that counts."""
-    epochs = load_epochs(partition.leader_epoch_checkpoint)
     try:
         end = end_offset(partition) or 0
     except UnreadableError:  # which is reported where it is read
         end = -1
-    return epochs[-1][0] if epochs else -1, end
+    return rank(load_epochs(partition.leader_epoch_checkpoint), end)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from brokerless.jobs.merge.leader_epochs import Starts, earliest, is_same, joined
 from brokerless.jobs.recovered.losses import Loss
-from brokerless.log.checkpoint.leader_epochs import truncation_offset
+from brokerless.log.checkpoint import leader_epochs
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,11 @@ def rank(replicas: Sequence[MergedReplica]) -> list[int]:
     whose last epoch is greater come first, then longer ones, then those with more records: fewer are left of one that
     is damaged, lost a file without a trace, or was compacted again, which takes no key's last record."""
 
-    def key(number: int) -> tuple[int, int, int, int]:
+    def key(number: int) -> tuple[tuple[int, int], int]:
         replica = replicas[number]
-        return -replica.last_epoch, -replica.reach, -int(replica.batches["records"].sum()), number
+        return leader_epochs.rank(earliest(replica.starts), replica.reach), int(replica.batches["records"].sum())
 
-    return sorted(range(len(replicas)), key=key)
+    return sorted(range(len(replicas)), key=key, reverse=True)  # of equal ones, the first stays before the others
 
 
 def agree(replicas: Sequence[MergedReplica], order: Sequence[int]) -> list[Agreement]:
@@ -75,7 +75,7 @@ def agree(replicas: Sequence[MergedReplica], order: Sequence[int]) -> list[Agree
     for number in order:
         replica = replicas[number]
         end = max([leading.reach, *(start.latest for start in starts[-1:])])
-        until = truncation_offset(earliest(starts), end, earliest(replica.starts), replica.reach)
+        until = leader_epochs.truncation_offset(earliest(starts), end, earliest(replica.starts), replica.reach)
         if number == order[0]:
             agreements[number] = _agreement(replica, end, "epochs" if starts else "contents")
         elif until is not None:

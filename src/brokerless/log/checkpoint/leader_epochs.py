@@ -148,6 +148,12 @@ def end_offset_for(epochs: Epochs, epoch: int, log_end_offset: int) -> tuple[int
     return (epochs[later - 1][0] if later else epoch), epochs[later][1]
 
 
+def rank(epochs: Epochs, end_offset: int) -> tuple[int, int]:
+    """Return what replicas of a partition are ordered by: the greatest has the history of the last leader (KIP-101).
+    It is that with the greatest last epoch, -1 without any, and of these the longest."""
+    return (epochs[-1][0] if epochs else -1), end_offset
+
+
 def truncation_offset(leader: Epochs, leader_end: int, follower: Epochs, follower_end: int) -> int | None:
     """Return where a follower cuts its log off before it fetches from a leader: what is before is in both logs
     (KIP-101, KIP-279). ``leader_end`` and ``follower_end``: the logs' end offsets. None if epochs do not show it; a

@@ -18,7 +18,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.jobs.named_partitions import topic_id_of_partition, topic_ids_of
 from brokerless.log import names
-from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs, truncation_offset
+from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs, rank, truncation_offset
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import LogDirectory, PartitionPath
@@ -255,7 +255,7 @@ class _Replica:
 
     @property
     def rank(self) -> tuple[int, int]:
-        return (self.epochs[-1][0] if self.epochs else -1), self.end
+        return rank(self.epochs, self.end)
 
 
 def _best(replicas: Sequence[PartitionPath], report: Report) -> tuple[PartitionPath, list[Spare]] | None:

@@ -169,6 +169,52 @@ def test_logs_without_a_common_offset_are_one_sentence(run: Run, tmp_path: Path)
     assert run("diff", left, right, "--json").json[0]["problem"] == "no-common-offset"
 
 
+@pytest.mark.parametrize(("first", "what"), [(0, "extra"), (1 << 40, "missing")])
+def test_a_side_without_records_has_no_common_offset_to_lack(first: int, what: str, run: Run, tmp_path: Path) -> None:
+    """A new topic begins at offset 0; one whose records were all deleted, after them."""
+    log = random_log(random.Random(7))[5:]
+    count = sum(len(each.records) for each in log)
+    full, empty = write(tmp_path / "full", log, random.Random(1)), tmp_path / "empty" / "topic-0"
+    empty.mkdir(parents=True)
+    (empty / f"{first:020}.log").touch()
+    (line,) = run("diff", empty, full, "--json").json
+    cause = "lagging" if what == "extra" else "retention"
+    assert (line["problem"], line["causes"]) == (None, {cause: count})
+    assert line["isSame"] == (cause == "retention")
+    (line,) = run("diff", full, empty, "--json").json
+    assert (line["problem"], line["causes"]) == (None, {cause: count})
+    assert run("diff", empty, empty).exit_code == 0
+
+
+def test_a_lone_file_is_no_partition_of_a_directory(run: Run, tmp_path: Path) -> None:
+    (segment, *_) = sorted((DEMO / "data" / "orders-1").glob("*.log"))
+    for sides in ((segment, DEMO / "data"), (DEMO / "data", segment)):
+        result = run("diff", *sides)
+        assert (result.exit_code, result.out) == (2, b"")
+        assert f"{segment}: nothing says which partition this is; compare it with one partition" in result.err
+
+
+def test_archives_are_sides(run: Run, tmp_path: Path) -> None:
+    tar, archive = (shutil.make_archive(str(tmp_path / "copy"), kind, DEMO / "data") for kind in ("tar", "zip"))
+    result = run("diff", f"zip://::{archive}", f"tar://.::{tar}", "--jobs", "2")
+    assert (result.exit_code, result.err) == (0, "")
+    assert result.out.decode().splitlines()[-2:] == ["5 partitions: the same", "1 group: the same"]
+    assert run("diff", f"zip://orders-1::{archive}", DEMO / "data").exit_code == 0
+    two = run("diff", f"zip://orders-1::{archive}", DEMO / "data", "--left", f"zip://orders-2::{archive}", "--json")
+    assert [each["isSame"] for each in two.json if each["kind"] == "partition"] == [True, True]
+    shown = run("diff", archive, DEMO / "data")
+    assert (shown.exit_code, shown.out) == (2, b"")
+    assert "this is a zip archive; a log in it is zip://NAME::" in shown.err
+    assert "no archive is named; its file follows ::" in run("diff", f"zip://{archive}", DEMO / "data").err
+
+
+def test_positions_in_other_partitions_are_not_compared(run: Run) -> None:
+    data = DEMO / "data"
+    assert [each["positions"] for each in run("diff", data, data, "--json", "--only", "groups").json] == [1]
+    assert [each["kind"] for each in run("diff", data, data, "--json", "-p", "2").json] == ["partition", "group"]
+    assert [each["kind"] for each in run("diff", data, data, "--json", "-p", "1").json] == ["partition"]
+
+
 def test_a_partition_of_one_side_is_a_difference(run: Run, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(DEMO / "data", copy)

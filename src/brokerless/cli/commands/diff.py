@@ -36,6 +36,7 @@ Each difference has a cause, known by a rule. These are allowed:
   restamped      the same batch with another leader epoch
 These are differences, unless --allow names them:
   another-topic  the topic has another ID, and is not compared
+  unproven-compaction  as compaction takes records, but nothing says that the topic is compacted
   duplicate      one side has a record twice: by its producer's sequence, or next to its equal
   timestamps     another timestamp, and all else the same
   headers        other headers, and key and value the same
@@ -147,7 +148,7 @@ def run(options: Namespace) -> int:
             if options.json:
                 output.objects([row(each)])
     topics = {each.topic or "" for side in sides for each in side.partitions} if options.topic else None
-    of_groups = GroupSettings(settings.allowed, topics, max_batch_bytes, runs)
+    of_groups = GroupSettings(settings.allowed, topics, max_batch_bytes, runs, partitions=options.partition)
     try:
         beside = compare_beside_records((sides[0], sides[1]), options.only, of_groups, output.damage)
     except UnreadableError as error:

@@ -20,6 +20,7 @@ class Cause:
     is_allowed: bool = False
 
 
+UNPROVEN = "unproven-compaction"
 CAUSES = {
     "retention": Cause("before the first offset of the other side", is_allowed=True),
     "compaction": Cause("taken by compaction: a later record of the key is there, or its tombstone", is_allowed=True),
@@ -29,6 +30,7 @@ CAUSES = {
     "recompressed": Cause("the same batch in another codec or format", is_allowed=True),
     "restamped": Cause("the same batch with another leader epoch", is_allowed=True),
     "another-topic": Cause("the topic has another ID: it was made again, or is of another cluster"),
+    UNPROVEN: Cause("as compaction takes records, where nothing says that the topic is compacted"),
     "duplicate": Cause("a record that this side has twice"),
     "timestamps": Cause("another timestamp, and all else the same"),
     "headers": Cause("other headers, and key and value the same"),
@@ -47,9 +49,9 @@ ALLOWED = frozenset(name for name, each in CAUSES.items() if each.is_allowed)
 
 
 def allowed_causes(named: Collection[str]) -> frozenset[str]:
-    """Return the causes by which logs may differ: those of all logs, and ``named`` ones. Raises :class:`UsageError` for
-    an unknown one."""
+    """Return the causes by which logs may differ: those of all logs, and ``named`` ones; who names compaction says that
+    the topic is compacted, which nothing else may say. Raises :class:`UsageError` for an unknown one."""
     unknown = next((each for each in named if each not in CAUSES), None)
     if unknown is not None:
         raise UsageError(f"there is no cause {unknown!r}; there are {', '.join(CAUSES)}")
-    return ALLOWED | frozenset(named)
+    return ALLOWED | frozenset(named) | ({UNPROVEN} if "compaction" in named else frozenset())

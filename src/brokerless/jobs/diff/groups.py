@@ -70,13 +70,20 @@ class GroupDiff:
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """How groups are compared. ``topics``: positions in these alone; None for all. ``runs``: the offset map between
+    """How groups are compared. ``topics``: positions in these alone; None for all. ``partitions``: in those with these
+    numbers alone; empty for all. ``runs``: the offset map between
     both sides, by which positions of the left one are translated; those in other partitions are left out."""
 
     allowed: Collection[str]
     topics: Collection[str] | None
     max_batch_bytes: int
     runs: Mapping[Name, OffsetRuns] | None = None
+    partitions: Collection[int] = ()
+
+    def has(self, position: GroupPosition) -> bool:
+        """Return whether a position is in one of the partitions that are compared."""
+        is_of_topics = self.topics is None or position.topic in self.topics
+        return is_of_topics and (not self.partitions or position.partition in self.partitions)
 
 
 @dataclass(slots=True)
@@ -139,7 +146,7 @@ def _positions(
     partitions = replicas_of(side, OF_GROUPS).values()
     topics = {} if cluster is None else cluster.topics
     for each in read_positions(partitions, topics, report, settings.max_batch_bytes):
-        if settings.topics is None or each.topic in settings.topics:
+        if settings.has(each):
             found[_group(each)][each.topic, each.partition] = each.offset
     return found
 

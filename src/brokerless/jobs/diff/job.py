@@ -116,6 +116,8 @@ def compare_pair(pair: Pair, settings: DiffSettings, done: Done = ignore) -> Par
         return replace(result, problem="another-topic", explanation=text.format(*pair.topic_ids))
     shown, right = right, right if pair.runs is None else _by_source(right, pair.runs)
     start, end = max(left.start_offset, right.start_offset), min(left.end_offset, right.end_offset)
+    if left.is_empty or right.is_empty:
+        end = max(start, end)  # what the other side has is before its start, or after its end
     if start > end:
         text = f"no offset in common: {left} on the left, {right} on the right"
         return replace(result, problem="no-common-offset", explanation=text)

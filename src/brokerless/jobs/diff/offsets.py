@@ -16,6 +16,7 @@ from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError
 from brokerless.jobs.compact.key_offsets import KeyHasher
 from brokerless.jobs.diff.blocks import Block, compare_rows, hash_contents, joined
+from brokerless.jobs.diff.causes import UNPROVEN
 from brokerless.jobs.diff.removed_keys import CANDIDATE, LastOfKeys, are_explained
 from brokerless.jobs.diff.results import ONLY_ON, OTHER, Hand
 from brokerless.jobs.diff.same_batches import CAUSE_OF, compare_batches, count_records, count_same, epochs_agree
@@ -248,17 +249,29 @@ class OffsetAlignment:
         self._candidates[hand] = []
         other = OTHER[hand]
         explained = np.zeros(len(candidates), np.bool_)
-        is_compacted = self._is_compacted[other]
-        if is_compacted or (is_compacted is None and self.sides[other].is_sparse):
+        cause = self._cause_of_removal(other)
+        if cause is not None:
             first = int(candidates["offset"][0])
             there, here = self._last_of_keys(other, first, True), self._last_of_keys(hand, first, False)
             explained = are_explained(candidates, there, here)
         what = ONLY_ON[hand]
-        self.tally.add(what, "compaction", candidates["offset"][explained])
+        self.tally.add(what, cause or "compaction", candidates["offset"][explained])
         repeats = ~explained & candidates["repeats"]
         self.tally.add(what, "duplicate", candidates["offset"][repeats])
         rest = candidates[~explained & ~repeats]
         self._add_to_window(hand, rest["offset"].copy(), rest["contents"].copy())
+
+    def _cause_of_removal(self, hand: Hand) -> str | None:
+        """Return the cause of records that compaction would take, where a side lacks them; None where it took none.
+
+        A broker takes no batch from a producer that has fewer records than offsets (``LogValidator``, 4.4.0), so that
+        something took records out of it: the cleaner, or who erases records, or who wrote the file. Only the cleaner
+        sets a delete horizon.
+        """
+        side, is_compacted = self.sides[hand], self._is_compacted[hand]
+        if is_compacted or side.was_cleaned or (is_compacted is None and UNPROVEN in self.tally.allowed):
+            return "compaction"
+        return UNPROVEN if is_compacted is None and side.is_sparse else None
 
     def _last_of_keys(self, hand: Hand, first: int, is_there: bool) -> LastOfKeys:
         """The keys of a side. ``is_there``: up to its own end, and not to that of the common offsets."""

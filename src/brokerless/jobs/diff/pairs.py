@@ -3,7 +3,7 @@ the disks of a side, the one that counts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from brokerless.jobs.restore.live.offset_map import is_map, load_map_start, read
 from brokerless.log.checkpoint.leader_epochs import load_epochs, rank
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.seek import end_offset
+from brokerless.log.segment_end import named_contents
 
 Name = tuple[str, int]
 Int64s = NDArray[np.int64]
@@ -132,17 +133,36 @@ class Side:
 
 def pair(left: Side, right: Side) -> list[Pair]:
     """Return the partitions of both sides, by topic and number. Two that were named themselves are a pair whatever
-    their names are; of a log directory next to one of these, only the partition of that name is compared."""
+    their names are; of a log directory next to one of these, only the partition of that name is compared.
+
+    Raises :class:`UsageError` for one without a name next to several, and :class:`UnreadableError` for a file that is
+    no log."""
+    _check_files((*left.directories, *right.directories))
     if left.is_one_partition and right.is_one_partition and len(left.partitions) == len(right.partitions) == 1:
         one, other = left.partitions[0], right.partitions[0]
         named = one if one.topic is not None else other
         return [_pair(named.topic, named.partition, one, other)]
+    nameless = next((each for each in (*left.partitions, *right.partitions) if each.topic is None), None)
+    if nameless is not None:
+        text = "nothing says which partition this is; compare it with one partition, or with a file"
+        raise UsageError(f"{nameless.path}: {text}")
     ours, theirs = (dict(_by_name(each.partitions)) for each in (left, right))
     chosen = ours.keys() | theirs.keys()
     for side, own in ((left, ours), (right, theirs)):
         if side.is_one_partition:
             chosen &= own.keys()
     return [_pair(*name, ours.get(name), theirs.get(name)) for name in sorted(chosen)]
+
+
+def _check_files(directories: Iterable[LogDirectory]) -> None:
+    """Raise :class:`UnreadableError` for a file that is something else, such as an archive. Its first bytes may read as
+    a damaged batch."""
+    for each in directories:
+        if each.kind == "file" and each.path != "-":
+            with each.location.open() as file:
+                contents = named_contents(file)
+            if contents is not None:
+                raise UnreadableError(each.path, contents)
 
 
 def pair_by_map(left: Side, right: Side, runs: Mapping[Name, OffsetRuns]) -> list[Pair]:
@@ -182,7 +202,7 @@ def _by_name(partitions: Sequence[PartitionPath]) -> Iterator[tuple[Name, Partit
     """The partitions of a side by name, each once."""
     found: dict[Name, list[PartitionPath]] = {}
     for each in partitions:
-        found.setdefault((each.topic or each.path, each.partition or 0), []).append(each)
+        found.setdefault((each.topic or "", each.partition or 0), []).append(each)
     for name, replicas in found.items():
         yield name, replicas[0] if len(replicas) == 1 else max(replicas, key=_rank)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from brokerless import clock
 from brokerless.findings import Finding
-from brokerless.jobs.diff.causes import What
+from brokerless.jobs.diff.causes import UNPROVEN, What
 from brokerless.log import names
 from brokerless.text import count_of, short_html, short_repr, show
 
@@ -58,6 +58,8 @@ class Difference:
             return on
         headers = [_header_names(each) for each in (self.left, self.right)]
         return {
+            UNPROVEN: f"{on}, as compaction takes records, but nothing says that the topic is compacted; allow "
+            "compaction if it is",
             "duplicate": f"twice on the {'left' if self.what == 'missing' else 'right'}",
             "timestamps": f"other timestamps ({_time(self.left)} on the left, {_time(self.right)} on the right)",
             "headers": (
@@ -120,9 +122,11 @@ class SideSummary:
     start_offset: int
     end_offset: int
 
+    @property
+    def is_empty(self) -> bool:
+        return self.start_offset >= self.end_offset
+
     def __str__(self) -> str:
-        if self.start_offset >= self.end_offset:
-            return "no records"
         return f"offsets {self.start_offset} to {self.end_offset - 1}"
 
 

@@ -110,8 +110,9 @@ class SideReader:
     """One side of a partition. Batches are taken in order (:meth:`peek`, :meth:`skip`), or decoded (:meth:`pull`).
 
     ``unknown``: records that have no common offset, by cause; ``unread``: where it cannot be read, so far; ``gone``:
-    offsets that were deleted while it was read; ``is_sparse``: whether batches show that records were taken out of
-    them. Each batch that was peeked is preceded by all that is to say of the offsets before it.
+    offsets that were deleted while it was read; ``is_sparse``: whether batches have fewer records than offsets;
+    ``was_cleaned``: whether batches have a delete horizon, which only the cleaner sets. Each batch that was peeked is
+    preceded by all that is to say of the offsets before it.
     """
 
     def __init__(self, partition: PartitionPath, settings: SideSettings, report: Report, done: Done) -> None:
@@ -119,7 +120,7 @@ class SideReader:
         self.unread: list[Unread] = []
         self.gone: list[tuple[int, int]] = []
         self.unknown: list[tuple[str, Int64s]] = []
-        self.is_sparse = False
+        self.is_sparse = self.was_cleaned = False
         self.last: BatchRows | None = None
         """The batch that was taken last without being decoded."""
         self._report, self._done = report, done
@@ -314,7 +315,9 @@ class SideReader:
                     self._add_unread(self._reached, int(run.firsts[0]), self._why)
                 self._why = None
             self._reached = max(self._reached, int(run.ends[-1]))
-            self.is_sparse |= shows_compaction(run.batches())
+            batches = run.batches()
+            self.is_sparse |= shows_compaction(batches)
+            self.was_cleaned |= bool(batches.has_delete_horizon.any())
             first = int(np.searchsorted(run.ends, settings.start, side="right"))
             stop = int(np.searchsorted(run.firsts, settings.end))
             if first < stop:

@@ -376,7 +376,7 @@ def unreadable_error(path: str, error: Exception) -> UnreadableError | OutOfFile
         return OutOfFilesError(path, reason)
     if isinstance(error, PermissionError):
         return UnreadableError(path, _without_permission(path, error), Kind.PERMISSION_DENIED)
-    return UnreadableError(path, _reason(error))
+    return UnreadableError(path, _reason(error, path))
 
 
 def limit_exceeded(path: str, text: str, size: int, limit: int, position: int | None = None) -> Finding:
@@ -417,11 +417,14 @@ def out_of_files(error: BaseException | None) -> str | None:
     return None
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, path: str) -> str:
     match error:
         case FileNotFoundError():
             return "there is no such file or directory"
         case IsADirectoryError():
+            if path.startswith(("tar://", "zip://")) and "::" not in path:
+                protocol = path.partition("://")[0]
+                return f"no archive is named; its file follows ::, as in {protocol}://orders-0::backup.{protocol}"
             return "this is a directory; give a file in it"
         case NotADirectoryError():
             return "this is not a directory"

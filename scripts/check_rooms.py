@@ -93,7 +93,7 @@ may only fall, until only the doors have it, where users name it."""
 
 MAX_PARAMETERS = 7
 """Without ``self``; kernels are excepted, and what ends with ``_kernels``."""
-PARAMETERS = {"api": 21}
+PARAMETERS = {"api": 22}
 """How many functions of a package have more. The numbers may only fall, but for ``api``, whose methods have the options
 of commands, by name."""
 

@@ -9,7 +9,7 @@ What there is; ``help(brokerless.Log)`` and so on say more:
 
 - read: ``open`` returns a ``Log``, whose ``topic`` and ``partition`` are logs, too; ``explain``, ``record_views``
 - check: their methods ``verify``, ``audit``, ``restart``, ``size``, ``report``; ``cluster``, ``prove``
-- compare: ``diff``, in tests ``assert_same_log``
+- compare: ``diff``, ``diff_replicas``, in tests ``assert_same_log``
 - back up: ``backup``, and ``Backup`` for its snapshots
 - serve to Kafka clients: ``serve``
 - repair: their methods ``salvage``, ``trim``; ``merge``, ``carve``, ``rebuild``, ``undo_rebuild``, ``restore``
@@ -32,7 +32,7 @@ if sys.platform == "win32":
 if TYPE_CHECKING:
     from brokerless import schemas
     from brokerless.api.cluster import Backup, backup, cluster, rebuild, serve, undo_rebuild
-    from brokerless.api.comparing import assert_same_log, diff
+    from brokerless.api.comparing import assert_same_log, diff, diff_replicas
     from brokerless.api.erasing import prove
     from brokerless.api.jobs import LogAudit, LogRestart
     from brokerless.api.loading import load
@@ -98,6 +98,7 @@ __all__ = [
     "carve",
     "cluster",
     "diff",
+    "diff_replicas",
     "explain",
     "load",
     "merge",
@@ -116,7 +117,7 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "brokerless.api.cluster": ("Backup", "backup", "cluster", "rebuild", "serve", "undo_rebuild"),
-    "brokerless.api.comparing": ("assert_same_log", "diff"),
+    "brokerless.api.comparing": ("assert_same_log", "diff", "diff_replicas"),
     "brokerless.api.log": ("Log", "open"),
     "brokerless.api.pipeline": ("next_offsets", "pipeline"),
     "brokerless.api.erasing": ("prove",),

@@ -94,7 +94,10 @@ ONLY_OPTIONS: dict[str, dict[str, str]] = {
     "size": {"price_per_gb": SHOWN},
     "report": {"output": "to="},
     "verify": {"metrics": SHOWN},
-    "diff": dict.fromkeys(("more_left", "more_right"), "left= and right= take several"),
+    "diff": {
+        **dict.fromkeys(("more_left", "more_right"), "left= and right= take several"),
+        **dict.fromkeys(("replicas", "budget", "state"), "brokerless.diff_replicas"),
+    },
     "trim": {"dry_run": "the default; apply= is the opposite", "log_dir": "log_dirs="},
     "rebuild": {
         "dry_run": "the default; apply= is the opposite",

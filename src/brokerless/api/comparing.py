@@ -1,9 +1,9 @@
-"""Compares two logs: ``brokerless.diff``, and for tests ``brokerless.assert_same_log``."""
+"""Compares two logs, or replicas: ``brokerless.diff``, ``diff_replicas``, and for tests ``assert_same_log``."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,10 @@ from brokerless.tables.arguments import checked
 from brokerless.text import ShownList
 
 if TYPE_CHECKING:
-    from brokerless.jobs.diff.pairs import Side
-    from brokerless.jobs.diff.results import Diff, PartitionDiff
+    from brokerless.jobs.diff.job import DiffSettings
+    from brokerless.jobs.diff.pairs import Pair, Side
+    from brokerless.jobs.diff.partition_diff import PartitionDiff
+    from brokerless.jobs.diff.results import Diff
     from brokerless.jobs.run.types import Spark
 
 Compared = str | os.PathLike[str] | Log | Iterable[str | os.PathLike[str] | Log]
@@ -104,16 +106,12 @@ def diff(
     >>> found.differences().select(["firstOffset", "lastOffset", "cause"]).to_pylist()[0]
     {'firstOffset': 220, 'lastOffset': 269, 'cause': 'changed'}
     """
-    from brokerless.jobs.diff.beside_records import RECORDS, compare_beside_records, requested
-    from brokerless.jobs.diff.causes import allowed_causes
-    from brokerless.jobs.diff.groups import GroupSettings
-    from brokerless.jobs.diff.job import DiffSettings
-    from brokerless.jobs.diff.job import diff as compare
+    from brokerless.jobs.diff.beside.groups import GroupSettings
+    from brokerless.jobs.diff.beside.parts import RECORDS, compare_beside_records, requested
     from brokerless.jobs.diff.pairs import load_offset_runs, pair, pair_by_map
     from brokerless.jobs.diff.results import Diff
 
-    if limit is not None and limit < 0:
-        raise UsageError(f"limit: {limit} is less than 0")
+    settings = _settings(allow, limit, show_keys=show_keys, quick=quick, max_batch_bytes=max_batch_bytes)
     sides = [_side(each) for each in (left, right)]
     there = [one for each in sides for one in each.partitions]
     named = {each.path for each in select_topics(there, topics)}
@@ -121,24 +119,112 @@ def diff(
     if topics is None:
         named = {each.path for each in there if not is_internal(each.topic) or each.path in paths}
     sides = [replace(each, partitions=[one for one in each.partitions if one.path in named]) for each in sides]
-    settings = DiffSettings(
-        allowed_causes(allow), limit, show_keys=show_keys, quick=quick, max_batch_bytes=bound(max_batch_bytes)
-    )
     report = on_damage or ignore
-    found: list[PartitionDiff] = []
     runs = None if offset_map is None else load_offset_runs(os.fspath(offset_map))
     pairs = pair(*sides) if runs is None else pair_by_map(sides[0], sides[1], runs)
     pairs = pairs if RECORDS in requested(only) else []
+    found = _compare(pairs, settings, spark, done=done, report=report)
+    chosen = None if topics is None else {each.topic or "" for side in sides for each in side.partitions}
+    of_groups = GroupSettings(settings.allowed, chosen, settings.max_batch_bytes, runs)
+    beside = compare_beside_records((sides[0], sides[1]), only, of_groups, report)
+    return Diff(ShownList(found), beside.groups, beside.state)
+
+
+@checked
+def diff_replicas(
+    disks: Iterable[str | os.PathLike[str] | Log | Partition],
+    *,
+    topics: Collection[str] | None = None,
+    allow: Collection[str] = (),
+    limit: int | None = 10,
+    show_keys: bool = False,
+    quick: bool = False,
+    budget: int | None = None,
+    state: str | os.PathLike[str] | None = None,
+    max_batch_bytes: int | None = None,
+    on_damage: Report | None = None,
+    done: Done = ignore,
+    spark: Spark = "none",
+) -> Diff:
+    """Compare the replicas on the disks of one cluster with each other, as ``brokerless diff --replicas``.
+
+    Of each partition, the replica with the greatest leader epoch, and of these the longest, is compared with each of
+    the others, below the least of their high watermarks. Nothing is written but the state.
+
+    Parameters
+    ----------
+    disks : list of path, Log or Partition
+        The disks of one cluster, or as many as there are.
+    topics : collection of str, optional
+        Of these topics alone, by names or patterns (``click*``).
+    allow, limit, show_keys, quick, max_batch_bytes, on_damage, done, spark
+        As those of :func:`diff`.
+    budget : int, optional
+        Compare so many bytes at most, and one partition at least: what differed, was never compared, or was compared
+        longest ago comes first.
+    state : path, optional
+        The file that records when partitions were compared, for ``budget``; not in a log directory.
+
+    Returns
+    -------
+    Diff
+        ``partitions`` has an entry for each replica, the ``right`` one, next to the one that counts, the ``left`` one.
+
+    Raises
+    ------
+    UsageError, UnreadableError
+        Where no partition has two replicas, for what cannot be read, and for an unknown cause.
+
+    See Also
+    --------
+    diff : Compare two logs.
+
+    Examples
+    --------
+    >>> import brokerless
+    >>> found = brokerless.diff_replicas(["demo/replicas/broker-1", "demo/replicas/broker-2", "demo/replicas/broker-3"])
+    >>> found.is_same, [each.records for each in found.partitions]
+    (True, [120, 120])
+    """
+    from brokerless.jobs.diff.replicas import begin_scrub
+    from brokerless.jobs.diff.results import Diff
+
+    side = _side(disks)
+    selected = select_topics([PartitionReader(each) for each in side.partitions], topics)
+    path = None if state is None else os.fspath(state)
+    scrub = begin_scrub([each.paths for each in selected], budget, path)
+    settings = _settings(allow, limit, show_keys=show_keys, quick=quick, max_batch_bytes=max_batch_bytes)
+    found = _compare(scrub.pairs, settings, spark, done=done, report=on_damage or ignore)
+    scrub.add(found)
+    return Diff(ShownList(found))
+
+
+def _settings(
+    allow: Collection[str], limit: int | None, *, show_keys: bool, quick: bool, max_batch_bytes: int | None
+) -> DiffSettings:
+    from brokerless.jobs.diff.causes import allowed_causes
+    from brokerless.jobs.diff.job import DiffSettings
+
+    if limit is not None and limit < 0:
+        raise UsageError(f"limit: {limit} is less than 0")
+    return DiffSettings(
+        allowed_causes(allow), limit, show_keys=show_keys, quick=quick, max_batch_bytes=bound(max_batch_bytes)
+    )
+
+
+def _compare(
+    pairs: Sequence[Pair], settings: DiffSettings, spark: Spark, *, done: Done, report: Report
+) -> list[PartitionDiff]:
+    from brokerless.jobs.diff.job import diff as compare
+
+    found: list[PartitionDiff] = []
     for each in compare(pairs, settings, spark=spark, done=done, processes=1):
         if isinstance(each, UnreadableError):
             raise each
         found.append(each)
         for finding in each.findings:
             report(finding)
-    chosen = None if topics is None else {each.topic or "" for side in sides for each in side.partitions}
-    of_groups = GroupSettings(settings.allowed, chosen, settings.max_batch_bytes, runs)
-    beside = compare_beside_records((sides[0], sides[1]), only, of_groups, report)
-    return Diff(ShownList(found), beside.groups, beside.state)
+    return found
 
 
 def _side(compared: Compared) -> Side:

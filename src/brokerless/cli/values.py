@@ -137,7 +137,7 @@ def causes(text: str) -> tuple[str, ...]:
 
 def parts(text: str) -> tuple[str, ...]:
     """Parts of a comparison, separated by commas."""
-    from brokerless.jobs.diff.beside_records import requested
+    from brokerless.jobs.diff.beside.parts import requested
 
     named = tuple(each.strip() for each in text.split(",") if each.strip())
     try:

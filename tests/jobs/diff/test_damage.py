@@ -133,8 +133,8 @@ def test_a_growing_side_is_compared_up_to_where_it_ended(tmp_path: Path, monkeyp
     real = job.summarize
     summaries: list[object] = []
 
-    def summarize(partition: object) -> object:
-        summaries.append(real(partition))  # type: ignore[arg-type]
+    def summarize(partition: object, limit: object) -> object:
+        summaries.append(real(partition, limit))  # type: ignore[arg-type]
         if len(summaries) == 2:
             last = sorted(right.glob("*.log"))[-1]
             with last.open("ab") as file:
@@ -148,7 +148,7 @@ def test_a_growing_side_is_compared_up_to_where_it_ended(tmp_path: Path, monkeyp
 
 
 def test_what_is_deleted_meanwhile_is_retention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from brokerless.jobs.diff import sides
+    from brokerless.jobs.diff.alignment import sides
 
     log = random_log(random.Random(8))
     left, right = (write(tmp_path / name, log, random.Random(1), segments=4) for name in ("left", "right"))

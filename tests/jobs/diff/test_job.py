@@ -10,7 +10,7 @@ from tests.jobs.diff.planted import PLANTS, START, ModelBatch, ModelRecord, Plan
 
 import brokerless
 from brokerless.jobs.compact import key_offsets
-from brokerless.jobs.diff import offsets, removed_keys, sides
+from brokerless.jobs.diff.alignment import offsets, removed_keys, sides
 from brokerless.jobs.diff.results import Diff
 from brokerless.log import segment
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import brokerless
-from brokerless.jobs.diff.results import PartitionDiff
+from brokerless.jobs.diff.partition_diff import PartitionDiff
 
 ROOT = Path(__file__).parents[3]
 DEMO, REPLICAS = ROOT / "demo" / "data", ROOT / "demo" / "replicas"

@@ -10,14 +10,17 @@ from brokerless.cli.options import add_max_batch_bytes, add_remote, add_spark, a
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import named_topics, select
-from brokerless.cli.values import causes, count, parts
-from brokerless.errors import UnreadableError
+from brokerless.cli.values import amount, causes, count, parts
+from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.names import is_internal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from brokerless.api.log import Log
-    from brokerless.jobs.diff.pairs import Side
-    from brokerless.jobs.diff.results import PartitionDiff
+    from brokerless.jobs.diff.job import DiffSettings
+    from brokerless.jobs.diff.pairs import Pair, Side
+    from brokerless.jobs.diff.partition_diff import PartitionDiff
 
 DESCRIPTION = """\
 Whether two logs have the same records, and where not, why.
@@ -50,6 +53,10 @@ Where both sides have them, the positions of groups are compared, and what the m
 users, quotas. A position is at the same record, earlier (records are read again), later (records are lost to the
 group), past the end, or on one side only; --allow takes earlier, later, past-end and no-position.
 
+With --replicas, the replicas on the disks of one cluster are compared with each other: the one with the greatest leader
+epoch, and of these the longest, with each of the others, below the least of their high watermarks. Kafka's own topics
+are compared too. With --budget, a run compares so much, what differed or was compared longest ago first.
+
 What is damaged on a side could not be compared: such offsets are named, and count as no difference of records. Kafka's
 own topics are compared only where -t names them.
 
@@ -61,14 +68,20 @@ EXAMPLES = """\
   brokerless diff /mnt/old-1 /mnt/new --left /mnt/old-2 /mnt/old-3 -t orders
   brokerless diff /var/lib/kafka converted --quick --json | jq 'select(.isSame | not)'
   brokerless diff broker-1/orders-0 broker-2/orders-0 --allow lagging --show-keys
+  brokerless diff --replicas /mnt/broker-1 /mnt/broker-2 /mnt/broker-3 --budget 50GB --state scrub.json
 """
 LISTED = 10
 
 
 def add_paths(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("left", metavar="LEFT", help="a log directory, a partition's directory, or a .log file; local, or a URL")
-    add("right", metavar="RIGHT", help="what it is compared with")
+    add(
+        "left",
+        nargs="?",
+        metavar="LEFT",
+        help="a log directory, a partition's directory, or a .log file; local, or a URL",
+    )
+    add("right", nargs="?", metavar="RIGHT", help="what it is compared with")
     add_topics(parser)
     add_tiered(parser)
     parser.set_defaults(include=(), exclude_internal=False)
@@ -82,6 +95,13 @@ def add_options(parser: ArgumentParser) -> None:
             "counts, and of these the longest"
         )
         add(f"--{side}", dest=f"more_{side}", action="extend", nargs="+", default=[], metavar="PATH", help=help_of_more)
+    help_of_replicas = (
+        "in place of LEFT and RIGHT: compare the replicas on these disks of one cluster, below the least high "
+        "watermark of each partition"
+    )
+    add("--replicas", nargs="+", metavar="DISK", help=help_of_replicas)
+    add("--budget", type=amount, metavar="SIZE", help="compare at most so much in this run, as 50GB; needs --state")
+    add("--state", metavar="FILE", help="which replicas were compared when, for --budget; not in a log directory")
     help_of_only = (
         "compare only these: records, groups, settings, topics, acls, users, quotas; separate several with commas "
         "(default: all that both sides have)"
@@ -108,13 +128,13 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-    from brokerless.jobs.diff.beside_records import RECORDS, BesideRecords, compare_beside_records, requested
+    from brokerless.jobs.diff.beside.groups import GroupSettings
+    from brokerless.jobs.diff.beside.parts import RECORDS, BesideRecords, compare_beside_records, requested
     from brokerless.jobs.diff.causes import allowed_causes
-    from brokerless.jobs.diff.groups import GroupSettings
-    from brokerless.jobs.diff.job import DiffSettings, diff
+    from brokerless.jobs.diff.job import DiffSettings
     from brokerless.jobs.diff.pairs import load_offset_runs, pair, pair_by_map
     from brokerless.jobs.diff.results import Diff
-    from brokerless.views.jobs.diff import lines, row, rows_beside
+    from brokerless.views.jobs.diff import lines, rows_beside
 
     max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     settings = DiffSettings(
@@ -125,6 +145,9 @@ def run(options: Namespace) -> int:
         max_batch_bytes=max_batch_bytes,
     )
     output = Output()
+    if options.replicas is not None:
+        return _compare_replicas(options, settings, output)
+    _refuse_mixture(options)
     sides = _sides(options, output)
     if output.exit_code == UNUSABLE:
         output.say("nothing was compared")
@@ -132,21 +155,7 @@ def run(options: Namespace) -> int:
     runs = None if options.offset_map is None else load_offset_runs(options.offset_map)
     pairs = pair(*sides) if runs is None else pair_by_map(sides[0], sides[1], runs)
     pairs = pairs if RECORDS in requested(options.only) else []
-    found: list[PartitionDiff] = []
-    size = sum(each.size for one in pairs for each in one.partitions)
-    with (
-        progress("comparing", size) as done,
-        closing(diff(pairs, settings, spark=options.spark, done=done, say=output.say)) as results,
-    ):
-        for each in results:
-            if isinstance(each, UnreadableError):
-                output.unreadable(each)
-                continue
-            found.append(each)
-            for finding in each.findings:
-                output.say(str(finding))
-            if options.json:
-                output.objects([row(each)])
+    found = _compare(pairs, settings, options, output)
     topics = {each.topic or "" for side in sides for each in side.partitions} if options.topic else None
     of_groups = GroupSettings(settings.allowed, topics, max_batch_bytes, runs, partitions=options.partition)
     try:
@@ -162,6 +171,63 @@ def run(options: Namespace) -> int:
         output.exit_code = max(output.exit_code, FINDINGS)
     output.result(rows_beside(compared), lines(compared), as_json=options.json)
     return output.end()
+
+
+def _compare(pairs: Sequence[Pair], settings: DiffSettings, options: Namespace, output: Output) -> list[PartitionDiff]:
+    """Compare pairs; with JSON, each is written when it was compared."""
+    from brokerless.jobs.diff.job import diff
+    from brokerless.views.jobs.diff import row
+
+    found: list[PartitionDiff] = []
+    size = sum(each.size for one in pairs for each in one.partitions)
+    with (
+        progress("comparing", size) as done,
+        closing(diff(pairs, settings, spark=options.spark, done=done, say=output.say)) as results,
+    ):
+        for each in results:
+            if isinstance(each, UnreadableError):
+                output.unreadable(each)
+                continue
+            found.append(each)
+            for finding in each.findings:
+                output.say(str(finding))
+            if options.json:
+                output.objects([row(each)])
+    return found
+
+
+def _compare_replicas(options: Namespace, settings: DiffSettings, output: Output) -> int:
+    from brokerless.jobs.diff.replicas import begin_scrub
+    from brokerless.jobs.diff.results import Diff
+    from brokerless.views.jobs.diff import lines
+
+    unfit = ("left", "right", "more_left", "more_right", "only", "offset_map")
+    if any(getattr(options, each) for each in unfit):
+        raise UsageError("--replicas is about the disks of one cluster; give no other side, --only or --offset-map")
+    logs = _open(options.replicas, options, output)
+    selected, missing = select([one for each in logs for one in each.partitions], options)
+    if missing is not None:
+        output.unreadable(UnreadableError("", missing))
+    if output.exit_code == UNUSABLE:
+        output.say("nothing was compared")
+        return output.end()
+    scrub = begin_scrub([each.paths for each in selected], options.budget, options.state)
+    found = _compare(scrub.pairs, settings, options, output)
+    scrub.add(found)
+    compared = Diff(found)
+    if not compared.is_same:
+        output.exit_code = max(output.exit_code, FINDINGS)
+    for line in scrub.lines():
+        output.say(line)
+    output.result((), lines(compared), as_json=options.json)
+    return output.end()
+
+
+def _refuse_mixture(options: Namespace) -> None:
+    if options.right is None:
+        raise UsageError("give LEFT and RIGHT, or --replicas DISK...")
+    if options.budget is not None or options.state is not None:
+        raise UsageError("--budget and --state are for --replicas")
 
 
 def _sides(options: Namespace, output: Output) -> list[Side]:

@@ -13,11 +13,13 @@ from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError
 from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.jobs.diff.alignment.mapped_side import MappedSide
+from brokerless.jobs.diff.alignment.offsets import OffsetAlignment
+from brokerless.jobs.diff.alignment.sides import SideReader, SideSettings
+from brokerless.jobs.diff.alignment.tally import Tally
 from brokerless.jobs.diff.causes import ALLOWED
-from brokerless.jobs.diff.mapped_side import MappedSide
-from brokerless.jobs.diff.offsets import OffsetAlignment
 from brokerless.jobs.diff.pairs import OffsetRuns, Pair
-from brokerless.jobs.diff.results import (
+from brokerless.jobs.diff.partition_diff import (
     ONLY_ON,
     OTHER,
     Difference,
@@ -27,8 +29,6 @@ from brokerless.jobs.diff.results import (
     SideSummary,
     Uncompared,
 )
-from brokerless.jobs.diff.sides import SideReader, SideSettings
-from brokerless.jobs.diff.tally import Tally
 from brokerless.jobs.run.job import in_order, run
 from brokerless.jobs.run.types import NONE, Spark
 from brokerless.log.directory import PartitionPath
@@ -99,8 +99,8 @@ def compare_pair(pair: Pair, settings: DiffSettings, done: Done = ignore) -> Par
 
     Raises :class:`UnreadableError` if a side is one file, and cannot be opened.
     """
-    left, right = (None if each is None else summarize(each) for each in (pair.left, pair.right))
-    result = PartitionDiff(pair.topic, pair.partition, left, right)
+    left, right = (None if each is None else summarize(each, pair.limit) for each in (pair.left, pair.right))
+    result = PartitionDiff(pair.topic, pair.partition, left, right, is_replica=pair.is_replica)
     if not pair.is_restored and left is not None:
         if left.start_offset == left.end_offset:
             return result
@@ -132,14 +132,18 @@ def _by_source(right: SideSummary, runs: OffsetRuns) -> SideSummary:
     return replace(right, start_offset=min(start, stop), end_offset=stop)
 
 
-def summarize(partition: PartitionPath) -> SideSummary:
-    """Return where a side begins and ends, as far as that is known now: a log may grow while it is compared."""
+def summarize(partition: PartitionPath, limit: int | None = None) -> SideSummary:
+    """Return where a side begins and ends, as far as that is known now: a log may grow while it is compared. ``limit``:
+    an offset before which it ends, for what is compared."""
     try:
         end = end_offset(partition)
     except UnreadableError:  # which is reported where it is read
         end = partition.segments[-1].base_offset if partition.segments else 0
     start = partition.start_offset or 0
-    return SideSummary(partition.path, start, max(start, end or 0))
+    end = max(start, end or 0)
+    if limit is None:
+        return SideSummary(partition.path, start, end)
+    return SideSummary(partition.path, min(start, limit), min(end, limit))
 
 
 def _compare(
@@ -162,9 +166,8 @@ def _compare(
     sides: dict[Hand, SideReader] = {}
     not_read: list[Uncompared] = []
     for hand in _SIDES:
-        own = SideSettings(
-            start, end, settings.quick, settings.max_batch_bytes, to_the_end=summaries[hand].end_offset == end
-        )
+        to_the_end = summaries[hand].end_offset == end and end != pair.limit
+        own = SideSettings(start, end, settings.quick, settings.max_batch_bytes, to_the_end=to_the_end)
         if hand == "right" and pair.runs is not None:
             sides[hand] = MappedSide(partitions[hand], own, report, done, runs=pair.runs)
         else:

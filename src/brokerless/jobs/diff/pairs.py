@@ -102,7 +102,8 @@ def load_offset_runs(directory: str) -> dict[Name, OffsetRuns]:
 class Pair:
     """A partition of both sides; None on a side without it. ``topic_ids``: those of both sides, where they are two.
     ``runs``: which records of the right side are which of the left one; None where their offsets are the same.
-    ``is_restored``: whether an offset map, if there is one, has something of it."""
+    ``is_restored``: whether an offset map, if there is one, has something of it. ``limit``: the offset before which
+    they are compared, None for all that both should have. ``is_replica``: both are replicas of one cluster."""
 
     topic: str | None
     partition: int | None
@@ -111,6 +112,8 @@ class Pair:
     topic_ids: tuple[str, str] | None = None
     runs: OffsetRuns | None = None
     is_restored: bool = True
+    limit: int | None = None
+    is_replica: bool = False
 
     @property
     def partitions(self) -> list[PartitionPath]:
@@ -141,7 +144,7 @@ def pair(left: Side, right: Side) -> list[Pair]:
     if left.is_one_partition and right.is_one_partition and len(left.partitions) == len(right.partitions) == 1:
         one, other = left.partitions[0], right.partitions[0]
         named = one if one.topic is not None else other
-        return [_pair(named.topic, named.partition, one, other)]
+        return [pair_of((named.topic, named.partition), one, other)]
     nameless = next((each for each in (*left.partitions, *right.partitions) if each.topic is None), None)
     if nameless is not None:
         text = "nothing says which partition this is; compare it with one partition, or with a file"
@@ -151,7 +154,7 @@ def pair(left: Side, right: Side) -> list[Pair]:
     for side, own in ((left, ours), (right, theirs)):
         if side.is_one_partition:
             chosen &= own.keys()
-    return [_pair(*name, ours.get(name), theirs.get(name)) for name in sorted(chosen)]
+    return [pair_of(name, ours.get(name), theirs.get(name)) for name in sorted(chosen)]
 
 
 def _check_files(directories: Iterable[LogDirectory]) -> None:
@@ -191,11 +194,24 @@ def replicas_of(side: Side, topics: Collection[str] | None) -> dict[Name, Partit
     return dict(_by_name([each for each in partitions if topics is None or each.topic in topics]))
 
 
-def _pair(topic: str | None, partition: int | None, left: PartitionPath | None, right: PartitionPath | None) -> Pair:
+def pair_of(
+    name: tuple[str | None, int | None],
+    left: PartitionPath | None,
+    right: PartitionPath | None,
+    *,
+    limit: int | None = None,
+    is_replica: bool = False,
+) -> Pair:
+    """Return two partitions as a pair, with the IDs of their topics where these are two."""
     ids = [None if each is None else topic_id_of_partition(each) for each in (left, right)]
     are_two = left is not None and right is not None and left.topic == right.topic
     differ = (ids[0], ids[1]) if are_two and ids[0] is not None and ids[1] is not None and ids[0] != ids[1] else None
-    return Pair(topic, partition, left, right, topic_ids=differ)  # pyright: ignore[reportArgumentType]
+    return Pair(*name, left, right, topic_ids=differ, limit=limit, is_replica=is_replica)
+
+
+def ranked(replicas: Sequence[PartitionPath]) -> list[PartitionPath]:
+    """Return replicas of a partition, that first which has the history that counts."""
+    return sorted(replicas, key=_rank, reverse=True) if len(replicas) > 1 else list(replicas)
 
 
 def _by_name(partitions: Sequence[PartitionPath]) -> Iterator[tuple[Name, PartitionPath]]:
@@ -204,7 +220,7 @@ def _by_name(partitions: Sequence[PartitionPath]) -> Iterator[tuple[Name, Partit
     for each in partitions:
         found.setdefault((each.topic or "", each.partition or 0), []).append(each)
     for name, replicas in found.items():
-        yield name, replicas[0] if len(replicas) == 1 else max(replicas, key=_rank)
+        yield name, ranked(replicas)[0]
 
 
 def _rank(partition: PartitionPath) -> tuple[int, int]:

@@ -24,10 +24,11 @@ from brokerless.log.storage.directory_lock import file_lock
 from brokerless.log.storage.files import unreadable_error
 from brokerless.log.storage.paths import full_path, is_remote, local
 from brokerless.log.storage.write_errors import refuse_directory, unwritable
-from brokerless.values import Int64, Value, WrongJsonError, from_json, to_json
+from brokerless.values import Int64, Value, ValueT, WrongJsonError, from_json, to_json
 
 _LIMIT = 256 << 20
 """Bytes of a state that is read: some 150 for each segment."""
+_OF_VERIFY = "verify --budget"
 _SAVE_EVERY = 10.0
 """Seconds between two writes of the state during a run."""
 
@@ -52,18 +53,52 @@ class _VerifyState(Value, frozen=True):
 
 
 @dataclass(slots=True)
+class StateFile:
+    """The file with the state of runs that take turns. ``of``: the command, in messages."""
+
+    path: str
+    of: str
+    _lock: ExitStack = field(default_factory=ExitStack)
+
+    def load(self, kind: type[ValueT], empty: ValueT) -> ValueT:
+        """Read the state; ``empty`` where there is no file yet. Raises :class:`UnreadableError` for another file."""
+        try:
+            with Path(self.path).open("rb") as file:
+                data = file.read(_LIMIT + 1)
+        except FileNotFoundError:
+            return empty
+        except OSError as error:
+            raise unreadable_error(self.path, error) from error
+        try:
+            if len(data) > _LIMIT:
+                raise WrongJsonError(f"it has more than {_LIMIT} bytes")
+            return from_json(data, kind)
+        except WrongJsonError as error:
+            raise UnreadableError(self.path, f"this is no state of {self.of}: {error}; name another file") from error
+
+    def save(self, value: Value) -> None:
+        """Write the state. Raises :class:`UnwritableError`."""
+        with unwritable(self.path):
+            write_file(self.path, to_json(value, indent=1))
+
+    def end(self, value: Value) -> None:
+        """Write the state, and let others have it. Raises :class:`UnwritableError`."""
+        with self._lock:
+            self.save(value)
+
+
+@dataclass(slots=True)
 class Turn:
     """What one run verifies. ``segments``: all of them, by the paths of their logs, of which ``chosen`` has those to
     verify. ``total``: bytes of all segments. ``bytes``: those of
     the segments that this run has verified."""
 
-    path: str
+    file: StateFile
     state: dict[str, VerifiedSegment]
     segments: dict[str, SegmentPaths]
     chosen: frozenset[str]
     bytes: int = 0
     _saved: float = field(default_factory=monotonic)
-    _lock: ExitStack = field(default_factory=ExitStack)
 
     @property
     def total(self) -> int:
@@ -107,14 +142,15 @@ class Turn:
 
     def save(self) -> None:
         """Writes the state. Raises :class:`UnwritableError`."""
-        with unwritable(self.path):
-            write_file(self.path, to_json(_VerifyState(1, dict(sorted(self.state.items()))), indent=1))
+        self.file.save(self._value())
         self._saved = monotonic()
 
     def end(self) -> None:
         """Writes the state, and lets others have it. Raises :class:`UnwritableError`."""
-        with self._lock:
-            self.save()
+        self.file.end(self._value())
+
+    def _value(self) -> _VerifyState:
+        return _VerifyState(1, dict(sorted(self.state.items())))
 
     def _is_verified(self, path: str) -> bool:
         known = self.state.get(full_path(path))
@@ -129,17 +165,12 @@ def begin_turn(partitions: Sequence[PartitionPath], budget: int | None, path: st
     Until :meth:`Turn.end`, no other run has this state. Raises :class:`UsageError`, also while another run has it,
     :class:`UnreadableError` for a state that is none, and :class:`UnwritableError`.
     """
-    if budget is None and path is None:
+    file = begin_state(partitions, budget, path, of=_OF_VERIFY)
+    if file is None or budget is None:
         return None
-    if budget is None or path is None:
-        raise UsageError("a budget needs a file for the state, and the other way round: give both")
-    if budget <= 0:
-        raise UsageError(f"budget: {budget!r} is no number of bytes above 0")
-    _refuse_log_directory(partitions, path)
     segments = {each.log.path: each for partition in partitions for each in partition.segments}
     growing = {partition.segments[-1].log.path for partition in partitions if partition.segments}
-    lock = _lock(path)
-    state = _without_removed(load_state(path), partitions, segments)
+    state = _without_removed(load_state(file.path), partitions, segments)
 
     def order(path: str) -> tuple[int, int]:
         known = state.get(full_path(path))
@@ -156,13 +187,30 @@ def begin_turn(partitions: Sequence[PartitionPath], budget: int | None, path: st
             break
         chosen.append(each)
         left -= segments[each].size
-    return Turn(path, state, segments, frozenset(chosen), _lock=lock)
+    return Turn(file, state, segments, frozenset(chosen))
 
 
-def _lock(path: str) -> ExitStack:
+def begin_state(
+    partitions: Sequence[PartitionPath], budget: int | None, path: str | None, *, of: str
+) -> StateFile | None:
+    """Return the state of runs with a budget, which no other run has until its end; None without a budget. ``of``: the
+    command, in messages.
+
+    Raises :class:`UsageError`, also while another run has it, and :class:`UnwritableError`."""
+    if budget is None and path is None:
+        return None
+    if budget is None or path is None:
+        raise UsageError("a budget needs a file for the state, and the other way round: give both")
+    if budget <= 0:
+        raise UsageError(f"budget: {budget!r} is no number of bytes above 0")
+    _refuse_log_directory(partitions, path)
+    return StateFile(path, of, _lock(path, of.split()[0]))
+
+
+def _lock(path: str, command: str) -> ExitStack:
     """Keeps other runs from a state until it is closed, or dropped. Raises :class:`UsageError` while one has it, and
     :class:`UnwritableError`."""
-    busy = f"{path}: another run of verify has this state; wait for its end, or name another file"
+    busy = f"{path}: another run of {command} has this state; wait for its end, or name another file"
     lock = ExitStack()
     with unwritable(path):
         try:
@@ -175,20 +223,8 @@ def _lock(path: str) -> ExitStack:
 
 
 def load_state(path: str) -> dict[str, VerifiedSegment]:
-    """Read a state; an empty one where there is no file yet."""
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(_LIMIT + 1)
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise unreadable_error(path, error) from error
-    try:
-        if len(data) > _LIMIT:
-            raise WrongJsonError(f"it has more than {_LIMIT} bytes")
-        return from_json(data, _VerifyState).segments
-    except WrongJsonError as error:
-        raise UnreadableError(path, f"this is no state of verify --budget: {error}; name another file") from error
+    """Read the state of ``verify --budget``; an empty one where there is no file yet."""
+    return StateFile(path, _OF_VERIFY).load(_VerifyState, _VerifyState(1, {})).segments
 
 
 def _without_removed(
@@ -212,4 +248,4 @@ def _refuse_log_directory(partitions: Sequence[PartitionPath], path: str) -> Non
         place = Path(local(each.path)).resolve()
         above = place.parent if each.topic is not None or place.is_file() else place
         if state.is_relative_to(above):
-            raise UsageError(f"{path}: this is in {above}, which is verified; name a file elsewhere")
+            raise UsageError(f"{path}: this is in {above}, which is a log directory; name a file elsewhere")

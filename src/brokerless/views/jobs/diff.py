@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from brokerless.jobs.diff.results import Diff, Difference, PartitionDiff, RecordView, SideSummary, Uncompared
+from brokerless.jobs.diff.partition_diff import Difference, PartitionDiff, RecordView, SideSummary, Uncompared
+from brokerless.jobs.diff.results import Diff
 from brokerless.text import count_of
 from brokerless.views.table import NOTHING, format_number, table
 
@@ -54,7 +55,8 @@ def lines(compared: Diff) -> Iterator[str]:
         yield from each.lines()
     yield from map(str, compared.groups)
     yield from map(str, compared.state)
-    for name, several in (("partition", compared.partitions), ("group", compared.groups)):
+    unit = "replica" if any(each.is_replica for each in compared.partitions) else "partition"
+    for name, several in ((unit, compared.partitions), ("group", compared.groups)):
         if several:
             yield _verdict(name, [each.is_same for each in several])
     if compared.state:

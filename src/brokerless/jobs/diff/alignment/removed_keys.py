@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.jobs.compact.key_offsets import KeyHasher, LastRows
-from brokerless.jobs.diff.sides import SideReader
+from brokerless.jobs.diff.alignment.sides import SideReader
 from brokerless.log.partition import Reading, read_partition
 from brokerless.log.ranges import Range
 from brokerless.progress import ignore

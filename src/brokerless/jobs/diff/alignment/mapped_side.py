@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT64
 from brokerless.findings import Finding
-from brokerless.jobs.diff.blocks import Block
+from brokerless.jobs.diff.alignment.blocks import Block
+from brokerless.jobs.diff.alignment.sides import SideReader, SideSettings
 from brokerless.jobs.diff.pairs import OffsetRuns
-from brokerless.jobs.diff.sides import SideReader, SideSettings
 from brokerless.log.directory import PartitionPath
 from brokerless.progress import Done, Report
 

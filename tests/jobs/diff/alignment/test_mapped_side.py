@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.jobs.diff.beside.test_groups import DEMO, move
 from tests.jobs.diff.planted import Batches, ModelBatch, ModelRecord, random_log, write
-from tests.jobs.diff.test_groups import DEMO, move
 
 import brokerless
 from brokerless.errors import UsageError
-from brokerless.jobs.diff.results import PartitionDiff
+from brokerless.jobs.diff.partition_diff import PartitionDiff
 from brokerless.jobs.named_partitions import topic_id_of_partition
 from brokerless.jobs.restore.live.offset_map import open_map
 

@@ -15,13 +15,19 @@ from numpy.typing import NDArray
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError
 from brokerless.jobs.compact.key_offsets import KeyHasher
-from brokerless.jobs.diff.blocks import Block, compare_rows, hash_contents, joined
+from brokerless.jobs.diff.alignment.blocks import Block, compare_rows, hash_contents, joined
+from brokerless.jobs.diff.alignment.removed_keys import CANDIDATE, LastOfKeys, are_explained
+from brokerless.jobs.diff.alignment.same_batches import (
+    CAUSE_OF,
+    compare_batches,
+    count_records,
+    count_same,
+    epochs_agree,
+)
+from brokerless.jobs.diff.alignment.sides import SideReader
+from brokerless.jobs.diff.alignment.tally import DifferingRecords, Tally
 from brokerless.jobs.diff.causes import UNPROVEN
-from brokerless.jobs.diff.removed_keys import CANDIDATE, LastOfKeys, are_explained
-from brokerless.jobs.diff.results import ONLY_ON, OTHER, Hand
-from brokerless.jobs.diff.same_batches import CAUSE_OF, compare_batches, count_records, count_same, epochs_agree
-from brokerless.jobs.diff.sides import SideReader
-from brokerless.jobs.diff.tally import DifferingRecords, Tally
+from brokerless.jobs.diff.partition_diff import ONLY_ON, OTHER, Hand
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath

@@ -18,7 +18,7 @@ from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import DecodedRecords, Decoder, decode_whole, load_decoding_kernels
-from brokerless.jobs.diff.blocks import Block
+from brokerless.jobs.diff.alignment.blocks import Block
 from brokerless.jobs.recovered.offsets_once import OffsetsOnce, earlier_offsets
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.wrappers import inspect_wrappers
-from brokerless.jobs.diff.sides import BatchRows
+from brokerless.jobs.diff.alignment.sides import BatchRows
 
 Bools = NDArray[np.bool_]
 Int64s = NDArray[np.int64]

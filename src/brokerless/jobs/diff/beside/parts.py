@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.internals.records import CONSUMER_OFFSETS
-from brokerless.jobs.diff.cluster_state import PARTS, StateDifference, cluster_of, compare_clusters
-from brokerless.jobs.diff.groups import GroupDiff, GroupSettings, compare_groups, has_groups
+from brokerless.jobs.diff.beside.cluster_state import PARTS, StateDifference, cluster_of, compare_clusters
+from brokerless.jobs.diff.beside.groups import GroupDiff, GroupSettings, compare_groups, has_groups
 from brokerless.jobs.diff.pairs import Side
 from brokerless.log import names
 from brokerless.progress import Report

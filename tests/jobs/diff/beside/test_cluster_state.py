@@ -10,9 +10,9 @@ import pytest
 import brokerless
 from brokerless.errors import UsageError
 from brokerless.internals.metadata.cluster import Cluster, ResourceType, read_cluster
-from brokerless.jobs.diff.cluster_state import PARTS, StateDifference, compare_clusters
+from brokerless.jobs.diff.beside.cluster_state import PARTS, StateDifference, compare_clusters
 
-DEMO = Path(__file__).parents[3] / "demo" / "data"
+DEMO = Path(__file__).parents[4] / "demo" / "data"
 
 
 @pytest.fixture

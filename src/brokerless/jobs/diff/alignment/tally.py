@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.jobs.diff.causes import What
-from brokerless.jobs.diff.results import Difference
+from brokerless.jobs.diff.partition_diff import Difference
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -10,8 +10,8 @@ from brokerless.errors import UnreadableError
 from brokerless.internals.groups.positions import GroupPosition, read_positions
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from brokerless.jobs.diff.alignment.sides import count_records
 from brokerless.jobs.diff.pairs import Name, OffsetRuns, Side, replicas_of
-from brokerless.jobs.diff.sides import count_records
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
 from brokerless.log.seek import end_offset

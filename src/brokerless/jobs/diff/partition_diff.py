@@ -1,0 +1,183 @@
+"""The result of comparing one partition: what is the same, what differs, why, and what could not be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Literal
+
+from brokerless import clock
+from brokerless.findings import Finding
+from brokerless.jobs.diff.causes import UNPROVEN, What
+from brokerless.log import names
+from brokerless.text import count_of, short_html, short_repr, show
+
+Hand = Literal["left", "right"]
+OTHER: dict[Hand, Hand] = {"left": "right", "right": "left"}
+ONLY_ON: dict[Hand, What] = {"left": "missing", "right": "extra"}
+"""What a record is that only this side has."""
+Problem = Literal["another-topic", "no-common-offset", "not-restored", "only-left", "only-right"]
+_MOST_KEY_BYTES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class RecordView:
+    """The record of one side that a difference begins with: ``timestamp`` in ms; ``key``, None unless keys are shown;
+    names of headers."""
+
+    timestamp: int
+    key: bytes | None
+    header_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Records that differ in one way, one after the other. ``cause``: one of :data:`CAUSES`. ``left`` and ``right``:
+    the first record, None on a side that has none, or where it was not read."""
+
+    what: What
+    cause: str
+    first_offset: int
+    last_offset: int
+    records: int
+    left: RecordView | None = None
+    right: RecordView | None = None
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong with the records."""
+        on = {"missing": "missing on the right", "extra": "on the right only", "changed": "changed"}[self.what]
+        if self.cause in ("missing", "extra", "changed"):
+            return on
+        headers = [_header_names(each) for each in (self.left, self.right)]
+        return {
+            UNPROVEN: f"{on}, as compaction takes records, but nothing says that the topic is compacted; allow "
+            "compaction if it is",
+            "duplicate": f"twice on the {'left' if self.what == 'missing' else 'right'}",
+            "timestamps": f"other timestamps ({_time(self.left)} on the left, {_time(self.right)} on the right)",
+            "headers": (
+                f"other values of headers ({headers[0]})"
+                if headers[0] == headers[1]
+                else "other headers ({} on the left, {} on the right)".format(*headers)
+            ),
+            "lagging": f"after the end of the {'right' if self.what == 'missing' else 'left'} side",
+            "order": "in another order",
+        }.get(self.cause, f"{on} ({self.cause})")
+
+    def __str__(self) -> str:
+        one = self.first_offset == self.last_offset
+        where = f"offset {self.first_offset}" if one else f"offsets {self.first_offset} to {self.last_offset}"
+        many = "" if one else f" ({count_of(self.records, 'record')})"
+        first = self.left or self.right
+        key = "" if first is None or first.key is None else f", key {_shown(first.key)}"
+        when = "" if first is None or self.cause == "timestamps" else f" ({_time(first)})"
+        return f"{where}{many}{key}: {self.sentence}{when}"
+
+
+def _time(view: RecordView | None) -> str:
+    if view is None or view.timestamp < 0:
+        return "no time"
+    return (clock.in_zone(view.timestamp, UTC) or str(view.timestamp)).replace("+00:00", "Z")
+
+
+def _header_names(view: RecordView | None) -> str:
+    return ", ".join(map(show, view.header_names)) if view is not None and view.header_names else "none"
+
+
+def _shown(key: bytes) -> str:
+    text = show(key.decode(errors="replace"))
+    return text if len(text) <= _MOST_KEY_BYTES else f"{text[:_MOST_KEY_BYTES]}..."
+
+
+@dataclass(frozen=True, slots=True)
+class Uncompared:
+    """Offsets that could not be compared, as one side cannot be read there: why, and how many records the other side
+    has."""
+
+    side: Hand
+    first_offset: int
+    last_offset: int | None
+    records: int
+    finding: Finding
+
+    def __str__(self) -> str:
+        end = "on" if self.last_offset is None else f"to {self.last_offset}"
+        other = f"{count_of(self.records, 'record')} on the {OTHER[self.side]}"
+        where = f"offsets {self.first_offset} {end} could not be compared ({other})"
+        return f"{where}: {self.finding.kind} on the {self.side}"
+
+
+@dataclass(frozen=True, slots=True)
+class SideSummary:
+    """One side of a partition, with ``start_offset <= offset < end_offset``."""
+
+    path: str
+    start_offset: int
+    end_offset: int
+
+    @property
+    def is_empty(self) -> bool:
+        return self.start_offset >= self.end_offset
+
+    def __str__(self) -> str:
+        return f"offsets {self.start_offset} to {self.end_offset - 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDiff:
+    """The comparison of one partition.
+
+    ``records``: how many offsets either side has a record at; of these, ``same`` are the same on both sides, and
+    ``missing``, ``extra`` and ``changed`` differ by a cause that is not allowed. ``causes``: all records by cause,
+    allowed or not. ``differences``: the first ones; ``not_listed``: how many more there are. ``problem``: why nothing
+    was compared, None if it was. ``findings``: what was found while both sides were read. ``is_replica``: both sides
+    are replicas of one cluster, the left one that which counts.
+    """
+
+    topic: str | None
+    partition: int | None
+    left: SideSummary | None
+    right: SideSummary | None
+    records: int = 0
+    same: int = 0
+    missing: int = 0
+    extra: int = 0
+    changed: int = 0
+    causes: dict[str, int] | None = None
+    differences: tuple[Difference, ...] = ()
+    not_listed: int = 0
+    uncompared: tuple[Uncompared, ...] = ()
+    problem: Problem | None = None
+    explanation: str = ""
+    findings: tuple[Finding, ...] = ()
+    is_replica: bool = False
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
+
+    @property
+    def name(self) -> str:
+        """``orders-0``; the file's path where nothing else is known, and that of one of several replicas."""
+        if self.is_replica and self.right is not None:
+            return self.right.path
+        if self.topic is None:
+            side = self.left or self.right
+            return "" if side is None else side.path
+        return names.partition_directory(self.topic, self.partition or 0)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether all records are the same that both sides should have, by what is allowed."""
+        return self.problem is None and not (self.missing or self.extra or self.changed or self.uncompared)
+
+    def lines(self) -> Iterator[str]:
+        """Yield what differs, a line each."""
+        if self.problem is not None:
+            yield f"{self.name}: {self.explanation}"
+        for each in self.differences:
+            yield f"{self.name}, {each}"
+        if self.not_listed:
+            yield f"{self.name}: {count_of(self.not_listed, 'more difference')}"
+        for each in self.uncompared:
+            yield f"{self.name}, {each}"

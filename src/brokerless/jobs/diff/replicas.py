@@ -1,0 +1,123 @@
+"""Pairs the replicas of each partition on the disks of one cluster, and chooses which partitions a run compares.
+
+Below the least high watermark, all replicas have the same records; what is after it, a replica may not have yet, or may
+have from a leader that was replaced. Brokers write their high watermarks to ``replication-offset-checkpoint`` every
+five seconds (``ReplicaManager.checkpointHighWatermarks``, 4.4.0); what is before them stays while brokers run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from brokerless import clock
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.jobs.diff.pairs import Name, Pair, pair_of, ranked
+from brokerless.jobs.diff.partition_diff import PartitionDiff
+from brokerless.jobs.verify.turn import StateFile, begin_state
+from brokerless.log import names
+from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
+from brokerless.log.directory import PartitionPath
+from brokerless.text import count_of
+from brokerless.values import Int64, Value
+
+
+class _ComparedPartition(Value, frozen=True):
+    """When a partition was compared, in ms since the epoch, and whether all replicas were the same."""
+
+    compared: Int64
+    is_same: bool
+
+
+class _DiffState(Value, frozen=True):
+    diff_state: Literal[1]
+    partitions: dict[str, _ComparedPartition]
+
+
+@dataclass(slots=True)
+class Scrub:
+    """The comparison of replicas by one run. ``pairs``: the leading replica of each chosen partition (left) with each
+    of the others. ``single``: partitions of which there is one replica; ``left_out``: those for later runs."""
+
+    pairs: list[Pair]
+    single: int
+    left_out: int = 0
+    _file: StateFile | None = None
+    _state: dict[str, _ComparedPartition] = field(default_factory=dict[str, _ComparedPartition])
+
+    def add(self, found: Sequence[PartitionDiff]) -> None:
+        """Record what was compared, and let other runs have the state. Raises :class:`UnwritableError`."""
+        if self._file is None:
+            return
+        by_name: dict[str, bool] = {}
+        for each in found:
+            name = names.partition_directory(each.topic or "", each.partition or 0)
+            by_name[name] = by_name.get(name, True) and each.is_same
+        now = clock.now()
+        self._state |= {name: _ComparedPartition(now, is_same) for name, is_same in by_name.items()}
+        self._file.end(_DiffState(1, dict(sorted(self._state.items()))))
+
+    def lines(self) -> list[str]:
+        """Return what was not compared, a sentence each."""
+        found: list[str] = []
+        if self.single:
+            found.append(f"{count_of(self.single, 'partition')} with one replica on these disks: nothing to compare")
+        if self.left_out:
+            found.append(f"{count_of(self.left_out, 'partition')} left for the next runs by --budget")
+        return found
+
+
+def begin_scrub(partitions: Sequence[PartitionPath], budget: int | None, path: str | None) -> Scrub:
+    """Choose what a run compares: all, or with a budget at most so many bytes, and one partition at least: first those
+    that differed, then those that were never compared, then those that were compared longest ago.
+
+    Raises :class:`UsageError` where no partition has two replicas, also while another run has the state,
+    :class:`UnreadableError` for a state that is none, and :class:`UnwritableError`.
+    """
+    replicas: dict[Name, list[PartitionPath]] = {}
+    for each in partitions:
+        if each.topic is not None and each.topic != names.CLUSTER_METADATA:
+            replicas.setdefault((each.topic, each.partition or 0), []).append(each)
+    several = {name: each for name, each in sorted(replicas.items()) if len(each) > 1}
+    if not several:
+        raise UsageError("no partition has two replicas here; give the disks of several brokers of one cluster")
+    scrub = Scrub([], len(replicas) - len(several))
+    scrub._file = begin_state(partitions, budget, path, of="diff --replicas")
+    if scrub._file is not None:
+        scrub._state = scrub._file.load(_DiffState, _DiffState(1, {})).partitions
+        chosen = _choose(several, scrub._state, budget or 0)
+        scrub.left_out = len(several) - len(chosen)
+        several = chosen
+    scrub.pairs = [each for name, own in several.items() for each in _pairs(name, own)]
+    return scrub
+
+
+def _choose(
+    replicas: dict[Name, list[PartitionPath]], state: dict[str, _ComparedPartition], budget: int
+) -> dict[Name, list[PartitionPath]]:
+    def order(name: Name) -> tuple[int, int]:
+        known = state.get(names.partition_directory(*name))
+        return (1, 0) if known is None else (2 if known.is_same else 0, known.compared)
+
+    chosen: list[Name] = []
+    for name in sorted(replicas, key=order):
+        budget -= sum(each.size for each in replicas[name])
+        if chosen and budget < 0:
+            break
+        chosen.append(name)
+    return {name: replicas[name] for name in sorted(chosen)}
+
+
+def _pairs(name: Name, replicas: Sequence[PartitionPath]) -> list[Pair]:
+    leading, *others = ranked(replicas)
+    limits = [each for each in map(_high_watermark, replicas) if each is not None]
+    limit = min(limits) if limits else None
+    return [pair_of(name, leading, each, limit=limit, is_replica=True) for each in others]
+
+
+def _high_watermark(replica: PartitionPath) -> int | None:
+    try:
+        return recorded_offset(replica.location, replica.topic, replica.partition, names.HIGH_WATERMARK_CHECKPOINT)
+    except UnreadableError:  # then that of the other replicas counts
+        return None

@@ -63,6 +63,7 @@ TESTED_IN = {
     "jobs/diff/beside/parts": "jobs/diff/beside/test_groups.py",
     "jobs/diff/causes": "jobs/diff/test_job.py",
     "jobs/diff/alignment/offsets": "jobs/diff/test_job.py",
+    "jobs/diff/mirrors": "jobs/diff/alignment/test_sequence.py",
     "jobs/diff/pairs": "jobs/diff/test_job.py",
     "jobs/diff/alignment/removed_keys": "jobs/diff/test_job.py",
     "jobs/diff/results": "jobs/diff/test_job.py",

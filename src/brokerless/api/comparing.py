@@ -43,6 +43,7 @@ def diff(
     show_keys: bool = False,
     quick: bool = False,
     offset_map: str | os.PathLike[str] | None = None,
+    offset_syncs: str | os.PathLike[str] | None = None,
     max_batch_bytes: int | None = None,
     on_damage: Report | None = None,
     done: Done = ignore,
@@ -76,6 +77,9 @@ def diff(
     offset_map : path, optional
         The directory with the offset map of a restore, of which the right side is the target: then records and groups'
         positions are compared by that, in the partitions that it has.
+    offset_syncs : path, optional
+        MirrorMaker 2's topic ``mm2-offset-syncs.ALIAS.internal``, or the log directory that has it, where the right
+        side is a mirror of the left one: then records are compared in their order.
     max_batch_bytes : int, optional
         Bytes that one batch may inflate to (128 MiB).
     on_damage : callable, optional
@@ -108,9 +112,12 @@ def diff(
     """
     from brokerless.jobs.diff.beside.groups import GroupSettings
     from brokerless.jobs.diff.beside.parts import RECORDS, compare_beside_records, requested
+    from brokerless.jobs.diff.mirrors import load_offset_syncs, pair_by_syncs
     from brokerless.jobs.diff.pairs import load_offset_runs, pair, pair_by_map
     from brokerless.jobs.diff.results import Diff
 
+    if offset_map is not None and offset_syncs is not None:
+        raise UsageError("give offset_map or offset_syncs, not both")
     settings = _settings(allow, limit, show_keys=show_keys, quick=quick, max_batch_bytes=max_batch_bytes)
     sides = [_side(each) for each in (left, right)]
     there = [one for each in sides for one in each.partitions]
@@ -118,10 +125,17 @@ def diff(
     paths = {each.path for side in sides for each in side.directories}
     if topics is None:
         named = {each.path for each in there if not is_internal(each.topic) or each.path in paths}
+    everything = sides
     sides = [replace(each, partitions=[one for one in each.partitions if one.path in named]) for each in sides]
     report = on_damage or ignore
     runs = None if offset_map is None else load_offset_runs(os.fspath(offset_map))
-    pairs = pair(*sides) if runs is None else pair_by_map(sides[0], sides[1], runs)
+    if offset_syncs is not None:
+        only = only or (RECORDS,)
+        mirrored = [one for one in everything[1].partitions if not is_internal(one.topic) or one.path in named]
+        syncs = load_offset_syncs(os.fspath(offset_syncs), report, settings.max_batch_bytes)
+        pairs = pair_by_syncs(sides[0], replace(sides[1], partitions=mirrored), syncs)
+    else:
+        pairs = pair(*sides) if runs is None else pair_by_map(sides[0], sides[1], runs)
     pairs = pairs if RECORDS in requested(only) else []
     found = _compare(pairs, settings, spark, done=done, report=report)
     chosen = None if topics is None else {each.topic or "" for side in sides for each in side.partitions}

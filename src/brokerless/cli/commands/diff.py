@@ -53,6 +53,10 @@ Where both sides have them, the positions of groups are compared, and what the m
 users, quotas. A position is at the same record, earlier (records are read again), later (records are lost to the
 group), past the end, or on one side only; --allow takes earlier, later, past-end and no-position.
 
+With --offset-syncs, RIGHT has the topics of LEFT as MirrorMaker 2 wrote them, under their names or those after an
+alias. Offsets are others there, so that records are compared in their order, with a window of 65,536 of them; aborted
+ones, and what one side deleted at its start, are allowed. Groups are not compared.
+
 With --replicas, the replicas on the disks of one cluster are compared with each other: the one with the greatest leader
 epoch, and of these the longest, with each of the others, below the least of their high watermarks. Kafka's own topics
 are compared too. With --budget, a run compares so much, what differed or was compared longest ago first.
@@ -121,6 +125,11 @@ def add_options(parser: ArgumentParser) -> None:
         "the offset map of restore, of which RIGHT is the target: compare its partitions by that, and groups' positions"
     )
     add("--offset-map", metavar="DIRECTORY", help=help_of_map)
+    help_of_syncs = (
+        "the topic mm2-offset-syncs.ALIAS.internal of MirrorMaker 2, or the log directory that has it: RIGHT is a "
+        "mirror of LEFT, whose records are compared in their order"
+    )
+    add("--offset-syncs", metavar="PATH", help=help_of_syncs)
     add_remote(parser)
     add_spark(parser)
     add_max_batch_bytes(parser)
@@ -132,6 +141,7 @@ def run(options: Namespace) -> int:
     from brokerless.jobs.diff.beside.parts import RECORDS, BesideRecords, compare_beside_records, requested
     from brokerless.jobs.diff.causes import allowed_causes
     from brokerless.jobs.diff.job import DiffSettings
+    from brokerless.jobs.diff.mirrors import load_offset_syncs, pair_by_syncs
     from brokerless.jobs.diff.pairs import load_offset_runs, pair, pair_by_map
     from brokerless.jobs.diff.results import Diff
     from brokerless.views.jobs.diff import lines, rows_beside
@@ -153,13 +163,17 @@ def run(options: Namespace) -> int:
         output.say("nothing was compared")
         return output.end()
     runs = None if options.offset_map is None else load_offset_runs(options.offset_map)
-    pairs = pair(*sides) if runs is None else pair_by_map(sides[0], sides[1], runs)
-    pairs = pairs if RECORDS in requested(options.only) else []
+    only = options.only or (() if options.offset_syncs is None else (RECORDS,))
+    if options.offset_syncs is not None:
+        pairs = pair_by_syncs(*sides, load_offset_syncs(options.offset_syncs, output.damage, max_batch_bytes))
+    else:
+        pairs = pair(*sides) if runs is None else pair_by_map(sides[0], sides[1], runs)
+    pairs = pairs if RECORDS in requested(only) else []
     found = _compare(pairs, settings, options, output)
     topics = {each.topic or "" for side in sides for each in side.partitions} if options.topic else None
     of_groups = GroupSettings(settings.allowed, topics, max_batch_bytes, runs, partitions=options.partition)
     try:
-        beside = compare_beside_records((sides[0], sides[1]), options.only, of_groups, output.damage)
+        beside = compare_beside_records((sides[0], sides[1]), only, of_groups, output.damage)
     except UnreadableError as error:
         output.unreadable(error)
         if not found:
@@ -201,9 +215,9 @@ def _compare_replicas(options: Namespace, settings: DiffSettings, output: Output
     from brokerless.jobs.diff.results import Diff
     from brokerless.views.jobs.diff import lines
 
-    unfit = ("left", "right", "more_left", "more_right", "only", "offset_map")
+    unfit = ("left", "right", "more_left", "more_right", "only", "offset_map", "offset_syncs")
     if any(getattr(options, each) for each in unfit):
-        raise UsageError("--replicas is about the disks of one cluster; give no other side, --only or --offset-map")
+        raise UsageError("--replicas is about the disks of one cluster; give no other side, parts or offsets")
     logs = _open(options.replicas, options, output)
     selected, missing = select([one for each in logs for one in each.partitions], options)
     if missing is not None:
@@ -226,6 +240,8 @@ def _compare_replicas(options: Namespace, settings: DiffSettings, output: Output
 def _refuse_mixture(options: Namespace) -> None:
     if options.right is None:
         raise UsageError("give LEFT and RIGHT, or --replicas DISK...")
+    if options.offset_map is not None and options.offset_syncs is not None:
+        raise UsageError("give --offset-map or --offset-syncs, not both")
     if options.budget is not None or options.state is not None:
         raise UsageError("--budget and --state are for --replicas")
 
@@ -238,7 +254,10 @@ def _sides(options: Namespace, output: Output) -> list[Side]:
         _open([options.left, *options.more_left], options, output),
         _open([options.right, *options.more_right], options, output),
     ]
-    found, missing = select([one for logs in opened for each in logs for one in each.paths], options)
+    everything = [one for logs in opened for each in logs for one in each.paths]
+    found, missing = select(everything, options)
+    if options.offset_syncs is not None:  # mirrors have other names
+        found = [*found, *(one for each in opened[1] for one in each.paths if one not in found)]
     if missing is not None:
         output.unreadable(UnreadableError("", missing))
     paths = [options.left, options.right, *options.more_left, *options.more_right]

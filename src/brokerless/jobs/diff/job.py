@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError
@@ -15,6 +16,7 @@ from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.diff.alignment.mapped_side import MappedSide
 from brokerless.jobs.diff.alignment.offsets import OffsetAlignment
+from brokerless.jobs.diff.alignment.sequence import SequenceAlignment
 from brokerless.jobs.diff.alignment.sides import SideReader, SideSettings
 from brokerless.jobs.diff.alignment.tally import Tally
 from brokerless.jobs.diff.causes import ALLOWED
@@ -36,6 +38,8 @@ from brokerless.log.partition import Reading, read_partition
 from brokerless.log.ranges import Range
 from brokerless.log.seek import end_offset
 from brokerless.progress import Done, Say, ignore
+
+Int64s = NDArray[np.int64]
 
 LISTED = 10
 """Differences of a partition that are listed, unless another number is requested."""
@@ -104,7 +108,10 @@ def compare_pair(pair: Pair, settings: DiffSettings, done: Done = ignore) -> Par
     if not pair.is_restored and left is not None:
         if left.start_offset == left.end_offset:
             return result
-        return replace(result, problem="not-restored", explanation="the offset map has nothing of it: not restored")
+        text = "the offset map has nothing of it: not restored"
+        if pair.anchors is not None:
+            text = "the offset syncs have nothing of it: not mirrored"
+        return replace(result, problem="not-restored", explanation=text)
     if left is None or right is None:
         problem, hand = ("only-right", "right") if left is None else ("only-left", "left")
         return replace(result, problem=problem, explanation=f"this partition is on the {hand} only")
@@ -114,6 +121,8 @@ def compare_pair(pair: Pair, settings: DiffSettings, done: Done = ignore) -> Par
             "right; allow another-topic to compare it all the same"
         )
         return replace(result, problem="another-topic", explanation=text.format(*pair.topic_ids))
+    if pair.anchors is not None:
+        return _compare_sequence(pair, result, pair.anchors, settings=settings, done=done)
     shown, right = right, right if pair.runs is None else _by_source(right, pair.runs)
     start, end = max(left.start_offset, right.start_offset), min(left.end_offset, right.end_offset)
     if left.is_empty or right.is_empty:
@@ -156,12 +165,7 @@ def _compare(
     partitions: dict[Hand, PartitionPath] = {"left": pair.left, "right": pair.right}
     summaries: dict[Hand, SideSummary] = {"left": result.left, "right": result.right}
     start, end = common
-    findings: list[Finding] = []
-
-    def report(finding: Finding) -> None:
-        if len(findings) < _MOST_FINDINGS and finding not in findings:
-            findings.append(finding)
-
+    findings = _Findings()
     tally = Tally(settings.allowed, settings.limit)
     sides: dict[Hand, SideReader] = {}
     not_read: list[Uncompared] = []
@@ -169,9 +173,9 @@ def _compare(
         to_the_end = summaries[hand].end_offset == end and end != pair.limit
         own = SideSettings(start, end, settings.quick, settings.max_batch_bytes, to_the_end=to_the_end)
         if hand == "right" and pair.runs is not None:
-            sides[hand] = MappedSide(partitions[hand], own, report, done, runs=pair.runs)
+            sides[hand] = MappedSide(partitions[hand], own, findings.add, done, runs=pair.runs)
         else:
-            sides[hand] = SideReader(partitions[hand], own, report, done)
+            sides[hand] = SideReader(partitions[hand], own, findings.add, done)
         first = summaries[hand].start_offset
         before = sides[hand].count(first, start)
         remote = _in_remote_storage(partitions[OTHER[hand]])
@@ -199,6 +203,59 @@ def _compare(
     uncompared = [each for each in uncompared if each.last_offset is not None]
     for cause, offsets in sides["right"].unknown:
         tally.add("extra", cause, offsets)
+    return _counted(result, tally, sides, settings, uncompared=uncompared, findings=findings)
+
+
+def _compare_sequence(
+    pair: Pair, result: PartitionDiff, anchors: Int64s, *, settings: DiffSettings, done: Done
+) -> PartitionDiff:
+    """Compare two sides with the same records in the same order, and other offsets."""
+    findings, tally = _Findings(), Tally(settings.allowed, settings.limit)
+    assert pair.left is not None
+    assert pair.right is not None
+    assert result.left is not None
+    assert result.right is not None
+    both: dict[Hand, tuple[PartitionPath, SideSummary]] = {
+        "left": (pair.left, result.left), "right": (pair.right, result.right),
+    }  # fmt: skip
+    sides: dict[Hand, SideReader] = {}
+    for hand, (partition, summary) in both.items():
+        own = SideSettings(summary.start_offset, summary.end_offset, False, settings.max_batch_bytes)
+        sides[hand] = SideReader(partition, own, findings.add, done)
+    alignment = SequenceAlignment(sides["left"], sides["right"], tally, anchors)
+    try:
+        alignment.run()
+    finally:
+        for side in sides.values():
+            side.close()
+    uncompared = list(alignment.uncompared())
+    if not (alignment.has_met or uncompared or result.left.is_empty or result.right.is_empty):
+        return replace(result, problem="no-common-offset", explanation="no record in common: no mirror of this log")
+    return _counted(result, tally, sides, settings, uncompared=uncompared, findings=findings, is_aligned=False)
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What was found while both sides were read, each once."""
+
+    found: list[Finding] = field(default_factory=list[Finding])
+
+    def add(self, finding: Finding) -> None:
+        if len(self.found) < _MOST_FINDINGS and finding not in self.found:
+            self.found.append(finding)
+
+
+def _counted(
+    result: PartitionDiff,
+    tally: Tally,
+    sides: Mapping[Hand, SideReader],
+    settings: DiffSettings,
+    *,
+    uncompared: Iterable[Uncompared],
+    findings: _Findings,
+    is_aligned: bool = True,
+) -> PartitionDiff:
+    """Return the result with what was counted. ``is_aligned``: both sides have a record of each listed offset."""
     listed, more = tally.listed()
     return replace(
         result,
@@ -208,10 +265,10 @@ def _compare(
         extra=tally.differing["extra"],
         changed=tally.differing["changed"],
         causes=dict(tally.causes),
-        differences=tuple(_with_records(each, sides, settings) for each in listed),
+        differences=tuple(_with_records(each, sides, settings, is_aligned) for each in listed),
         not_listed=more,
         uncompared=tuple(sorted(uncompared, key=lambda each: each.first_offset)),
-        findings=tuple(findings),
+        findings=tuple(findings.found),
     )
 
 
@@ -238,14 +295,17 @@ def _uncompared(
                 yield Uncompared(hand, first, last, records=count, finding=each.finding)
 
 
-def _with_records(difference: Difference, sides: Mapping[Hand, SideReader], settings: DiffSettings) -> Difference:
-    """Add the first record of a difference, of each side that has it."""
+def _with_records(
+    difference: Difference, sides: Mapping[Hand, SideReader], settings: DiffSettings, is_aligned: bool
+) -> Difference:
+    """Add the first record of a difference, of each side that has it, as far as its offset is known."""
     offset, views = difference.first_offset, dict[Hand, RecordView | None]()
     if difference.what != "extra":
         views["left"] = _view(sides["left"].partition, offset, settings)
-    if difference.what == "changed":
+    if difference.what == "changed" and is_aligned:
         offset = sides["right"].own_offset(offset)
-    if difference.what == "changed" or (difference.what == "extra" and sides["right"].has_same_offsets):
+    is_of_both = difference.what == "changed" and is_aligned
+    if is_of_both or (difference.what == "extra" and sides["right"].has_same_offsets):
         views["right"] = _view(sides["right"].partition, offset, settings)
     return replace(difference, left=views.get("left"), right=views.get("right"))
 

@@ -103,7 +103,9 @@ class Pair:
     """A partition of both sides; None on a side without it. ``topic_ids``: those of both sides, where they are two.
     ``runs``: which records of the right side are which of the left one; None where their offsets are the same.
     ``is_restored``: whether an offset map, if there is one, has something of it. ``limit``: the offset before which
-    they are compared, None for all that both should have. ``is_replica``: both are replicas of one cluster."""
+    they are compared, None for all that both should have. ``anchors``: where the offsets of both sides are others, and
+    their order is the same, pairs of offsets that are one record (int64, shape ``(n, 2)``). ``is_replica``: both are
+    replicas of one cluster."""
 
     topic: str | None
     partition: int | None
@@ -114,6 +116,7 @@ class Pair:
     is_restored: bool = True
     limit: int | None = None
     is_replica: bool = False
+    anchors: Int64s | None = None
 
     @property
     def partitions(self) -> list[PartitionPath]:

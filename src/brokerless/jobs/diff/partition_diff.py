@@ -55,7 +55,9 @@ class Difference:
             UNPROVEN: f"{on}, as compaction takes records, but nothing says that the topic is compacted; allow "
             "compaction if it is",
             "duplicate": f"twice on the {'left' if self.what == 'missing' else 'right'}",
-            "timestamps": f"other timestamps ({_time(self.left)} on the left, {_time(self.right)} on the right)",
+            "timestamps": "other timestamps"
+            if self.right is None
+            else f"other timestamps ({_time(self.left)} on the left, {_time(self.right)} on the right)",
             "headers": (
                 f"other values of headers ({headers[0]})"
                 if headers[0] == headers[1]

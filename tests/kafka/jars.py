@@ -30,6 +30,7 @@ HELPERS_OF_4 = Path(__file__).parent / "java-4"
 """Programs that only the newest version can run: they use what it has in other ways than others."""
 CONNECT_RECORDS = Path(__file__).parent / "java-connect" / "ConnectRecords.java"
 CONNECT_VALUES = Path(__file__).parent / "java-connect" / "ConnectValues.java"
+MIRROR = Path(__file__).parent / "java-connect" / "Mirror.java"
 """Run from their sources, by :func:`run_with_connect`."""
 HELPERS_OF_3 = Path(__file__).parent / "java-3"
 """Programs that only 3.9 can run: what they call was in Scala then."""
@@ -57,6 +58,7 @@ CONNECT_MODULES = """\
     <dependency org="org.apache.kafka" name="connect-mirror" rev="{version}" conf="default->master"/>
     <dependency org="org.apache.kafka" name="connect-mirror-client" rev="{version}" conf="default->master"/>
     <dependency org="org.apache.kafka" name="connect-runtime" rev="{version}" conf="default->master"/>
+    <dependency org="org.apache.maven" name="maven-artifact" rev="3.9.9" conf="default->master"/>
     <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default"/>
   </dependencies>
 </ivy-module>
@@ -102,13 +104,13 @@ def has_tools_module(version: str) -> bool:
 def connect_jars() -> Path:
     """The directory with the jars of MirrorMaker and Kafka Connect, as :func:`jars`."""
     modules = CONNECT_MODULES.format(version=CONNECT)
-    return made_once(CACHE / f"connect-{CONNECT}", lambda target: retrieve(modules, CONNECT, target))
+    return made_once(CACHE / f"connect-{CONNECT}-with-mirror", lambda target: retrieve(modules, CONNECT, target))
 
 
-def run_with_connect(program: Path) -> bytes:
+def run_with_connect(program: Path, *arguments: str) -> bytes:
     """What one of our programs prints that runs from its source, with :func:`connect_jars`."""
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    line = [java(), *QUICK, quiet, "-cp", str(connect_jars() / "*"), str(program)]
+    line = [java(), *QUICK, quiet, "-cp", str(connect_jars() / "*"), str(program), *arguments]
     return check(subprocess.run(line, capture_output=True, timeout=120, check=False))
 
 

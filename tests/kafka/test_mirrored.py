@@ -1,0 +1,85 @@
+"""What MirrorMaker's own task wrote is the same as its source, by its offset syncs; what was written twice, or lost, is
+found."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+import brokerless
+from tests.kafka import jars
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.producers import Record, produce_confluent
+
+pytestmark = pytest.mark.xdist_group("mirrored")
+SOURCE = "mirrored-orders"
+MIRROR = f"west.{SOURCE}"
+SYNCS = "mm2-offset-syncs.east.internal"
+COMMITTED, ABORTED = 600, 40
+
+
+def records(count: int, seed: int) -> list[Record]:
+    chance = random.Random(seed)
+    return [
+        Record(
+            b"k%d" % chance.randrange(30),
+            b"%d %d" % (seed, number),
+            (("n", b"%d" % number),),
+            1_700_000_000_000 + number,
+        )
+        for number in range(count)
+    ]
+
+
+def mirror(broker: KafkaBroker, start: int, count: int) -> None:
+    jars.run_with_connect(
+        jars.MIRROR, broker.bootstrap, "west", "east", f"{SOURCE}-0", str(start), str(count), "read_committed"
+    )
+
+
+@pytest.fixture(scope="module")
+def disk(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log directory of a broker that is both clusters, before the task began again with some records."""
+    directory = tmp_path_factory.mktemp("mirrored")
+    with KafkaBroker(directory / "broker") as broker:
+        broker.create_topic(SOURCE)
+        broker.create_topic(MIRROR)
+        broker.create_topic(SYNCS, cleanup_policy="compact")
+        produce_confluent(broker, SOURCE, records(200, 1), "lz4", "commit")
+        produce_confluent(broker, SOURCE, records(ABORTED, 2), "none", "abort")
+        produce_confluent(broker, SOURCE, records(COMMITTED - 200, 3), "none", batch_size=500)
+        mirror(broker, -1, COMMITTED)
+        broker.copy_log_dir(directory / "once")
+        mirror(broker, 500, COMMITTED + ABORTED + 2 - 500)
+        broker.copy_log_dir(directory / "twice")
+    return directory
+
+
+def test_a_mirror_has_all_records_at_other_offsets(disk: Path) -> None:
+    log = disk / "once"
+    (partition,) = brokerless.diff(log, log, topics=[SOURCE], offset_syncs=log).partitions
+    assert partition.is_same, list(partition.lines())
+    assert (partition.same, partition.causes) == (COMMITTED, {"aborted": ABORTED})
+    assert partition.right is not None
+    assert (partition.right.path, partition.right.end_offset) == (f"{log}/{MIRROR}-0", COMMITTED)
+
+
+def test_what_the_task_wrote_again_is_a_duplicate(disk: Path) -> None:
+    log = disk / "twice"
+    (partition,) = brokerless.diff(log, log, topics=[SOURCE], offset_syncs=log).partitions
+    assert partition.causes == {"aborted": ABORTED, "duplicate": COMMITTED + ABORTED + 2 - 500}
+    assert brokerless.diff(log, log, topics=[SOURCE], offset_syncs=log, allow=["duplicate"]).is_same
+
+
+def test_a_lost_batch_of_the_mirror_is_missing(disk: Path, tmp_path: Path) -> None:
+    log = Path(shutil.copytree(disk / "once", tmp_path / "log"))
+    batches = brokerless.open(log / f"{MIRROR}-0").batches(["file", "position", "sizeInBytes", "count"]).read_all()
+    lost = batches.to_pylist()[batches.num_rows // 2]
+    path = Path(lost["file"])
+    data = path.read_bytes()
+    path.write_bytes(data[: lost["position"]] + data[lost["position"] + lost["sizeInBytes"] :])
+    (partition,) = brokerless.diff(disk / "once", log, topics=[SOURCE], offset_syncs=disk / "once").partitions
+    assert partition.causes == {"aborted": ABORTED, "missing": lost["count"]}

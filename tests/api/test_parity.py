@@ -97,6 +97,7 @@ ONLY_OPTIONS: dict[str, dict[str, str]] = {
     "diff": {
         **dict.fromkeys(("more_left", "more_right"), "left= and right= take several"),
         **dict.fromkeys(("replicas", "budget", "state"), "brokerless.diff_replicas"),
+        "metrics": SHOWN,
     },
     "trim": {"dry_run": "the default; apply= is the opposite", "log_dir": "log_dirs="},
     "rebuild": {

@@ -1,5 +1,5 @@
-"""Counts what a run of ``verify`` finds, as metrics in Prometheus's text format, such as node_exporter's textfile
-collector reads."""
+"""Formats what a run of ``verify`` or ``diff`` finds as metrics in Prometheus's text format, such as node_exporter's
+textfile collector reads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from brokerless import clock
 from brokerless.findings import Finding, Severity
+from brokerless.jobs.diff.partition_diff import PartitionDiff
+from brokerless.jobs.diff.results import Diff
 from brokerless.log.directory import PartitionPath
 from brokerless.log.names import partition_directory
 from brokerless.log.tiered.object_names import partition_directory_of
@@ -92,8 +95,41 @@ def _lines(run: CheckedRun) -> Iterator[str]:
     yield _sample("last_run_timestamp_seconds", {}, run.ended_ms / 1000)
 
 
-def _head(name: str, text: str) -> tuple[str, str]:
-    return f"# HELP brokerless_verify_{name} {text}", f"# TYPE brokerless_verify_{name} gauge"
+def diff_metrics(compared: Diff, exit_code: int) -> str:
+    """Return the metrics of a run of ``diff``, which has ended now."""
+    return "".join(f"{line}\n" for line in _diff_lines(compared, exit_code))
+
+
+def _diff_lines(compared: Diff, exit_code: int) -> Iterator[str]:
+    yield from _head("records", "Records of a partition: the same, and those that differ.", "diff")
+    for each in compared.partitions:
+        for result in ("same", "missing", "extra", "changed"):
+            labels = {**_labels_of_diff(each), "result": result}
+            yield _sample("records", labels, getattr(each, result), "diff")
+    yield from _head("causes", "Records of a partition by cause, allowed or not.", "diff")
+    for each in compared.partitions:
+        for cause, count in sorted((each.causes or {}).items()):
+            yield _sample("causes", {**_labels_of_diff(each), "cause": cause}, count, "diff")
+    yield from _head("differs", "1 for a partition that differs or could not be compared, 0 for the same.", "diff")
+    for each in compared.partitions:
+        yield _sample("differs", _labels_of_diff(each), int(not each.is_same), "diff")
+    yield from _head("group_positions", "Positions of groups that differ.", "diff")
+    for group in compared.groups:
+        yield _sample("group_positions", {"group": group.group}, len(group.differences), "diff")
+    yield from _head("exit_code", "0 for the same, 1 for differences, 2 for what could not be opened.", "diff")
+    yield _sample("exit_code", {}, exit_code, "diff")
+    yield from _head("last_run_timestamp_seconds", "When the run ended, since the epoch.", "diff")
+    yield _sample("last_run_timestamp_seconds", {}, clock.now() / 1000, "diff")
+
+
+def _labels_of_diff(each: PartitionDiff) -> dict[str, str]:
+    side = each.right or each.left
+    path = "" if side is None else side.path
+    return _labels_of(PartitionPlace(path, each.topic, each.partition, 0))
+
+
+def _head(name: str, text: str, command: str = "verify") -> tuple[str, str]:
+    return f"# HELP brokerless_{command}_{name} {text}", f"# TYPE brokerless_{command}_{name} gauge"
 
 
 def _labels_of(place: PartitionPlace | None) -> dict[str, str]:
@@ -103,6 +139,6 @@ def _labels_of(place: PartitionPlace | None) -> dict[str, str]:
     return {"topic": place.topic or "", "partition": number, "path": place.path}
 
 
-def _sample(name: str, labels: dict[str, str], value: float) -> str:
+def _sample(name: str, labels: dict[str, str], value: float, command: str = "verify") -> str:
     text = ",".join(f'{key}="{readable(each).translate(_ESCAPES)}"' for key, each in labels.items())
-    return f"brokerless_verify_{name}{f'{{{text}}}' if text else ''} {value}"
+    return f"brokerless_{command}_{name}{f'{{{text}}}' if text else ''} {value}"

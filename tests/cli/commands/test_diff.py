@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from tests.cli.conftest import Run
 from tests.jobs.diff.planted import PLANTS, ModelBatch, ModelRecord, changed, missing, random_log, write
 
@@ -325,3 +326,19 @@ def test_processes_find_the_same(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(job, "SOME_BYTES", 0)
     monkeypatch.setattr(job, "processors", lambda: 2)
     assert run(*command) == alone
+
+
+def test_metrics_are_written_for_a_timer(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "diff.prom"
+    paths = REPLICAS / "broker-2", REPLICAS / "broker-3"
+    assert run("diff", *paths, "--metrics", file).exit_code == 1
+    families = {each.name: each.samples for each in text_string_to_metric_families(file.read_text())}
+    records = {each.labels["result"]: each.value for each in families["brokerless_diff_records"]}
+    assert records == {"same": 220, "missing": 30, "extra": 0, "changed": 50}
+    causes = {each.labels["cause"]: each.value for each in families["brokerless_diff_causes"]}
+    assert causes == {"changed": 50, "lagging": 30}
+    assert [each.value for each in families["brokerless_diff_differs"]] == [1]
+    assert [each.value for each in families["brokerless_diff_exit_code"]] == [1]
+    assert run("diff", "--replicas", REPLICAS / "broker-1", paths[1], "--metrics", file).exit_code == 0
+    assert "brokerless_diff_exit_code 0\n" in file.read_text()
+    assert run("diff", *paths, "--metrics", tmp_path).exit_code == 2

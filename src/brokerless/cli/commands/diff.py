@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.diff.job import DiffSettings
     from brokerless.jobs.diff.pairs import Pair, Side
     from brokerless.jobs.diff.partition_diff import PartitionDiff
+    from brokerless.jobs.diff.results import Diff
 
 DESCRIPTION = """\
 Whether two logs have the same records, and where not, why.
@@ -130,6 +131,7 @@ def add_options(parser: ArgumentParser) -> None:
         "mirror of LEFT, whose records are compared in their order"
     )
     add("--offset-syncs", metavar="PATH", help=help_of_syncs)
+    add("--metrics", metavar="FILE", help="also write metrics, in Prometheus's text format")
     add_remote(parser)
     add_spark(parser)
     add_max_batch_bytes(parser)
@@ -144,6 +146,7 @@ def run(options: Namespace) -> int:
     from brokerless.jobs.diff.mirrors import load_offset_syncs, pair_by_syncs
     from brokerless.jobs.diff.pairs import load_offset_runs, pair, pair_by_map
     from brokerless.jobs.diff.results import Diff
+    from brokerless.log.storage.write_errors import refuse_directory
     from brokerless.views.jobs.diff import lines, rows_beside
 
     max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
@@ -155,6 +158,8 @@ def run(options: Namespace) -> int:
         max_batch_bytes=max_batch_bytes,
     )
     output = Output()
+    if options.metrics is not None:
+        refuse_directory(options.metrics, "a file in it, such as diff.prom")
     if options.replicas is not None:
         return _compare_replicas(options, settings, output)
     _refuse_mixture(options)
@@ -165,7 +170,8 @@ def run(options: Namespace) -> int:
     runs = None if options.offset_map is None else load_offset_runs(options.offset_map)
     only = options.only or (() if options.offset_syncs is None else (RECORDS,))
     if options.offset_syncs is not None:
-        pairs = pair_by_syncs(*sides, load_offset_syncs(options.offset_syncs, output.damage, max_batch_bytes))
+        syncs = load_offset_syncs(options.offset_syncs, output.damage, max_batch_bytes)
+        pairs = pair_by_syncs(sides[0], sides[1], syncs)
     else:
         pairs = pair(*sides) if runs is None else pair_by_map(sides[0], sides[1], runs)
     pairs = pairs if RECORDS in requested(only) else []
@@ -184,7 +190,7 @@ def run(options: Namespace) -> int:
     if not compared.is_same:
         output.exit_code = max(output.exit_code, FINDINGS)
     output.result(rows_beside(compared), lines(compared), as_json=options.json)
-    return output.end()
+    return _end(compared, options, output)
 
 
 def _compare(pairs: Sequence[Pair], settings: DiffSettings, options: Namespace, output: Output) -> list[PartitionDiff]:
@@ -234,6 +240,18 @@ def _compare_replicas(options: Namespace, settings: DiffSettings, output: Output
     for line in scrub.lines():
         output.say(line)
     output.result((), lines(compared), as_json=options.json)
+    return _end(compared, options, output)
+
+
+def _end(compared: Diff, options: Namespace, output: Output) -> int:
+    """Write metrics, if they are requested, and return the exit code."""
+    if options.metrics is not None:
+        from brokerless.log.storage.atomic import write_output
+        from brokerless.log.storage.write_errors import unwritable
+        from brokerless.views.metrics import diff_metrics
+
+        with unwritable(options.metrics):
+            write_output(options.metrics, diff_metrics(compared, output.exit_code).encode())
     return output.end()
 
 

@@ -38,25 +38,26 @@ class _DiffState(Value, frozen=True):
 @dataclass(slots=True)
 class Scrub:
     """The comparison of replicas by one run. ``pairs``: the leading replica of each chosen partition (left) with each
-    of the others. ``single``: partitions of which there is one replica; ``left_out``: those for later runs."""
+    of the others. ``single``: partitions of which there is one replica; ``left_out``: those for later runs.
+    ``file`` and ``state``: when each partition was compared, for a run with a budget."""
 
     pairs: list[Pair]
     single: int
     left_out: int = 0
-    _file: StateFile | None = None
-    _state: dict[str, _ComparedPartition] = field(default_factory=dict[str, _ComparedPartition])
+    file: StateFile | None = None
+    state: dict[str, _ComparedPartition] = field(default_factory=dict[str, _ComparedPartition])
 
     def add(self, found: Sequence[PartitionDiff]) -> None:
         """Record what was compared, and let other runs have the state. Raises :class:`UnwritableError`."""
-        if self._file is None:
+        if self.file is None:
             return
         by_name: dict[str, bool] = {}
         for each in found:
             name = names.partition_directory(each.topic or "", each.partition or 0)
             by_name[name] = by_name.get(name, True) and each.is_same
         now = clock.now()
-        self._state |= {name: _ComparedPartition(now, is_same) for name, is_same in by_name.items()}
-        self._file.end(_DiffState(1, dict(sorted(self._state.items()))))
+        self.state |= {name: _ComparedPartition(now, is_same) for name, is_same in by_name.items()}
+        self.file.end(_DiffState(1, dict(sorted(self.state.items()))))
 
     def lines(self) -> list[str]:
         """Return what was not compared, a sentence each."""
@@ -83,10 +84,10 @@ def begin_scrub(partitions: Sequence[PartitionPath], budget: int | None, path: s
     if not several:
         raise UsageError("no partition has two replicas here; give the disks of several brokers of one cluster")
     scrub = Scrub([], len(replicas) - len(several))
-    scrub._file = begin_state(partitions, budget, path, of="diff --replicas")
-    if scrub._file is not None:
-        scrub._state = scrub._file.load(_DiffState, _DiffState(1, {})).partitions
-        chosen = _choose(several, scrub._state, budget or 0)
+    scrub.file = begin_state(partitions, budget, path, of="diff --replicas")
+    if scrub.file is not None:
+        scrub.state = scrub.file.load(_DiffState, _DiffState(1, {})).partitions
+        chosen = _choose(several, scrub.state, budget or 0)
         scrub.left_out = len(several) - len(chosen)
         several = chosen
     scrub.pairs = [each for name, own in several.items() for each in _pairs(name, own)]

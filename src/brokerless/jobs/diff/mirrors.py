@@ -17,7 +17,7 @@ from brokerless.clusters.listing import open_directory
 from brokerless.errors import UsageError
 from brokerless.internals.connect.topics import table_of_topic
 from brokerless.internals.entries import decode_entry, internal_topic, read_entries
-from brokerless.jobs.diff.pairs import Name, Pair, Side, pair_of
+from brokerless.jobs.diff.pairs import Name, Pair, Side, by_name, pair_of
 from brokerless.log import names
 from brokerless.log.storage.location import Location
 from brokerless.progress import Report
@@ -64,17 +64,18 @@ def pair_by_syncs(left: Side, right: Side, syncs: Mapping[Name, Int64s]) -> list
     are left out.
 
     Raises :class:`UsageError` where the offset syncs have none of them, or a topic may have several mirrors."""
-    theirs = {(each.topic, each.partition): each for each in right.partitions}
+    nameless = next((each for each in left.partitions if each.topic is None), None)
+    if nameless is not None:
+        raise UsageError(f"{nameless.path}: nothing says which partition this is; give its directory")
+    theirs = by_name(right.partitions)
     is_named = left.is_one_partition and right.is_one_partition and len(right.partitions) == 1
-    of_right = sorted({each.topic for each in right.partitions if each.topic is not None})
+    topics = sorted({topic for topic, _ in theirs})
     found: list[Pair] = []
-    for each in sorted(left.partitions, key=lambda one: (one.topic or "", one.partition or 0)):
-        if each.topic is None:
-            raise UsageError(f"{each.path}: nothing says which partition this is; give its directory")
-        if table_of_topic(each.topic) is not None or names.is_internal(each.topic):
+    for name, each in sorted(by_name(left.partitions).items()):
+        topic, number = name
+        if table_of_topic(topic) is not None or names.is_internal(topic):
             continue
-        name = each.topic, each.partition or 0
-        mirror = right.partitions[0] if is_named else theirs.get((_mirror_of(each.topic, of_right), each.partition))
+        mirror = right.partitions[0] if is_named else theirs.get((_mirror_of(topic, topics), number))
         one = replace(pair_of(name, each, mirror), topic_ids=None, anchors=syncs.get(name, np.zeros((0, 2), np.int64)))
         found.append(replace(one, is_restored=name in syncs))
     if found and not any(each.is_restored for each in found):
@@ -82,11 +83,12 @@ def pair_by_syncs(left: Side, right: Side, syncs: Mapping[Name, Int64s]) -> list
     return found
 
 
-def _mirror_of(topic: str, known: list[str]) -> str | None:
+def _mirror_of(topic: str, known: list[str]) -> str:
+    """Return the name of a topic's mirror; empty where there is none. Raises :class:`UsageError` for several."""
     mirrors = [each for each in known if any(each.endswith(f"{separator}{topic}") for separator in _SEPARATORS)]
     if topic in known and not mirrors:
         return topic
     if len(mirrors) > 1:
         text = f"{', '.join(mirrors)} may be mirrors of {topic}; compare the directories of a partition and its mirror"
         raise UsageError(text)
-    return mirrors[0] if mirrors else None
+    return mirrors[0] if mirrors else ""

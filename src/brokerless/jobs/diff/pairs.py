@@ -3,7 +3,7 @@ the disks of a side, the one that counts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -152,7 +152,7 @@ def pair(left: Side, right: Side) -> list[Pair]:
     if nameless is not None:
         text = "nothing says which partition this is; compare it with one partition, or with a file"
         raise UsageError(f"{nameless.path}: {text}")
-    ours, theirs = (dict(_by_name(each.partitions)) for each in (left, right))
+    ours, theirs = (by_name(each.partitions) for each in (left, right))
     chosen = ours.keys() | theirs.keys()
     for side, own in ((left, ours), (right, theirs)):
         if side.is_one_partition:
@@ -194,7 +194,7 @@ def pair_by_map(left: Side, right: Side, runs: Mapping[Name, OffsetRuns]) -> lis
 def replicas_of(side: Side, topics: Collection[str] | None) -> dict[Name, PartitionPath]:
     """Return the partitions on the disks of a side, also of those that are not compared: of some topics, or all."""
     partitions = [each for directory in side.directories for each in directory.partitions]
-    return dict(_by_name([each for each in partitions if topics is None or each.topic in topics]))
+    return by_name(each for each in partitions if topics is None or each.topic in topics)
 
 
 def pair_of(
@@ -217,13 +217,12 @@ def ranked(replicas: Sequence[PartitionPath]) -> list[PartitionPath]:
     return sorted(replicas, key=_rank, reverse=True) if len(replicas) > 1 else list(replicas)
 
 
-def _by_name(partitions: Sequence[PartitionPath]) -> Iterator[tuple[Name, PartitionPath]]:
-    """The partitions of a side by name, each once."""
+def by_name(partitions: Iterable[PartitionPath]) -> dict[Name, PartitionPath]:
+    """Return the partitions of a side by topic and number, of several replicas the one that counts."""
     found: dict[Name, list[PartitionPath]] = {}
     for each in partitions:
         found.setdefault((each.topic or "", each.partition or 0), []).append(each)
-    for name, replicas in found.items():
-        yield name, ranked(replicas)[0]
+    return {name: ranked(replicas)[0] for name, replicas in found.items()}
 
 
 def _rank(partition: PartitionPath) -> tuple[int, int]:

@@ -7,6 +7,7 @@ five seconds (``ReplicaManager.checkpointHighWatermarks``, 4.4.0); what is befor
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -51,12 +52,11 @@ class Scrub:
         """Record what was compared, and let other runs have the state. Raises :class:`UnwritableError`."""
         if self.file is None:
             return
-        by_name: dict[str, bool] = {}
-        for each in found:
-            name = names.partition_directory(each.topic or "", each.partition or 0)
-            by_name[name] = by_name.get(name, True) and each.is_same
+        same = Counter((each.topic or "", each.partition or 0) for each in found if each.is_same)
+        expected = Counter((each.topic or "", each.partition or 0) for each in self.pairs)
         now = clock.now()
-        self.state |= {name: _ComparedPartition(now, is_same) for name, is_same in by_name.items()}
+        for name, count in expected.items():
+            self.state[names.partition_directory(*name)] = _ComparedPartition(now, same[name] == count)
         self.file.end(_DiffState(1, dict(sorted(self.state.items()))))
 
     def lines(self) -> list[str]:

@@ -172,3 +172,16 @@ def test_another_log_is_no_mirror(tmp_path: Path) -> None:
     partition, _ = compare(tmp_path, later(random_log(random.Random(4)), 500), other)
     assert (partition.problem, partition.is_same) == ("no-common-offset", False)
     assert partition.explanation == "no record in common: no mirror of this log"
+
+
+def test_of_several_disks_the_replica_that_counts_is_compared(tmp_path: Path) -> None:
+    log = random_log(random.Random(6))
+    compare(tmp_path, log)
+    short = write_log(tmp_path / "short", "west.topic", mirrored([one for each in log[:5] for one in each.records]))
+    for disks in ([short, tmp_path / "right"], [tmp_path / "right", short]):
+        (partition,) = brokerless.diff(
+            [tmp_path / "left", write_log(tmp_path / f"{len(list(tmp_path.iterdir()))}", "topic", log[:3])], disks,
+            offset_syncs=tmp_path / "syncs",
+        ).partitions  # fmt: skip
+        assert partition.is_same
+        assert partition.same == sum(len(each.records) for each in log)

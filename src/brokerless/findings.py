@@ -307,6 +307,7 @@ class Kind(StrEnum):
     HISTORY_CHANGED = "history-changed"
     REPLICA_DIVERGES = "replica-diverges"
     STORED_OFFSETS_LOST = "stored-offsets-lost"
+    SNAPSHOT_UNREADABLE = "snapshot-unreadable"
     STORED_OBJECT_DIFFERS = "stored-object-differs"
 
     def __repr__(self) -> str:

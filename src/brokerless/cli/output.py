@@ -196,11 +196,11 @@ class Output:
 
     def _say_snapshot(self, log: Log, path: str) -> None:
         """Says which snapshot of a backup is read, where the path does not."""
-        if log.path.startswith(TIERED) and "@" not in path:
-            from brokerless.log.tiered.detection import snapshot_of
+        if log.path.startswith(TIERED) and ("@" not in path or path.endswith("@latest")):
+            from brokerless.jobs.check.snapshots import describe_latest
 
-            if (snapshot := snapshot_of(log.directory.location)) is not None:
-                self.say(f"{path}: snapshot {snapshot.id} is read, the latest")
+            if (text := describe_latest(log.directory.location)) is not None:
+                self.say(f"{path}: {text}")
 
     def log_directories(self, options: Namespace) -> list[Log]:
         """Opens each path; those of a broker's log directories at which nothing is are reported, and have no

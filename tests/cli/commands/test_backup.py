@@ -131,6 +131,34 @@ def test_without_a_snapshot_the_newest_is_read_and_stderr_says_which(run: Run, t
     assert result.exit_code == 0
     assert f"snapshot {snapshot.id}" in result.err
     assert run("ls", f"{tmp_path}/backup@first").err == ""
+    run("backup", DEMO, "-t", "users", "--to", tmp_path / "backup")
+    assert (
+        f"{snapshot.id} is read, the latest of all topics; newer ones have some" in run("ls", tmp_path / "backup").err
+    )
+    assert "some" in run("snapshots", tmp_path / "backup").out.decode().splitlines()[2]
+    run("backup", DEMO, "-p", "1", "--to", tmp_path / "other")
+    assert "there is none of all topics" in run("ls", f"{tmp_path}/other@latest").err
+
+
+def test_a_snapshot_without_its_segments_is_a_finding(run: Run, tmp_path: Path) -> None:
+    run("backup", DEMO, "--to", tmp_path / "backup")
+    (file,) = (tmp_path / "backup" / ".brokerless" / "snapshots").glob("*.parquet")
+    file.unlink()
+    for arguments in ([], ["--offsets"], ["--lost", "--json"]):
+        result = run("snapshots", tmp_path / "backup", *arguments)
+        assert result.exit_code == 1
+        assert str(file) in result.err
+    assert "in no snapshot" not in run("check", tmp_path / "backup").out.decode()
+
+
+def test_other_commands_take_a_snapshot_for_what_it_is(run: Run, tmp_path: Path) -> None:
+    run("backup", DEMO, "--to", tmp_path / "backup", "--name", "first")
+    (snapshot,) = brokerless.Backup(tmp_path / "backup").snapshots()
+    audited = run("audit", f"{tmp_path}/backup@first")
+    assert "whose metadata is not here" not in audited.out.decode()
+    refused = run("rebuild", f"{tmp_path}/backup@first", "--to", tmp_path / "to")
+    assert refused.exit_code == 2
+    assert f"brokerless merge {tmp_path}/backup@{snapshot.id} --to DIRECTORY" in refused.err
 
 
 @pytest.mark.parametrize("command", [backup, snapshots, check])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -206,6 +207,44 @@ def test_damage_is_filled_from_another_replica(place: Path, tmp_path: Path) -> N
     assert rows_of(f"{place}@latest") == rows_of(REPLICAS[2])
 
 
+@pytest.mark.parametrize("offset", [50, 200, None])
+@pytest.mark.parametrize("segment_size", [4_000, 1 << 20])
+def test_what_is_damaged_later_stays_as_it_was_stored(
+    offset: int | None, segment_size: int, place: Path, tmp_path: Path
+) -> None:
+    brokerless.backup(REPLICAS[2], place, name="whole", segment_size=segment_size)
+    last = brokerless.open(REPLICAS[2]).partitions[0].end_offset - 1
+    disk = damaged(tmp_path / "broker-3", REPLICAS[2], last if offset is None else offset)
+    for _ in range(2):
+        result = brokerless.backup(disk, place, segment_size=segment_size)
+        assert "history-changed" not in {each.kind for each in result.findings}
+        assert result.snapshot.is_complete
+        assert result.snapshot.new_size == 0
+        assert rows_of(f"{place}@latest") == rows_of(REPLICAS[2])
+    assert brokerless.backup(REPLICAS[2], place).snapshot.new_size == 0
+
+
+def test_so_does_what_is_damaged_before_an_offset_that_was_lost(place: Path, tmp_path: Path) -> None:
+    first = damaged(tmp_path / "first", REPLICAS[2], 50)
+    (before,) = brokerless.backup(first, place, segment_size=4_000).snapshot.partitions
+    disk = damaged(tmp_path / "second", first, 200)
+    (after,) = brokerless.backup(disk, place, segment_size=4_000).snapshot.partitions
+    assert (after.lost, after.records, after.new_size_in_bytes) == (before.lost, before.records, 0)
+
+
+def test_what_is_damaged_of_a_compacted_topic_is_named(place: Path, tmp_path: Path) -> None:
+    brokerless.backup(DEMO, place, topics=["users"], segment_size=4_000)
+    disk = tmp_path / "disk"
+    shutil.copytree(DEMO, disk)
+    log = max((disk / "users-0").glob("*.log"), key=lambda each: each.stat().st_size)
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    log.write_bytes(data)
+    result = brokerless.backup(disk, place, topics=["users"], segment_size=4_000)
+    assert result.snapshot.partitions[0].lost
+    assert "history-changed" not in {each.kind for each in result.findings}
+
+
 def test_what_no_replica_has_is_named_and_a_later_run_stores_it(place: Path, tmp_path: Path) -> None:
     disk = damaged(tmp_path / "broker-3", REPLICAS[2], 50)
     result = brokerless.backup(disk, place, name="lossy")
@@ -275,6 +314,8 @@ def test_a_backup_of_a_backup_is_the_same(place: Path, tmp_path: Path) -> None:
     result = brokerless.backup(f"{place}@first", tmp_path / "other")
     assert result.is_complete
     assert rows_of(tmp_path / "other") == rows_of(DEMO)
+    (first,) = brokerless.Backup(place).snapshots()
+    assert {each.path for each in result.snapshot.disks} == {f"{place}@{first.id}"}
 
 
 def test_clients_read_a_snapshot_without_a_broker(place: Path) -> None:
@@ -377,8 +418,10 @@ def test_a_name_that_no_snapshot_can_have_is_refused(name: str, place: Path) -> 
 
 def change_json(place: Path, **members: Any) -> None:
     (file,) = (place / ".brokerless" / "snapshots").glob("*.json")
-    found = json.loads(file.read_bytes())
-    file.write_text(json.dumps({**found, **members}))
+    found = {**json.loads(file.read_bytes()), **members}
+    del found["sha256"]
+    text = json.dumps(found, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    file.write_text(json.dumps({**found, "sha256": hashlib.sha256(text.encode()).hexdigest()}))
 
 
 @pytest.mark.parametrize(
@@ -396,6 +439,62 @@ def test_a_snapshot_that_is_not_ours_is_one_sentence(members: dict[str, Any], re
     change_json(place, **members)
     with pytest.raises(UnreadableError, match=reason):
         brokerless.open(f"{place}@latest")
+
+
+@pytest.mark.parametrize("suffix", ["json", "parquet"])
+def test_the_next_run_goes_on_from_what_can_be_read(suffix: str, place: Path, tmp_path: Path) -> None:
+    brokerless.backup(earlier(tmp_path / "earlier", 3), place, name="first")
+    brokerless.backup(DEMO, place, name="second")
+    file = max((place / ".brokerless" / "snapshots").glob(f"*.{suffix}"))
+    file.write_bytes(file.read_bytes()[:-9])
+    (first,) = [each for each in brokerless.Backup(f"{place}@first").snapshots() if each.name == "first"]
+    with pytest.raises(UnreadableError, match=f"the snapshot before it is .*backup@{first.id}") as raised:
+        brokerless.open(f"{place}@latest")
+    assert raised.value.path == str(file)
+    result = brokerless.backup(DEMO, place, name="third")
+    assert [(each.kind, each.file) for each in result.findings] == [("snapshot-unreadable", str(file))]
+    assert not result.is_complete
+    assert result.snapshot.is_complete
+    assert result.snapshot.new_size > 0
+    assert suffix == "parquet" or result.snapshot.parent == first.id
+    assert rows_of(f"{place}@third") == rows_of(DEMO)
+    assert rows_of(f"{place}@latest") == rows_of(DEMO)
+
+
+def test_an_edited_snapshot_is_not_read(place: Path) -> None:
+    brokerless.backup(REPLICAS[0], place)
+    (file,) = (place / ".brokerless" / "snapshots").glob("*.json")
+    text = file.read_text()
+    for edited in (text.replace('"endOffset": ', '"endOffset": 1', 1), text.replace(', "sha256"', ', "x"', 1)):
+        assert edited != text
+        file.write_text(edited)
+        with pytest.raises(UnreadableError, match="not those that were written"):
+            brokerless.open(place)
+        (finding,) = brokerless.Backup(place).check().findings
+        assert (finding.kind, finding.file) == ("snapshot-unreadable", str(file))
+    file.write_text(json.dumps(json.loads(text), indent=2))
+    assert not brokerless.Backup(place).check().findings
+
+
+def test_the_latest_snapshot_is_one_of_all_topics_if_there_is_one(place: Path) -> None:
+    assert brokerless.backup(DEMO, place, topics=["users"], name="users").snapshot.is_selection
+    assert {each.topic for each in brokerless.open(place).partitions} == {"users"}
+    assert not brokerless.backup(DEMO, place, name="all").snapshot.is_selection
+    result = brokerless.backup(DEMO, place, topics=["orders"], name="orders")
+    assert result.snapshot.id != brokerless.Backup(f"{place}@latest").snapshots()[0].id
+    assert rows_of(f"{place}@latest") == rows_of(DEMO)
+    assert {each.topic for each in brokerless.open(f"{place}@orders").partitions} == {"orders"}
+
+
+def test_a_file_that_was_cut_is_stored_again(place: Path) -> None:
+    brokerless.backup(DEMO, place)
+    file = max((place / ".brokerless" / "files").iterdir(), key=lambda each: each.stat().st_size)
+    data = file.read_bytes()
+    file.write_bytes(data[:-1])
+    again = brokerless.backup(DEMO, place)
+    assert [(each.kind, each.file) for each in again.findings] == [("stored-object-differs", str(file))]
+    assert file.read_bytes() == data
+    assert not brokerless.Backup(place).check("all").findings
 
 
 def test_a_hostile_topic_is_no_path(place: Path) -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from functools import partial
 
-from brokerless.cli.options import add_dry_run, add_max_batch_bytes, add_remote, add_to
+from brokerless.cli.options import (
+    add_all_below,
+    add_dry_run,
+    add_max_batch_bytes,
+    add_remote,
+    add_selection,
+    add_tiered,
+    add_to,
+)
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import is_selected
@@ -35,6 +43,14 @@ EXAMPLES = """\
   brokerless backup /var/lib/kafka -t orders --to /mnt/backup --json
   brokerless cat s3://backup/kafka@nightly -t orders --offset 500:503
 """
+
+
+def add_paths(parser: ArgumentParser) -> None:
+    help_of_path = "a log directory of a stopped broker, one for each disk; local, a URL, or URL@SNAPSHOT of a backup"
+    parser.add_argument("paths", nargs="+", metavar="PATH", help=help_of_path)
+    add_all_below(parser)
+    add_selection(parser)
+    add_tiered(parser)
 
 
 def add_options(parser: ArgumentParser) -> None:

@@ -23,7 +23,7 @@ from brokerless.internals.remote.unread_segments import (
 )
 from brokerless.internals.topic_settings import cluster_in
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.log.tiered.detection import is_joined, is_tiered, remote_of
+from brokerless.log.tiered.detection import is_joined, is_tiered, remote_of, snapshot_of
 from brokerless.log.tiered.remote_history import (
     Held,
     InBucket,
@@ -95,8 +95,9 @@ class RemoteAudit:
 
 
 def has_remote(directory: LogDirectory) -> bool:
-    """Return whether there are remote segments for :func:`audit_remote`."""
-    return is_tiered(directory.location) or is_joined(directory.location)
+    """Return whether there are remote segments for :func:`audit_remote`. Those of a backup are the log itself."""
+    location = directory.location
+    return is_joined(location) or (is_tiered(location) and snapshot_of(location) is None)
 
 
 def audit_remote(
@@ -112,7 +113,9 @@ def audit_remote(
     where there are none, what the partition does not need is called an orphan.
     """
     location = directory.location
-    remote = location if is_tiered(location) else remote_of(location) if is_joined(location) else None
+    if not has_remote(directory):
+        return None
+    remote = remote_of(location) if is_joined(location) else location
     if remote is None:
         return None
     file_system, _ = remote.file_system()

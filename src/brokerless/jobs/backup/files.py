@@ -15,7 +15,8 @@ from brokerless.log.directory import LogDirectory
 from brokerless.log.snapshots.place import BackupPlace
 from brokerless.log.snapshots.snapshot import SnapshotFile
 from brokerless.log.storage.location import DirectoryEntry
-from brokerless.log.storage.object_store import create_object
+from brokerless.log.storage.object_store import new_object
+from brokerless.log.tiered.listing.stored_objects import file_differs, sizes_in
 
 _KEPT = (names.META_PROPERTIES, names.BOOTSTRAP_CHECKPOINT, names.CLEAN_SHUTDOWN, *names.OFFSET_CHECKPOINTS)
 _LARGEST = 1 << 30
@@ -34,9 +35,10 @@ def store_files(
     place: BackupPlace, number: int, directory: LogDirectory, metadata: MetadataReplica | None, *, dry_run: bool
 ) -> StoredFiles:
     """``number``: of the disk, from 1 on. ``metadata``: its replica, if that is backed up. What is stored already is
-    not written again. Raises :class:`UnwritableError`."""
+    not written again, unless it was cut, which is reported. Raises :class:`UnwritableError`."""
     found: list[SnapshotFile] = []
     findings: list[Finding] = []
+    sizes = sizes_in(place.file_directory)
     for name, entry in _entries(directory, metadata):
         try:
             data = entry.location.read(_LARGEST)
@@ -44,9 +46,13 @@ def store_files(
             findings.append(error.finding(entry.path))
             continue
         sha256 = hashlib.sha256(data).hexdigest()
-        if not dry_run and not place.file(sha256).exists():
-            create_object(place.file(sha256), data)
-        found.append(SnapshotFile(f"disk-{number}/{name}", sha256, len(data)))
+        file = SnapshotFile(f"disk-{number}/{name}", sha256, len(data))
+        if sizes.get(sha256, -1) not in (None, len(data)):
+            findings += [file_differs(place.file(sha256).path, file.name)] if sha256 in sizes else []
+            if not dry_run:
+                with new_object(place.file(sha256)) as sink:
+                    sink.write(data)
+        found.append(file)
     return StoredFiles(tuple(found), tuple(findings))
 
 

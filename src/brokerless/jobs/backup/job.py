@@ -30,6 +30,7 @@ from brokerless.log.snapshots.snapshot import (
     SnapshotDisk,
     SnapshotFile,
     dump_segments,
+    dump_snapshot,
 )
 from brokerless.log.storage.object_store import create_object
 from brokerless.progress import Done, ignore
@@ -115,6 +116,7 @@ def _snapshot(
         partitions=tuple(each.partition for each in results if each.partition is not None),
         missing=(*plan.missing, *(each.missing for each in results if each.missing is not None)),
         files=tuple(files), findings=tuple(each.as_dict() for each in findings), segments=segments,
+        is_selection=plan.is_selection,
     )  # fmt: skip
 
 
@@ -127,7 +129,7 @@ def _tool() -> str:
 
 def _commit(place: BackupPlace, snapshot: Snapshot, segments: bytes) -> None:
     name = SnapshotName(snapshot.created, snapshot.id).stem
-    for suffix, data in ((".parquet", segments), (".json", to_json(snapshot))):
+    for suffix, data in ((".parquet", segments), (".json", dump_snapshot(snapshot))):
         file = place.snapshot_directory / f"{name}{suffix}"
         if not create_object(file, data):
             raise UsageError(f"{file}: this is there already, and a snapshot is never replaced; try again")

@@ -18,7 +18,7 @@ from brokerless.jobs.merge.leader_epochs import earliest
 from brokerless.jobs.merge.merged_log import MergedLog, read_merged_log
 from brokerless.jobs.merge.outcome import divergences, losses
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
-from brokerless.jobs.recovered.losses import Loss, summed
+from brokerless.jobs.recovered.losses import TO_THE_END, Loss, summed
 from brokerless.jobs.recovered.open_files import LogFile, OpenFiles, with_open_files
 from brokerless.jobs.recovered.reading import PartitionFiles, list_files_again
 from brokerless.log import names
@@ -33,6 +33,7 @@ from brokerless.log.snapshots.snapshot import (
     SnapshotSegment,
 )
 from brokerless.log.tiered.writing.objects import UploadPlace
+from brokerless.offset_spans import Span, union, without
 from brokerless.progress import Done, Report
 
 _SMALL = 1 << 20
@@ -173,8 +174,8 @@ def _first_needed(task: BackupTask) -> int | None:
 
 def _joined(segments: Sequence[SnapshotSegment], new: int, begin: int, most: int) -> int:
     """Return how many segments stay, if those after them are stored again with ``new`` bytes: the last one, while it is
-    smaller than what comes after it or than :data:`_SMALL`. ``begin``: where the source begins. ``most``: bytes of a
-    segment."""
+    smaller than what comes after it or than :data:`_SMALL`. ``begin``: from where on the source is whole. ``most``:
+    bytes of a segment."""
     kept = len(segments) if new else 0
     while new and kept:
         last = segments[kept - 1]
@@ -202,17 +203,20 @@ def _go_on(
     source = task.replicas[merged.leading]
     listed = source.files.paths[0].segments
     begin = listed[0].base_offset if listed else merged.begin
-    if truncation_offset(epochs, leading.reach, known.epochs, end) != end:
+    damaged = _damaged(merged)
+    if truncation_offset(epochs, _reach(leading.reach, damaged, end), known.epochs, end) != end:
         return None
     batches = merged.filled.batches
-    if begin <= last.first_offset and not _has(batches, last):
+    if begin <= last.first_offset and not _has(batches, last) and not _meets(damaged, last.first_offset, end):
         return None
     start = max(begin, source.files.checkpointed_start or 0, known.start_offset)
     if begin > end:
         text = f"{begin - end:,} offsets were deleted before they were backed up"
         report(Kind.OFFSETS_MISSED.at(source.files.paths[0].path, text, offset=end))
     new = int(batches["size"][batches["first"] >= end].sum())
-    kept = segments[: _joined(segments, new, begin, task.config.segment_bytes)]
+    # What is damaged on the disks, and stored, is not stored again.
+    whole_from = max([begin, *(until for first, until in damaged if first < end)])
+    kept = segments[: _joined(segments, new, whole_from, task.config.segment_bytes)]
     base = max(begin, kept[-1].end_offset + 1 if kept else segments[0].start_offset)
     rows = batches[batches["first"] >= base]
     lineage = _lineage(known.epochs, merged.recorded, rows, base)
@@ -222,7 +226,8 @@ def _go_on(
     _report_divergences(merged, files, report)
     return _Taken(
         stored, merged, source, start, end=max(merged.end, start), epochs=lineage,
-        losses=_losses(merged, rows[~taken], base), is_compacted=False, last_batch=_last_batch(rows[taken]) or last,
+        losses=_losses(merged, rows[~taken], base), is_compacted=False,
+        last_batch=_last_batch(rows[taken], stored, task.previous),
     )  # fmt: skip
 
 
@@ -242,20 +247,27 @@ def _take_whole(
     how = _storing(task, source, files, opened, report=report, done=done)
     stored, refused = StoredLog(how), [rows[:0]]
     known = () if task.previous is None else task.previous.segments
-    for segment, own in unchanged_ranges(rows, known, how):
+    agreed = _report_change(task, merged, lineage, report)
+    # A compacted log that lacks records is not filled with older ones: a value could come back.
+    damaged = () if is_compacted else _damaged(merged)
+    filling = {each for each in known if each.end_offset < agreed and _meets(damaged, *_span(each))}
+    kept: list[Span] = []
+    lost = [] if task.previous is None else _lost_spans(task.previous.partition)
+    for segment, own in unchanged_ranges(rows, known, how, filling):
         if segment is not None:
             stored.keep([segment])
+            kept += [_span(segment)] if segment in filling else []
+            base = segment.end_offset + 1
         else:
             taken = stored.write(own, base, lineage)
             refused.append(own[~taken])
-        base = int(own["last"][-1]) + 1
-    _report_change(task, merged, lineage, report)
+            base = int(own["last"][-1]) + 1
     _report_divergences(merged, files, report)
     end = max(merged.end, merged.start)
     return _Taken(
         stored, merged, source, merged.start, end=end, epochs=lineage,
-        losses=_losses(merged, np.concatenate(refused), merged.start), is_compacted=is_compacted,
-        last_batch=_last_batch(rows),
+        losses=_losses(merged, np.concatenate(refused), merged.start, without(kept, lost)), is_compacted=is_compacted,
+        last_batch=_last_batch(rows, stored, task.previous),
     )  # fmt: skip
 
 
@@ -302,8 +314,40 @@ def _batch(batch: np.void) -> LastBatch:
     return LastBatch(first, last, size, checksum)
 
 
-def _last_batch(batches: Batches) -> LastBatch | None:
-    return _batch(batches[-1]) if len(batches) else None
+def _last_batch(batches: Batches, stored: StoredLog, previous: PreviousPartition | None) -> LastBatch | None:
+    """The last batch of a log: of those of the disks, or where these lack it, that of the snapshot before."""
+    found = _batch(batches[-1]) if len(batches) else None
+    known = None if previous is None else previous.partition.last_batch
+    end = stored.segments[-1].end_offset if stored.segments else -1
+    if known is not None and known.last_offset == end and (found is None or found.last_offset < end):
+        return known
+    return found
+
+
+def _damaged(merged: MergedLog) -> list[Span]:
+    """The offsets that the log has had, and that no replica has intact: up to the end where that is damaged."""
+    leading = merged.replicas[merged.leading]
+    is_open = any(loss.last_offset is None for loss in leading.losses)
+    limit = TO_THE_END if is_open else merged.end
+    return [(first, min(until, limit)) for first, until in merged.filled.holes if first < limit]
+
+
+def _span(segment: SnapshotSegment) -> Span:
+    return segment.start_offset, segment.end_offset + 1
+
+
+def _lost_spans(known: SnapshotPartition) -> list[Span]:
+    lost = ((each.first_offset, each.last_offset) for each in known.lost)
+    return union((first, TO_THE_END if last is None else last + 1) for first, last in lost)
+
+
+def _meets(spans: Sequence[Span], start: int, end: int) -> bool:
+    return any(first < end and until > start for first, until in spans)
+
+
+def _reach(reach: int, damaged: Sequence[Span], end: int) -> int:
+    """Return where a log ends, as far as it matters before ``end``: where its end is damaged, it has gone on."""
+    return max([reach, *(min(until, end) for first, until in damaged if first <= reach)])
 
 
 def _lineage(before: Epochs, recorded: Epochs, batches: Batches, base: int) -> Epochs:
@@ -322,10 +366,12 @@ def _lineage(before: Epochs, recorded: Epochs, batches: Batches, base: int) -> E
     return epochs
 
 
-def _losses(merged: MergedLog, refused: Batches, start: int) -> tuple[Loss, ...]:
-    """Return what is in no replica from ``start`` on, and what no log takes (``refused``)."""
+def _losses(merged: MergedLog, refused: Batches, start: int, stored: Sequence[Span] = ()) -> tuple[Loss, ...]:
+    """Return what is in no replica from ``start`` on, and what no log takes (``refused``), without what is
+    ``stored``."""
     spans = zip(refused["first"].tolist(), (refused["last"] + 1).tolist(), strict=True)
-    filled = replace(merged.filled, holes=tuple(sorted((*merged.filled.holes, *spans))))
+    holes = without(sorted((*merged.filled.holes, *spans)), stored)
+    filled = replace(merged.filled, holes=tuple(holes))
     return summed(losses(filled, merged.replicas, merged.agreements, merged.leading, start=start, end=merged.end))
 
 
@@ -335,16 +381,18 @@ def _report_divergences(merged: MergedLog, files: Sequence[PartitionFiles], repo
         report(Kind.REPLICA_DIVERGES.at(files[each.replica].paths[0].path, text, offset=each.offset))
 
 
-def _report_change(task: BackupTask, merged: MergedLog, epochs: Epochs, report: Report) -> None:
-    """Report where a log is another one than the snapshot before has, as after an unclean election."""
+def _report_change(task: BackupTask, merged: MergedLog, epochs: Epochs, report: Report) -> int:
+    """Report where a log is another one than the snapshot before has, as after an unclean election; and return up to
+    where leader epochs show that it is the same one."""
     known = None if task.previous is None else task.previous.partition
     if known is None or known.last_batch is None or not known.epochs:
-        return
+        return 0
     end = known.last_batch.last_offset + 1
-    agreed = truncation_offset(epochs, merged.reach, known.epochs, end)
+    agreed = truncation_offset(epochs, _reach(merged.reach, _damaged(merged), end), known.epochs, end)
     if agreed is not None and agreed < end:
         text = "from here on, the log is another one than the snapshot before has, which stays as it is"
         report(Kind.HISTORY_CHANGED.at(task.replicas[merged.leading].files.paths[0].path, text, offset=agreed))
+    return agreed or 0
 
 
 def _described(task: BackupTask, taken: _Taken) -> tuple[SnapshotPartition, tuple[SnapshotSegment, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from brokerless.clusters.disk import Disk, DiskReplica, load_disk, place_replica
 from brokerless.clusters.metadata_replicas import MetadataReplica, best_of
 from brokerless.clusters.missing_partitions import partition_missing
 from brokerless.clusters.placement import Placement, Verdict
-from brokerless.errors import UsageError
+from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.metadata.cluster import Cluster, read_cluster
@@ -28,11 +28,11 @@ from brokerless.log.config import UNBOUNDED, LogConfig
 from brokerless.log.directory import LogDirectory
 from brokerless.log.snapshots.names import DIRECTORY, SnapshotName, split_path
 from brokerless.log.snapshots.place import BackupPlace
-from brokerless.log.snapshots.snapshot import NAME, MetadataEnd, MissingPartition, SnapshotSegment
+from brokerless.log.snapshots.snapshot import NAME, MetadataEnd, MissingPartition, Snapshot, SnapshotSegment
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path, is_local_within
 from brokerless.log.storage.side_by_side import side_by_side
-from brokerless.log.tiered.detection import has_objects, has_objects_below
+from brokerless.log.tiered.detection import has_objects, has_objects_below, snapshot_path
 from brokerless.log.tiered.listing.stored_objects import check_sizes, segment_directory, sizes_in
 from brokerless.log.tiered.writing.objects import UploadPlace
 from brokerless.progress import Report, ignore
@@ -66,7 +66,8 @@ class BackupOptions:
 
 @dataclass(frozen=True, slots=True)
 class BackupPlan:
-    """``parent``: the newest snapshot that is there. ``metadata``: of ``cluster_id``, None where no disk has it."""
+    """``parent``: the newest snapshot that can be read. ``metadata``: of ``cluster_id``, None where no disk has it.
+    ``is_selection``: only some topics or partitions were chosen."""
 
     place: BackupPlace
     options: BackupOptions
@@ -79,6 +80,7 @@ class BackupPlan:
     tasks: tuple[BackupTask, ...]
     missing: tuple[MissingPartition, ...]
     findings: tuple[Finding, ...]
+    is_selection: bool
 
     @property
     def size(self) -> int:
@@ -100,11 +102,15 @@ def plan_backup(sources: Sequence[Source], to: Location, options: BackupOptions)
     place = BackupPlace(output_directory(to, [each.directory.path for each in sources]).location)
     directories = [each.directory for each in sources]
     _refuse_directories(directories, place)
-    disks = [load_disk(each, options.max_batch_bytes) for each in directories]
+    loaded = [load_disk(each, options.max_batch_bytes) for each in directories]
+    disks = [
+        replace(disk, path=snapshot_path(directory.location) or disk.path)
+        for disk, directory in zip(loaded, directories, strict=True)
+    ]
     refuse_running(disks)
     cluster_id = cluster_id_of(disks)
-    snapshots = _snapshots(place, cluster_id)
     findings = [finding for disk in disks for finding in disk.findings]
+    snapshots = _snapshots(place, cluster_id, findings.append)
     best = best_of(each.metadata for each in disks if each.metadata is not None)
     cluster = None
     if best is not None:
@@ -114,7 +120,7 @@ def plan_backup(sources: Sequence[Source], to: Location, options: BackupOptions)
     if best is not None and best.paths.path in selected:
         held[names.CLUSTER_METADATA_ID, 0] = [_metadata_of(disks, best)]
     missing = tuple(_missing(cluster, held, options.is_selected, path=disks[0].path, report=findings.append))
-    previous = _still_there(place, _previous(place, snapshots, held), findings.append)
+    previous = _still_there(place, _previous(place, snapshots, held, findings.append), findings.append)
     tasks = tuple(
         _task(each, replicas, place, cluster=cluster, previous=previous.get(each), config=config, options=options)
         for each, replicas in sorted(held.items(), key=lambda item: (item[1][0].replica.topic, item[0]))
@@ -124,10 +130,21 @@ def plan_backup(sources: Sequence[Source], to: Location, options: BackupOptions)
         number = next(at for at, disk in enumerate(disks, 1) if disk.metadata is best)
         metadata = MetadataEnd(best.end_offset, best.epoch, number)
     return BackupPlan(
-        place, options, next(iter(snapshots), None), disks=tuple(disks), directories=tuple(directories),
+        place, options, next((name for name, _ in snapshots), None), disks=tuple(disks), directories=tuple(directories),
         cluster_id=cluster_id, metadata=metadata, metadata_replica=best, tasks=tasks, missing=missing,
-        findings=tuple(findings),
+        findings=tuple(findings), is_selection=_is_selection(sources, cluster, options),
     )  # fmt: skip
+
+
+def _is_selection(sources: Sequence[Source], cluster: Cluster | None, options: BackupOptions) -> bool:
+    """Return whether partitions were left out that the disks or the metadata have."""
+    for source in sources:
+        chosen = {each.path for each in source.partitions}
+        if any(each.state == "live" and each.path not in chosen for each in source.directory.partitions):
+            return True
+    rows = {} if cluster is None else cluster.rows_by_id()
+    named = [("" if cluster is None else cluster.topics.get(topic_id, ""), number) for topic_id, number in rows]
+    return any(topic and not options.is_selected(topic, number) for topic, number in named)
 
 
 def _refuse_directories(directories: Sequence[LogDirectory], place: BackupPlace) -> None:
@@ -144,8 +161,9 @@ def _refuse_directories(directories: Sequence[LogDirectory], place: BackupPlace)
         seen.add(path)
 
 
-def _snapshots(place: BackupPlace, cluster_id: str | None) -> list[SnapshotName]:
-    """The snapshots of a place, the newest first. Raises :class:`UsageError` for a place with anything else."""
+def _snapshots(place: BackupPlace, cluster_id: str | None, report: Report) -> list[tuple[SnapshotName, Snapshot]]:
+    """The newest snapshots of a place, the newest first; those that cannot be read are reported. Raises
+    :class:`UsageError` for a place with anything else."""
     location = place.location
     if place.config() is None:
         if (named := split_path(location)) is not None:
@@ -158,12 +176,24 @@ def _snapshots(place: BackupPlace, cluster_id: str | None) -> list[SnapshotName]
         if others:
             raise UsageError(f"{location}: this is not empty, and no backup; give an empty directory or prefix")
         return []
-    found = place.names()[::-1]
-    known = place.snapshot(found[0]).cluster_id if found else None
+    found: list[tuple[SnapshotName, Snapshot]] = []
+    for name in reversed(place.names()):
+        if len(found) == _MOST_PARENTS:
+            break
+        try:
+            found.append((name, place.snapshot(name)))
+        except UnreadableError as error:
+            report(_passed_over(error))
+    known = found[0][1].cluster_id if found else None
     if known is not None and cluster_id is not None and known != cluster_id:
         text = f"this is a backup of the cluster {known}, and the disks are of {cluster_id}; give another place"
         raise UsageError(f"{location}: {text}")
     return found
+
+
+def _passed_over(error: UnreadableError) -> Finding:
+    finding = error.finding(error.path)
+    return replace(finding, message=f"{finding.message}; this backup goes on from earlier snapshots")
 
 
 def _held(
@@ -247,18 +277,24 @@ def _missing(
 
 
 def _previous(
-    place: BackupPlace, snapshots: Sequence[SnapshotName], held: Mapping[Place, object]
+    place: BackupPlace,
+    snapshots: Iterable[tuple[SnapshotName, Snapshot]],
+    held: Mapping[Place, object],
+    report: Report,
 ) -> dict[Place, PreviousPartition]:
-    """Return what the newest snapshot that has a partition has of it."""
+    """Return what the newest snapshot that has a partition, and that can be read, has of it."""
     found: dict[Place, PreviousPartition] = {}
-    for name in snapshots[:_MOST_PARENTS]:
-        snapshot = place.snapshot(name)
+    for name, snapshot in snapshots:
         own = [each for each in snapshot.partitions if each.place in held and each.place not in found]
         if not own:
             continue
         segments: dict[Place, list[SnapshotSegment]] = defaultdict(list)
-        for each in place.segments(name, snapshot):
-            segments[each.place].append(each)
+        try:
+            for each in place.segments(name, snapshot):
+                segments[each.place].append(each)
+        except UnreadableError as error:
+            report(_passed_over(error))
+            continue
         for each in own:
             in_order = sorted(segments[each.place], key=lambda one: one.start_offset)
             found[each.place] = PreviousPartition(each, tuple(in_order), is_whole=True)

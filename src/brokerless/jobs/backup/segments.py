@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -150,14 +150,15 @@ def as_remote(segment: SnapshotSegment, place: UploadPlace) -> RemoteSegment:
 
 
 def unchanged_ranges(
-    batches: Batches, known: Sequence[SnapshotSegment], how: Storing
+    batches: Batches, known: Sequence[SnapshotSegment], how: Storing, filling: Container[SnapshotSegment]
 ) -> Iterator[tuple[SnapshotSegment | None, Batches]]:
-    """Yield all batches in order: those of a known segment with the same bytes, with it, and what is between these."""
+    """Yield all batches in order: those of a known segment with the same bytes, with it, and what is between these.
+    ``filling``: known segments of the same log that have what it lacks."""
     at = 0
     for each in known:
         first = int(np.searchsorted(batches["first"], each.start_offset))
         end = int(np.searchsorted(batches["first"], each.end_offset, side="right"))
-        if first >= at and _is_same(batches[first:end], each, how):
+        if first >= at and _is_same(batches[first:end], each, how, is_filling=each in filling):
             if first > at:
                 yield None, batches[at:first]
             yield each, batches[first:end]
@@ -166,7 +167,9 @@ def unchanged_ranges(
         yield None, batches[at:]
 
 
-def _is_same(batches: Batches, segment: SnapshotSegment, how: Storing) -> bool:
+def _is_same(batches: Batches, segment: SnapshotSegment, how: Storing, *, is_filling: bool) -> bool:
+    if is_filling and not (batches["last"] > segment.end_offset).any():
+        return True
     if not len(batches) or int(batches["last"][-1]) != segment.end_offset or batches["partial"].any():
         return False
     if int(batches["size"].sum()) != segment.size_in_bytes:

@@ -48,7 +48,7 @@ Place = tuple[str, str, int]
 class CheckResult:
     """``snapshots``: those that were checked; ``objects`` and ``size``: that they name, and the bytes of these.
     ``unnamed``, ``unnamed_size``: objects of segments that no snapshot names, as interrupted runs leave them; None
-    where not all snapshots were checked. ``is_read``: the bytes of all objects were read."""
+    where not all snapshots were checked, or could be read. ``is_read``: the bytes of all objects were read."""
 
     place: str
     snapshots: tuple[Snapshot, ...]
@@ -85,6 +85,7 @@ def check_backup(
     place, chosen = backup_at(location)
     findings: list[Finding] = []
     known = list(_load(place, place.names() if chosen is None else [chosen], findings))
+    is_all = chosen is None and not findings
     segments = {(each.place, each.start_offset, each.segment_id): each for _, listed in known for each in listed}
     by_place: dict[Place, list[SnapshotSegment]] = defaultdict(list)
     for each in segments.values():
@@ -106,7 +107,7 @@ def check_backup(
             for each, own in by_place.items()
         ]
         findings += _read_all(tasks, done, processes)
-    unnamed = None if chosen is not None else _unnamed(place, set(segments))
+    unnamed = None if not is_all else _unnamed(place, set(segments))
     expected = [one for each in segments.values() for one in stored_objects(each)]
     return CheckResult(
         place.location.path, tuple(snapshot for snapshot, _ in known), len(expected) + len(files),
@@ -128,7 +129,7 @@ def _load(
 
 
 def _check_files(place: BackupPlace, files: Sequence[SnapshotFile], *, is_read: bool) -> Iterator[Finding]:
-    sizes = sizes_in(place.own / "files")
+    sizes = sizes_in(place.file_directory)
     for each in files:
         path = place.file(each.sha256).path
         if each.sha256 not in sizes:

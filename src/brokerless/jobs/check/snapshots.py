@@ -4,21 +4,37 @@ from __future__ import annotations
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
+from brokerless.log.snapshots.names import LATEST, SnapshotName
 from brokerless.log.snapshots.snapshot import Snapshot
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.side_by_side import side_by_side
-from brokerless.log.tiered.detection import backup_at
+from brokerless.log.tiered.detection import backup_at, snapshot_of
+
+
+def describe_latest(location: Location) -> str | None:
+    """Return which snapshot is read where people name none; None for what is no snapshot. ``location``: the log
+    directory that it is."""
+    state = None if snapshot_of(location) is None else location.file_system()[0].bucket.snapshot_state()
+    if state is None:
+        return None
+    snapshot = state.snapshot
+    text = f"snapshot {snapshot.id} is read, the latest"
+    if snapshot.is_selection:
+        return f"{text}: it has some topics only, and there is none of all topics"
+    newer = [each.id for each in state.backup.names() if each > SnapshotName(snapshot.created, snapshot.id)]
+    return f"{text} of all topics; newer ones have some only: {', '.join(newer)}" if newer else text
 
 
 def load_snapshots(location: Location, *, only_last: bool = False) -> tuple[list[Snapshot], list[Finding]]:
-    """The snapshots of a backup, the oldest first, or that of ``URL@SNAPSHOT``; and what keeps others from being read.
-    ``only_last``: the newest alone. Raises :class:`UnreadableError` where there is no backup, and UsageError for no
+    """The snapshots of a backup, the oldest first, or that of ``URL@SNAPSHOT``; and what keeps them from being read.
+    ``only_last``: ``latest`` alone. Raises :class:`UnreadableError` where there is no backup, and UsageError for no
     such snapshot."""
     place, chosen = backup_at(location)
-    known = place.names() if chosen is None else [chosen]
+    known, listed = place.names_by_suffix()
+    known = known if chosen is None else [chosen]
     if only_last and known:
-        return [place.snapshot(known[-1])], []
-    findings: list[Finding] = []
+        known = [place.find(LATEST) if chosen is None else chosen]
+    findings = [place.without_segments(each) for each in known if each not in listed]
 
     def load(at: int) -> Snapshot | UnreadableError:
         try:

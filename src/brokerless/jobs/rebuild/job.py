@@ -20,6 +20,7 @@ from brokerless.log.storage.directory_lock import only_job
 from brokerless.log.storage.own_files import make_directory
 from brokerless.log.storage.paths import is_local_within, is_remote
 from brokerless.log.storage.write_errors import unwritable
+from brokerless.log.tiered.detection import snapshot_path
 from brokerless.progress import Done, ignore
 
 
@@ -39,6 +40,9 @@ def rebuild(
     clusters, and what cannot be expressed; UnreadableError, UnwritableError.
     """
     if is_remote(to) or any(is_remote(each.path) for each in directories):
+        if (snapshot := next(filter(None, (snapshot_path(each.location) for each in directories)), None)) is not None:
+            text = f"brokerless merge {snapshot} --to DIRECTORY writes the disk of which a cluster is rebuilt"
+            raise UsageError(f"{snapshot}: this is a snapshot of a backup; {text}")
         raise UsageError("a cluster is rebuilt on this machine; copy what is in an object store first")
     for each in directories:
         if each.kind != "log-directory":

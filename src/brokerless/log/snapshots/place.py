@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from brokerless import clock
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding, Kind
 from brokerless.log.snapshots.names import CONFIG, DIRECTORY, LATEST, SnapshotName, parse_stem
 from brokerless.log.snapshots.snapshot import (
     LIMIT,
@@ -45,8 +46,12 @@ class BackupPlace:
     def snapshot_directory(self) -> Location:
         return self.own / "snapshots"
 
+    @property
+    def file_directory(self) -> Location:
+        return self.own / "files"
+
     def file(self, sha256: str) -> Location:
-        return self.own / "files" / sha256
+        return self.file_directory / sha256
 
     def config(self) -> BackupConfig | None:
         """None where there is no backup. Raises :class:`UnreadableError` for one of a later version."""
@@ -56,26 +61,44 @@ class BackupPlace:
 
     def names(self) -> list[SnapshotName]:
         """All snapshots, the oldest first."""
+        return self.names_by_suffix()[0]
+
+    def names_by_suffix(self) -> tuple[list[SnapshotName], list[SnapshotName]]:
+        """All snapshots, the oldest first; and all lists of segments."""
         directory = self.snapshot_directory
         entries = directory.entries() if directory.is_directory() else []
-        stems = (each.name.removesuffix(".json") for each in entries if each.name.endswith(".json"))
-        return sorted(each for each in map(parse_stem, stems) if each is not None)
+
+        def named(suffix: str) -> list[SnapshotName]:
+            stems = (each.name.removesuffix(suffix) for each in entries if each.name.endswith(suffix))
+            return sorted(each for each in map(parse_stem, stems) if each is not None)
+
+        return named(".json"), named(".parquet")
 
     def snapshot(self, name: SnapshotName) -> Snapshot:
         """Raises :class:`UnreadableError`, also where the file is of another snapshot than its name."""
         file = self.snapshot_directory / f"{name.stem}.json"
-        found = parse_snapshot(file, file.read(LIMIT))
+        found = parse_snapshot(file, _read(file))
         if (found.id, found.created) != (name.id, name.created):
-            raise UnreadableError(file.path, f"this is the snapshot {found.id}, and not the one of its name")
+            text = f"this is the snapshot {found.id}, and not the one of its name"
+            raise UnreadableError(file.path, text, Kind.SNAPSHOT_UNREADABLE)
         return found
 
     def segments(self, name: SnapshotName, snapshot: Snapshot) -> list[SnapshotSegment]:
         """Raises :class:`UnreadableError`, also where the list is not the one that the snapshot was written with."""
-        file = self.snapshot_directory / f"{name.stem}.parquet"
-        data = file.read(LIMIT)
+        file = self.segments_file(name)
+        data = _read(file)
         if hashlib.sha256(data).hexdigest() != snapshot.segments.sha256:
-            raise UnreadableError(file.path, f"this is not the list of segments that snapshot {name.id} has")
+            text = f"this is not the list of segments that snapshot {name.id} has"
+            raise UnreadableError(file.path, text, Kind.SNAPSHOT_UNREADABLE)
         return parse_segments(file, data)
+
+    def segments_file(self, name: SnapshotName) -> Location:
+        return self.snapshot_directory / f"{name.stem}.parquet"
+
+    def without_segments(self, name: SnapshotName) -> Finding:
+        """Return the finding about a snapshot whose list of segments is missing."""
+        error = UnreadableError(self.segments_file(name).path, f"the list of segments of snapshot {name.id} is missing")
+        return _unreadable(error).finding(error.path)
 
     def read_file(self, file: SnapshotFile) -> bytes:
         """A file without records. Raises :class:`UnreadableError`, also where it is another one."""
@@ -92,7 +115,7 @@ class BackupPlace:
         if not known:
             raise UsageError(f"{self.location}: this backup has no snapshot yet")
         if text == LATEST:
-            return known[-1]
+            return self._latest(known)
         same = [each for each in known if len(text) >= _SHORTEST_ID and each.id.startswith(text)]
         if len(same) == 1:
             return same[0]
@@ -101,6 +124,16 @@ class BackupPlace:
         if (named := next(self._named(known, text), None)) is not None:
             return named
         return self._before(known, text)
+
+    def _latest(self, known: list[SnapshotName]) -> SnapshotName:
+        """The newest of all topics, or else the newest. One that cannot be read may be it."""
+        for each in reversed(known):
+            try:
+                if not self.snapshot(each).is_selection:
+                    return each
+            except UnreadableError:
+                return each
+        return known[-1]
 
     def _named(self, known: list[SnapshotName], text: str) -> Iterator[SnapshotName]:
         """Those of this name, the newest first. One that cannot be read has none."""
@@ -123,3 +156,15 @@ class BackupPlace:
         if not before:
             raise UsageError(f"{self.location}: no snapshot is of {text} or before; the first is {known[0].stem}")
         return before[-1]
+
+
+def _read(file: Location) -> bytes:
+    """A file of a snapshot. Raises :class:`UnreadableError`."""
+    try:
+        return file.read(LIMIT)
+    except UnreadableError as error:
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: UnreadableError) -> UnreadableError:
+    return UnreadableError(error.path, error.reason, Kind.SNAPSHOT_UNREADABLE)

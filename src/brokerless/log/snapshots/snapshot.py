@@ -5,14 +5,17 @@ They come from a bucket that others may write to: each member is checked, and wh
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import pyarrow as pa
 from msgspec import Meta
 
 from brokerless.errors import UnreadableError
+from brokerless.findings import Kind
 from brokerless.log import names
 from brokerless.log.storage.location import Location
 from brokerless.values import (
@@ -25,7 +28,9 @@ from brokerless.values import (
     WrongJsonError,
     from_json,
     from_members,
+    members,
     parse_object,
+    to_json,
 )
 
 VERSION = 1
@@ -33,6 +38,8 @@ LIMIT = 256 << 20
 """Bytes of a snapshot that are read: some hundreds for each partition and each segment."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """What a run may be called."""
+_DIGEST = "sha256"
+"""The member of a snapshot with the hash of all others."""
 _FILE_NAME = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{22}\Z")]
 SnapshotId = Annotated[str, Meta(pattern=r"\A[0-9a-f]{8}\Z")]
@@ -163,7 +170,8 @@ class SegmentsFile(LenientValue, frozen=True):
 
 class Snapshot(LenientValue, frozen=True):
     """One run. Times in ms since the epoch; ``created`` is in the name. ``parent``: the snapshot before it, from which
-    it went on. ``findings``: as commands print them with ``--json``."""
+    it went on. ``is_selection``: only some topics or partitions were chosen. ``findings``: as commands print them with
+    ``--json``."""
 
     snapshot: int
     id: SnapshotId
@@ -180,6 +188,7 @@ class Snapshot(LenientValue, frozen=True):
     files: tuple[SnapshotFile, ...]
     findings: tuple[dict[str, Any], ...]
     segments: SegmentsFile
+    is_selection: bool = False
 
     @property
     def is_complete(self) -> bool:
@@ -253,14 +262,29 @@ SEGMENTS = pa.schema(
 def parse_snapshot(location: Location, data: bytes) -> Snapshot:
     """Raises :class:`UnreadableError` for what is no snapshot, or one of a later version."""
     try:
-        members = parse_object(data)
-        version = members.get("snapshot")
+        found = parse_object(data)
+        version = found.get("snapshot")
         if isinstance(version, int) and version > VERSION:
             text = f"a later brokerless wrote this snapshot (version {version}); read it with that"
-            raise UnreadableError(location.path, text)
-        return from_members(members, Snapshot)
+            raise UnreadableError(location.path, text, Kind.SNAPSHOT_UNREADABLE)
+        if found.pop(_DIGEST, None) != _digest(found):
+            raise WrongJsonError("its members are not those that were written, by its SHA-256")
+        return from_members(found, Snapshot)
     except WrongJsonError as error:
-        raise UnreadableError(location.path, f"this is no snapshot of a backup: {error}") from error
+        text = f"this is no snapshot of a backup: {error}"
+        raise UnreadableError(location.path, text, Kind.SNAPSHOT_UNREADABLE) from error
+
+
+def dump_snapshot(snapshot: Snapshot) -> bytes:
+    """Return a snapshot as it is written. Its last member is the SHA-256 of all others, as JSON without spaces whose
+    members are sorted (``jq -cSj 'del(.sha256)'``)."""
+    found = members(snapshot)
+    return to_json({**found, _DIGEST: _digest(found)})
+
+
+def _digest(found: Mapping[str, Any]) -> str:
+    text = json.dumps(found, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def parse_config(location: Location, data: bytes) -> BackupConfig:
@@ -279,8 +303,6 @@ def dump_segments(segments: Iterable[SnapshotSegment]) -> bytes:
     """Return the list of segments as Parquet."""
     import pyarrow.parquet as pq
 
-    from brokerless.values import members
-
     table = pa.Table.from_pylist([members(each) for each in segments], SEGMENTS)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
@@ -298,4 +320,5 @@ def parse_segments(location: Location, data: bytes) -> list[SnapshotSegment]:
         return [from_members(row, SnapshotSegment) for batch in table.to_batches() for row in rows(batch)]
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).partition("\n")[0][:200]
-        raise UnreadableError(location.path, f"this is not the list of segments of a snapshot: {reason}") from error
+        text = f"this is not the list of segments of a snapshot: {reason}"
+        raise UnreadableError(location.path, text, Kind.SNAPSHOT_UNREADABLE) from error

@@ -48,8 +48,13 @@ def load_state(location: Location, stem: str) -> SnapshotState:
     backup, name = BackupPlace(location), parse_stem(stem)
     if name is None:
         raise UnreadableError(location.path, f"{stem} is not what a snapshot is called")
-    snapshot = backup.snapshot(name)
     segments: dict[tuple[str, int], list[SnapshotSegment]] = defaultdict(list)
-    for each in backup.segments(name, snapshot):
-        segments[each.place].append(each)
+    try:
+        snapshot = backup.snapshot(name)
+        for each in backup.segments(name, snapshot):
+            segments[each.place].append(each)
+    except UnreadableError as error:
+        earlier = [each for each in backup.names() if each < name]
+        advice = f"; the snapshot before it is {location.path.rstrip('/')}@{earlier[-1].id}" if earlier else ""
+        raise UnreadableError(error.path, f"{error.reason}{advice}", error.kind) from error
     return SnapshotState(backup, snapshot, segments)

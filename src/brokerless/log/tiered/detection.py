@@ -170,6 +170,13 @@ def snapshot_of(location: Location) -> SnapshotName | None:
     return snapshot_names.parse_stem(stem) if isinstance(stem, str) else None
 
 
+def snapshot_path(location: Location) -> str | None:
+    """Return what people call the snapshot that a log directory is, as ``URL@SNAPSHOT``; None for any other."""
+    if (name := snapshot_of(location)) is None:
+        return None
+    return f"{location.path.partition('::')[2].removeprefix('file://').rstrip('/')}@{name.id}"
+
+
 def _place_of(remote: Location) -> Place:
     if snapshot_names.split_path(remote) is not None or snapshot_names.has_backup(remote):
         raise UsageError(

@@ -15,7 +15,7 @@ from brokerless.views.table import NOTHING, format_number, table
 from brokerless.views.text import format_times
 
 _GROUPS = ("topics", "partitions", "records", "size", "stored")
-_SNAPSHOTS = ("snapshot", "time", "name", "partitions", "size", "stored", "missing", "lost offsets")
+_SNAPSHOTS = ("snapshot", "time", "name", "topics", "partitions", "size", "stored", "missing", "lost offsets")
 _OFFSETS = ("partition", "start", "end", "committed", "records", "size", "node", "open transactions")
 _LOST = ("partition", "offsets", "because")
 
@@ -101,12 +101,13 @@ def snapshot_lines(snapshots: Sequence[Snapshot]) -> Iterator[str]:
     times = format_times([each.created for each in snapshots])
     cells = [
         [
-            each.id, time, each.name or NOTHING, format_number(len(each.partitions)), format_bytes(each.size),
+            each.id, time, each.name or NOTHING, "some" if each.is_selection else "all",
+            format_number(len(each.partitions)), format_bytes(each.size),
             format_bytes(each.new_size), format_number(len(each.missing)), _lost_offsets(each),
         ]
         for each, time in zip(snapshots, times, strict=True)
     ]  # fmt: skip
-    yield from table(_SNAPSHOTS, cells, right=_SNAPSHOTS[3:])
+    yield from table(_SNAPSHOTS, cells, right=_SNAPSHOTS[4:])
 
 
 def _lost_offsets(snapshot: Snapshot) -> str:

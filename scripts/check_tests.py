@@ -102,6 +102,8 @@ TESTED_IN = {
     "jobs/check": "jobs/check/test_job.py",
     "cli/commands/snapshots": "cli/commands/test_backup.py",
     "cli/commands/check": "cli/commands/test_backup.py",
+    "cli/commands/keys": "cli/commands/test_backup.py",
+    "jobs/backup/keys": "jobs/backup/test_encrypted.py",
     "views/jobs/backup": "cli/commands/test_backup.py",
     "log/snapshots": "jobs/check/test_job.py",
     "log/tiered/listing": "jobs/check/test_job.py",

@@ -36,11 +36,12 @@ _OTHER_NAMES = {
     "log-start": "log_starts",
     "map": "mapping",
     "no-prune": "prune=False",
+    "public-key": "public_keys",
     "super-user": "super_users",
 }
 """Parameters that are not called as the option, by the option's name."""
 _COMMANDS = (
-    "audit|backup|batches|carve|cat|check|cluster|compact|convert|diff|erase|explain|export|internals|load|ls|merge|"
+    "audit|backup|batches|carve|cat|check|cluster|compact|convert|diff|erase|explain|export|internals|keys|load|ls|merge|"
     "pipeline|prove|rebuild|report|restart|restore|salvage|schema|serve|size|snapshots|sql|trim|verify"
 )
 _AFTER_OPTIONS = (

@@ -44,6 +44,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "backup": brokerless.backup,
     "snapshots": brokerless.Backup.snapshots,
     "check": brokerless.Backup.check,
+    "keys": brokerless.Backup.keys,
     "load": brokerless.load,
     "convert": Log.convert,
     "compact": Log.compact,
@@ -121,6 +122,7 @@ ONLY_OPTIONS: dict[str, dict[str, str]] = {
         "to": "directory=",
     },
     "erase": {"key": "keys=", "keys_format": FILES},
+    "backup": {"public_key": "public_keys="},
     "snapshots": dict.fromkeys(("offsets", "lost"), SHOWN),
     "serve": {"super_user": "super_users="},
     "prove": {"keys_format": FILES, "html": SHOWN, "manifest": "path="},
@@ -138,6 +140,7 @@ OTHER_DEFAULTS = {
     "query": "a command reads statements from stdin",
     "blank": "a choice of what is blanked, of which there is one",
     "blank_fields": "none, as an empty sequence",
+    "add": "none, as an empty mapping",
     "path": "the command can build a batch instead",
 }
 OF_ONE_DEFAULT = {("serve", "listen"): "a program gets a free port, and is told which"}

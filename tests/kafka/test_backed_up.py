@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import brokerless
+from tests.jobs.backup.rsa_keys import key_files
 from tests.kafka.broker import free_ports
 from tests.kafka.described import TOPICS, Known
 from tests.kafka.producers import consume
@@ -50,10 +51,12 @@ def test_a_cluster_that_is_restored_from_a_backup_is_the_one_that_was_killed(kno
         assert differences(broker, known, replicas={name: [7] for name in known.replicas}) == []
 
 
-def test_a_broker_reads_the_segments_where_they_are(known: Known, tmp_path: Path) -> None:
-    """It has the metadata of remote segments alone, and a remote storage of that layout."""
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_a_broker_reads_the_segments_where_they_are(is_encrypted: bool, known: Known, tmp_path: Path) -> None:
+    """It has the metadata of remote segments alone, and a remote storage of that layout, which has the key."""
     place = tmp_path / "backup"
-    brokerless.backup(known.disks, place, segment_size=20_000)
+    private, public = key_files(tmp_path, "ops") if is_encrypted else ({}, {})
+    brokerless.backup(known.disks, place, segment_size=20_000, public_keys=public, one_key=is_encrypted)
     stored = {each for each in place.rglob("*") if each.is_file()}
     nodes = tmp_path / "nodes.json"
     with free_ports(2) as (port, controller_port):
@@ -62,11 +65,12 @@ def test_a_broker_reads_the_segments_where_they_are(known: Known, tmp_path: Path
     nodes.write_text(json.dumps({"nodes": [node]}))
     rebuilt = brokerless.rebuild(
         [], tmp_path / "to", from_bucket=f"{place}@latest", topics=list(TOPICS), mapping=nodes,
-        abort_open_transactions=True, apply=True,
+        abort_open_transactions=True, apply=True, key_pairs=private,
     )  # fmt: skip
     broker = RebuiltNode(tmp_path, rebuilt, 1)
     properties = printed_properties(rebuilt.server_properties(1), place)
-    broker.properties.write_text(properties.replace(DIRECTORY_STORAGE, "PluginLayoutStorage"))
+    key = "".join(f"rsm.config.key={file}\n" for file in private.values())
+    broker.properties.write_text(properties.replace(DIRECTORY_STORAGE, "PluginLayoutStorage") + key)
     with broker:
         for view, expected in known.records.items():
             topic, number, isolation = view

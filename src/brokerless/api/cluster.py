@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.backup.job import BackupResult
     from brokerless.jobs.check.job import CheckResult
     from brokerless.jobs.rebuild.plan import Data, Quorum, Rebuild
-    from brokerless.log.snapshots.snapshot import Snapshot
+    from brokerless.log.snapshots.snapshot import RunKeys, Snapshot
     from brokerless.serving.server import Server
 
 
@@ -219,10 +219,15 @@ def backup(
     topics: Collection[str] | None = None,
     name: str | None = None,
     segment_size: int | None = None,
+    public_keys: Mapping[str, str | os.PathLike[str]] | None = None,
+    one_key: bool = False,
+    compress: bool = False,
     dry_run: bool = False,
     include: Collection[Include] | Include = (),
     max_batch_bytes: int | None = None,
     storage_options: StorageOptions | None = None,
+    key_pairs: Mapping[str, str | os.PathLike[str]] | None = None,
+    remote: Paths | None = None,
     done: Done = ignore,
 ) -> BackupResult:
     """Store the disks of a stopped cluster as a snapshot in a bucket that brokers can read, as ``brokerless backup``.
@@ -241,6 +246,13 @@ def backup(
         A name of the snapshot, by which it is read as ``URL@NAME``.
     segment_size : int, optional
         Bytes at which stored segments end (256 MiB).
+    public_keys : dict of str to path, optional
+        Encrypt all that is stored for these key pairs, each of which reads it: files with public RSA keys (PEM), by
+        their names. A first run decides for all whether they are encrypted.
+    one_key : bool, default False
+        Encrypt for one key pair, without whose private key nobody reads the backup again.
+    compress : bool, default False
+        Compress (zstd) the segments whose first batch is not compressed.
     dry_run : bool, default False
         Read everything, and write nothing.
     include : str or collection of str, optional
@@ -249,6 +261,8 @@ def backup(
         Bytes that one batch may inflate to (128 MiB).
     storage_options : dict, optional
         fsspec's options of ``paths`` and ``to`` that are URLs.
+    key_pairs, remote
+        As :func:`open` takes them, of ``paths``.
     done : callable, optional
         Called with the bytes that were read since the last call.
 
@@ -276,9 +290,12 @@ def backup(
     from brokerless.jobs.backup.job import backup
     from brokerless.jobs.backup.plan import DEFAULT_SEGMENT_SIZE, BackupOptions, plan_backup
     from brokerless.jobs.rewrite.plan import Source
+    from brokerless.log.tiered.options import with_tiered_options
+    from brokerless.log.tiered.writing.encryption import load_public_keys
 
     given = list_paths(paths, "give at least one path")
-    logs = [open_directory(Location(path, storage_options), include) for path in given]
+    read = [with_tiered_options(Location(path, storage_options), key_pairs, None, remote) for path in given]
+    logs = [open_directory(each, include) for each in read]
     there = {each.topic for log in logs for each in log.partitions}
     missing = sorted(set(topics or ()) - there)
     if missing:
@@ -289,6 +306,9 @@ def backup(
         max_batch_bytes=bound(max_batch_bytes),
         dry_run=dry_run,
         is_selected=lambda topic, number: topics is None or topic in topics,
+        public_keys=load_public_keys(public_keys or {}),
+        one_key=one_key,
+        compress=compress,
     )
     sources = [Source(log, [each for each in log.partitions if topics is None or each.topic in topics]) for log in logs]
     return backup(plan_backup(sources, Location.of(to, storage_options), how), done, processes=1)
@@ -368,6 +388,44 @@ class Backup:
         from brokerless.jobs.check.job import check_backup
 
         return check_backup(self._location, read, done, processes=1)
+
+    @checked
+    def keys(
+        self,
+        *,
+        add: Mapping[str, str | os.PathLike[str]] | None = None,
+        remove: Collection[str] = (),
+        key_pairs: Mapping[str, str | os.PathLike[str]] | None = None,
+    ) -> list[RunKeys]:
+        """List and change the key pairs that read an encrypted backup, as ``brokerless keys``.
+
+        Parameters
+        ----------
+        add : dict of str to path, optional
+            Key pairs that read it, too: files with public RSA keys (PEM), by their names.
+        remove : collection of str, optional
+            Key pairs that read it no more; the first one of a run, which manifests name, stays.
+        key_pairs : dict of str to path, optional
+            For ``add``: files with private keys (PEM) that read it, by the names of their key pairs.
+
+        Returns
+        -------
+        list of RunKeys
+            Of each run ``run``, its ID, and ``data_keys`` by the names of key pairs.
+
+        Raises
+        ------
+        UsageError
+            For what is no encrypted backup, and what cannot be removed.
+        UnreadableError, UnwritableError
+            Where no private key reads a run, or the system does not read or write.
+        """
+        from brokerless.jobs.backup.keys import change_keys
+        from brokerless.log.tiered.options import load_private_keys
+        from brokerless.log.tiered.writing.encryption import load_public_keys
+
+        private = load_private_keys(key_pairs or {})
+        return ShownList(change_keys(self._location, load_public_keys(add or {}), remove, private_keys=private))
 
 
 def _directories(paths: Paths) -> list[LogDirectory]:

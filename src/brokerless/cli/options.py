@@ -50,6 +50,12 @@ def add_key_pair(parser: ArgumentParser) -> None:
     parser.add_argument("--key-pair", action=_EachOnce, type=key_pair, default=[], metavar="ID=FILE", help=help_of_key)
 
 
+def add_public_key(parser: ArgumentParser, name: str = "--public-key", text: str = "") -> None:
+    """Add the option for what is to be encrypted. ``text``: its help."""
+    help_of_key = text or "encrypt what is stored for this key pair: its public key (RSA, PEM), by its name; repeat it"
+    parser.add_argument(name, action=_EachOnce, type=key_pair, default=[], metavar="ID=FILE", help=help_of_key)
+
+
 class _EachOnce(Action):
     """Collects pairs of a name and a value; a name that comes twice is refused."""
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 from tests.jobs.backup.disks import DEMO, REPLICAS, batches_of, rows_of
+from tests.jobs.backup.rsa_keys import key_files
 from tests.log.tiered import golden
 from tests.permissions import OWNER, as_another_user
 
 import brokerless
-from brokerless.cli.commands import backup, check, snapshots
+from brokerless.cli.commands import backup, check, keys, snapshots
 from brokerless.cli.parser import Command
 from brokerless.views.jobs.backup import snapshot_row
 
@@ -161,7 +162,7 @@ def test_other_commands_take_a_snapshot_for_what_it_is(run: Run, tmp_path: Path)
     assert f"brokerless merge {tmp_path}/backup@{snapshot.id} --to DIRECTORY" in refused.err
 
 
-@pytest.mark.parametrize("command", [backup, snapshots, check])
+@pytest.mark.parametrize("command", [backup, snapshots, check, keys])
 def test_the_help_has_the_exit_codes(command: Command) -> None:
     assert "The exit code is 0" in command.DESCRIPTION
 
@@ -180,3 +181,52 @@ def test_tiered_topics_are_stored_as_one_log_and_named_where_their_bucket_is_not
         each.name: [(one.first_offset, one.last_offset) for one in each.lost] for each in result.snapshot.partitions
     }
     assert lost["epochs-0"] == [(0, 323)]
+
+
+def test_an_encrypted_backup_is_read_with_a_key_and_keys_are_changed(run: Run, tmp_path: Path) -> None:
+    place = tmp_path / "backup"
+    private, public = key_files(tmp_path, "ops", "safe", "new")
+    for_both = ["--public-key", f"ops={public['ops']}", "--public-key", f"safe={public['safe']}"]
+    refused = run("backup", DEMO, "--to", place, *for_both[:2])
+    assert refused.exit_code == 2
+    assert "or --one-key" in refused.err
+    assert run("backup", DEMO, "--to", place, "--compress", *for_both).exit_code == 0
+    assert run("check", place, "--read", "all").exit_code == 0
+    without = run("cat", f"{place}@latest", "-t", "users")
+    assert (without.exit_code, without.out) == (1, b"")
+    assert "encrypted with key pair ops, which was not given (--key-pair ops=FILE)" in without.err
+    with_key = run("cat", f"{place}@latest", "-t", "users", "--tail", "1", "--key-pair", f"safe={private['safe']}")
+    assert (with_key.exit_code, b"u-0200" in with_key.out) == (0, True)
+    assert run("keys", place, "--add", f"new={public['new']}").exit_code == 2
+    added = run("keys", place, "--add", f"new={public['new']}", "--key-pair", f"ops={private['ops']}")
+    assert "ops, safe, new" in added.out.decode()
+    (row,) = lines_of(run("keys", place, "--remove", "safe", "--json").out)
+    assert row["keyPairs"] == ["ops", "new"]
+    restored = run("merge", f"{place}@latest", "--to", tmp_path / "restored", "--key-pair", f"new={private['new']}")
+    assert restored.exit_code == 0, restored.err
+    assert rows_of(tmp_path / "restored") == rows_of(DEMO)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["backup", DEMO, "--to", "OUT", "--public-key", "ops=PRIVATE", "--one-key"],
+        ["backup", DEMO, "--to", "OUT", "--public-key", "ops=/nowhere", "--one-key"],
+        ["backup", DEMO, "--to", "OUT", "--public-key", "ops=PUBLIC", "--public-key", "ops=PUBLIC"],
+        ["backup", DEMO, "--to", "OUT", "--public-key", "a:b=PUBLIC", "--one-key"],
+        ["backup", DEMO, "--to", "OUT", "--public-key", "-----BEGIN PRIVATE KEY-----"],
+        ["backup", DEMO, "--to", "OUT", "--one-key"],
+        ["keys", DEMO],
+    ],
+)  # fmt: skip
+def test_keys_that_are_none_are_one_line(arguments: list[str], run: Run, tmp_path: Path) -> None:
+    private, public = key_files(tmp_path, "ops")
+    words = [
+        str(each).replace("PRIVATE", str(private["ops"]), int(str(each) == "ops=PRIVATE"))
+        .replace("PUBLIC", str(public["ops"])).replace("OUT", str(tmp_path / "out"))
+        for each in arguments
+    ]  # fmt: skip
+    result = run(*words)
+    assert result.exit_code == 2
+    assert "-----" not in result.err
+    assert not (tmp_path / "out").exists()

@@ -416,6 +416,9 @@ def test_a_name_that_no_snapshot_can_have_is_refused(name: str, place: Path) -> 
         brokerless.backup(DEMO, place, name=name)
 
 
+FILE = {"sha256": "0" * 64, "sizeInBytes": 1, "storedSha256": "0" * 64, "storedSizeInBytes": 1}
+
+
 def change_json(place: Path, **members: Any) -> None:
     (file,) = (place / ".brokerless" / "snapshots").glob("*.json")
     found = {**json.loads(file.read_bytes()), **members}
@@ -430,7 +433,7 @@ def change_json(place: Path, **members: Any) -> None:
         ({"snapshot": 2}, "a later brokerless wrote this snapshot"),
         ({"id": "00000000"}, "not the one of its name"),
         ({"partitions": 5}, "no snapshot of a backup"),
-        ({"files": [{"name": "disk-1/../../x", "sha256": "0" * 64, "sizeInBytes": 1}]}, "name is none of a file"),
+        ({"files": [{**FILE, "name": "disk-1/../../x"}]}, "name is none of a file"),
         ({"segments": {"sha256": "0" * 64, "rows": 1}}, "not the list of segments"),
     ],
 )  # fmt: skip

@@ -22,7 +22,7 @@ from brokerless.log.tiered.listing.folder import Folder
 from brokerless.log.tiered.manifest import IndexName
 from brokerless.log.tiered.segment_log import open_log, read_index
 from brokerless.log.tiered.segments import RemoteSegment
-from brokerless.log.tiered.writing.encryption import PublicKey
+from brokerless.log.tiered.writing.encryption import PublicKey, new_data_key
 from brokerless.log.tiered.writing.objects import ObjectFormat, UploadPlace
 from brokerless.log.upload.remote_log import RemoteLogOutput, UploadedLog
 
@@ -48,7 +48,7 @@ def public_key(name: str) -> PublicKey:
 
 def format_of(name: str) -> ObjectFormat:
     own, key = FORMATS[name]
-    return own if key is None else ObjectFormat(own.chunk_size, own.compression, public_key(key))
+    return own if key is None else ObjectFormat(own.chunk_size, own.compression, new_data_key([public_key(key)]))
 
 
 def bucket_of(path: Path) -> Bucket:

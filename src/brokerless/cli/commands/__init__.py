@@ -24,6 +24,7 @@ COMMANDS = {
     "backup": "store a cluster's disks as a snapshot in a bucket, one copy of each batch; incremental",
     "snapshots": "list the snapshots of a backup: when, how large, what is missing; their offsets",
     "check": "check that a backup has all that its snapshots name, and that it is what was stored",
+    "keys": "list and change the key pairs that read an encrypted backup",
     "serve": "let every Kafka client read log directories, as from a broker that takes no writes",
     "export": "write new records to tables of Iceberg or Delta, or to Parquet files, by topic (and date)",
     "pipeline": "keep tables of log directories: find what is new, verify, export, report; resumable, on Spark or not",
@@ -38,7 +39,7 @@ COMMANDS = {
 GROUPS = {
     "read": ("ls", "cat", "sql", "batches", "explain", "schema", "internals"),
     "check": ("verify", "audit", "restart", "diff", "size", "report", "cluster"),
-    "back up": ("backup", "snapshots", "check"),
+    "back up": ("backup", "snapshots", "check", "keys"),
     "serve": ("serve",),
     "repair": ("salvage", "carve", "merge", "trim", "rebuild", "restore"),
     "write": ("export", "pipeline", "load", "convert", "compact"),

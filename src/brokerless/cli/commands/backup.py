@@ -9,6 +9,7 @@ from brokerless.cli.options import (
     add_all_below,
     add_dry_run,
     add_max_batch_bytes,
+    add_public_key,
     add_remote,
     add_selection,
     add_tiered,
@@ -31,6 +32,10 @@ The next run into the same place stores what is new: a log goes on from the snap
 last batch that was stored say so. What is stored is never replaced. A run that is interrupted leaves no snapshot, and
 the next one does it all.
 
+With --public-key, all that is stored is encrypted: a host that makes backups can add to one, and reads none. Give two,
+and keep the private keys apart; what a run stores is read with any of them (--key-pair ID=FILE of every command). Names
+of topics, offsets, sizes, times, and the IDs and sequences of producers are in clear. keys changes who reads it.
+
 The layout is that of tiered storage (Aiven's plugin), which brokers read. URL@SNAPSHOT is a log directory for all
 commands that read; snapshots lists the snapshots of a place, check tries whether all of them are there.
 
@@ -40,6 +45,7 @@ if nothing was stored.
 EXAMPLES = """\
   brokerless backup /mnt/b1 /mnt/b2 /mnt/b3 --to s3://backup/kafka --dry-run
   brokerless backup /mnt/b1 /mnt/b2 /mnt/b3 --to s3://backup/kafka --name nightly
+  brokerless backup /mnt/b1 --to s3://backup/secret --public-key ops=ops.public.pem --public-key safe=safe.public.pem
   brokerless backup /var/lib/kafka -t orders --to /mnt/backup --json
   brokerless cat s3://backup/kafka@nightly -t orders --offset 500:503
 """
@@ -57,6 +63,11 @@ def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
     add_to(parser)
     parser.add_argument("--name", metavar="NAME", help="a name of the snapshot, by which it is read as URL@NAME")
+    add_public_key(parser)
+    help_of_one = "store it for one --public-key: without its private key, nobody reads the backup again"
+    parser.add_argument("--one-key", action="store_true", help=help_of_one)
+    help_of_compression = "compress (zstd) the segments whose first batch is not compressed"
+    parser.add_argument("--compress", action="store_true", help=help_of_compression)
     help_of_size = "bytes at which stored segments end (default: 256MiB)"
     parser.add_argument("--segment-size", type=size, metavar="SIZE", help=help_of_size)
     add_dry_run(parser)
@@ -68,6 +79,7 @@ def run(options: Namespace) -> int:
     from brokerless.jobs.backup.job import backup
     from brokerless.jobs.backup.plan import DEFAULT_SEGMENT_SIZE, BackupOptions, plan_backup
     from brokerless.log.storage.location import Location
+    from brokerless.log.tiered.writing.encryption import load_public_keys
     from brokerless.views.jobs.backup import backup_lines, lost_rows, partition_rows, snapshot_row
 
     output = Output()
@@ -81,6 +93,9 @@ def run(options: Namespace) -> int:
         max_batch_bytes=options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
         dry_run=options.dry_run,
         is_selected=partial(is_selected, options),
+        public_keys=load_public_keys(dict(options.public_key)),
+        one_key=options.one_key,
+        compress=options.compress,
     )
     with progress("reading the metadata"):
         planned = plan_backup(sources, Location.of(options.to), how)

@@ -17,6 +17,7 @@ from brokerless import clock
 from brokerless.errors import UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.backup.files import store_files
+from brokerless.jobs.backup.keys import keys_of_run
 from brokerless.jobs.backup.partition import BackupTaskResult, run_task
 from brokerless.jobs.backup.plan import BackupPlan
 from brokerless.jobs.run.job import in_order, longest_first, run
@@ -33,6 +34,7 @@ from brokerless.log.snapshots.snapshot import (
     dump_snapshot,
 )
 from brokerless.log.storage.object_store import create_object
+from brokerless.log.tiered.writing.encryption import DataKey
 from brokerless.progress import Done, ignore
 from brokerless.text import short_html, short_repr
 from brokerless.values import to_json
@@ -60,31 +62,39 @@ class BackupResult:
 def backup(plan: BackupPlan, done: Done = ignore, *, processes: int | None = None) -> BackupResult:
     """Runs a plan. ``done`` is called with the bytes that were read. ``processes``: as
     :func:`brokerless.jobs.run.job.run` takes it. Raises :class:`UnwritableError`; then there is no new snapshot."""
-    place, dry_run = plan.place, plan.options.dry_run
+    place, dry_run, run_id = plan.place, plan.options.dry_run, os.urandom(4).hex()
     if not dry_run:
-        _begin(place)
+        _begin(place, plan.how.data_key, run_id)
     results = _run(plan, done, processes)
     files: list[SnapshotFile] = []
     findings = [*plan.findings, *(finding for each in results for finding in each.findings)]
     for number, (disk, directory) in enumerate(zip(plan.disks, plan.directories, strict=True), 1):
         metadata = plan.metadata_replica if disk.metadata is plan.metadata_replica else None
-        stored = store_files(place, number, directory, metadata, dry_run=dry_run)
+        stored = store_files(plan, number, directory, metadata)
         files += stored.files
         findings += stored.findings
     segments = dump_segments(segment for each in results for segment in each.segments)
     rows = sum(len(each.segments) for each in results)
     snapshot = _snapshot(
-        plan, results, files, findings=findings, segments=SegmentsFile(hashlib.sha256(segments).hexdigest(), rows)
+        plan,
+        run_id,
+        results,
+        files,
+        findings=findings,
+        segments=SegmentsFile(hashlib.sha256(segments).hexdigest(), rows),
     )
     if not dry_run:
         _commit(place, snapshot, segments)
     return BackupResult(place.location.path, snapshot, tuple(findings), dry_run)
 
 
-def _begin(place: BackupPlace) -> None:
-    """Makes the place a backup, which also tries whether it can be written to."""
+def _begin(place: BackupPlace, data_key: DataKey | None, run_id: str) -> None:
+    """Makes the place a backup, which also tries whether it can be written to, and writes the data key of the run."""
     if place.config() is None:
-        create_object(place.config_file, to_json(BackupConfig(VERSION, os.urandom(4).hex(), clock.now())))
+        config = BackupConfig(VERSION, os.urandom(4).hex(), clock.now(), data_key is not None)
+        create_object(place.config_file, to_json(config))
+    if data_key is not None:
+        create_object(place.keys_file(run_id), to_json(keys_of_run(run_id, data_key)))
 
 
 def _run(plan: BackupPlan, done: Done, processes: int | None) -> list[BackupTaskResult]:
@@ -98,6 +108,7 @@ def _run(plan: BackupPlan, done: Done, processes: int | None) -> list[BackupTask
 
 def _snapshot(
     plan: BackupPlan,
+    run_id: str,
     results: Sequence[BackupTaskResult],
     files: Sequence[SnapshotFile],
     findings: Sequence[Finding],
@@ -110,13 +121,13 @@ def _snapshot(
         for each in plan.disks
     )
     return Snapshot(
-        VERSION, os.urandom(4).hex(), plan.options.name, None if plan.parent is None else plan.parent.id,
+        VERSION, run_id, plan.options.name, None if plan.parent is None else plan.parent.id,
         tool=_tool(), created=created, ended=max(created, clock.now()),
         cluster_id=plan.cluster_id, metadata=plan.metadata, disks=tuple(disks),
         partitions=tuple(each.partition for each in results if each.partition is not None),
         missing=(*plan.missing, *(each.missing for each in results if each.missing is not None)),
         files=tuple(files), findings=tuple(each.as_dict() for each in findings), segments=segments,
-        is_selection=plan.is_selection,
+        is_selection=plan.is_selection, key_pairs=tuple(each.key_id for each in plan.options.public_keys),
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from brokerless.findings import Finding, Kind
-from brokerless.jobs.backup.segments import Batches, StoredLog, Storing, producers_at, unchanged_ranges
+from brokerless.jobs.backup.segments import Batches, StoredLog, Storing, unchanged_ranges, with_last_producers
 from brokerless.jobs.merge.leader_epochs import earliest
 from brokerless.jobs.merge.merged_log import MergedLog, read_merged_log
 from brokerless.jobs.merge.outcome import divergences, losses
@@ -32,7 +32,7 @@ from brokerless.log.snapshots.snapshot import (
     SnapshotPartition,
     SnapshotSegment,
 )
-from brokerless.log.tiered.writing.objects import UploadPlace
+from brokerless.log.tiered.writing.objects import ObjectFormat, UploadPlace
 from brokerless.offset_spans import Span, union, without
 from brokerless.progress import Done, Report
 
@@ -70,6 +70,7 @@ class BackupTask:
     is_compacted: bool
     is_alone: bool
     config: LogConfig
+    how: ObjectFormat
     max_batch_bytes: int
     dry_run: bool
 
@@ -168,19 +169,21 @@ def _first_needed(task: BackupTask) -> int | None:
     if any(each.cleaned_until is not None for each in task.files):
         return None
     new = max(sum(file.size for file in _from(each, known.last_batch.first_offset).files) for each in task.files)
-    tail = previous.segments[_joined(previous.segments, new, 0, task.config.segment_bytes) :]
+    tail = previous.segments[_joined(task, previous.segments, new, 0) :]
     return min([known.last_batch.first_offset, *(each.start_offset for each in tail)])
 
 
-def _joined(segments: Sequence[SnapshotSegment], new: int, begin: int, most: int) -> int:
+def _joined(task: BackupTask, segments: Sequence[SnapshotSegment], new: int, begin: int) -> int:
     """Return how many segments stay, if those after them are stored again with ``new`` bytes: the last one, while it is
-    smaller than what comes after it or than :data:`_SMALL`. ``begin``: from where on the source is whole. ``most``:
-    bytes of a segment."""
+    smaller than what comes after it or than :data:`_SMALL`, and the producers before it are known. ``begin``: from
+    where on the source is whole."""
+    most, is_encrypted = task.config.segment_bytes, task.how.data_key is not None
     kept = len(segments) if new else 0
     while new and kept:
         last = segments[kept - 1]
         is_small = last.size_in_bytes < max(new, _SMALL) and last.size_in_bytes + new <= most
-        if not is_small or last.start_offset < begin:
+        is_known = kept == 1 or not is_encrypted or segments[kept - 2].producers is not None
+        if not is_small or last.start_offset < begin or not is_known:
             break
         kept, new = kept - 1, new + last.size_in_bytes
     return kept if new else len(segments)
@@ -216,7 +219,7 @@ def _go_on(
     new = int(batches["size"][batches["first"] >= end].sum())
     # What is damaged on the disks, and stored, is not stored again.
     whole_from = max([begin, *(until for first, until in damaged if first < end)])
-    kept = segments[: _joined(segments, new, whole_from, task.config.segment_bytes)]
+    kept = segments[: _joined(task, segments, new, whole_from)]
     base = max(begin, kept[-1].end_offset + 1 if kept else segments[0].start_offset)
     rows = batches[batches["first"] >= base]
     lineage = _lineage(known.epochs, merged.recorded, rows, base)
@@ -255,7 +258,7 @@ def _take_whole(
     lost = [] if task.previous is None else _lost_spans(task.previous.partition)
     for segment, own in unchanged_ranges(rows, known, how, filling):
         if segment is not None:
-            stored.keep([segment])
+            stored.keep([segment], own)
             kept += [_span(segment)] if segment in filling else []
             base = segment.end_offset + 1
         else:
@@ -299,7 +302,7 @@ def _storing(
     indexed = [segment for each in files for path in each.paths for segment in path.segments]
     return Storing(
         replace(task.place, broker_id=source.node_id), opened, task.config, task.max_batch_bytes, indexed=indexed,
-        report=report, done=done, dry_run=task.dry_run,
+        how=task.how, report=report, done=done, dry_run=task.dry_run,
     )  # fmt: skip
 
 
@@ -396,7 +399,7 @@ def _report_change(task: BackupTask, merged: MergedLog, epochs: Epochs, report: 
 
 
 def _described(task: BackupTask, taken: _Taken) -> tuple[SnapshotPartition, tuple[SnapshotSegment, ...]]:
-    segments = tuple(each for each in taken.stored.segments if each.end_offset >= taken.start)
+    segments = with_last_producers([each for each in taken.stored.segments if each.end_offset >= taken.start])
     end = max([taken.end, *(each.end_offset + 1 for each in segments[-1:])])
     partition = SnapshotPartition(
         task.place.topic, task.place.topic_id, task.place.partition, start_offset=taken.start, end_offset=end,
@@ -407,13 +410,10 @@ def _described(task: BackupTask, taken: _Taken) -> tuple[SnapshotPartition, tupl
         open_transactions=_open_transactions(task, taken),
         lost=tuple(LostRange(each.first_offset, each.last_offset, each.causes) for each in taken.losses),
     )  # fmt: skip
-    return partition, segments
+    return partition, tuple(segments)
 
 
 def _open_transactions(task: BackupTask, taken: _Taken) -> tuple[OngoingTransaction, ...]:
-    state = taken.stored.producers
-    if state is None and taken.stored.segments and not task.dry_run:
-        last = taken.stored.segments[-1]
-        state = producers_at(taken.stored.how, last, last.end_offset + 1)
+    state = None if task.dry_run else taken.stored.producers()
     found = [] if state is None else [(each, state.producers[each].txn_first_offset) for each in state.open_producers]
     return tuple(OngoingTransaction(*each) for each in sorted(found, key=lambda one: one[1]))

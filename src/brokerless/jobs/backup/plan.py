@@ -28,13 +28,21 @@ from brokerless.log.config import UNBOUNDED, LogConfig
 from brokerless.log.directory import LogDirectory
 from brokerless.log.snapshots.names import DIRECTORY, SnapshotName, split_path
 from brokerless.log.snapshots.place import BackupPlace
-from brokerless.log.snapshots.snapshot import NAME, MetadataEnd, MissingPartition, Snapshot, SnapshotSegment
+from brokerless.log.snapshots.snapshot import (
+    NAME,
+    MetadataEnd,
+    MissingPartition,
+    Snapshot,
+    SnapshotFile,
+    SnapshotSegment,
+)
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path, is_local_within
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered.detection import has_objects, has_objects_below, snapshot_path
 from brokerless.log.tiered.listing.stored_objects import check_sizes, segment_directory, sizes_in
-from brokerless.log.tiered.writing.objects import UploadPlace
+from brokerless.log.tiered.writing.encryption import PublicKey, new_data_key
+from brokerless.log.tiered.writing.objects import ObjectFormat, UploadPlace
 from brokerless.progress import Report, ignore
 
 DEFAULT_SEGMENT_SIZE = 256 << 20
@@ -50,24 +58,45 @@ Place = tuple[str, int]
 class BackupOptions:
     """``name``: of the snapshot. ``segment_size``: bytes at which segments end. ``max_batch_bytes``: bytes that one
     batch may inflate to. ``dry_run``: everything is read, and nothing written. ``is_selected``: whether a partition
-    that no disk has is expected, by its topic and number."""
+    that no disk has is expected, by its topic and number. ``public_keys``: of the key pairs that it is encrypted for,
+    each of which reads all; ``one_key``: one is enough. ``compress``: segments whose first batch is not compressed."""
 
     name: str | None = None
     segment_size: int = DEFAULT_SEGMENT_SIZE
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     dry_run: bool = False
     is_selected: Callable[[str, int], bool] = lambda topic, number: True
+    public_keys: tuple[PublicKey, ...] = ()
+    one_key: bool = False
+    compress: bool = False
 
     def __post_init__(self) -> None:
+        names_of_keys = [each.key_id for each in self.public_keys]
+        if len(set(names_of_keys)) < len(names_of_keys):
+            raise UsageError("--public-key: a key pair is given twice")
+        if len(names_of_keys) == 1 and not self.one_key:
+            text = f"without the private key of {names_of_keys[0]}, nobody reads the backup again"
+            raise UsageError(
+                f"--public-key: {text}; give a second one, whose private key is kept elsewhere, or --one-key"
+            )
+        if self.one_key and len(names_of_keys) != 1:
+            raise UsageError("--one-key: this is for one --public-key")
+        self.config  # noqa: B018 - it refuses sizes that no segment has
         if self.name is not None and (not NAME.fullmatch(self.name) or self.name == "latest"):
             text = "has 1 to 64 letters, digits, dots, dashes and underscores, and is not latest"
             raise UsageError(f"name: {self.name!r}; the name of a snapshot {text}")
+
+    @property
+    def config(self) -> LogConfig:
+        """What a stored segment may have."""
+        return replace(UNBOUNDED, segment_bytes=self.segment_size)
 
 
 @dataclass(frozen=True, slots=True)
 class BackupPlan:
     """``parent``: the newest snapshot that can be read. ``metadata``: of ``cluster_id``, None where no disk has it.
-    ``is_selection``: only some topics or partitions were chosen."""
+    ``is_selection``: only some topics or partitions were chosen. ``how``: objects are written. ``files``: those of
+    ``parent``, by their SHA-256."""
 
     place: BackupPlace
     options: BackupOptions
@@ -81,6 +110,8 @@ class BackupPlan:
     missing: tuple[MissingPartition, ...]
     findings: tuple[Finding, ...]
     is_selection: bool
+    how: ObjectFormat
+    files: Mapping[str, SnapshotFile]
 
     @property
     def size(self) -> int:
@@ -98,7 +129,6 @@ class _Held(NamedTuple):
 def plan_backup(sources: Sequence[Source], to: Location, options: BackupOptions) -> BackupPlan:
     """Raises :class:`UsageError` for what are no log directories of one stopped cluster, and for a place that is no
     backup's, or another cluster's; UnreadableError."""
-    config = replace(UNBOUNDED, segment_bytes=options.segment_size)
     place = BackupPlace(output_directory(to, [each.directory.path for each in sources]).location)
     directories = [each.directory for each in sources]
     _refuse_directories(directories, place)
@@ -110,7 +140,9 @@ def plan_backup(sources: Sequence[Source], to: Location, options: BackupOptions)
     refuse_running(disks)
     cluster_id = cluster_id_of(disks)
     findings = [finding for disk in disks for finding in disk.findings]
-    snapshots = _snapshots(place, cluster_id, findings.append)
+    snapshots = _snapshots(place, cluster_id, options, findings.append)
+    data_key = new_data_key(options.public_keys) if options.public_keys else None
+    how = ObjectFormat(compression="heuristic" if options.compress else "none", data_key=data_key)
     best = best_of(each.metadata for each in disks if each.metadata is not None)
     cluster = None
     if best is not None:
@@ -122,7 +154,7 @@ def plan_backup(sources: Sequence[Source], to: Location, options: BackupOptions)
     missing = tuple(_missing(cluster, held, options.is_selected, path=disks[0].path, report=findings.append))
     previous = _still_there(place, _previous(place, snapshots, held, findings.append), findings.append)
     tasks = tuple(
-        _task(each, replicas, place, cluster=cluster, previous=previous.get(each), config=config, options=options)
+        _task(each, replicas, place, cluster=cluster, previous=previous.get(each), options=options, how=how)
         for each, replicas in sorted(held.items(), key=lambda item: (item[1][0].replica.topic, item[0]))
     )
     metadata = None
@@ -132,7 +164,8 @@ def plan_backup(sources: Sequence[Source], to: Location, options: BackupOptions)
     return BackupPlan(
         place, options, next((name for name, _ in snapshots), None), disks=tuple(disks), directories=tuple(directories),
         cluster_id=cluster_id, metadata=metadata, metadata_replica=best, tasks=tasks, missing=missing,
-        findings=tuple(findings), is_selection=_is_selection(sources, cluster, options),
+        findings=tuple(findings), is_selection=_is_selection(sources, cluster, options), how=how,
+        files={} if not snapshots else {each.sha256: each for each in snapshots[0][1].files},
     )  # fmt: skip
 
 
@@ -161,11 +194,14 @@ def _refuse_directories(directories: Sequence[LogDirectory], place: BackupPlace)
         seen.add(path)
 
 
-def _snapshots(place: BackupPlace, cluster_id: str | None, report: Report) -> list[tuple[SnapshotName, Snapshot]]:
+def _snapshots(
+    place: BackupPlace, cluster_id: str | None, options: BackupOptions, report: Report
+) -> list[tuple[SnapshotName, Snapshot]]:
     """The newest snapshots of a place, the newest first; those that cannot be read are reported. Raises
     :class:`UsageError` for a place with anything else."""
     location = place.location
-    if place.config() is None:
+    config = place.config()
+    if config is None:
         if (named := split_path(location)) is not None:
             raise UsageError(f"{location}: this would be a snapshot of the backup {named[0]}; give another place")
         entries = location.entries() if location.is_directory() else []
@@ -176,6 +212,10 @@ def _snapshots(place: BackupPlace, cluster_id: str | None, report: Report) -> li
         if others:
             raise UsageError(f"{location}: this is not empty, and no backup; give an empty directory or prefix")
         return []
+    if config.is_encrypted and not options.public_keys:
+        raise UsageError(f"{location}: this backup is encrypted; give its public keys (--public-key)")
+    if options.public_keys and not config.is_encrypted:
+        raise UsageError(f"{location}: this backup is not encrypted; give another place for one that is")
     found: list[tuple[SnapshotName, Snapshot]] = []
     for name in reversed(place.names()):
         if len(found) == _MOST_PARENTS:
@@ -327,8 +367,8 @@ def _task(
     *,
     cluster: Cluster | None,
     previous: PreviousPartition | None,
-    config: LogConfig,
     options: BackupOptions,
+    how: ObjectFormat,
 ) -> BackupTask:
     topic_id, number = place
     topic = replicas[0].replica.topic
@@ -344,6 +384,6 @@ def _task(
     return BackupTask(
         UploadPlace(backup.location, topic, topic_id, number), sources, previous=previous,
         is_compacted="compact" in policy or topic in names.COMPACTED_BY_KAFKA,
-        is_alone=topic == names.CLUSTER_METADATA, config=config, max_batch_bytes=options.max_batch_bytes,
-        dry_run=options.dry_run,
+        is_alone=topic == names.CLUSTER_METADATA, config=options.config, how=how,
+        max_batch_bytes=options.max_batch_bytes, dry_run=options.dry_run,
     )  # fmt: skip

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from brokerless.errors import UnreadableError
@@ -27,9 +29,12 @@ from brokerless.log.tiered.segment_log import read_index
 from brokerless.log.tiered.segments import RemoteSegment
 from brokerless.log.tiered.writing.objects import ObjectFormat, StoredSegment, UploadPlace, object_name
 from brokerless.log.upload.remote_log import RemoteLogOutput, UploadedLog
+from brokerless.log.write.follower_append import whole_batches
 from brokerless.progress import Report
 from brokerless.values import WrongJsonError
 
+_MOST_PRODUCERS, _PRODUCERS_SIZE = 8, 64 << 10
+"""Segments of a partition after which producers are recorded, the last ones, and the bytes of this."""
 KINDS: tuple[ObjectKind, ...] = ("log", "indexes", "rsm-manifest")
 Batches = NDArray[np.void]
 """Of :data:`INTACT_BATCH`, by offset."""
@@ -37,7 +42,8 @@ Batches = NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class Storing:
-    """How what is new is written. ``indexed``: segments with the transaction indexes of the log. ``dry_run``: nothing
+    """How what is new is written, ``how`` its objects. ``indexed``: segments with the transaction indexes of the log.
+    ``dry_run``: nothing
     is written; then ``report`` and ``done`` are not called either."""
 
     place: UploadPlace
@@ -45,6 +51,7 @@ class Storing:
     config: LogConfig
     max_batch_bytes: int
     indexed: Sequence[SegmentPaths]
+    how: ObjectFormat
     report: Report
     done: Callable[[int], object]
     dry_run: bool
@@ -53,16 +60,37 @@ class Storing:
 @dataclass
 class StoredLog:
     """The segments of a partition, in order, as they are kept and written. ``new_size``: bytes of logs that were
-    written, or would be. ``producers``: at the end of what was written last; None where nothing was."""
+    written, or would be."""
 
     how: Storing
     segments: list[SnapshotSegment] = field(default_factory=list[SnapshotSegment])
     new_size: int = 0
-    producers: ProducerState | None = None
+    _known: SnapshotSegment | ProducerState | None = None
+    _since: list[Batches] = field(default_factory=list[Batches])
 
-    def keep(self, segments: Sequence[SnapshotSegment]) -> None:
+    def keep(self, segments: Sequence[SnapshotSegment], batches: Batches | None = None) -> None:
+        """Takes segments that stay. ``batches``: theirs, of the open files, by which producers are followed where
+        nothing else says which there are after them."""
         self.segments += segments
-        self.producers = None
+        is_read = bool(segments) and (segments[-1].producers is not None or self.how.how.data_key is None)
+        if is_read or batches is None:
+            self._known, self._since = segments[-1] if segments else None, []
+        else:
+            self._since.append(batches)
+
+    def producers(self) -> ProducerState | None:
+        """Return what is known of producers at the end; None without a segment."""
+        return self._producers_at(self.segments[-1].end_offset + 1) if self.segments else None
+
+    def _producers_at(self, base_offset: int) -> ProducerState:
+        state = self._known
+        if not isinstance(state, ProducerState):
+            state = producers_at(self.how, state, base_offset if not self._since else None)
+        for batches in self._since:
+            _follow(state, batches, self.how)
+        state.end_offset = base_offset
+        self._known, self._since = state, []
+        return state
 
     def write(self, batches: Batches, base_offset: int, epochs: Epochs) -> NDArray[np.bool_]:
         """Writes batches of the open files, from a segment on that begins at ``base_offset``, and says which of them
@@ -74,14 +102,13 @@ class StoredLog:
         if how.dry_run:
             self.segments.append(_planned(batches, base_offset, how.place))
             return np.ones(len(batches), np.bool_)
-        state = producers_at(how, self.segments[-1] if self.segments else None, base_offset)
-        log = UploadedLog(base_offset, state, epochs, how.config)
-        with RemoteLogOutput(how.place, log, ObjectFormat()) as output:
+        log = UploadedLog(base_offset, self._producers_at(base_offset), epochs, how.config)
+        with RemoteLogOutput(how.place, log, how.how) as output:
             taken = write_batches(
                 output, batches, how.opened, report=how.report, done=how.done, max_batch_bytes=how.max_batch_bytes
             )
             stored = output.finish()
-        self.producers = output.producers
+        self._known = output.producers
         self.segments += (_described(each, batches[taken], how.place) for each in stored)
         return taken
 
@@ -96,6 +123,7 @@ def _described(segment: StoredSegment, batches: Batches, place: UploadPlace) -> 
         size_in_bytes=segment.size, sha256=segment.sha256, log_size_in_bytes=log_size, log_xxh3=log,
         indexes_size_in_bytes=indexes_size, indexes_xxh3=indexes, manifest_size_in_bytes=manifest_size,
         manifest_xxh3=manifest,
+        producers=base64.b64encode(segment.producers).decode(),
     )  # fmt: skip
 
 
@@ -111,19 +139,43 @@ def _planned(batches: Batches, base_offset: int, place: UploadPlace) -> Snapshot
     )
 
 
-def producers_at(how: Storing, before: SnapshotSegment | None, base_offset: int) -> ProducerState:
+def with_last_producers(segments: list[SnapshotSegment]) -> list[SnapshotSegment]:
+    """The segments of a partition, the last few with what is known of producers after them: the next run may write
+    again what follows these."""
+    size, found = 0, list[SnapshotSegment]()
+    for number, each in enumerate(reversed(segments)):
+        size += len(each.producers or "")
+        is_kept = not number or (number < _MOST_PRODUCERS and size <= _PRODUCERS_SIZE)
+        found.append(each if is_kept or each.producers is None else structs.replace(each, producers=None))
+    return found[::-1]
+
+
+def _follow(state: ProducerState, batches: Batches, how: Storing) -> None:
+    for start, end in groups_of(batches):
+        for buffer in intact_bytes(batches[start:end], how.opened, how.max_batch_bytes):
+            state.update(whole_batches(buffer), buffer)
+
+
+def producers_at(how: Storing, before: SnapshotSegment | None, base_offset: int | None) -> ProducerState:
     """Return what is known of producers at an offset, by the segment before. Where that cannot be read, which is
-    reported, producers are known from there on, as of a log that begins there."""
+    reported, producers are known from there on, as of a log that begins there. ``base_offset``: None for the end of
+    that segment."""
     state = None
+    if base_offset is None:
+        base_offset = 0 if before is None else before.end_offset + 1
     if before is not None and before.end_offset == base_offset - 1:
         try:
-            data = read_index(as_remote(before, how.place), "producerSnapshot", KeyPairs({}))
+            if before.producers is None:
+                data = read_index(as_remote(before, how.place), "producerSnapshot", KeyPairs({}))
+            else:
+                data = base64.b64decode(before.producers)
             snapshot = parse_producer_snapshot(np.frombuffer(data, np.uint8), before.segment_id)
             state = load_state(snapshot, base_offset)
             for finding in snapshot.findings:
                 how.report(finding)
-        except UnreadableError as error:
-            how.report(error.finding(how.place.directory.path, before.start_offset))
+        except (UnreadableError, ValueError) as error:
+            wrong = error if isinstance(error, UnreadableError) else UnreadableError("", "its producers are no Base64")
+            how.report(wrong.finding(how.place.directory.path, before.start_offset))
     state = state or ProducerState(base_offset)
     state.recorded = RecordedAborts(how.indexed)
     return state

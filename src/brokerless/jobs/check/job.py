@@ -99,7 +99,7 @@ def check_backup(
             found = list(check_sizes(directories[each], segment, sizes[each]))
             findings += found
             wrong |= {segment} if found else set()
-    files = {each.sha256: each for snapshot, _ in known for each in snapshot.files}
+    files = {each.stored_sha256: each for snapshot, _ in known for each in snapshot.files}
     findings += _check_files(place, list(files.values()), is_read=read is not None)
     if read is not None:
         tasks = [
@@ -111,7 +111,7 @@ def check_backup(
     expected = [one for each in segments.values() for one in stored_objects(each)]
     return CheckResult(
         place.location.path, tuple(snapshot for snapshot, _ in known), len(expected) + len(files),
-        size=sum(each.size for each in expected) + sum(each.size_in_bytes for each in files.values()),
+        size=sum(each.size for each in expected) + sum(each.stored_size_in_bytes for each in files.values()),
         unnamed=None if unnamed is None else unnamed[0], unnamed_size=None if unnamed is None else unnamed[1],
         findings=tuple(findings), is_read=read is not None,
     )  # fmt: skip
@@ -131,14 +131,14 @@ def _load(
 def _check_files(place: BackupPlace, files: Sequence[SnapshotFile], *, is_read: bool) -> Iterator[Finding]:
     sizes = sizes_in(place.file_directory)
     for each in files:
-        path = place.file(each.sha256).path
-        if each.sha256 not in sizes:
+        path = place.file(each.stored_sha256).path
+        if each.stored_sha256 not in sizes:
             yield object_missing(path, 0, f"the file {each.name} is missing")
-        elif sizes[each.sha256] not in (None, each.size_in_bytes):
+        elif sizes[each.stored_sha256] not in (None, each.stored_size_in_bytes):
             yield file_differs(path, each.name)
         elif is_read:
-            data = place.file(each.sha256).read(max(each.size_in_bytes, 1))
-            if hashlib.sha256(data).hexdigest() != each.sha256:
+            data = place.file(each.stored_sha256).read(max(each.stored_size_in_bytes, 1))
+            if hashlib.sha256(data).hexdigest() != each.stored_sha256:
                 yield file_differs(path, each.name)
 
 

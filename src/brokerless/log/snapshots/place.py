@@ -13,14 +13,17 @@ from brokerless.log.snapshots.names import CONFIG, DIRECTORY, LATEST, SnapshotNa
 from brokerless.log.snapshots.snapshot import (
     LIMIT,
     BackupConfig,
+    RunKeys,
     Snapshot,
     SnapshotFile,
     SnapshotSegment,
     parse_config,
+    parse_run_keys,
     parse_segments,
     parse_snapshot,
 )
 from brokerless.log.storage.location import Location
+from brokerless.log.storage.side_by_side import side_by_side
 
 _SHORTEST_ID = 4
 _SMALL = 1 << 20
@@ -52,6 +55,24 @@ class BackupPlace:
 
     def file(self, sha256: str) -> Location:
         return self.file_directory / sha256
+
+    @property
+    def key_directory(self) -> Location:
+        return self.own / "keys"
+
+    def keys_file(self, run: str) -> Location:
+        return self.key_directory / f"{run}.json"
+
+    def run_keys(self) -> list[RunKeys]:
+        """The data keys of all runs, encrypted. Raises :class:`UnreadableError`."""
+        directory = self.key_directory
+        entries = directory.entries() if directory.is_directory() else []
+        files = [each.location for each in entries if each.name.endswith(".json")]
+
+        def load(file: Location) -> RunKeys:
+            return parse_run_keys(file, file.read(_SMALL))
+
+        return list(side_by_side(load, files, self.location.is_remote))
 
     def config(self) -> BackupConfig | None:
         """None where there is no backup. Raises :class:`UnreadableError` for one of a later version."""
@@ -101,10 +122,10 @@ class BackupPlace:
         return _unreadable(error).finding(error.path)
 
     def read_file(self, file: SnapshotFile) -> bytes:
-        """A file without records. Raises :class:`UnreadableError`, also where it is another one."""
-        location = self.file(file.sha256)
+        """Return what is stored of a file without records. Raises :class:`UnreadableError`, also for another one."""
+        location = self.file(file.stored_sha256)
         data = location.read(_LARGEST_FILE)
-        if hashlib.sha256(data).hexdigest() != file.sha256:
+        if hashlib.sha256(data).hexdigest() != file.stored_sha256:
             raise UnreadableError(location.path, f"this is not the {file.name} that was stored")
         return data
 

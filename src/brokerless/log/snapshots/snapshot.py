@@ -43,6 +43,8 @@ _DIGEST = "sha256"
 _FILE_NAME = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{22}\Z")]
 SnapshotId = Annotated[str, Meta(pattern=r"\A[0-9a-f]{8}\Z")]
+KeyName = Annotated[str, Meta(pattern=r"\A[^:\x00-\x1f]{1,200}\Z")]
+WrappedKey = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9+/]{2,8192}={0,2}\Z")]
 _Xxh3 = Annotated[str, Meta(pattern=r"\A[0-9a-f]{32}\Z")]
 
 
@@ -54,11 +56,24 @@ def check_partition(topic: str, partition: int) -> None:
 
 
 class BackupConfig(LenientValue, frozen=True):
-    """``config.json``: this is a backup. ``created`` in ms since the epoch."""
+    """``config.json``: this is a backup. ``created`` in ms since the epoch. ``is_encrypted``: all that is stored."""
 
     backup: int
     id: SnapshotId
     created: Int64
+    is_encrypted: bool = False
+
+
+class RunKeys(LenientValue, frozen=True):
+    """``keys/RUN.json``: the data key of a run, encrypted for each of some key pairs (Base64), by their names. ``id``:
+    what it is called, by what manifests have of it (:func:`brokerless.log.tiered.decryption.data_key_id`), and
+    ``key_pair`` for which these have it."""
+
+    keys: int
+    run: SnapshotId
+    id: Sha256
+    key_pair: KeyName
+    data_keys: dict[KeyName, WrappedKey]
 
 
 class LastBatch(LenientValue, frozen=True):
@@ -132,11 +147,14 @@ class MissingPartition(LenientValue, frozen=True):
 
 
 class SnapshotFile(LenientValue, frozen=True):
-    """A file that has no records: ``disk-1/meta.properties``, in ``files/SHA256``."""
+    """A file that has no records: ``disk-1/meta.properties``, in ``files/SHA256``, which is that of what is stored: the
+    file, or how it is encrypted."""
 
     name: str
     sha256: Sha256
     size_in_bytes: Int64
+    stored_sha256: Sha256
+    stored_size_in_bytes: Int64
 
     def __post_init__(self) -> None:
         if not _FILE_NAME.fullmatch(self.name) or {".", ".."} & set(self.name.split("/")):
@@ -170,8 +188,8 @@ class SegmentsFile(LenientValue, frozen=True):
 
 class Snapshot(LenientValue, frozen=True):
     """One run. Times in ms since the epoch; ``created`` is in the name. ``parent``: the snapshot before it, from which
-    it went on. ``is_selection``: only some topics or partitions were chosen. ``findings``: as commands print them with
-    ``--json``."""
+    it went on. ``is_selection``: only some topics or partitions were chosen. ``key_pairs``: those for
+    which what the run stored is encrypted. ``findings``: as commands print them with ``--json``."""
 
     snapshot: int
     id: SnapshotId
@@ -189,6 +207,7 @@ class Snapshot(LenientValue, frozen=True):
     findings: tuple[dict[str, Any], ...]
     segments: SegmentsFile
     is_selection: bool = False
+    key_pairs: tuple[KeyName, ...] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -208,7 +227,8 @@ class Snapshot(LenientValue, frozen=True):
 
 class SnapshotSegment(LenientValue, frozen=True):
     """A segment of a snapshot. ``end_offset`` is the last one. ``size_in_bytes``, ``sha256``: of its log; the others:
-    sizes and XXH3-128 of its objects."""
+    sizes and XXH3-128 of its objects. ``producers``: a snapshot of the producers after it (Base64), which the next run
+    goes on from without a key; None where no segment is to follow it."""
 
     topic: str
     topic_id: Id
@@ -226,6 +246,7 @@ class SnapshotSegment(LenientValue, frozen=True):
     indexes_xxh3: _Xxh3
     manifest_size_in_bytes: Int64
     manifest_xxh3: _Xxh3
+    producers: str | None = None
 
     def __post_init__(self) -> None:
         check_partition(self.topic, self.partition)
@@ -255,6 +276,7 @@ SEGMENTS = pa.schema(
         "indexesXxh3": pa.string(),
         "manifestSizeInBytes": pa.int64(),
         "manifestXxh3": pa.string(),
+        "producers": pa.string(),
     }
 )
 
@@ -285,6 +307,14 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
 def _digest(found: Mapping[str, Any]) -> str:
     text = json.dumps(found, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def parse_run_keys(location: Location, data: bytes) -> RunKeys:
+    """Raises :class:`UnreadableError` for what are no keys of a run."""
+    try:
+        return from_json(data, RunKeys)
+    except WrongJsonError as error:
+        raise UnreadableError(location.path, f"these are no keys of a backup: {error}") from error
 
 
 def parse_config(location: Location, data: bytes) -> BackupConfig:

@@ -12,7 +12,7 @@ from brokerless.errors import UnreadableError
 from brokerless.log import names
 from brokerless.log.snapshots.names import parse_stem
 from brokerless.log.snapshots.place import BackupPlace
-from brokerless.log.snapshots.snapshot import Snapshot, SnapshotSegment
+from brokerless.log.snapshots.snapshot import Snapshot, SnapshotFile, SnapshotSegment
 from brokerless.log.storage.location import Location
 
 
@@ -25,22 +25,22 @@ class SnapshotState:
     segments: Mapping[tuple[str, int], list[SnapshotSegment]]
 
     @cached_property
-    def _files(self) -> Mapping[str, bytes]:
+    def _files(self) -> Mapping[str, SnapshotFile]:
         """The files of the disk with the metadata, by their names there."""
         metadata = self.snapshot.metadata
         start = f"disk-{1 if metadata is None else metadata.disk}/"
         own = [each for each in self.snapshot.files if each.name.startswith(start)]
         shown = [each for each in own if "/" in each.name[len(start) :] or each.name == start + names.META_PROPERTIES]
-        return {each.name[len(start) :]: self.backup.read_file(each) for each in shown}
+        return {each.name[len(start) :]: each for each in shown}
 
-    def root_files(self) -> Mapping[str, bytes]:
-        """The files of the log directory. Raises :class:`UnreadableError`."""
-        return {name: data for name, data in self._files.items() if "/" not in name}
+    def root_files(self) -> Mapping[str, SnapshotFile]:
+        """The files of the log directory."""
+        return {name: file for name, file in self._files.items() if "/" not in name}
 
-    def files_of(self, directory: str) -> Mapping[str, bytes]:
-        """The files of a partition's directory that are of no segment. Raises :class:`UnreadableError`."""
+    def files_of(self, directory: str) -> Mapping[str, SnapshotFile]:
+        """The files of a partition's directory that are of no segment."""
         start = f"{directory}/"
-        return {name[len(start) :]: data for name, data in self._files.items() if name.startswith(start)}
+        return {name[len(start) :]: file for name, file in self._files.items() if name.startswith(start)}
 
 
 def load_state(location: Location, stem: str) -> SnapshotState:

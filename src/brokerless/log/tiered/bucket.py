@@ -14,14 +14,17 @@ from threading import RLock
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
+from brokerless.log.snapshots.place import BackupPlace
+from brokerless.log.snapshots.snapshot import SnapshotFile
 from brokerless.log.snapshots.state import SnapshotState, load_state
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered import object_names
-from brokerless.log.tiered.decryption import KeyPairs
+from brokerless.log.tiered.decryption import BackupKeys, KeyPairs
 from brokerless.log.tiered.detection import Place
 from brokerless.log.tiered.layout import Layout
 from brokerless.log.tiered.lineage import Epochs, parse_lineage, read_lineage
+from brokerless.log.tiered.listing.encrypted_backup import data_keys, read_stored_file
 from brokerless.log.tiered.listing.folder import Folder, Objects
 from brokerless.log.tiered.listing.snapshot_folders import folders_of
 from brokerless.log.tiered.manifest import LIMIT, Manifest, parse_manifest
@@ -71,7 +74,8 @@ class Bucket:
         *,
         snapshot: str | None = None,
     ) -> None:
-        self.root, self._places, self._layout, self.keys, self._unread = places[0][0], places, layout, keys, unread
+        self.root, self._places, self._layout, self._unread = places[0][0], places, layout, unread
+        self.keys = keys if snapshot is None else BackupKeys(keys, lambda: data_keys(BackupPlace(self.root)))
         self._folders: dict[str, Folder] | None = None
         self._listed_at = self._took_s = 0.0
         self._seen: list[str] = []
@@ -112,6 +116,11 @@ class Bucket:
         if self._state is None and self._snapshot is not None:
             self._state = load_state(self.root, self._snapshot)
         return self._state
+
+    def read_file(self, file: SnapshotFile, shown: str) -> bytes:
+        """A file of the snapshot that is no segment. ``shown``: its path in messages. Raises
+        :class:`UnreadableError`."""
+        return read_stored_file(BackupPlace(self.root), file, self.keys, shown)
 
     def load_all(self) -> None:
         """Reads the manifests of all partitions together, before each of them needs its own."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NoReturn
 
 from brokerless.errors import UsageError, missing_libraries
-from brokerless.log.tiered.manifest import ENCRYPTED, IV_SIZE, Encryption
+from brokerless.log.tiered.manifest import ENCRYPTED, IV_SIZE, Encryption, parse_encryption
+from brokerless.values import WrongJsonError
 
 HASH = hashlib.sha3_512
 """Of the label and of MGF1."""
@@ -44,6 +46,34 @@ class KeyPairs(Mapping[str, bytes]):
 
     def __repr__(self) -> str:
         return f"KeyPairs({', '.join(self._keys)})"
+
+    def readable(self, encryption: Encryption) -> Encryption:
+        """Return a data key as one of these key pairs can decrypt it, if another place has it so."""
+        return encryption
+
+
+class BackupKeys(KeyPairs):
+    """The same for a backup, which has data keys for more than one key pair. ``load`` returns them: what the data key
+    of a manifest is called (:func:`data_key_id`), and it for each key pair."""
+
+    def __init__(self, keys: Mapping[str, bytes], load: Callable[[], Mapping[str, Mapping[str, bytes]]]) -> None:
+        super().__init__(keys)
+        self._load = load
+        self._others: Mapping[str, Mapping[str, bytes]] | None = None
+
+    def readable(self, encryption: Encryption) -> Encryption:
+        if encryption.key_id in self or not self:
+            return encryption
+        if self._others is None:
+            self._others = self._load()
+        known = self._others.get(data_key_id(encryption.data_key), {})
+        name = next((each for each in self if each in known), None)
+        return encryption if name is None else replace(encryption, key_id=name, data_key=known[name])
+
+
+def data_key_id(wrapped: bytes) -> str:
+    """Return what a data key is called, as it is encrypted in manifests."""
+    return hashlib.sha256(wrapped).hexdigest()
 
 
 class Decryptor:
@@ -86,16 +116,33 @@ def check_private_key(name: str, pem: bytes) -> None:
         raise UsageError(f"key pair {name}: {error}") from None
 
 
+def decrypt_file(data: bytes, keys: Mapping[str, bytes]) -> bytes:
+    """Decrypt a file that is no segment. Raises :class:`DecryptionError`."""
+    head, line, encrypted = data.partition(b"\n")
+    try:
+        encryption = parse_encryption(head)
+    except WrongJsonError as error:
+        raise DecryptionError(f"it does not begin with how it is encrypted: {error}") from error
+    if not line:
+        raise DecryptionError("it ends before what was encrypted")
+    return decryptor(encryption, keys)(encrypted)
+
+
 def decryptor(encryption: Encryption, keys: Mapping[str, bytes]) -> Decryptor:
     """Return what decrypts a chunk, or an index, of a segment. Raises :class:`DecryptionError` without its key."""
+    return Decryptor(unwrap(encryption, keys), encryption.aad)
+
+
+def unwrap(encryption: Encryption, keys: Mapping[str, bytes]) -> bytes:
+    """Return the data key of a segment. Raises :class:`DecryptionError` without its key pair."""
+    encryption = keys.readable(encryption) if isinstance(keys, KeyPairs) else encryption
     if encryption.key_id not in keys:
         text = f"it is encrypted with key pair {encryption.key_id}, which was not given (--key-pair"
         raise DecryptionError(f"{text} {encryption.key_id}=FILE)")
     try:
-        key = _unwrap(encryption.data_key, keys[encryption.key_id])
+        return _unwrap(encryption.data_key, keys[encryption.key_id])
     except DecryptionError as error:
         raise DecryptionError(f"key pair {encryption.key_id} does not fit, as {error}") from None
-    return Decryptor(key, encryption.aad)
 
 
 @lru_cache(maxsize=64)

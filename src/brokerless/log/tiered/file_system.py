@@ -19,6 +19,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import offset_checkpoint
 from brokerless.log.checkpoint.partition_metadata import partition_metadata
 from brokerless.log.names import SegmentFileKind
+from brokerless.log.snapshots.snapshot import SnapshotFile
 from brokerless.log.storage.files import File, RemoteFile
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered.bucket import FRESH_S, Bucket, of_another_topic
@@ -232,15 +233,19 @@ class TieredFileSystem(AbstractFileSystem):
         """The files of a snapshot's log directory: those of a node, and where logs begin that do not begin with a
         segment."""
         state = self._bucket.snapshot_state()
-        files = {} if state is None else dict(state.root_files())
+        files = {} if state is None else state.root_files()
+        members = {name: self._stored(file) for name, file in files.items()}
         starts = {
             (folder.name.topic, folder.name.partition): folder.limits[0]
             for folder in self._bucket.folders().values()
             if folder.limits is not None and min((start for start, _ in folder.objects), default=0) < folder.limits[0]
         }
         if starts:
-            files[names.LOG_START_OFFSET_CHECKPOINT] = offset_checkpoint(starts)
-        return {name: _content(data) for name, data in files.items()}
+            members[names.LOG_START_OFFSET_CHECKPOINT] = _content(offset_checkpoint(starts))
+        return members
+
+    def _stored(self, file: SnapshotFile) -> _Member:
+        return _Member(file.size_in_bytes, lambda path: _file_of(path, self._bucket.read_file(file, path)), file.sha256)
 
     def _members(self, directory: str) -> dict[str, _Member]:
         folder = self._folder(directory)
@@ -267,7 +272,7 @@ class TieredFileSystem(AbstractFileSystem):
         after them."""
         state = self._bucket.snapshot_state()
         found = {} if state is None else state.files_of(folder.directory)
-        members = {name: _content(data) for name, data in found.items()}
+        members = {name: self._stored(file) for name, file in found.items()}
         _, end = folder.limits or (0, 0)
         last = segments[-1].end_offset if segments else None
         if (0 if last is None else last + 1) < end or not segments:

@@ -187,7 +187,7 @@ def dump_manifest(manifest: Manifest) -> bytes:
         "chunkIndex": manifest.chunks.members(),
         "segmentIndexes": {name: _place_members(manifest.indexes.get(name)) for name in INDEXES},
         "compression": manifest.is_compressed,
-        **({} if encryption is None else {"encryption": _encryption_members(encryption)}),
+        **({} if encryption is None else {"encryption": encryption_members(encryption)}),
         "remoteLogSegmentMetadata": segment,
     }
     return json.dumps(found, separators=(",", ":")).encode()
@@ -197,7 +197,8 @@ def _place_members(place: tuple[int, int] | None) -> dict[str, int] | None:
     return None if place is None else {"position": place[0], "size": place[1]}
 
 
-def _encryption_members(encryption: Encryption) -> dict[str, str]:
+def encryption_members(encryption: Encryption) -> dict[str, str]:
+    """Return what a manifest has of the encryption of its segment."""
     key, aad = (base64.b64encode(each).decode() for each in (encryption.data_key, encryption.aad))
     return {"dataKey": f"{encryption.key_id}:{key}", "aad": aad}
 
@@ -212,6 +213,13 @@ def _check_sizes(chunks: ChunkIndex, more: int) -> None:
         or chunks.stored_last != chunks.size_of(chunks.count - 1) + more
     ):
         raise WrongJsonError("the sizes of chunks do not make the segment's")
+
+
+def parse_encryption(data: bytes) -> Encryption:
+    """Parse what :func:`encryption_members` returned, as JSON. Raises :class:`WrongJsonError`."""
+    encryption = _encryption(from_json(data, _Encryption))
+    assert encryption is not None
+    return encryption
 
 
 def _encryption(found: _Encryption | None) -> Encryption | None:

@@ -46,7 +46,7 @@ def tiered_options(
             raise UsageError(f"{what}: {given!r} is no text")
     own: dict[str, Any] = dict(options.get(OPTION) or {})
     if key_pairs:
-        own["key_pairs"] = KeyPairs({name: _read_key(name, file) for name, file in key_pairs.items()})
+        own["key_pairs"] = load_private_keys(key_pairs)
     if layout is not None:
         own["layout"] = parse_layout(layout).text
     if buckets:
@@ -54,6 +54,12 @@ def tiered_options(
             raise UsageError("layout and remote: give one of them; copies of segments are no remote segments")
         own["remote"] = [os.fspath(each) for each in buckets]
     return {**options, OPTION: own} if own else dict(options)
+
+
+def load_private_keys(files: Files) -> KeyPairs:
+    """Read private keys from files, by the names of their key pairs. Raises :class:`UsageError` for what is none, and
+    :class:`UnreadableError` for a file that is not there."""
+    return KeyPairs({name: _read_key(name, file) for name, file in files.items()})
 
 
 def _read_key(name: str, file: object) -> bytes:

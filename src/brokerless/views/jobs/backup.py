@@ -8,7 +8,7 @@ from typing import Any
 from brokerless.jobs.backup.job import BackupResult
 from brokerless.jobs.check.job import CheckResult
 from brokerless.log import names
-from brokerless.log.snapshots.snapshot import Snapshot, SnapshotPartition
+from brokerless.log.snapshots.snapshot import RunKeys, Snapshot, SnapshotPartition
 from brokerless.text import count_of, format_bytes
 from brokerless.values import members
 from brokerless.views.table import NOTHING, format_number, table
@@ -142,6 +142,21 @@ def lost_lines(snapshot: Snapshot) -> Iterator[str]:
     ]  # fmt: skip
     cells += [[names.partition_directory(each.topic, each.partition), "all", each.reason] for each in snapshot.missing]
     yield from table(_LOST, cells) if cells else ()
+
+
+def key_rows(runs: Sequence[RunKeys]) -> Iterator[dict[str, Any]]:
+    """A row for each run, with the key pairs that read it, the first one as manifests have it."""
+    for each in runs:
+        yield {"run": each.run, "keyPairs": _key_pairs(each)}
+
+
+def key_lines(runs: Sequence[RunKeys]) -> Iterator[str]:
+    """A table of runs and the key pairs that read them."""
+    yield from table(("run", "key pairs"), [[each.run, ", ".join(_key_pairs(each))] for each in runs])
+
+
+def _key_pairs(run: RunKeys) -> list[str]:
+    return [run.key_pair, *(each for each in run.data_keys if each != run.key_pair)]
 
 
 def check_row(result: CheckResult) -> dict[str, Any]:

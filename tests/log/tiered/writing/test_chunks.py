@@ -9,7 +9,7 @@ from tests.log.upload.test_remote_log import public_key
 
 from brokerless.log.tiered.chunk_index import ChunkIndex
 from brokerless.log.tiered.writing.chunks import ChunkWriter
-from brokerless.log.tiered.writing.encryption import Encryptor
+from brokerless.log.tiered.writing.encryption import Encryptor, new_data_key
 
 DATA = np.random.default_rng(1).integers(0, 4, 10_000, np.uint8).tobytes()
 
@@ -39,6 +39,6 @@ def test_plain_bytes_go_through_and_encrypted_ones_are_longer() -> None:
     stored, index = written([5_000, 5_000])
     assert b"".join(stored) == DATA
     assert (index.stored, index.stored_last, index.stored_size) == (4096, 1808, 10_000)
-    stored, index = written([10_000], encrypt=Encryptor(public_key("key1")))
+    stored, index = written([10_000], encrypt=Encryptor(new_data_key([public_key("key1")])))
     assert [len(each) for each in stored] == [4124, 4124, 1836]
     assert index.stored_size == sum(map(len, stored))

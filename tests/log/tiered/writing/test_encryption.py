@@ -14,13 +14,13 @@ from tests.log.upload.test_remote_log import public_key
 
 from brokerless.errors import UsageError
 from brokerless.log.tiered.decryption import DecryptionError, KeyPairs, decryptor
-from brokerless.log.tiered.writing.encryption import Encryptor, PublicKey
+from brokerless.log.tiered.writing.encryption import Encryptor, PublicKey, new_data_key
 
 KEYS = KeyPairs({name: path.read_bytes() for name, path in key_pairs().items()})
 
 
 def test_a_private_key_decrypts_what_its_public_key_encrypted() -> None:
-    encrypt = Encryptor(public_key("key1"))
+    encrypt = Encryptor(new_data_key([public_key("key1")]))
     stored = encrypt(b"a chunk")
     assert decryptor(encrypt.encryption, KEYS)(stored) == b"a chunk"
     assert len(stored) == len(b"a chunk") + 28
@@ -28,7 +28,7 @@ def test_a_private_key_decrypts_what_its_public_key_encrypted() -> None:
 
 
 def test_segments_have_keys_of_their_own_and_another_pair_decrypts_nothing() -> None:
-    one, other = Encryptor(public_key("key1")), Encryptor(public_key("key1"))
+    one, other = Encryptor(new_data_key([public_key("key1")])), Encryptor(new_data_key([public_key("key1")]))
     with pytest.raises(DecryptionError):
         decryptor(other.encryption, KEYS)(one(b"a chunk"))
     with pytest.raises(DecryptionError, match="does not fit"):
@@ -36,7 +36,7 @@ def test_segments_have_keys_of_their_own_and_another_pair_decrypts_nothing() -> 
 
 
 def test_openssl_takes_the_padding_away(tmp_path: Path) -> None:
-    encryption = Encryptor(public_key("key2")).encryption
+    encryption = Encryptor(new_data_key([public_key("key2")])).encryption
     (tmp_path / "key").write_bytes(KEYS["key2"])
     (tmp_path / "wrapped").write_bytes(encryption.data_key)
     command = ["openssl", "pkeyutl", "-decrypt", "-inkey", tmp_path / "key", "-in", tmp_path / "wrapped"]

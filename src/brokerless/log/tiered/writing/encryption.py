@@ -6,16 +6,19 @@ Source: ``RsaEncryptionProvider`` and ``AesEncryptionProvider`` of Aiven's tiere
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from brokerless.errors import UsageError, missing_libraries
+from brokerless.log.storage.location import Location
 from brokerless.log.tiered.decryption import HASH, KEY_SIZE, mask, xor
-from brokerless.log.tiered.manifest import IV_SIZE, Encryption
+from brokerless.log.tiered.manifest import IV_SIZE, Encryption, encryption_members
 
-_AAD_SIZE = 32
+_AAD_SIZE, _LIMIT = 32, 1 << 16
 _SMALLEST_MODULUS = 2 * HASH().digest_size + 2 + KEY_SIZE
 """Bytes that OAEP needs for a data key."""
 
@@ -36,20 +39,70 @@ class PublicKey:
             raise UsageError(f"key pair {self.key_id}: a key of {modulus.bit_length()} bits is too short; take 3072")
 
 
-class Encryptor:
-    """Encrypts the chunks and indexes of one segment by a data key of its own: an IV, what was encrypted, and a tag
-    each. ``encryption``: what its manifest has of it."""
+def load_public_keys(files: Mapping[str, str | os.PathLike[str]]) -> tuple[PublicKey, ...]:
+    """Read public keys from files, by the names of their key pairs. Raises :class:`UsageError` for what is none, and
+    :class:`UnreadableError` for a file that is not there."""
+    if not isinstance(files, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError("public_keys: give files by the names of their key pairs, such as {'ops': 'ops.public.pem'}")
+    return tuple(_load(name, file) for name, file in files.items())
 
-    def __init__(self, public_key: PublicKey) -> None:
+
+def _load(name: str, file: object) -> PublicKey:
+    if not isinstance(file, str | os.PathLike) or "-----" in str(file):
+        raise UsageError(f"key pair {name}: give the path of a file with its public key, and not the key")
+    pem = Location(os.fspath(file)).read(_LIMIT)
+    if b"PRIVATE KEY" in pem:
+        text = "this file has the private key, which whoever writes a backup is not to have"
+        raise UsageError(f"key pair {name}: {text}; openssl pkey -in FILE -pubout writes the public one")
+    try:
+        return PublicKey(name, pem)
+    except UsageError as error:
+        raise UsageError(f"key pair {name}: {error}" if not str(error).startswith("key pair") else str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class DataKey:
+    """A key for AES-256, with which segments are encrypted: random IVs of 12 bytes are safe for 2^32 chunks.
+    ``wrapped``: the same, encrypted for key pairs, by their names; manifests have it for the first one."""
+
+    key: bytes = field(repr=False)
+    wrapped: Mapping[str, bytes] = field(repr=False)
+
+    @property
+    def key_id(self) -> str:
+        return next(iter(self.wrapped))
+
+
+def new_data_key(public_keys: Sequence[PublicKey]) -> DataKey:
+    """Return a random key, encrypted for each of some key pairs."""
+    key = os.urandom(KEY_SIZE)
+    return DataKey(key, {each.key_id: wrap(key, each) for each in public_keys})
+
+
+def wrap(key: bytes, public_key: PublicKey) -> bytes:
+    """Encrypt a data key for a key pair."""
+    return _wrap(key, public_key.pem)
+
+
+class Encryptor:
+    """Encrypts the chunks and indexes of one segment: an IV, what was encrypted, and a tag each. ``encryption``: what
+    its manifest has of it."""
+
+    def __init__(self, key: DataKey) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        key, aad = os.urandom(KEY_SIZE), os.urandom(_AAD_SIZE)
-        self.encryption = Encryption(public_key.key_id, _wrap(key, public_key.pem), aad)
-        self._cipher: Any = AESGCM(key)
+        self.encryption = Encryption(key.key_id, key.wrapped[key.key_id], os.urandom(_AAD_SIZE))
+        self._cipher: Any = AESGCM(key.key)
 
     def __call__(self, data: bytes | memoryview) -> bytes:
         iv = os.urandom(IV_SIZE)
         return iv + self._cipher.encrypt(iv, data, self.encryption.aad)
+
+
+def encrypt_file(data: bytes, key: DataKey) -> bytes:
+    """Encrypt a file that is no segment: a line of JSON, as a manifest has it, and what was encrypted."""
+    encrypt = Encryptor(key)
+    return json.dumps(encryption_members(encrypt.encryption)).encode() + b"\n" + encrypt(data)
 
 
 @lru_cache(maxsize=64)

@@ -28,7 +28,7 @@ from brokerless.log.tiered.chunk_index import ChunkIndex
 from brokerless.log.tiered.manifest import INDEXES, IndexName, Manifest, dump_manifest
 from brokerless.log.tiered.object_names import ObjectKind
 from brokerless.log.tiered.writing.chunks import ChunkWriter
-from brokerless.log.tiered.writing.encryption import Encryptor, PublicKey
+from brokerless.log.tiered.writing.encryption import DataKey, Encryptor
 
 DEFAULT_CHUNK_SIZE = 4 << 20
 
@@ -39,11 +39,11 @@ Compression = Literal["none", "all", "heuristic"]
 @dataclass(frozen=True, slots=True)
 class ObjectFormat:
     """How segments are stored. ``chunk_size``: bytes of a chunk, each of which is compressed and encrypted on its own.
-    ``public_key``: of the pair that they are encrypted for."""
+    ``data_key``: what they are encrypted with, if they are."""
 
     chunk_size: int = DEFAULT_CHUNK_SIZE
     compression: Compression = "none"
-    public_key: PublicKey | None = None
+    data_key: DataKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,8 @@ class SegmentEnd:
 @dataclass(frozen=True, slots=True)
 class StoredSegment:
     """A segment that was written. ``size``: bytes of its log; ``sha256``: of these. ``objects``: sizes (bytes) and
-    XXH3-128 of the objects that were made of it. ``end_offset`` is the last one."""
+    XXH3-128 of the objects that were made of it. ``end_offset`` is the last one. ``producers``: what is known of them
+    after it, as in a snapshot of producers."""
 
     segment_id: str
     start_offset: int
@@ -86,6 +87,7 @@ class StoredSegment:
     size: int
     sha256: str
     objects: Mapping[ObjectKind, tuple[int, str]]
+    producers: bytes = b""
 
 
 def object_name(start_offset: int, segment_id: str, kind: ObjectKind) -> str:
@@ -103,7 +105,7 @@ class SegmentUpload:
         self._sha256, self._xxh3 = hashlib.sha256(), xxhash.xxh3_128()
         self._stored = 0
         self._chunks: ChunkWriter | None = None
-        self._encrypt = None if how.public_key is None else Encryptor(how.public_key)
+        self._encrypt = None if how.data_key is None else Encryptor(how.data_key)
         self._is_compressed = False
         self._open = ExitStack()
 
@@ -130,6 +132,7 @@ class SegmentUpload:
         return StoredSegment(
             self._id, self._start, end.end_offset, max_timestamp=end.max_timestamp, size=chunks.size,
             sha256=self._sha256.hexdigest(), objects=objects,
+            producers=end.indexes.get("producerSnapshot", b""),
         )  # fmt: skip
 
     def abandon(self) -> None:

@@ -1,0 +1,40 @@
+"""What is encrypted in a backup next to segments: its files, and the data keys of its runs for more key pairs."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+
+from brokerless.errors import UnreadableError
+from brokerless.findings import Kind
+from brokerless.log.snapshots.place import BackupPlace
+from brokerless.log.snapshots.snapshot import SnapshotFile
+from brokerless.log.tiered.decryption import DecryptionError, KeyPairs, decrypt_file
+
+
+def data_keys(backup: BackupPlace) -> dict[str, dict[str, bytes]]:
+    """Return the data keys of a backup's runs, by what they are called, encrypted for each key pair. Raises
+    :class:`UnreadableError`."""
+    found: dict[str, dict[str, bytes]] = {}
+    for each in backup.run_keys():
+        try:
+            found[each.id] = {name: base64.b64decode(key) for name, key in each.data_keys.items()}
+        except binascii.Error as error:
+            raise UnreadableError(backup.keys_file(each.run).path, "a data key is not Base64") from error
+    return found
+
+
+def read_stored_file(backup: BackupPlace, file: SnapshotFile, keys: KeyPairs, shown: str) -> bytes:
+    """Return a file of a snapshot that is no segment. ``shown``: its path in messages. Raises
+    :class:`UnreadableError`."""
+    data = backup.read_file(file)
+    if file.stored_sha256 == file.sha256:
+        return data
+    try:
+        found = decrypt_file(data, keys)
+    except DecryptionError as error:
+        raise UnreadableError(shown, str(error), Kind.REMOTE_KEY_MISSING) from error
+    if hashlib.sha256(found).hexdigest() != file.sha256:
+        raise UnreadableError(shown, f"this is not the {file.name} that was stored")
+    return found

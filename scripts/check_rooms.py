@@ -32,6 +32,7 @@ ORDER = (
     "jobs.recovered jobs.rewrite jobs.verify jobs.audit jobs.convert jobs.compact",
     "jobs.size jobs.load jobs.export jobs.salvage jobs.merge",
     "jobs.rebuild jobs.restore jobs.trim jobs.report jobs.erase jobs.prove jobs.pipeline jobs.backup jobs.check",
+    "jobs.forget",
     "jobs.diff",
     "dataset sql serving",
     "api writing __init__ spark views cli __main__",
@@ -93,7 +94,7 @@ may only fall, until only the doors have it, where users name it."""
 
 MAX_PARAMETERS = 7
 """Without ``self``; kernels are excepted, and what ends with ``_kernels``."""
-PARAMETERS = {"api": 22}
+PARAMETERS = {"api": 23}
 """How many functions of a package have more. The numbers may only fall, but for ``api``, whose methods have the options
 of commands, by name."""
 

@@ -307,6 +307,8 @@ class Kind(StrEnum):
     HISTORY_CHANGED = "history-changed"
     REPLICA_DIVERGES = "replica-diverges"
     STORED_OFFSETS_LOST = "stored-offsets-lost"
+    SNAPSHOT_SHRINKS = "snapshot-shrinks"
+    OBJECT_NOT_REMOVED = "object-not-removed"
     SNAPSHOT_UNREADABLE = "snapshot-unreadable"
     STORED_OBJECT_DIFFERS = "stored-object-differs"
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from brokerless.internals.groups.positions import ResetTo
     from brokerless.jobs.backup.job import BackupResult
     from brokerless.jobs.check.job import CheckResult
+    from brokerless.jobs.forget.job import ForgetResult
+    from brokerless.jobs.forget.prune import PruneResult
     from brokerless.jobs.rebuild.plan import Data, Quorum, Rebuild
     from brokerless.log.snapshots.snapshot import RunKeys, Snapshot
     from brokerless.serving.server import Server
@@ -388,6 +390,74 @@ class Backup:
         from brokerless.jobs.check.job import check_backup
 
         return check_backup(self._location, read, done, processes=1)
+
+    @checked
+    def forget(
+        self,
+        *,
+        keep_last: int = 0,
+        keep_hourly: int = 0,
+        keep_daily: int = 0,
+        keep_weekly: int = 0,
+        keep_monthly: int = 0,
+        keep_yearly: int = 0,
+        keep_within: int = 0,
+        apply: bool = False,
+    ) -> ForgetResult:
+        """Forget the snapshots that no rule keeps, as ``brokerless forget``.
+
+        Parameters
+        ----------
+        keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly : int, default 0
+            How many stay: the last ones, and the newest of so many hours, days, weeks, months and years (UTC).
+        keep_within : int, default 0
+            All stay that are not older than so many days.
+        apply : bool, default False
+            Forget them; by default nothing is changed.
+
+        Returns
+        -------
+        ForgetResult
+            ``decisions``, each with ``snapshot`` and ``reasons``; ``forgotten``, the IDs of the others.
+
+        Raises
+        ------
+        UsageError
+            For a backup without a rule, and ``URL@SNAPSHOT`` with one: without, that snapshot is forgotten.
+        UnreadableError, UnwritableError
+            Where there is no backup, or the system does not read or write.
+        """
+        from brokerless.jobs.forget.job import forget
+        from brokerless.jobs.forget.rules import KeepRules
+
+        counts = keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly
+        rules = KeepRules(*counts, within_ms=keep_within * 86_400_000) if any((*counts, keep_within)) else None
+        return forget(self._location, rules, apply=apply)
+
+    @checked
+    def prune(self, *, grace: int = 48, apply: bool = False) -> PruneResult:
+        """Remove the objects that no snapshot names, as ``brokerless prune``.
+
+        Parameters
+        ----------
+        grace : int, default 48
+            How many hours what no snapshot names stays, and what was forgotten; runs may not take longer.
+        apply : bool, default False
+            Remove them; by default nothing is changed.
+
+        Returns
+        -------
+        PruneResult
+            ``objects`` and ``size`` of what no snapshot names; ``findings``, what could not be removed.
+
+        Raises
+        ------
+        UnreadableError, UnwritableError
+            Where there is no backup, a snapshot cannot be read, or the system does not read or write.
+        """
+        from brokerless.jobs.forget.prune import prune
+
+        return prune(self._location, grace_ms=grace * 3_600_000, apply=apply)
 
     @checked
     def keys(

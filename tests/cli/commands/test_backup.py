@@ -15,7 +15,7 @@ from tests.log.tiered import golden
 from tests.permissions import OWNER, as_another_user
 
 import brokerless
-from brokerless.cli.commands import backup, check, keys, snapshots
+from brokerless.cli.commands import backup, check, forget, keys, prune, snapshots
 from brokerless.cli.parser import Command
 from brokerless.views.jobs.backup import snapshot_row
 
@@ -162,7 +162,7 @@ def test_other_commands_take_a_snapshot_for_what_it_is(run: Run, tmp_path: Path)
     assert f"brokerless merge {tmp_path}/backup@{snapshot.id} --to DIRECTORY" in refused.err
 
 
-@pytest.mark.parametrize("command", [backup, snapshots, check, keys])
+@pytest.mark.parametrize("command", [backup, snapshots, check, keys, forget, prune])
 def test_the_help_has_the_exit_codes(command: Command) -> None:
     assert "The exit code is 0" in command.DESCRIPTION
 
@@ -230,3 +230,21 @@ def test_keys_that_are_none_are_one_line(arguments: list[str], run: Run, tmp_pat
     assert result.exit_code == 2
     assert "-----" not in result.err
     assert not (tmp_path / "out").exists()
+
+
+def test_forget_and_prune_are_plans_until_they_are_applied(run: Run, tmp_path: Path) -> None:
+    place = tmp_path / "backup"
+    for name in ("one", "two"):
+        run("backup", DEMO, "--to", place, "--name", name)
+    assert run("forget", place).exit_code == 2
+    planned = run("forget", place, "--keep-last", "1")
+    assert (planned.exit_code, planned.err) == (0, "")
+    assert "1 snapshot would be forgotten" in planned.out.decode()
+    one, two = lines_of(run("forget", place, "--keep-last", "1", "--apply", "--json").out)
+    assert (one["stays"], two["stays"], two["reasons"]) == (False, True, ["last"])
+    assert [each["name"] for each in lines_of(run("snapshots", place, "--json").out)] == ["two"]
+    assert "too young" in run("prune", place, "--apply").out.decode()
+    (row,) = lines_of(run("prune", place, "--grace", "0", "--apply", "--json").out)
+    assert (row["objects"], row["isApplied"]) == (2, True)
+    assert rows_of(f"{place}@two") == rows_of(DEMO)
+    assert run("prune", f"{place}@two").exit_code == 2

@@ -24,6 +24,8 @@ COMMANDS = {
     "backup": "store a cluster's disks as a snapshot in a bucket, one copy of each batch; incremental",
     "snapshots": "list the snapshots of a backup: when, how large, what is missing; their offsets",
     "check": "check that a backup has all that its snapshots name, and that it is what was stored",
+    "forget": "remove snapshots of a backup by rules of what stays",
+    "prune": "remove the objects of a backup that no snapshot names",
     "keys": "list and change the key pairs that read an encrypted backup",
     "serve": "let every Kafka client read log directories, as from a broker that takes no writes",
     "export": "write new records to tables of Iceberg or Delta, or to Parquet files, by topic (and date)",
@@ -39,7 +41,7 @@ COMMANDS = {
 GROUPS = {
     "read": ("ls", "cat", "sql", "batches", "explain", "schema", "internals"),
     "check": ("verify", "audit", "restart", "diff", "size", "report", "cluster"),
-    "back up": ("backup", "snapshots", "check", "keys"),
+    "back up": ("backup", "snapshots", "check", "forget", "prune", "keys"),
     "serve": ("serve",),
     "repair": ("salvage", "carve", "merge", "trim", "rebuild", "restore"),
     "write": ("export", "pipeline", "load", "convert", "compact"),

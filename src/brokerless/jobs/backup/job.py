@@ -30,14 +30,19 @@ from brokerless.log.snapshots.snapshot import (
     Snapshot,
     SnapshotDisk,
     SnapshotFile,
+    SnapshotSegment,
     dump_segments,
     dump_snapshot,
 )
 from brokerless.log.storage.object_store import create_object
+from brokerless.log.tiered.listing.stored_objects import check_sizes, segment_directory, sizes_in
 from brokerless.log.tiered.writing.encryption import DataKey
 from brokerless.progress import Done, ignore
 from brokerless.text import short_html, short_repr
 from brokerless.values import to_json
+
+_LONG_MS = 24 * 3_600_000
+"""A run that takes longer than this looks whether all is there that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ class BackupResult:
 def backup(plan: BackupPlan, done: Done = ignore, *, processes: int | None = None) -> BackupResult:
     """Runs a plan. ``done`` is called with the bytes that were read. ``processes``: as
     :func:`brokerless.jobs.run.job.run` takes it. Raises :class:`UnwritableError`; then there is no new snapshot."""
-    place, dry_run, run_id = plan.place, plan.options.dry_run, os.urandom(4).hex()
+    place, dry_run, run_id, began = plan.place, plan.options.dry_run, os.urandom(4).hex(), clock.now()
     if not dry_run:
         _begin(place, plan.how.data_key, run_id)
     results = _run(plan, done, processes)
@@ -84,6 +89,8 @@ def backup(plan: BackupPlan, done: Done = ignore, *, processes: int | None = Non
         segments=SegmentsFile(hashlib.sha256(segments).hexdigest(), rows),
     )
     if not dry_run:
+        if clock.now() - began > _LONG_MS:
+            _check_there(place, [segment for each in results for segment in each.segments])
         _commit(place, snapshot, segments)
     return BackupResult(place.location.path, snapshot, tuple(findings), dry_run)
 
@@ -95,6 +102,16 @@ def _begin(place: BackupPlace, data_key: DataKey | None, run_id: str) -> None:
         create_object(place.config_file, to_json(config))
     if data_key is not None:
         create_object(place.keys_file(run_id), to_json(keys_of_run(run_id, data_key)))
+
+
+def _check_there(place: BackupPlace, segments: Sequence[SnapshotSegment]) -> None:
+    """Raises :class:`UsageError` where prune has removed what a long run goes on from, or has written."""
+    ids = {(each.topic, *each.place): segment_directory(place.location, each.topic, *each.place) for each in segments}
+    sizes = {place: sizes_in(directory) for place, directory in ids.items()}
+    for each in segments:
+        own = each.topic, *each.place
+        for finding in check_sizes(ids[own], each, sizes[own]):
+            raise UsageError(f"{finding}; prune ran meanwhile: run again, and give prune a longer --grace")
 
 
 def _run(plan: BackupPlan, done: Done, processes: int | None) -> list[BackupTaskResult]:

@@ -25,6 +25,8 @@ from brokerless.log.snapshots.snapshot import (
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.side_by_side import side_by_side
 
+FORGOTTEN = "forgotten"
+"""Where the files of a snapshot are between being forgotten and being removed."""
 _SHORTEST_ID = 4
 _SMALL = 1 << 20
 _LARGEST_FILE = 1 << 30
@@ -35,6 +37,7 @@ class BackupPlace:
     """A directory or a URL with a backup, or where one is to be."""
 
     location: Location
+    snapshots: str = "snapshots"
 
     @property
     def own(self) -> Location:
@@ -47,7 +50,15 @@ class BackupPlace:
 
     @property
     def snapshot_directory(self) -> Location:
-        return self.own / "snapshots"
+        return self.own / self.snapshots
+
+    @property
+    def forgotten_directory(self) -> Location:
+        return self.own / FORGOTTEN
+
+    def forgotten(self) -> BackupPlace:
+        """The same with the snapshots that were forgotten."""
+        return BackupPlace(self.location, FORGOTTEN)
 
     @property
     def file_directory(self) -> Location:

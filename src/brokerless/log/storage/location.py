@@ -18,7 +18,8 @@ import stat
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -212,7 +213,9 @@ class Location:
                     continue  # object stores list the marker of the "directory" itself
                 directory = info["type"] == "directory"
                 size = None if directory else info["size"]
-                entries.append(DirectoryEntry(name, self / name, directory, size, identity=info.get("ETag")))
+                entries.append(
+                    DirectoryEntry(name, self / name, directory, size, identity=info.get("ETag"), stored=_stored(info))
+                )
             return sorted(entries, key=lambda entry: entry.name)
 
     def find_entry(self, name: str) -> DirectoryEntry | None:
@@ -289,7 +292,8 @@ class Location:
 class DirectoryEntry:
     """One file or directory in a directory. ``location`` is that of the directory, joined with ``name``; ``size`` in
     bytes (None for directories and what cannot be asked), ``modified`` in ms since the epoch, if known. ``identity``:
-    the inode number of a local file, the ETag of an object, where there is one."""
+    the inode number of a local file, the ETag of an object, where there is one. ``stored``: when an object was written
+    (ms since the epoch), if known."""
 
     name: str
     location: Location
@@ -297,6 +301,12 @@ class DirectoryEntry:
     size: int | None = None
     modified: int | None = None
     identity: int | str | None = None
+    stored: int | None = field(default=None, compare=False)
+
+    @property
+    def written(self) -> int | None:
+        """When a file or object was written (ms since the epoch), if known."""
+        return self.stored if self.modified is None else self.modified
 
     @property
     def path(self) -> str:
@@ -310,6 +320,15 @@ class DirectoryEntry:
         with unreadable(self.path, Exception):
             fs, inner = self.location.file_system()
             return bytes(fs.cat_file(inner, start=position, end=position + length))
+
+
+def _stored(info: Mapping[str, Any]) -> int | None:
+    """When an object was written (ms since the epoch), by what fsspec's file systems call that."""
+    found = (info.get(each) for each in ("LastModified", "last_modified", "mtime", "updated", "created"))
+    at = next((each for each in found if each is not None), None)
+    if isinstance(at, datetime):
+        return int(at.timestamp() * 1000)
+    return int(at * 1000) if isinstance(at, int | float) else None
 
 
 def _open_remote(fs: Any, inner: Any) -> tuple[Any, Any]:

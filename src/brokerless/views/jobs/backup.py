@@ -7,6 +7,8 @@ from typing import Any
 
 from brokerless.jobs.backup.job import BackupResult
 from brokerless.jobs.check.job import CheckResult
+from brokerless.jobs.forget.job import ForgetResult
+from brokerless.jobs.forget.prune import PruneResult
 from brokerless.log import names
 from brokerless.log.snapshots.snapshot import RunKeys, Snapshot, SnapshotPartition
 from brokerless.text import count_of, format_bytes
@@ -142,6 +144,47 @@ def lost_lines(snapshot: Snapshot) -> Iterator[str]:
     ]  # fmt: skip
     cells += [[names.partition_directory(each.topic, each.partition), "all", each.reason] for each in snapshot.missing]
     yield from table(_LOST, cells) if cells else ()
+
+
+def forget_rows(result: ForgetResult) -> Iterator[dict[str, Any]]:
+    """A row for each snapshot, with the reasons for which it stays."""
+    for each in result.decisions:
+        stays = bool(each.reasons)
+        own = {"stays": stays, "reasons": list(each.reasons), "isApplied": result.is_applied}
+        yield {**snapshot_row(each.snapshot), **own}
+
+
+def forget_lines(result: ForgetResult) -> Iterator[str]:
+    """A table of snapshots, the newest last, and the sum."""
+    if result.decisions:
+        times = format_times([each.snapshot.created for each in result.decisions])
+        cells = [
+            [each.snapshot.id, time, each.snapshot.name or NOTHING, ", ".join(each.reasons) or "forgotten"]
+            for each, time in zip(result.decisions, times, strict=True)
+        ]
+        yield from table(("snapshot", "time", "name", "stays"), cells)
+    text = count_of(len(result.forgotten), "snapshot")
+    if result.is_applied:
+        yield f"{text} forgotten; prune removes what no other names"
+    else:
+        yield f"{text} would be forgotten, with --apply"
+
+
+def prune_row(result: PruneResult) -> dict[str, Any]:
+    """Return what no snapshot names for programs."""
+    return {
+        "place": result.place, "objects": result.objects, "sizeInBytes": result.size, "youngObjects": result.young,
+        "findings": len(result.findings), "isApplied": result.is_applied,
+    }  # fmt: skip
+
+
+def prune_lines(result: PruneResult) -> Iterator[str]:
+    """Yield what no snapshot names."""
+    if result.young:
+        yield f"{count_of(result.young, 'object')} too young to be removed, as a run may need them"
+    text = f"{count_of(result.objects, 'object')} ({format_bytes(result.size)}) in no snapshot"
+    removed = result.objects - len(result.findings)
+    yield f"{text}: {removed:,} removed" if result.is_applied else f"{text}; --apply removes them"
 
 
 def key_rows(runs: Sequence[RunKeys]) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,64 @@
+"""``brokerless forget``: removes snapshots of a backup by rules of what stays."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from brokerless.cli.commands.snapshots import add_paths
+from brokerless.cli.options import add_apply
+from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.progress import progress
+from brokerless.cli.values import count
+
+DESCRIPTION = """\
+Shows which snapshots of a backup stay by rules, and why, and forgets the others with --apply.
+
+Days, weeks, months and years are those of UTC; of each the newest snapshot stays. What fills a place of a rule is
+complete, and has no partition that ends before the end of an earlier one; snapshots of some topics (-t) fill places of
+their own. The newest complete one stays always, what is newer, and for 90 days the last one of a deleted topic.
+
+With URL@SNAPSHOT and no rule, that one is forgotten, also if it cannot be read.
+
+Objects stay until prune removes those that no snapshot names. Until then the two files of a snapshot are in
+.brokerless/forgotten, from where they can be moved back to .brokerless/snapshots.
+
+The exit code is 0, 1 if a snapshot cannot be read or ends too early, and 2 if there is no backup.
+"""
+EXAMPLES = """\
+  brokerless forget s3://backup/kafka --keep-daily 7 --keep-weekly 5 --keep-monthly 12
+  brokerless forget s3://backup/kafka --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --apply
+  brokerless forget s3://backup/kafka@5b1f03aa --apply
+"""
+
+__all__ = ["DESCRIPTION", "EXAMPLES", "add_options", "add_paths", "run"]
+_RULES = ("last", "hourly", "daily", "weekly", "monthly", "yearly")
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--keep-last", type=count, default=0, metavar="N", help="the last N stay")
+    for each, unit in zip(_RULES[1:], ("hours", "days", "weeks", "months", "years"), strict=True):
+        help_of_rule = f"the newest of each of the last N {unit} that have one stays"
+        parser.add_argument(f"--keep-{each}", type=count, default=0, metavar="N", help=help_of_rule)
+    help_of_within = "all stay that are not older than so many days"
+    parser.add_argument("--keep-within", type=count, default=0, metavar="DAYS", help=help_of_within)
+    add_apply(parser, "forget the snapshots")
+
+
+def run(options: Namespace) -> int:
+    from brokerless.jobs.forget.job import forget
+    from brokerless.jobs.forget.rules import KeepRules
+    from brokerless.log.storage.location import Location
+    from brokerless.views.jobs.backup import forget_lines, forget_rows
+
+    output = Output()
+    counts = {each: getattr(options, f"keep_{each}") for each in _RULES}
+    rules = None
+    if any(counts.values()) or options.keep_within:
+        rules = KeepRules(**counts, within_ms=options.keep_within * 86_400_000)
+    with progress("listing snapshots"):
+        result = forget(Location.of(options.paths[0]), rules, apply=options.apply)
+    for finding in result.findings:
+        output.exit_code = FINDINGS
+        output.say(str(finding))
+    output.result(forget_rows(result), forget_lines(result), as_json=options.json)
+    return output.end()

@@ -1,0 +1,49 @@
+"""``brokerless prune``: removes the objects of a backup that no snapshot names."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from brokerless.cli.commands.snapshots import add_paths
+from brokerless.cli.options import add_apply
+from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.progress import progress
+from brokerless.cli.values import count
+
+DESCRIPTION = """\
+Counts the objects of a backup that no snapshot names, as forget and interrupted runs leave them, and removes them with
+--apply.
+
+What was written within the last 48 hours stays, and so does what a snapshot names that was forgotten within them: runs
+and readers that began before need it. Give a longer --grace where runs take longer. Nothing is removed while a snapshot
+cannot be read, as nobody knows what it names: forget URL@SNAPSHOT takes it out.
+
+The exit code is 0, 1 if objects could not be removed, and 2 if there is no backup, or a snapshot cannot be read.
+"""
+EXAMPLES = """\
+  brokerless prune s3://backup/kafka
+  brokerless prune s3://backup/kafka --apply
+"""
+
+__all__ = ["DESCRIPTION", "EXAMPLES", "add_options", "add_paths", "run"]
+
+
+def add_options(parser: ArgumentParser) -> None:
+    help_of_grace = "how many hours what no snapshot names stays (default: 48); 0 only while nothing else runs"
+    parser.add_argument("--grace", type=count, default=48, metavar="HOURS", help=help_of_grace)
+    add_apply(parser, "remove the objects")
+
+
+def run(options: Namespace) -> int:
+    from brokerless.jobs.forget.prune import prune
+    from brokerless.log.storage.location import Location
+    from brokerless.views.jobs.backup import prune_lines, prune_row
+
+    output = Output()
+    with progress("listing objects"):
+        result = prune(Location.of(options.paths[0]), grace_ms=options.grace * 3_600_000, apply=options.apply)
+    for finding in result.findings:
+        output.exit_code = FINDINGS
+        output.say(str(finding))
+    output.result([prune_row(result)], prune_lines(result), as_json=options.json)
+    return output.end()

@@ -1,0 +1,100 @@
+"""Forgets snapshots: their files go to ``forgotten/``, from where :mod:`prune` removes them later with the objects that
+they name, so that a run or a reader that began before is not disturbed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from brokerless import clock
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding
+from brokerless.jobs.check.snapshots import load_snapshots
+from brokerless.jobs.forget.rules import Decision, KeepRules, decide
+from brokerless.log.snapshots.names import SnapshotName
+from brokerless.log.snapshots.place import BackupPlace
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.object_store import new_object, remove_object
+from brokerless.log.tiered.detection import backup_at
+from brokerless.text import short_html, short_repr
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetResult:
+    """``decisions``: what stays, and why, and what does not, the oldest first. ``unreadable``: a snapshot that was
+    named, and cannot be read. ``is_applied``: the others are forgotten; without it, they would be."""
+
+    place: str
+    decisions: tuple[Decision, ...]
+    unreadable: str | None
+    findings: tuple[Finding, ...]
+    is_applied: bool
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
+
+    @property
+    def forgotten(self) -> tuple[str, ...]:
+        """The IDs of the snapshots that do not stay."""
+        own = [each.snapshot.id for each in self.decisions if not each.reasons]
+        return (*own, *(() if self.unreadable is None else (self.unreadable,)))
+
+
+def forget(location: Location, rules: KeepRules | None, *, apply: bool = False, now: int | None = None) -> ForgetResult:
+    """``location``: a backup, whose snapshots stay by ``rules``; or ``URL@SNAPSHOT`` without rules, for that one.
+    ``now``: ms since the epoch.
+
+    Raises :class:`UsageError` for one without the other, UnreadableError where there is no backup, UnwritableError.
+    """
+    place, chosen = backup_at(location)
+    if (chosen is None) == (rules is None):
+        raise UsageError("give a backup and rules of what stays, such as --keep-daily 7, or URL@SNAPSHOT without any")
+    if rules is None:
+        assert chosen is not None
+        result = _of_one(place, chosen, apply)
+    else:
+        snapshots, unread = load_snapshots(place.location)
+        at = clock.now() if now is None else now
+        decisions, findings = decide(snapshots, _stored_times(place), rules, now=at, path=place.location.path)
+        known = {finding.file for finding in unread}
+        result = ForgetResult(
+            place.location.path, tuple(decisions), None, findings=(*unread, *findings), is_applied=apply
+        )
+        decisions = [each for each in decisions if place.segments_file(_name(each)).path not in known]
+    if apply:
+        names = {each.id: each for each in place.names()}
+        for each in result.forgotten:
+            _move(place, names[each])
+    return result
+
+
+def _name(decision: Decision) -> SnapshotName:
+    return SnapshotName(decision.snapshot.created, decision.snapshot.id)
+
+
+def _of_one(place: BackupPlace, name: SnapshotName, apply: bool) -> ForgetResult:
+    path = place.location.path
+    try:
+        decisions, unreadable = (Decision(place.snapshot(name), ()),), None
+    except UnreadableError:
+        decisions, unreadable = (), name.id
+    return ForgetResult(path, decisions, unreadable, findings=(), is_applied=apply)
+
+
+def _stored_times(place: BackupPlace) -> dict[str, int]:
+    """When snapshots came into the store, by their IDs, as far as it says so."""
+    times = {each.name: each.written for each in place.snapshot_directory.entries()}
+    stored = {each.id: times.get(f"{each.stem}.json") for each in place.names()}
+    return {name: at for name, at in stored.items() if at is not None}
+
+
+def _move(place: BackupPlace, name: SnapshotName) -> None:
+    """Copies both files, and removes them, the one that makes the snapshot first."""
+    suffixes = (".parquet", ".json")
+    for suffix in suffixes:
+        source = place.snapshot_directory / f"{name.stem}{suffix}"
+        if source.exists():
+            data = source.read(1 << 30)
+            with new_object(place.forgotten_directory / source.name) as sink:
+                sink.write(data)
+    for suffix in reversed(suffixes):
+        remove_object(place.snapshot_directory / f"{name.stem}{suffix}")

@@ -1,0 +1,170 @@
+"""Removes the objects of a backup that no snapshot names, and that were there for some time.
+
+There are no locks. What a run writes is young until its snapshot names it, and what it goes on from was named by a
+snapshot when it began: that is named still, or was forgotten since, and what was forgotten lately counts as named.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from brokerless import clock
+from brokerless.errors import UnreadableError, UnwritableError, UsageError
+from brokerless.findings import Finding, Kind
+from brokerless.log.snapshots.names import SnapshotName, parse_stem
+from brokerless.log.snapshots.place import BackupPlace
+from brokerless.log.storage.location import DirectoryEntry, Location
+from brokerless.log.storage.object_store import put_object, remove_object
+from brokerless.log.storage.side_by_side import side_by_side
+from brokerless.log.tiered.detection import backup_at
+from brokerless.log.tiered.object_names import parse_object_name
+from brokerless.text import short_html, short_repr
+
+GRACE_MS = 48 * 3_600_000
+_ORDER = ("rsm-manifest", "indexes", "log")
+"""Of a segment, what is removed first: without a manifest, readers take it for an interrupted upload."""
+
+
+@dataclass(frozen=True, slots=True)
+class PruneResult:
+    """``objects`` and ``size`` (bytes): what no snapshot names, and is old enough; ``young``: how many are not.
+    ``is_applied``: they are removed, but for those among the findings."""
+
+    place: str
+    objects: int
+    size: int
+    young: int
+    findings: tuple[Finding, ...]
+    is_applied: bool
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What snapshots name: IDs of segments, and names of files."""
+
+    snapshots: frozenset[SnapshotName]
+    segments: frozenset[str]
+    files: frozenset[str]
+
+
+def prune(location: Location, *, grace_ms: int = GRACE_MS, apply: bool = False, now: int | None = None) -> PruneResult:
+    """``grace_ms``: what is younger stays, and what was forgotten within it. ``now``: ms since the epoch; without it,
+    the store's clock is asked where anything is removed.
+
+    Raises :class:`UsageError` for one snapshot of a backup, UnreadableError where there is no backup, or a snapshot
+    cannot be read: nobody knows what it names.
+    """
+    place, chosen = backup_at(location)
+    if chosen is not None:
+        raise UsageError(f"{location}: give a backup, and not one of its snapshots")
+    at = now if now is not None else _store_time(place) if apply else clock.now()
+    before = at - grace_ms
+    found = list(_unnamed(place, _named(place, before), before))
+    old = [each for each, is_old in found if is_old]
+    if apply and old:
+        # A snapshot that came meanwhile was made of what it names: that is young, or another one names it.
+        named = _named(place, before)
+        old = [each for each in old if not _is_named(each, named)]
+    findings = _remove(old, place.location.is_remote) if apply else []
+    return PruneResult(
+        place.location.path, len(old), sum(each.size or 0 for each in old), len(found) - len(old),
+        findings=tuple(findings), is_applied=apply,
+    )  # fmt: skip
+
+
+def _store_time(place: BackupPlace) -> int:
+    """Return the time by the store's clock (ms since the epoch), which is that of the objects."""
+    file = place.own / f"clock-{os.urandom(4).hex()}"
+    put_object(file, b"{}")
+    try:
+        entry = next((each for each in place.own.entries() if each.name == file.name), None)
+    finally:
+        remove_object(file)
+    return clock.now() if entry is None or entry.written is None else min(entry.written, clock.now())
+
+
+def _named(place: BackupPlace, before: int) -> _Named:
+    segments: set[str] = set()
+    files: set[str] = set()
+    names = place.names()
+    known = [(place, each) for each in names]
+    known += [(place.forgotten(), each.name) for each in _forgotten(place) if not _is_old(each.entry, before)]
+    for at, name in known:
+        try:
+            snapshot = at.snapshot(name)
+            segments |= {each.segment_id for each in at.segments(name, snapshot)}
+        except UnreadableError as error:
+            text = f"{error.reason}; nothing is removed, as nobody knows what this snapshot names"
+            raise UnreadableError(error.path, text, error.kind) from error
+        files |= {each.stored_sha256 for each in snapshot.files}
+    return _Named(frozenset(names), frozenset(segments), frozenset(files))
+
+
+@dataclass(frozen=True, slots=True)
+class _Forgotten:
+    name: SnapshotName
+    entry: DirectoryEntry
+
+
+def _forgotten(place: BackupPlace) -> list[_Forgotten]:
+    found = ((parse_stem(each.name.removesuffix(".json")), each) for each in _entries(place.forgotten_directory))
+    return [_Forgotten(name, each) for name, each in found if name is not None]
+
+
+def _unnamed(place: BackupPlace, named: _Named, before: int) -> Iterator[tuple[DirectoryEntry, bool]]:
+    """Yield what no snapshot names, and whether it is old."""
+    lists = [each for each in _entries(place.snapshot_directory) if each.name.endswith(".parquet")]
+    everything = [*_segments(place), *_entries(place.file_directory), *lists, *_entries(place.forgotten_directory)]
+    for each in everything:
+        if not _is_named(each, named):
+            yield each, _is_old(each, before)
+
+
+def _is_named(entry: DirectoryEntry, named: _Named) -> bool:
+    if (own := parse_object_name(entry.name)) is not None:
+        return own.segment_id in named.segments
+    stem = parse_stem(entry.name.rpartition(".")[0])
+    above = entry.location.parent
+    if stem is not None and above is not None and above.name == "snapshots":
+        return stem in named.snapshots
+    return entry.name in named.files
+
+
+def _is_old(entry: DirectoryEntry, before: int) -> bool:
+    return entry.written is not None and entry.written <= before
+
+
+def _entries(directory: Location) -> list[DirectoryEntry]:
+    listed = directory.entries() if directory.is_directory() else []
+    return [each for each in listed if not each.is_directory]
+
+
+def _segments(place: BackupPlace) -> Iterator[DirectoryEntry]:
+    remote = place.location.is_remote
+    topics = [each.location for each in place.location.entries() if each.is_directory and each.name != place.own.name]
+    inner = side_by_side(lambda topic: topic.entries(), topics, remote)
+    partitions = [each.location for entries in inner for each in entries if each.is_directory]
+    for entries in side_by_side(lambda each: each.entries(), partitions, remote):
+        yield from (each for each in entries if parse_object_name(each.name) is not None)
+
+
+def _remove(entries: Sequence[DirectoryEntry], remote: bool) -> list[Finding]:
+    findings: list[Finding] = []
+
+    def remove(entry: DirectoryEntry) -> Finding | None:
+        try:
+            remove_object(entry.location)
+        except UnwritableError as error:
+            return Kind.OBJECT_NOT_REMOVED.at(entry.path, f"no snapshot needs this, and it stays: {error}")
+        return None
+
+    by_suffix = {suffix: [each for each in entries if each.name.endswith(f".{suffix}")] for suffix in _ORDER}
+    others = [each for each in entries if not any(each in own for own in by_suffix.values())]
+    for own in (*by_suffix.values(), others):
+        findings += [each for each in side_by_side(remove, own, remote) if each is not None]
+    return findings

@@ -41,10 +41,13 @@ _OTHER_NAMES = {
 }
 """Parameters that are not called as the option, by the option's name."""
 _COMMANDS = (
-    "audit|backup|batches|carve|cat|check|cluster|compact|convert|diff|erase|explain|export|forget|internals|keys|load|ls|merge|"
-    "pipeline|prove|prune|rebuild|report|restart|restore|salvage|schema|serve|size|snapshots|sql|trim|verify"
+    "audit|backup|batches|carve|cat|check|cluster|compact|convert|diff|erase|explain|export|forget|internals|keys|load|ls|"
+    "merge|pipeline|prove|prune|rebuild|report|restart|restore|salvage|schema|serve|size|snapshots|sql|trim|verify"
 )
-_AFTER_OPTIONS = "and|ends|exclude|for|has|is|lists|need|needs|of|or|puts|raises|reads|removes|restores|says|sets|shows|takes|to|with|writes"
+_AFTER_OPTIONS = (
+    "and|ends|exclude|for|has|is|lists|need|needs|of|or|puts|raises|reads|removes|restores|"
+    "says|sets|shows|takes|to|with|writes"
+)
 """What follows an option in a sentence of which it is a part; all else is its value."""
 _OPTION = re.compile(
     rf"(?P<command>(?:\bbrokerless |\bkafka-[a-z-]+|\bjq |\b(?:{_COMMANDS})(?= --))[^;,()]*)"

@@ -146,7 +146,7 @@ def diff(
 
 @checked
 def diff_replicas(
-    disks: Iterable[str | os.PathLike[str] | Log | Partition],
+    disks: Iterable[str | os.PathLike[str] | Log],
     *,
     topics: Collection[str] | None = None,
     allow: Collection[str] = (),
@@ -167,7 +167,7 @@ def diff_replicas(
 
     Parameters
     ----------
-    disks : list of path, Log or Partition
+    disks : list of path or Log
         The disks of one cluster, or as many as there are.
     topics : collection of str, optional
         Of these topics alone, by names or patterns (``click*``).
@@ -204,9 +204,9 @@ def diff_replicas(
     from brokerless.jobs.diff.results import Diff
 
     side = _side(disks)
-    selected = select_topics([PartitionReader(each) for each in side.partitions], topics)
+    selected = select_topics(side.partitions, topics)
     path = None if state is None else os.fspath(state)
-    scrub = begin_scrub([each.paths for each in selected], budget, path)
+    scrub = begin_scrub(selected, budget, path)
     settings = _settings(allow, limit, show_keys=show_keys, quick=quick, max_batch_bytes=max_batch_bytes)
     found = _compare(scrub.pairs, settings, spark, done=done, report=on_damage or ignore)
     scrub.add(found)

@@ -78,7 +78,7 @@ def test_without_a_key_there_is_nothing_to_read(place: Path, keys: tuple[Files, 
 
 def rows_of_intact(log: Any) -> dict[str, Any]:
     return {
-        str(each.topic): each.records(["offset"], on_damage=lambda _: None).read_all().to_pylist()
+        each.name: each.records(["offset"], on_damage=lambda _: None).read_all().to_pylist()
         for each in log.partitions
     }
 

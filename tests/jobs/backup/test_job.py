@@ -481,12 +481,12 @@ def test_an_edited_snapshot_is_not_read(place: Path) -> None:
 
 def test_the_latest_snapshot_is_one_of_all_topics_if_there_is_one(place: Path) -> None:
     assert brokerless.backup(DEMO, place, topics=["users"], name="users").snapshot.is_selection
-    assert {each.topic for each in brokerless.open(place).partitions} == {"users"}
+    assert {each.name for each in brokerless.open(place).topics} == {"users"}
     assert not brokerless.backup(DEMO, place, name="all").snapshot.is_selection
     result = brokerless.backup(DEMO, place, topics=["orders"], name="orders")
     assert result.snapshot.id != brokerless.Backup(f"{place}@latest").snapshots()[0].id
     assert rows_of(f"{place}@latest") == rows_of(DEMO)
-    assert {each.topic for each in brokerless.open(f"{place}@orders").partitions} == {"orders"}
+    assert {each.name for each in brokerless.open(f"{place}@orders").topics} == {"orders"}
 
 
 def test_a_file_that_was_cut_is_stored_again(place: Path) -> None:

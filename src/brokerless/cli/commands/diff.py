@@ -225,13 +225,13 @@ def _compare_replicas(options: Namespace, settings: DiffSettings, output: Output
     if any(getattr(options, each) for each in unfit):
         raise UsageError("--replicas is about the disks of one cluster; give no other side, parts or offsets")
     logs = _open(options.replicas, options, output)
-    selected, missing = select([one for each in logs for one in each.partitions], options)
+    selected, missing = select([one for each in logs for one in each.paths], options)
     if missing is not None:
         output.unreadable(UnreadableError("", missing))
     if output.exit_code == UNUSABLE:
         output.say("nothing was compared")
         return output.end()
-    scrub = begin_scrub([each.paths for each in selected], options.budget, options.state)
+    scrub = begin_scrub(selected, options.budget, options.state)
     found = _compare(scrub.pairs, settings, options, output)
     scrub.add(found)
     compared = Diff(found)

@@ -21,7 +21,6 @@ from brokerless.jobs.diff.pairs import Name, Pair, Side, by_name, pair_of
 from brokerless.log import names
 from brokerless.log.storage.location import Location
 from brokerless.progress import Report
-from brokerless.tables.partition_reader import PartitionReader
 
 Int64s = NDArray[np.int64]
 _TABLE = "mirrorOffsetSyncs"
@@ -33,7 +32,7 @@ def load_offset_syncs(path: str, report: Report, max_batch_bytes: int) -> dict[N
 
     Raises :class:`UsageError` for a path without MirrorMaker's topic, and :class:`UnreadableError`."""
     found: dict[Name, dict[int, int]] = {}
-    partitions = [PartitionReader(each) for each in open_directory(Location(path)).partitions]
+    partitions = open_directory(Location(path)).partitions
     own = [(each, topic) for each in partitions if table_of_topic(topic := internal_topic(each)) == _TABLE]
     if not own:
         text = "there is no topic of MirrorMaker's offset syncs, such as mm2-offset-syncs.west.internal"

@@ -12,8 +12,8 @@ import brokerless
 from brokerless.errors import UnreadableError
 from brokerless.format.write.builder import BatchAttributes, BatchBuilder
 from brokerless.internals.groups.positions import GroupPosition, LostPosition, read_positions
-from brokerless.log.directory import resolve
 from brokerless.jobs.diff.beside.groups import GroupDiff
+from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 
 DEMO = Path(__file__).parents[4] / "demo" / "data"
